@@ -5,7 +5,7 @@ import os
 import signal
 from types import FrameType
 
-from .system.garbage import YOUNG
+from .system.garbage import LOADING
 from .views.cli.exit_codes import ExitCode
 
 
@@ -16,9 +16,7 @@ def main() -> None:
     # Read when numpy is imported. The matrices here are small: further threads spin beside the
     # event loop, and the last digit of a sum would depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Importing makes tens of thousands of objects that stay: collecting among them is a tenth of
-    # the time to the first request.
-    gc.set_threshold(YOUNG)
+    gc.set_threshold(LOADING)
     from .views.cli.group import main
 
     try:

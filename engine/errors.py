@@ -14,6 +14,7 @@ EngineError
 │   ├── RowsPaused          rows whose first cells all failed for one cause were not gone on with
 │   ├── AllRefused          the first calls to a model were all refused for the same reason
 │   ├── ProviderDown        the breaker stayed open too long, or the server demands a long wait
+│   │   └── PeopleAsked     people answer in the browser, and no pages are served
 │   ├── BudgetReached       the next call could exceed --max-cost
 │   ├── StoreFailed         the store takes no more replies: going on would pay for nothing
 │   ├── BatchRefused        a batch endpoint refuses or no longer knows a whole batch
@@ -118,6 +119,10 @@ class AllRefused(Halt):
 
 class ProviderDown(Halt):
     slug = "ProviderDown"
+
+
+class PeopleAsked(ProviderDown):
+    pass
 
 
 class BudgetReached(Halt):

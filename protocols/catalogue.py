@@ -42,8 +42,8 @@ JUDGES: ByName[type[Judge]] = ByName(
         "logprob": "judges.logprob:LogprobJudge",
         "votes": "judges.votes:VotesJudge",
         "jury": "judges.jury:Jury",
-        "ensemble": "judges.ensemble:Ensemble",
-        "redrawn": "judges.redrawn:Redrawn",
+        "ensemble": "judges.repeated:Ensemble",
+        "redrawn": "judges.repeated:Redrawn",
         "published": "judges.published:PublishedJudge",
     },
 )

@@ -38,7 +38,7 @@ from hypothesis import Phase, settings
 
 ROOT = Path(__file__).parents[1]
 CHOSEN = (
-    *("protocols/mechanisms", "protocols/judges", "protocols/drafting", "protocols/prompts"),
+    *("protocols/mechanisms", "protocols/judges", "protocols/drafting.py", "protocols/prompts"),
     *("protocols/doubts.py", "protocols/sampling.py", "protocols/scores.py"),
     *("protocols/protocol.py", "protocols/seat.py", "engine/analysis"),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.drafting import BestOf
 from oversight.protocols.judges import LogprobJudge, StatedJudge
 from tests.world import calls, plain
 

@@ -441,7 +441,10 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
     yield comparison.multiplicity
     yield f"Brackets: 95% CI, {fewest.how}; p and equivalence invert the same interval."
     yield from footnotes(one.estimate for one in found)
-    yield (f"equivalent: the 90% CI lies within ±{comparison.equivalence:g}. detectable: power .8.")
+    if any(one.verdict == "equivalent" for one in found):
+        yield f"equivalent: the 90% CI lies within ±{comparison.equivalence:g}."
+    if any(one.verdict == "inconclusive" and one.mde for one in found):
+        yield "detectable: with power .8."
     if fewest.effective < FEW_CLUSTERS:
         yield (
             f"only {fewest.clusters} problems or groups (effective {fewest.effective:.1f}): rough "

@@ -100,6 +100,14 @@ def frontier_part(
     for each in points:
         if each.on_frontier:
             hulls.setdefault(each.judge, []).append(each)
+    named = {judge: f" · {judge}" * (len(hulls) > 1) for judge in hulls}
+    drawn = [
+        replace(series, name=f"{series.name}{end}")
+        for judge, end in named.items()
+        for series in by_protocol(
+            point(each.name, each.cost, each.worth) for each in points if each.judge == judge
+        )
+    ]
     return Part(
         "frontier",
         title,
@@ -121,10 +129,10 @@ def frontier_part(
             cost.head,
             worth.head,
             (
-                *by_protocol(point(each.name, each.cost, each.worth) for each in points),
+                *drawn,
                 *(
                     Series(
-                        f"frontier {judge}" if len(hulls) > 1 else "frontier",
+                        f"frontier{named[judge]}",
                         tuple(point(each.name, each.cost, each.worth.value) for each in hull),
                         joined=True,
                     )

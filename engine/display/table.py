@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from textwrap import wrap
+from typing import TypeAlias
 
 from .printable import one_line
 from .quantity import counted
@@ -183,63 +184,60 @@ def _without_what_is_alike(table: Table, first: int) -> Table:
 
 
 def _without_what_names_share(table: Table) -> Table:
-    """Without words that begin every name of a column, or that all have behind a first part."""
+    """Without the words that tell no names of a column apart."""
     if len(table.body) < 2:
         return table
     alike, columns = [], list(zip(*table.body, strict=True))
     for n, head in enumerate(table.head[: table.left]):
-        named = [cell.split() for cell in columns[n] if cell != NONE]
-        # Of each name one word is left.
-        most = min(map(len, named), default=1) - 1
-        same = next((k for k in range(most) if len({name[k] for name in named}) > 1), most)
-        if same > 0:
-            alike.append(" ".join([head, *named[0][:same], "…"]))
-            columns[n] = _without_first(columns[n], same)
-        if shared := _shared_words(columns[n]):
-            alike.append(f"{head} … {' '.join(shared)} …")
-            columns[n] = _without_words(columns[n], shared)
-        if lengths := _shared_lengths(columns[n]):
-            alike.append(f"{head} … {', '.join(lengths)}")
-            columns[n] = tuple(re.sub(LENGTH, "", cell, count=1) for cell in columns[n])
+        for cut in (_without_first_words, _without_words_behind, _without_lengths):
+            told, columns[n] = cut(columns[n])
+            alike += [f"{head} {told}"] * bool(told)
     body = tuple(zip(*columns, strict=True))
     return replace(table, body=body, alike=(*table.alike, *alike))
+
+
+Cut: TypeAlias = tuple[str, tuple[str, ...]]
+"""What names share, empty for nothing; and the names without it."""
+
+
+def _without_first_words(names: tuple[str, ...]) -> Cut:
+    """Of each name one word is left."""
+    split = [name.split() for name in names if name != NONE]
+    most = min(map(len, split), default=1) - 1
+    same = next((k for k in range(most) if len({name[k] for name in split}) > 1), most)
+    if same < 1:
+        return "", names
+    kept = (name if name == NONE else " ".join(name.split()[same:]) for name in names)
+    return " ".join([*split[0][:same], "…"]), tuple(kept)
+
+
+def _without_words_behind(names: tuple[str, ...]) -> Cut:
+    """Words of every name behind its first part, such as a model; not if they are all of one."""
+    parts = [name.split(" · ") for name in names]
+    words = [{*" ".join(behind).split()} for _, *behind in parts]
+    shared = set.intersection(*words)
+    if not shared or all(each == shared for each in words):
+        return "", names
+    kept = [
+        (first, *(" ".join(w for w in part.split() if w not in shared) for part in behind))
+        for first, *behind in parts
+    ]
+    told = " ".join(word for word in " ".join(parts[0][1:]).split() if word in shared)
+    return f"… {told} …", tuple(" · ".join(filter(None, each)) for each in kept)
 
 
 LENGTH = r"(?<=\w) \d+ [a-z]+(?= · |$)"
 """The end of the first part of a name: `debate sequential 2 rounds`."""
 
 
-def _shared_lengths(names: Sequence[str]) -> list[str]:
+def _without_lengths(names: tuple[str, ...]) -> Cut:
     """The ends of names, if they tell none apart from its namesake: one of each unit."""
-    ends = {name: found[0].strip() for name in names if (found := re.search(LENGTH, name))}
-    units = {end.split()[1] for end in ends.values()}
-    without = {re.sub(LENGTH, "", name, count=1) for name in names}
-    alone = len(units) == len(set(ends.values())) and len(without) == len(set(names))
-    return sorted(set(ends.values())) if alone else []
-
-
-def _shared_words(names: Sequence[str]) -> list[str]:
-    """Words of every name behind its first part, such as a model; none if they are all of one."""
-    behind = [name.partition(" · ")[2].split() for name in names]
-    if len(behind) < 2 or not all(behind):
-        return []
-    shared = [word for word in behind[0] if word != "·" and all(word in each for each in behind)]
-    return shared if any(set(each) - {*shared, "·"} for each in behind) else []
-
-
-def _without_words(cells: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
-    """The names without some words behind their first parts."""
-    found = []
-    for cell in cells:
-        first, *parts = cell.split(" · ")
-        kept = (" ".join(w for w in part.split() if w not in words) for part in parts)
-        found.append(" · ".join(filter(None, (first, *kept))))
-    return tuple(found)
-
-
-def _without_first(cells: Sequence[str], count: int) -> tuple[str, ...]:
-    """The names without their first words."""
-    return tuple(cell if cell == NONE else " ".join(cell.split()[count:]) for cell in cells)
+    ends = {found[0].strip() for name in names if (found := re.search(LENGTH, name))}
+    without = tuple(re.sub(LENGTH, "", name, count=1) for name in names)
+    alone = len({end.split()[1] for end in ends}) == len(ends) > 0
+    if not alone or len(set(without)) < len(set(names)):
+        return "", names
+    return f"… {', '.join(sorted(ends))}", without
 
 
 NONE = "–"

@@ -49,16 +49,18 @@ def origins(sweep: Grid, folder: Path) -> tuple[str, ...]:
 
 def read_sources(folder: Path) -> list[ReplySource]:
     """Every call counts once; calls of simulated models not at all. RunFolderError."""
+    found = Counter[tuple[str, str, str, bool]]()
     with RunTables.open(folder) as tables:
-        found = tables.fetched(
-            "SELECT model, served, came, elsewhere, count(*) FROM calls"
-            " JOIN endpoints USING(endpoint) WHERE came != ''"
-            " GROUP BY model, served, came, elsewhere ORDER BY model, served, came"
-        )
-        return [
-            ReplySource(asked, served, came, bool(elsewhere), replies)
-            for asked, served, came, elsewhere, replies in found
-        ]
+        sources = {
+            number: (model, served, came, bool(elsewhere))
+            for number, model, _, served, _, _, came, elsewhere, _ in tables.table("endpoints")
+            if came
+        }
+        by_endpoint = "SELECT endpoint, count(*) FROM calls GROUP BY endpoint"
+        for number, count in tables.fetched(by_endpoint) if sources else ():
+            if number in sources:
+                found[sources[number]] += count
+    return [ReplySource(*source, count) for source, count in sorted(found.items())]
 
 
 def source_lines(sources: list[ReplySource]) -> list[str]:
@@ -75,7 +77,7 @@ def source_lines(sources: list[ReplySource]) -> list[str]:
             if each.foreign:
                 elsewhere[each.origin] += each.replies
         for served, replies in others.most_common():
-            lines.append(f"asked {model}, served {served} in {replies:,} of {total:,}")
+            lines.append(f"{model}: {replies:,} of {total:,} replies were given by {served}")
         if elsewhere:
             named = ", ".join(f"{count:,} {origin}" for origin, count in elsewhere.most_common())
             lines.append(

@@ -233,10 +233,8 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
         speaker: Speaker = agent
         if seat.best_of <= 1 and not seat.refine and checker is None:
             return speaker
-        from ...protocols.drafting.best_of import BestOf
-        from ...protocols.drafting.refine import Refine
-        from ...protocols.drafting.side_check import SideCheck
-        from ...protocols.judges.redrawn import Redrawn
+        from ...protocols.drafting import BestOf, Refine, SideCheck
+        from ...protocols.judges.repeated import Redrawn
 
         # A judge that draws several verdicts still picks among drafts only once.
         picks = seat.selection or (judge.member if isinstance(judge, Redrawn) else judge)

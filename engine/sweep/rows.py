@@ -1,7 +1,7 @@
 """The rows of a report: one per protocol with its roles, each with a unique name."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
@@ -71,32 +71,30 @@ def _names(protocol: Protocol) -> Names:
 def _told_apart(protocol: Protocol, alike: list[Protocol]) -> Names:
     """Names of a protocol, extended by the settings that differ from those of its namesakes."""
     its_kind, agent, judge = _names(protocol)
-    return (
-        " ".join([its_kind, *_differing(protocol, alike, without=("agent", "judge"))]),
-        " ".join([agent, *_differing(*_roles("agent", protocol, alike))]),
-        " ".join([judge, *_differing(*_roles("judge", protocol, alike))]),
-    )
+    for name, told in _differing(protocol, alike):
+        match name:
+            case "agent":
+                agent += f" {told}"
+            case "judge":
+                judge += f" {told}"
+            case _:
+                its_kind += f" {name.replace('_', ' ')} {told}"
+    return its_kind, agent, judge
 
 
-def _roles(name: str, one: object, others: Sequence[object]) -> tuple[object, list[object]]:
-    return getattr(one, name, None), [getattr(each, name, None) for each in others]
-
-
-def _differing(
-    role: object, others: Sequence[object], without: Collection[str] = ()
-) -> Iterator[str]:
-    """The settings of a role that differ from those of others, as words; of a role within it that
-    is called alike, its own. A setting of None is not told, so that only who sets it shows it."""
+def _differing(role: object, others: Sequence[object]) -> Iterator[tuple[str, str]]:
+    """The settings of a role that differ from those of others, by name; those of a role within it
+    that is called alike stand under its name. One that is None is not told."""
     if not is_dataclass(role) or isinstance(role, type):
         return
-    for name in (each.name for each in fields(role) if each.name not in without):
-        value, theirs = _roles(name, role, others)
+    for name in (each.name for each in fields(role)):
+        value, theirs = getattr(role, name), [getattr(each, name, None) for each in others]
         shown = _shown(value)
         if shown and any(_shown(each) != shown for each in theirs):
-            yield f"{name.replace('_', ' ')} {shown}"
+            yield name, shown
         else:
-            told = _differing(value, theirs)
-            yield from (f"{name.replace('_', ' ')} {each}" for each in told)
+            within = _differing(value, theirs)
+            yield from ((name, f"{its.replace('_', ' ')} {told}") for its, told in within)
 
 
 def _shown(value: Any) -> str:
@@ -124,7 +122,7 @@ def _best_of(speaker: Speaker) -> int:
     """The drafts of the outermost best-of-N in an agent, however deep it is wrapped."""
     if speaker is speaker.base_agent:
         return 1
-    from ...protocols.drafting.best_of import BestOf
+    from ...protocols.drafting import BestOf
 
     if isinstance(speaker, BestOf):
         return speaker.n

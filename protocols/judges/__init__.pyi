@@ -1,11 +1,11 @@
 from .distribution import DistributionJudge as DistributionJudge
-from .ensemble import Ensemble as Ensemble
 from .judge import Judge as Judge
 from .judge import ModelJudge as ModelJudge
 from .jury import Jury as Jury
 from .logprob import LogprobJudge as LogprobJudge
 from .published import PublishedJudge as PublishedJudge
-from .redrawn import Redrawn as Redrawn
+from .repeated import Ensemble as Ensemble
+from .repeated import Redrawn as Redrawn
 from .shots import Shot as Shot
 from .stated import StatedJudge as StatedJudge
 from .votes import VotesJudge as VotesJudge

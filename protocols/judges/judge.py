@@ -119,21 +119,6 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RepeatedJudge(Judge):
-    """One judge asked many times; it reads what the member reads, and its model is the member's."""
-
-    member: Judge
-
-    @property
-    def reads_passage(self) -> bool:
-        return self.member.reads_passage
-
-    @property
-    def base_agent(self) -> Agent:
-        return self.member.base_agent
-
-
-@dataclass(frozen=True)
 class ModelJudge(Parameters, Judge):
     """One model, asked in one way: a subclass says what is asked and how the reply is read."""
 

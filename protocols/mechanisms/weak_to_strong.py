@@ -13,9 +13,9 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from ...cache.call import Ask
-from ..judges.ensemble import Ensemble
 from ..judges.judge import Judge
 from ..judges.jury import Jury
+from ..judges.repeated import Ensemble
 from ..question import Answer, Question
 from ..settings import ranged
 from ..transcript import Transcript, Verdict

@@ -106,7 +106,7 @@ TASKS: Mapping[str, Call] = {
 
 def begin(page: Any, link: str) -> None:
     page.goto(link)
-    page.get_by_role("button", name="I agree, and begin").click()
+    page.get_by_role("button", name="I agree: begin").click()
 
 
 def filled(page: Any) -> None:

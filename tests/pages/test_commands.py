@@ -10,20 +10,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
+from typing import NamedTuple
 
 import orjson
 import pytest
 
 from oversight import plot
 from oversight.engine.analysis.findings.chart import Chart
+from oversight.engine.analysis.findings.finding import Part, figure, word
 from oversight.engine.analysis.pictures.data import Forest
 from oversight.engine.analysis.pictures.drawing import ALL_KINDS, caption, data_of, pictured
 from oversight.engine.analysis.pictures.figures import draw, save
+from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.errors import UsageError
 from oversight.engine.run.probing import read_probes
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.sources import origins
 from oversight.engine.views.pages.answer import compare_page
+from oversight.engine.views.pages.findings import shown_part
 from oversight.engine.views.pages.guard import is_loopback
 from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.routes import Asked, Served, page_of
@@ -210,6 +214,19 @@ def test_a_crowded_picture_has_no_intervals_and_its_caption_names_none(opened: R
     assert "95% CI (CR3 t, guarded) over problems" in guarded
 
 
+def test_a_plot_draws_one_column_and_nothing_for_a_line_without_it() -> None:
+    class Line(NamedTuple):
+        name: str
+        lift: Estimate | None
+        asd: Estimate
+
+    asd, lift = Estimate(0.5, 9), Estimate(-0.2, 9)
+    columns = [word("row", "name"), figure("lift", "lift"), figure("ASD", "asd")]
+    part = Part("", "Rows", columns, [Line("naive judge", None, asd), Line("debate", lift, asd)])
+    shown = shown_part(part, {})
+    assert shown.drawn == "lift" and [line.drawn for line in shown.lines] == [None, lift]
+
+
 def test_an_answer_counts_every_contrast_and_lists_both_ends(
     opened: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +241,14 @@ def test_an_answer_counts_every_contrast_and_lists_both_ends(
     cut, listed = page()
     assert listed == [max(every), min(every)]
     assert f"of {len(every)} contrasts" in cut
+
+
+def test_a_frontier_tells_its_judges_apart(opened: RunReader) -> None:
+    picture = pictured(opened, "frontier")
+    assert isinstance(picture, Chart)
+    names = [series.name for series in picture.series]
+    assert len(set(names)) == len(names)
+    assert {name.partition(" · ")[2] for name in names} == {"sim/judge stated", "sim/weak logprob"}
 
 
 def test_wherever_an_interval_is_marked_the_page_says_by_what(opened: RunReader) -> None:

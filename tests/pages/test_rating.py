@@ -58,7 +58,7 @@ def test_axe_finds_nothing_to_mend_in_any_task(task: str, page: Any, tmp_path: P
         faults = faults_in(page)
         page.goto(links[0])
         assert "token" not in page.url
-        page.get_by_role("button", name="I agree, and begin").click()
+        page.get_by_role("button", name="I agree: begin").click()
         page.locator("#task").wait_for()
         assert violations(page) == []
         if page.get_by_role("button", name="Show what was said").count():
@@ -71,7 +71,7 @@ def test_axe_finds_nothing_to_mend_in_any_task(task: str, page: Any, tmp_path: P
         assert page.evaluate("document.documentElement.scrollWidth") <= 320
         filled(page)
         save(page)
-        page.get_by_text("This page goes on by itself").wait_for()
+        page.get_by_text("Your next task will appear here").wait_for()
         assert page.get_by_text("Saved.").is_visible()
         assert faults == []
 
@@ -85,7 +85,7 @@ def test_axe_finds_nothing_to_mend_where_something_is_refused_or_over(
         begin(page, links[0])
         page.evaluate("document.querySelectorAll('[required]').forEach(e => e.required = false)")
         save(page)
-        alert = page.get_by_role("alert").filter(has_text="no percentage for (A)")
+        alert = page.get_by_role("alert").filter(has_text="give a percentage for (A)")
         alert.wait_for()
         assert violations(page) == []
         page.evaluate("document.querySelector('[name=ticket]').value = '0000000000000000'")
@@ -96,7 +96,7 @@ def test_axe_finds_nothing_to_mend_where_something_is_refused_or_over(
         page.goto(links[0])
         filled(page)
         save(page)
-        page.get_by_text("This page goes on by itself").wait_for()
+        page.get_by_text("Your next task will appear here").wait_for()
         assert violations(page) == []
         desk.over = True
         page.goto(links[0])
@@ -137,7 +137,7 @@ def test_percentages_of_several_answers_are_sent_when_they_add_up(
         assert page.locator("#sum").inner_text() == "In all: 90%"
         save(page)
         assert page.locator("#p0").evaluate("each => each.validationMessage") == (
-            "The percentages add up to 90, and not to 100."
+            "The percentages add up to 90, not to 100."
         )
         page.locator("#p3").fill("40")
         save(page)
@@ -183,7 +183,7 @@ def test_the_clock_runs_down_to_no_answer(page: Any, tmp_path: Path) -> None:
         begin(page, links[0])
         page.locator("#p0").fill("80")
         page.clock.fast_forward(601_000)
-        page.get_by_text("The time for that one was over").wait_for()
+        page.get_by_text("Time was up for that one").wait_for()
     kept = [each for each in read_journal(tmp_path) if isinstance(each, TaskAbstained)]
     assert [(each.why, each.posted) for each in kept] == [("time", {"p0": "80", "p1": "20"})]
 
@@ -208,7 +208,7 @@ def test_what_is_typed_survives_until_it_is_saved_and_a_part_of_one_is_questione
         page.locator("#p1").fill("99.3")
         save(page)
         page.get_by_role("alert").filter(has_text="If you mean 70%, write 70").wait_for()
-        page.get_by_role("checkbox", name="no more than one in a hundred").check()
+        page.get_by_role("checkbox", name="one percent or less").check()
         save(page)
         page.get_by_text("Saved.").wait_for()
         assert page.evaluate("Object.keys(localStorage).filter(k => k.startsWith('draft'))") == []
@@ -226,7 +226,7 @@ def test_two_studies_on_one_host_and_a_link_from_another_site(page: Any, tmp_pat
         # A page elsewhere (another site: an address, not a name) with the link of the second study.
         other.set_content(f'<a href="{second[0].replace("127.0.0.1", "localhost")}">begin</a>')
         other.get_by_role("link").click()
-        other.get_by_role("button", name="I agree, and begin").click()
+        other.get_by_role("button", name="I agree: begin").click()
         other.locator("#p0").wait_for()
         save(page)
         page.get_by_text("Saved.").wait_for()
@@ -238,7 +238,7 @@ def test_no_answer_is_an_answer(page: Any, tmp_path: Path) -> None:
         begin(page, links[0])
         page.get_by_text("I cannot answer this one").click()
         page.get_by_role("button", name="Give no answer").click()
-        page.get_by_text("Kept as no answer").wait_for()
+        page.get_by_text("Saved as unanswered").wait_for()
 
 
 def test_what_is_sent_while_the_server_is_dead_is_saved_when_it_is_back(

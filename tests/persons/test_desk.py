@@ -173,9 +173,9 @@ async def test_an_answer_that_is_sent_twice_is_one_and_another_is_refused(tmp_pa
         await desk.put([ONE])
         offer = await desk.take(1)
         await asyncio.gather(desk.answer(1, offer, 60), desk.answer(1, offer, 60))
-        with pytest.raises(NotTheirs, match="what was saved first stands"):
+        with pytest.raises(NotTheirs, match="the first answer that was saved stands"):
             await desk.answer(1, offer, 20)
-        with pytest.raises(NotTheirs, match="what was saved first stands"):
+        with pytest.raises(NotTheirs, match="the first answer that was saved stands"):
             await desk.desk.abstain(desk.rater(1), offer.ticket, "asked")
         assert told(tmp_path) == ["given", "answered"]
         [task] = desk.waiting.values()
@@ -338,7 +338,7 @@ def test_a_task_that_is_let_lie_goes_to_another_rater(tmp_path):
             taken = await desk.take(2)
             assert taken.task.call == lying.task.call
             assert taken.ticket != lying.ticket
-            with pytest.raises(NotTheirs, match="somebody else has it"):
+            with pytest.raises(NotTheirs, match="someone else has it"):
                 await desk.answer(1, lying)
             # Who has seen the problem is not given its other world either.
             await desk.put([judgement(shipment(0).question, 1)])

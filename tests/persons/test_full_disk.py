@@ -51,7 +51,7 @@ async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(tmp_pa
             journal.mkdir()  # what cannot be appended to, also by root
             status, said = await rater.post("answer", fields)
             assert status == 500
-            assert "could not be written down" in said and str(tmp_path) not in said
+            assert "could not be saved" in said and str(tmp_path) not in said
             assert f"{journal} cannot be written" in caplog.text
             assert not at_work.waiting[call.address].done()
             journal.rmdir()

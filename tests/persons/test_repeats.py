@@ -61,7 +61,7 @@ async def test_a_repeat_from_before_a_restart_is_not_waited_for(tmp_path):
             await desk.answer(1, offer)
     async with work(tmp_path, settings) as desk:
         await desk.put(calls)
-        with pytest.raises(NotTheirs, match="not needed any more"):
+        with pytest.raises(NotTheirs, match="no longer needed"):
             await desk.answer(1, offer)
         had = await desk.finish(1)
         # The first judgement, ten others, and then its repeat had come before.

@@ -281,7 +281,7 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_
     assert asyncio.run(serve(most=1)).code == 130
     stopped = command("run", "live.yaml")
     assert stopped.code == 3
-    assert "go on with oversight human serve" in stopped.err
+    assert "serve their pages with: oversight human serve live.yaml\n" in stopped.err
     told = asyncio.run(serve())
     assert told.code == 0, told.err
     assert "person/lay" in told.out

@@ -17,9 +17,7 @@ from oversight.engine.extensions.simulation.form import Contents, fill_form
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.doubts import Span
-from oversight.protocols.drafting.best_of import BestOf
-from oversight.protocols.drafting.refine import Refine
-from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.drafting import BestOf, Refine, SideCheck
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import (
     DistributionJudge,

@@ -21,6 +21,9 @@ from .chart import Chart
 
 Cell: TypeAlias = Callable[[Any], str]
 
+MARKS = "†‡"
+"""Marks of estimates, with which the `footnotes` begin that explain them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -230,12 +233,15 @@ class Part:
     def table(self) -> Table:
         lines = [*self.lines, *([self.total] if self.total is not None else [])]
         cells = [(column, column.cell) for column in self.columns if column.cell]
+        body = tuple(tuple(cell(line) for _, cell in cells) for line in lines)
+        shown = {mark for mark in MARKS if any(mark in cell for line in body for cell in line)}
         return Table(
             self.title,
             tuple(column.head for column, _ in cells),
-            tuple(tuple(cell(line) for _, cell in cells) for line in lines),
+            body,
             sum(column.words for column, _ in cells),
-            tuple(self.notes),
+            # What a mark says only where one is: its column may be left out.
+            tuple(note for note in self.notes if note[0] in shown or note[0] not in MARKS),
             tuple(self.alike),
         )
 

@@ -187,7 +187,7 @@ def _drawn(
         xerr=_errors(x, [point.x_interval for point in series.points]) if intervals else None,
         yerr=_errors(y, [point.interval for point in series.points]) if intervals else None,
         label=_named(name),
-        color="#888888" if hull else colour,
+        color="#888888" if series.name == "frontier" else colour,
         marker="" if hull else marker,
         markersize=4,
         markeredgecolor="white",

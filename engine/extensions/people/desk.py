@@ -27,7 +27,7 @@ from .pool import TaskPool, WaitingTask
 from .repeats import Repeats
 from .task import PersonTask
 
-LEFT = "You have left this study; nothing more is kept of you."
+LEFT = "You have left this study; nothing more about you is kept."
 
 GRACE = 5.0
 """Seconds beyond the budget in which an answer that was sent in time may still arrive."""
@@ -316,13 +316,13 @@ class Desk(Provider):
             raise NotTheirs(LEFT)
         holder = self.history.holder.get(address)
         if address in self.history.settled or holder not in (None, rater.name):
-            raise NotTheirs("This was left lying for a while, and somebody else has it now.")
+            raise NotTheirs("You left this one for a while, and someone else has it now.")
         if (again := self._repeats.find(address)) is not None:
             return address, again
         if address in history.repeats:
-            raise NotTheirs("This one was from before a pause, and is not needed any more.")
+            raise NotTheirs("This one is from before a pause, and is no longer needed.")
         if address not in self.pool.waiting:
-            raise NotReady("The run is just being taken up again.")
+            raise NotReady("The study is just being resumed.")
         return address, self.pool.waiting[address].task
 
     def _seconds(self, rater: Rater, address: str) -> float:
@@ -367,5 +367,5 @@ def _is_saved(history: RaterHistory, ticket: str, sent: Mapping[str, str] | None
     if address not in history.done:
         return False
     if history.done[address] not in (sent, {}):
-        raise NotTheirs("This was answered before, and what was saved first stands.")
+        raise NotTheirs("You have already answered this; the first answer that was saved stands.")
     return True

@@ -2,7 +2,7 @@
 
 from ....cache.call import Call
 from ....cache.reply import Reply
-from ...errors import ProviderDown
+from ...errors import PeopleAsked
 from ...providers.connecting import openai_provider
 from ...providers.provider import OnLimits, Provider
 from ...providers.settings import Settings
@@ -14,9 +14,7 @@ class AbsentPersons(Provider):
     replaces it while it serves pages."""
 
     async def __call__(self, call: Call) -> Reply:
-        raise ProviderDown(
-            f"{call.model}: persons answer in the browser; go on with oversight human serve SWEEP"
-        )
+        raise PeopleAsked(f"{call.model}: people answer in the browser")
 
     async def close(self) -> None:
         """Nothing to release."""

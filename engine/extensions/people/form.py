@@ -39,7 +39,7 @@ def field_value(field: FormField, said: str) -> Any:
     """What was written into a field, as the schema has it. ValueError, in words for a person."""
     name = field.name.replace("_", " ")
     if not said and field.kind != "texts":
-        raise ValueError(f"Nothing stands under “{name}” yet.")
+        raise ValueError(f"“{name}” is still empty.")
     match field.kind:
         case "number" | "whole":
             try:

@@ -216,7 +216,7 @@ def standings_finding(found: Sequence[RaterStanding]) -> Finding:
         number("answered", "answered"),
         number("no answer", "abstained"),
         number("under way", "under_way"),
-        number("let lie", "let_lie"),
+        number("abandoned", "let_lie"),
     ]
     return Finding((Part("standings", "Progress", columns, found),))
 

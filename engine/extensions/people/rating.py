@@ -41,8 +41,8 @@ RETRY_AFTER = 2
 
 NOTICES = {
     "saved": "Saved.",
-    "late": "The time for that one was over. It counts as no answer; what you wrote is kept.",
-    "none": "Kept as no answer.",
+    "late": "Time was up for that one. It counts as unanswered; what you wrote is kept.",
+    "none": "Saved as unanswered.",
 }
 
 
@@ -125,7 +125,7 @@ class RaterServer(Server):
             title = "You have left the study" if gone else "Thank you"
             return html(rater_page("over", title, progress=progress, said=said, gone=gone))
         if offer is None:
-            title = "Nothing to judge just now"
+            title = "Nothing to judge right now"
             return html(rater_page("waiting", title, progress=progress, said=said))
         task = offer.task
         text, answers = task.question
@@ -221,7 +221,7 @@ def _unsaved(
 ) -> web.Response:
     # The fault names files of the study, so it is logged for the researcher only.
     log.error("what %s sent is not saved: %s", rater.name, fault)
-    said = "It could not be written down. Please tell whoever sent you the link."
+    said = "Your answer could not be saved. Please tell whoever sent you the link."
     return refusal(said, 500, posted)
 
 

@@ -7,6 +7,7 @@ before it.
 
 import asyncio
 import signal
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
@@ -22,7 +23,10 @@ from ....cache.reply import Reply
 from ...display.progress import Snapshot
 from ...errors import UsageError
 from ...models.router import Models
+from ...providers.simulated import simulation
 from ...run.batching import AnsweredLater
+from ...run.dry_run import Walker, stand_ins
+from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import Observer
 from ...sweep.sweep import Cell
 from ...views.cli.output import say
@@ -31,6 +35,7 @@ from .journal import PERSONS, RaterJournal
 from .panel import PERSON, seated_raters
 from .pool import TaskPool
 from .rating import RaterServer
+from .task import Moment, PersonTask
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals by which the owner of the pages ends them."""
@@ -71,6 +76,26 @@ def expecting(cell: Cell, pool: TaskPool, ask: Ask) -> Ask:
         return await ask(call)
 
     return expect_and_ask
+
+
+async def conversations(loaded: LoadedSweep) -> Counter[str]:
+    """How many conversations about its first problem each panel of a sweep has, found out with
+    simulated replies: nobody may have two. None where no simulation is registered."""
+    if simulation() is None:
+        return Counter()
+    found: dict[str, list[list[Moment]]] = defaultdict(list)
+
+    def see(call: Call, reply: Reply) -> None:
+        if call.model.startswith(PERSON):
+            task, had = PersonTask(call), found[call.model]
+            goes_on = (each for each in had if all(map(task.continues, each)))
+            if (its := next(goes_on, None)) is None:
+                had.append(its := [])
+            its.append(task.moment)
+
+    answering = stand_ins(loaded.sweep, loaded.models.simulated)
+    await Walker(answering.reply, see).walk(loaded.sweep.cells_of(0))
+    return Counter({panel: len(had) for panel, had in found.items()})
 
 
 class RaterPages(Observer):

@@ -255,7 +255,7 @@ class PersonTask:
                 return PersonAnswer(orjson.dumps(filled).decode())
         said = posted.get("text", "").strip()
         if not said:
-            raise ValueError("Nothing is written yet.")
+            raise ValueError("You have not written anything yet.")
         return PersonAnswer(said)
 
     def reply(self, answer: PersonAnswer | None, rater: str) -> Reply:
@@ -281,7 +281,7 @@ class PersonTask:
             try:
                 percent = float(said)
             except ValueError:
-                raise ValueError(f"There is no percentage for ({label}) yet.") from None
+                raise ValueError(f"Please give a percentage for ({label}).") from None
             if not 0 <= percent <= 100:
                 raise ValueError(f"({label}) has {said}%: give 0 to 100.")
             stated.append(percent)
@@ -295,13 +295,13 @@ class PersonTask:
                 f"{100 * percent:g}; if you mean {percent:g} in a hundred, tick the box below."
             )
         if not math.isclose(sum(stated), 100, abs_tol=PERCENT_TOLERANCE):
-            raise ValueError(f"The percentages add up to {sum(stated):g}, and not to 100.")
+            raise ValueError(f"The percentages add up to {sum(stated):g}, not to 100.")
         return tuple(percent / sum(stated) for percent in stated)
 
     def _chosen(self, posted: Mapping[str, str]) -> str:
         said = posted.get("choice", "")
         if said not in map(str, range(len(self.options))):
-            raise ValueError("No answer is chosen yet.")
+            raise ValueError("You have not chosen an answer yet.")
         return self.options[int(said)]
 
     def _likeliest(self, probs: tuple[float, ...]) -> PersonAnswer:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ....cache.store import Reader
-from ....protocols.judges.redrawn import Redrawn
+from ....protocols.judges.repeated import Redrawn
 from ....protocols.question import Problem
 from ....protocols.scores import RANGES
 from ...analysis.catalogue import Analysis

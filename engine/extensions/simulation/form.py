@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ....protocols.drafting.side_check import NO_SIDE
+from ....protocols.drafting import NO_SIDE
 from ....protocols.prompts.forms import REASONING
 from .speech import in_sentences
 

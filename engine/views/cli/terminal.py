@@ -21,6 +21,7 @@ from ...errors import (
     Interrupted,
     KeyRepeated,
     OutOfMemory,
+    PeopleAsked,
     QuotaExhausted,
     RowsPaused,
     RunFolderError,
@@ -148,7 +149,7 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     if run.awaited and not isinstance(halt, BatchesOut):
         say(f"in flight at the vendors, and left there: {run.awaited}")
     _why_failed(run)
-    _caveats(run)
+    _caveats(origins(run.loaded.sweep, run.folder.path))
     say(f"run folder  {run.folder.path}")
     say(f"{_when(halt)}: {_again(halt, shown.again)}")
     from .faults import halt_code
@@ -158,15 +159,17 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
 
 def _again(halt: Halt, typed: str) -> str:
     """The command that goes on; where the budget was reached, with the cap that it names."""
+    if isinstance(halt, PeopleAsked):
+        return typed.replace("oversight run", "oversight human serve", 1)
     enough = re.search(r"(--max-(?:cost|tokens)) ([\d.]+)$", str(halt))
     if not isinstance(halt, BudgetReached) or enough is None:
         return typed
     return re.sub(rf"{enough[1]}[ =]\S+", f"{enough[1]} {enough[2]}", typed)
 
 
-def _caveats(run: Run) -> None:
+def _caveats(come: Iterable[str]) -> None:
     """What the numbers rest on that the sweep file does not say."""
-    for line in origins(run.loaded.sweep, run.folder.path):
+    for line in come:
         say(f"replies     {line}")
 
 
@@ -182,6 +185,8 @@ def _when(halt: Halt) -> str:
             return "with a higher cap"
         case BatchesOut():
             return "in a while"
+        case PeopleAsked():
+            return "serve their pages with"
         case StoreFailed() | AllRefused() | OutOfMemory() | RowsPaused():
             return "when that is put right"
     return "resume with"
@@ -211,7 +216,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
         paid = read_ledger(folder.path)
         say(f"requests    {asked(sum_usage(paid.values()))}")
         say_latency(paid)
-    _caveats(run)
+    _caveats(come)
     first = sweep.problems[0].id
     say(f"transcript  {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"rerun       {shown.again}   (cached)")
@@ -235,9 +240,9 @@ def _replies(run: Run) -> str:
         run.folder.check_store(run.store.__len__, given, run.store.id)
     except RunFolderError:
         if known not in ("", given):
-            return f"{known}   (paid for: keep them; they are not in {given})"
+            return f"{known}   (keep them; they are not in {given})"
         return f"{given}   (it lost those of this run)"
-    return f"{given}   (paid for: keep them)"
+    return f"{given}   (keep them)"
 
 
 def _why_failed(run: Run) -> None:

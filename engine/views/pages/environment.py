@@ -11,7 +11,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...display.printable import printable
-from ...display.quantity import counted, short, signed
+from ...display.quantity import counted, signed
 from .routes import Addresses
 from .text import shown
 
@@ -108,7 +108,6 @@ def _environment() -> Environment:
         "shown": shown,
         "counted": counted,
         "count": lambda value: f"{value:,}",
-        "short": short,
         "dollars": price,
         "rounded": lambda value: f"{value:.3g}" if isinstance(value, float) else str(value),
         "share": lambda value: f"{value:.0%}",

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import log10
 from typing import Any, TypeAlias
 
@@ -52,16 +53,13 @@ class ShownLine:
     """One line of a table."""
 
     cells: tuple[ShownCell, ...]
+    drawn: Estimate | None
     members: tuple["ShownLine", ...] = ()
     """The lines of a group."""
     band: tuple[float, float] | None = None
     """Drawn behind its estimate."""
     baseline: float | None = None
     """Drawn beside it."""
-
-    @property
-    def drawn(self) -> Estimate | None:
-        return next((cell.estimate for cell in self.cells if cell.estimate), None)
 
     @property
     def ends(self) -> Iterator[float]:
@@ -136,9 +134,9 @@ class ShownPart:
     words: int
     """Columns of words, which come first."""
     axis: Axis | None
-    """Axis on which the first estimate of each line is drawn; None without estimates."""
+    """Axis on which the first column of estimates is drawn; None without one."""
     drawn: str
-    """Head of the column of those estimates."""
+    """Head of that column."""
     chart: ShownChart | None
 
 
@@ -207,17 +205,18 @@ def shown_part(
     text of a cell that names a row. own: the links of a line, by the heads of columns. pointed:
     whether points of the chart are links as well; those of a site are long."""
     columns = [(column, column.cell) for column in part.columns if column.cell]
+    drawn = next((c for c, _ in columns if any(map(partial(_is_estimated, c), part.lines))), None)
 
     def shown(line: Any) -> ShownLine:
         return ShownLine(
             tuple(_cell(column, cell, line, links, own(line)) for column, cell in columns),
+            drawn.value(line) if drawn else None,
             tuple(map(shown, getattr(line, "members", ()))),
             getattr(line, "band", None),
             getattr(line, "baseline", None),
         )
 
     lines = tuple(map(shown, (*part.lines, *([] if part.total is None else [part.total]))))
-    estimated = (columns[n][0] for each in lines for n, c in enumerate(each.cells) if c.estimate)
     table = part.table()
     # What stands before a colon is the name of the page, or of the run.
     title = part.title.partition(": ")[2] or part.title
@@ -230,12 +229,16 @@ def shown_part(
         Axis.around([end for line in lines for end in line.ends])
         if any(line.drawn and line.drawn.interval for line in lines)
         else None,
-        next((column.head for column in estimated), ""),
+        drawn.head if drawn else "",
         # Rows without a naive judge beside them have no lift, which a chart may be of.
         shown_chart(part.chart, links if pointed else {})
         if part.chart and any(series.points for series in part.chart.series)
         else None,
     )
+
+
+def _is_estimated(column: Column, line: Any) -> bool:
+    return isinstance(column.value(line), Estimate)
 
 
 def _cell(

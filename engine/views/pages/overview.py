@@ -1,7 +1,7 @@
 """The overview of a run: whether protocols help, group by group, and what to look at next."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import NamedTuple
 
@@ -98,6 +98,7 @@ def overview_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     done = sum(its.cells - its.missing for its in results.rows)
     running = holder(run.folder) is not None
     lifts = [its.lift for its in results.rows if its.lift and not its.row.naive]
+    asked = asked if lifts else replace(asked, plot="asd")
     return run_page(
         "overview",
         run,
@@ -181,11 +182,10 @@ def _table(run: RunReader, results: Results, by: str, links: Addresses, plot: st
         number("n", "its.asd.n"),
         number("failed", "failed"),
     ]
-    notes = footnotes(
-        (each for its in results.rows for each in (its.asd, its.lift)),
-        (its.accuracy for its in results.rows),
-    )
-    return shown_part(Part("", "Rows", columns, lines, tuple(notes)), {})
+    every = [each.its for whole in lines for each in (whole, *whole.members)]
+    estimates = (each for its in every for each in (its.asd, its.lift))
+    notes = tuple(footnotes(estimates, (its.accuracy for its in every)))
+    return shown_part(Part("", "Rows", columns, lines, notes), {})
 
 
 def _facts(run: RunReader, results: Results, state: str) -> list[tuple[str, str]]:

@@ -22,8 +22,7 @@ from oversight.engine.run.dry_run import (
 from oversight.engine.sweep.sweep import Sweep
 from oversight.engine.sweep.sweepfile import report_rows
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.drafting.best_of import BestOf
-from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges import Jury, LogprobJudge, StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust
 from oversight.protocols.mechanisms.critique import Critique

@@ -82,7 +82,7 @@ def test_plan_tells_of_replies_under_another_name(place, command, lab):
 
 
 def test_a_complete_run_does_not_call_another_store_the_place_of_its_replies(place, command, lab):
-    told = f"replies     {place / 'store'}   (paid for: keep them"
+    told = f"replies     {place / 'store'}   (keep them"
     assert f"{told})" in command("run", "lab.yaml").err
     asked = counts(lab)["requests"]
     again = command("run", "lab.yaml", "--store", place / "empty")

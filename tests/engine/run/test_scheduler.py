@@ -27,7 +27,7 @@ from oversight.engine.stop import StopToken
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.drafting import BestOf
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda

@@ -9,7 +9,7 @@ from oversight.engine.errors import UsageError
 from oversight.engine.sweep.originals import originals
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols.datasets.jsonl import write_jsonl
-from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.drafting import BestOf
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.mechanisms.debate import Debate
 from tests.engine.sweep_files import sweep, sweep_file

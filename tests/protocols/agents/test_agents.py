@@ -26,9 +26,7 @@ from oversight.protocols.agents.agent import (
 from oversight.protocols.agents.tool import TOOLS, Found, Scene, Tool
 from oversight.protocols.agents.tools import OVER_BUDGET
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.drafting.best_of import BestOf
-from oversight.protocols.drafting.refine import Refine
-from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.drafting import BestOf, Refine, SideCheck
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import choice_form
 from oversight.protocols.mechanisms.consultancy import Consultancy

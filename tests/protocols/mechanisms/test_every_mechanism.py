@@ -23,7 +23,7 @@ from oversight import protocols
 from oversight.cache import Ask, Call, Reply
 from oversight.protocols import Agent, Declined, StatedJudge, Unreadable
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.drafting import BestOf
 from oversight.protocols.judges import Ensemble, Jury, Redrawn, VotesJudge
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.mechanisms.critique import Critique

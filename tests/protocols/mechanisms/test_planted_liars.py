@@ -14,7 +14,7 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.counts import unread_by_seat
-from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.drafting import BestOf
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import LogprobJudge, StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.amplification import Amplification

@@ -20,9 +20,7 @@ from oversight.engine.extensions.simulation.form import Contents, fill_form
 from oversight.protocols import Answer, Question, Words
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.drafting.best_of import BestOf
-from oversight.protocols.drafting.refine import Refine
-from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.drafting import BestOf, Refine, SideCheck
 from oversight.protocols.judges import DistributionJudge, Judge, LogprobJudge, StatedJudge
 from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.prompts.escape import TAGS, escape_and_count, escape_tags

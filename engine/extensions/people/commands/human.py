@@ -187,7 +187,7 @@ def _run_with_persons(
     from ....run.observer import Observer
     from ....run.run import Run
     from ....views.cli.terminal import Presentation, run_in_terminal
-    from ..session import RaterPages, SeatedPersons, seated_desk
+    from ..session import RaterPages, SeatedPersons, conversations, seated_desk
 
     loaded = load_sweep(file)
     panels = panels_of(loaded.sweep.models)
@@ -196,6 +196,12 @@ def _run_with_persons(
             f"{file.document.source}: no seat has a person; write person/NAME for a model, or run "
             "it and have persons judge its transcripts: oversight human serve RUN"
         )
+    for panel, needed in asyncio.run(conversations(loaded)).most_common(1):
+        if needed > seating.raters:
+            raise UsageError(
+                f"a problem has {needed} conversations with {panel}, and nobody may have two of "
+                f"them: take --raters {needed}, or fewer rows"
+            )
     known = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
     top = replace(loaded.file.top, max_cells=max(known, min(len(loaded.sweep), MOST_LANES)))
     loaded = replace(loaded, file=replace(loaded.file, top=top))

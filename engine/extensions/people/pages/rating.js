@@ -23,7 +23,7 @@
       const whole = numbers.every((number) => number.value !== "");
       const parts = "Write percentages: 70 for 0.7.";
       byId("sum").textContent = tiny ? parts : numbers.length > 2 ? "In all: " + Math.round(sum * 100) / 100 + "%" : "";
-      const amiss = Math.abs(sum - 1) < 0.005 ? parts : "The percentages add up to " + sum + ", and not to 100.";
+      const amiss = Math.abs(sum - 1) < 0.005 ? parts : "The percentages add up to " + sum + ", not to 100.";
       numbers[0].setCustomValidity(whole && Math.abs(sum - 100) > 0.5 ? amiss : "");
     }
     sliders.forEach((slider, at) => {
@@ -81,7 +81,7 @@
             inStorage((all) => all.removeItem(draft));
             answer.text().then((next) => location.assign(next));
           }
-          else if (answer.status === 503) again("The study is just being taken up again. Your answer is sent as soon as it is.");
+          else if (answer.status === 503) again("The study is just being resumed. Your answer is sent as soon as it is.");
           else form.submit();
         }, () => again("No connection. Your answer is kept on this page, and sent as soon as there is one."));
       }

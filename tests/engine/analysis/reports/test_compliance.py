@@ -13,7 +13,7 @@ from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.scheduler import attempt
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent, Speaker
-from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.drafting import SideCheck
 from oversight.protocols.judges import LogprobJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy

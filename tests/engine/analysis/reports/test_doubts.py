@@ -18,7 +18,7 @@ from oversight.engine.run.scheduler import attempt
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.doubts import Doubt
-from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.drafting import SideCheck
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.transcript import Failure, Judgement, Turn, Verdict

@@ -20,8 +20,7 @@ from oversight.engine.run.reader import RunReader, recorded
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.errors import RunDamaged
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.drafting.best_of import BestOf
-from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
 from tests.command_line import Command

@@ -27,8 +27,7 @@ from oversight.engine.display.table import Table, wrapped
 from oversight.engine.errors import UsageError
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.drafting.best_of import BestOf
-from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges import LogprobJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy

@@ -8,7 +8,7 @@ import pytest
 
 from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.drafting import BestOf
 from oversight.protocols.judges import Judge, LogprobJudge, StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda

@@ -13,7 +13,7 @@ from oversight.engine.extensions.simulation.form import Contents, fill_form, for
 from oversight.engine.extensions.simulation.judgement import label_token
 from oversight.engine.extensions.simulation.speech import stated_strength
 from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief
-from oversight.protocols.drafting.side_check import NO_SIDE, SideCheck, reader, side_form
+from oversight.protocols.drafting import NO_SIDE, SideCheck, reader, side_form
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import DistributionJudge, LogprobJudge, StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.baselines import OpenTrust, choice_form

@@ -1,9 +1,14 @@
-"""An ensemble of one weak judge (Sang et al. 2024, arXiv:2402.00667): bagged and weighted."""
+"""One judge asked many times: redrawn on one transcript, or as an ensemble.
+
+Redrawn it tells the noise of verdicts from that of debates; an ensemble of one weak judge is bagged
+and weighted (Sang et al. 2024, arXiv:2402.00667).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...cache.call import Ask, nth
+from ..agents.agent import Agent
 from ..doubts import readings
 from ..errors import Unreadable
 from ..gather import gather_in_order
@@ -12,10 +17,61 @@ from ..scores import accuracy
 from ..settings import require_known, require_positive, unusual
 from ..transcript import Verdict
 from .case import Case
-from .judge import Judge, ModelJudge, RepeatedJudge
+from .judge import Judge, ModelJudge, average, spans_with_unread
 from .jury import POOLS, Pooling, pooled
 from .shots import Shot
 from .weighing import WEIGHINGS, Weighing
+
+
+@dataclass(frozen=True)
+class RepeatedJudge(Judge):
+    """One judge asked many times; it reads what the member reads, and its model is the member's."""
+
+    member: Judge
+
+    @property
+    def reads_passage(self) -> bool:
+        return self.member.reads_passage
+
+    @property
+    def base_agent(self) -> Agent:
+        return self.member.base_agent
+
+
+@dataclass(frozen=True)
+class Redrawn(RepeatedJudge):
+    """Several verdicts of one judge on the same transcript; the verdict is their mean.
+
+    Each verdict is recorded beside the mean, so that a report can tell the noise of verdicts, which
+    are cheap, from that of the debates that they are about. Draw 0 is the judge's plain call, so a
+    run with `draws: 3` reuses the calls of a run without. A judge at temperature 0 says much the
+    same each time.
+    """
+
+    draws: int = 3
+    """Number of verdicts on each transcript."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "draws")
+
+    @property
+    def name(self) -> str:
+        return f"{self.member.name} × {self.draws}"
+
+    async def decide(self, case: Case, ask: Ask) -> Verdict:
+        asks = [ask, *(nth(ask, number) for number in range(1, self.draws))]
+        found = await readings(*(self.member.decide(case, each) for each in asks))
+        verdicts = list(found.read.values())
+        spans = spans_with_unread([verdict.spans for verdict in verdicts], len(found.doubts))
+        doubts = (*found.doubts, *(doubt for verdict in verdicts for doubt in verdict.doubts))
+        return Verdict(
+            average([verdict.probs for verdict in verdicts]),
+            case.transcript,
+            tuple(judgement for verdict in verdicts for judgement in verdict.judgements),
+            redraws=tuple(verdict.probs for verdict in verdicts),
+            bounds=spans if doubts or any(verdict.bounds for verdict in verdicts) else (),
+            doubts=doubts,
+        )
 
 
 @dataclass(frozen=True)

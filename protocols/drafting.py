@@ -1,0 +1,324 @@
+"""Drafts of a speech: what is selected, rewritten or sent back before one is spoken.
+
+**Best of N**: a judge picks the draft that is spoken. **Refine**: a draft is criticised and
+rewritten. **Side check**: a small model reads each speech and says which answer it argues for. An
+agent told to argue for an answer that it believes to be wrong may argue for the other one, or for
+none; or argue for it and give itself away ("the other answer is right, but …"). Then the score of
+its world says little about the protocol; so such speeches are sent back a few times, and those that
+stay so are marked, for the bounds under drop, keep and worst.
+"""
+
+from abc import abstractmethod
+from dataclasses import Field, dataclass, replace
+from typing import Any, ClassVar, Self
+
+from msgspec import structs
+
+from ..cache.call import Ask, nth, used_as
+from .agents.agent import ADVOCATE, Agent, Brief, Speaker
+from .doubts import readings
+from .errors import Unreadable
+from .gather import gather_in_order
+from .judges.judge import Judge
+from .prompts.forms import Form, choice_of, whole_number
+from .prompts.prompt_set import PromptSet, for_side
+from .prompts.words import NOTHING, Words
+from .question import Answer, Question
+from .seat import Seat
+from .settings import require_positive
+from .transcript import Transcript, Turn
+
+
+def heard_as(brief: Brief, side: Answer) -> Brief:
+    """Brief of a judge that picks among drafts: it is asked as the judge who will hear the speech.
+
+    So where that judge hears the speech last, its verdict is the call that picked the speech.
+    """
+    stance = brief.judging or brief.words.text("judge.role")
+    return structs.replace(brief, title="Judge", stance=for_side(stance, side.label))
+
+
+class Wrapper(Speaker):
+    """A speaker whose drafts are selected, rewritten or sent back before one is spoken.
+
+    This is done only for a side: without one, nothing tells the better of two drafts.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    agent: Speaker
+
+    @property
+    def apart(self) -> int:
+        """How many drafts of a speech do not hear one another."""
+        return 1
+
+    @property
+    def base_agent(self) -> Agent:
+        return self.agent.base_agent.share(self.apart)
+
+    def share(self, parts: int) -> Self:
+        return replace(self, agent=self.agent.share(parts))
+
+    async def speak(
+        self, transcript: Transcript, side: Answer | None, ask: Ask, brief: Brief = ADVOCATE
+    ) -> Turn:
+        if side is None:
+            return await self.speak_plainly(transcript, ask, brief)
+        return await self.speak_for(side, transcript, ask, brief)
+
+    async def speak_plainly(self, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
+        """The turn of a speaker without a side."""
+        return await self.agent.speak(transcript, None, ask, brief)
+
+    @abstractmethod
+    async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
+        """The turn for a side, made from drafts of the agent beneath."""
+
+
+@dataclass(frozen=True)
+class BestOf(Wrapper):
+    """N drafts of a speech; the one after which a selection judge believes `side` most is spoken.
+
+    The judge reads the transcript with each candidate as its last turn (Khan et al. 2024,
+    arXiv:2402.06782), and is asked as the judge of the protocol is. Draft 0 is what the agent would
+    say without drafts, at its own temperature, so it is shared with rows that have none, unless the
+    agent has a budget, of which each draft has a part. The spoken turn's score is never below that
+    of draft 0; ties go to the lowest draft, so raising N changes a speech only for a better one.
+    """
+
+    n: int
+    agent: Agent
+    judge: Judge
+    temperature: float | None = 0.8
+    """Sampling temperature of the drafts after the first; at 0 they would all be identical."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "n")
+
+    @property
+    def name(self) -> str:
+        return f"{self.agent.name} best of {self.n}"
+
+    @property
+    def apart(self) -> int:
+        return self.n
+
+    async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
+        """The draft after which the judge believes `side` most. A belief that cannot be read counts
+        as none at all, and is told in the turn, with the drafts that are not spoken."""
+        first = self.agent.share(self.n)
+        drafter = replace(first, temperature=self.temperature)
+        call, hearing = drafter.compose(transcript, side, brief), heard_as(brief, side)
+        calls = [first.compose(transcript, side, brief), *(call.drawn(n) for n in range(1, self.n))]
+        drafting, rating = used_as(ask, "draft"), used_as(ask, "rate")
+        turns = await gather_in_order(
+            *(drafter.deliver(each, transcript, side, drafting, brief) for each in calls)
+        )
+        beliefs = await readings(
+            *(self.judge.belief(transcript.then(turn), side, rating, hearing) for turn in turns),
+            needed=False,
+        )
+        # A draft that says nothing is spoken only if no other says more.
+        best = max(range(self.n), key=lambda n: (not turns[n].silent, beliefs.read.get(n, 0.0)))
+        others = tuple(turn for n, turn in enumerate(turns) if n != best)
+        return structs.replace(turns[best], drafts=others, doubts=beliefs.doubts)
+
+
+@dataclass(frozen=True)
+class Refine(Wrapper):
+    """A draft, critiques of it, and a rewrite after the most useful one (Khan et al. 2024,
+    arXiv:2402.06782; Saunders et al. 2022, arXiv:2206.05802).
+
+    The rewrite is spoken only if the judge then believes `side` more than after the draft. A
+    speaker without a side speaks its draft, since nothing tells the better of two speeches. The
+    draft is also spoken if it refuses, concedes or is cut short, or if the critiques, their ranking
+    or the judge's belief cannot be read.
+    """
+
+    agent: Speaker
+    judge: Judge
+    """Ranks the critiques, and decides between draft and rewrite."""
+    critiques: int = 2
+    """Draws of a critique, each blind to the others."""
+    temperature: float | None = 0.8
+    """Sampling temperature of the critiques; at 0 they would all be identical."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "critiques")
+
+    @property
+    def name(self) -> str:
+        return f"{self.agent.name} refined {self.critiques}"
+
+    async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
+        """The rewrite, or the draft where that is no better."""
+        draft = await self.agent.speak(transcript, side, used_as(ask, "draft"), brief)
+        if draft.outcome != "ok" or draft.conceded:
+            return draft
+        drafted, unchanged = transcript.then(structs.replace(draft, speaker="Draft")), draft
+        try:
+            critique = await self._critique(drafted, side, ask, brief)
+            rewriting = brief.also_told(brief.words.text("agent.rewrite"), by="\n")
+            heard = drafted.then(critique)
+            rewrite = await self.base_agent.speak(heard, side, used_as(ask, "rewrite"), rewriting)
+            # The rewrite may rest on what the draft computed.
+            rewrite = structs.replace(
+                rewrite, tools=draft.tools + rewrite.tools, drafts=draft.drafts
+            )
+            unchanged = structs.replace(draft, drafts=(*draft.drafts, rewrite))
+            if rewrite.outcome != "ok" or rewrite.conceded or not rewrite.text:
+                return unchanged
+            rating = used_as(ask, "rate")
+            before, after = await gather_in_order(
+                *(
+                    self.judge.belief(transcript.then(turn), side, rating, heard_as(brief, side))
+                    for turn in (draft, rewrite)
+                )
+            )
+        except Unreadable:
+            return unchanged
+        return rewrite if after > before else unchanged
+
+    async def _critique(self, drafted: Transcript, side: Answer, ask: Ask, brief: Brief) -> Turn:
+        """The critique that is ranked first. Unreadable if there is none or no ranking."""
+        critic = replace(
+            self.base_agent,
+            temperature=self.temperature,
+            tools=(),
+            claims=(),
+            quotes=False,
+            may_concede=False,
+        )
+        stance = brief.words.fill("agent.criticise")
+        criticising = structs.replace(brief, title="Critique", stance=stance, act="criticise")
+        turns = await gather_in_order(
+            *(critic.speak(drafted, side, nth(ask, i), criticising) for i in range(self.critiques))
+        )
+        usable = [turn for turn in turns if turn.outcome == "ok" and turn.text]
+        if not usable:
+            raise Unreadable("no critique was written", turns[0].text, turns[0].call)
+        best = await self._ranked_first(drafted, usable, ask, brief) if len(usable) > 1 else 0
+        return structs.replace(usable[best], speaker="Critique")
+
+    async def _ranked_first(
+        self, drafted: Transcript, critiques: list[Turn], ask: Ask, brief: Brief
+    ) -> int:
+        """Index of the most useful critique, from 0."""
+        listed = (
+            structs.replace(critique, speaker=f"Critique {n}")
+            for n, critique in enumerate(critiques, 1)
+        )
+        words = brief.words
+        ranking = Brief(
+            "Judge",
+            words.text("agent.ranking_rules"),
+            words.text("agent.rank"),
+            reads_passage=self.judge.reads_passage,
+            prompts=brief.prompts,
+        )
+        numbers = range(1, len(critiques) + 1)
+        form: Form[int] = Form(
+            "ranking", {"best": whole_number(numbers)}, lambda said: said.whole("best", numbers)
+        )
+        ranker = Seat(self.judge.base_agent, None, ranking)
+        return await ranker.fill(form, drafted.then(*listed), ask) - 1
+
+
+NO_SIDE = "none"
+"""The checker's finding for a speech that argues for no answer, or for several."""
+
+
+@dataclass(frozen=True)
+class SideCheck(Wrapper):
+    """A speaker whose speeches are read by a `checker`, and asked for again if off their side.
+
+    The checker knows neither who speaks nor for which side. Every retry is a draw of its own that
+    is told what the checker found. The last draft is spoken, whatever it is; the turn records the
+    finding and the number of retries. A refusal, an empty reply and a concession are spoken as they
+    are, unchecked: nobody is pressed until it complies.
+    """
+
+    agent: Speaker
+    checker: Agent
+    retries: int = 1
+    """Maximum number of drafts sent back."""
+    candor: bool = False
+    """Whether the checker also reads if a speech says itself that its answer is wrong."""
+
+    def __post_init__(self) -> None:
+        if self.retries < 0:
+            raise ValueError(f"retries: {self.retries} is negative; use 0 or more")
+
+    @property
+    def name(self) -> str:
+        return f"{self.agent.name} side checked {self.retries}" + " candor" * self.candor
+
+    @property
+    def apart(self) -> int:
+        return 1 + self.retries
+
+    async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
+        agent = self.agent.share(self.apart)
+        turn = await agent.speak(transcript, side, ask, brief)
+        turn, feedback = await self._checked(turn, side, transcript, ask, brief)
+        for retry in range(1, self.retries + 1):
+            if feedback is None:
+                break
+            again = brief.also_told(feedback, by="\n")
+            sent_back = (*turn.drafts, structs.replace(turn, drafts=(), check="unchecked"))
+            turn = await agent.speak(transcript, side, nth(ask, retry), again)
+            turn = structs.replace(turn, retries=retry, drafts=(*sent_back, *turn.drafts))
+            turn, feedback = await self._checked(turn, side, transcript, ask, brief)
+        return turn
+
+    async def _checked(
+        self, turn: Turn, side: Answer, transcript: Transcript, ask: Ask, brief: Brief
+    ) -> tuple[Turn, Words | None]:
+        """The turn with what the checker found, and what to tell its speaker; None if it stands."""
+        if turn.outcome in ("refused", "empty") or not turn.text or turn.conceded:
+            return turn, None
+        # The speaker's name would give the side away.
+        speech = Transcript(transcript.question, (structs.replace(turn, speaker="Speaker"),))
+        try:
+            argued_for, admits = await Seat(
+                self.checker, None, reader(brief.words, self.candor)
+            ).fill(side_form(transcript.question, self.candor), speech, ask)
+        except Unreadable:
+            return structs.replace(turn, check="unclear"), None
+        if argued_for != side.label:
+            found = Words("no answer" if argued_for == NO_SIDE else f"({argued_for})")
+            told = brief.words.fill("agent.feedback", found=found)
+            return structs.replace(turn, check="off side"), told
+        if admits:
+            return structs.replace(turn, check="candid"), brief.words.fill("agent.feedback_candid")
+        return structs.replace(turn, check="on side"), None
+
+
+def side_form(question: Question, candor: bool = False) -> Form[tuple[str, bool]]:
+    """The label of the answer that a speech argues for, or NO_SIDE; and, where that is asked,
+    whether it says itself that this answer is wrong."""
+    options = [*(answer.label for answer in question.answers), NO_SIDE]
+    asked = {"argues_for": choice_of(options)}
+    if candor:
+        asked["admits"] = choice_of(("yes", "no"))
+    return Form(
+        "side",
+        asked,
+        lambda said: (
+            said.one_of("argues_for", options),
+            candor and said.one_of("admits", ("yes", "no")) == "yes",
+        ),
+    )
+
+
+def reader(words: PromptSet, candor: bool = False) -> Brief:
+    """What the checker reads beside the speech."""
+    candidly = words.text("agent.reader_candor") if candor else NOTHING
+    return Brief(
+        "Reader",
+        words.text("agent.reader_rules"),
+        Words.joined(words.text("agent.reader"), candidly),
+        reads_passage=False,
+        prompts=words,
+    )
