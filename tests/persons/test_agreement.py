@@ -1,16 +1,13 @@
 """Figures of raters against what is reckoned by hand from what they answered."""
 
 from pathlib import Path
-from shutil import copytree
 
 import pytest
-from msgspec.structs import replace
 
 from oversight.engine.analysis.scoring.agreement import krippendorff_alpha
 from oversight.engine.extensions.people.journal import (
     BeliefBefore,
     RaterJournal,
-    RepeatAnswered,
     TaskAbstained,
     TaskAnswered,
     TaskGiven,
@@ -18,11 +15,9 @@ from oversight.engine.extensions.people.journal import (
 from oversight.engine.extensions.people.panel import seated_raters
 from oversight.engine.extensions.people.raters import rater_agreement, rater_standings
 from oversight.engine.extensions.people.task import Moment, answer_digests
-from oversight.engine.run.events import EVENTS
 from oversight.engine.run.loaded_sweep import open_run
 from oversight.protocols.question import Problem
 from tests.command_line import within
-from tests.run_folders import edited
 
 pytestmark = pytest.mark.wire
 
@@ -97,31 +92,3 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
     assert (standing[two].answered, standing[two].under_way) == (3, 1)
     told = within("measure", "people", run, cwd=run.parent.parent)
     assert told.code == 0 and "Krippendorff's alpha" in told.out
-
-
-def test_self_agreement_is_of_what_a_rater_judged_twice(run, tmp_path):
-    mine = Path(copytree(run, tmp_path / run.name, ignore=lambda *_: ["persons", EVENTS]))
-    edited(mine, "DELETE FROM events")
-    seated_raters(mine / "persons", ["raters"], 2)
-    journal, one = RaterJournal(mine), "raters-1"
-    first = [answered(one, problem, 0.9) for problem in open_run(mine).sweep.problems]
-    for event in first:
-        journal.append(event)
-    pairs = []
-    for n, (event, shift) in enumerate(zip(first, (0.1, -0.2, 0.0), strict=True)):
-        assert event.probs
-        probs = (event.probs[0] + shift * (1 if event.probs[0] < 0.5 else -1), 0.0)
-        probs = (probs[0], 1 - probs[0])
-        pairs.append((event.probs, probs))
-        journal.append(RepeatAnswered(one, f"again {n}", event.task, probs, 9.0, 0))
-    journal.append(RepeatAnswered(one, "again 3", first[0].task, None, 9.0, 0))
-    journal.append(replace(first[0], rater="raters-2", task="another's"))
-    found = rater_agreement(mine)
-    [again] = found.again
-    by_hand = krippendorff_alpha(pairs)
-    assert (again.rater, again.repeated, again.same) == (one, 3, 1.0)
-    assert again.apart == pytest.approx(0.1)
-    assert by_hand and again.alpha and again.alpha.alpha == pytest.approx(by_hand.alpha)
-    assert (found.tasks, found.raters[0].judged) == (3, 3), "a repeat is no other judgement"
-    told = within("measure", "people", mine, cwd=run.parent.parent)
-    assert told.code == 0 and "Self-agreement" in told.out

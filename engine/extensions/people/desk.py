@@ -24,7 +24,6 @@ from .journal import (
 )
 from .panel import Rater
 from .pool import TaskPool, WaitingTask
-from .repeats import Repeats
 from .task import PersonTask
 
 LEFT = "You have left this study; nothing more about you is kept."
@@ -47,8 +46,6 @@ class DeskSettings:
     """Whether a rater states a belief before the transcript is shown."""
     returned_after: float = 3600.0
     """Seconds after which an unanswered task goes to another rater."""
-    repeats: float = 0.0
-    """Share of a rater's judgements that are repeated later."""
     consent: str = ""
     """What raters agree to before they begin, beside what every one of them is told."""
 
@@ -105,7 +102,6 @@ class Desk(Provider):
         self.over = False
         """Whether there will be no more tasks."""
         self.pool = TaskPool(self.history, settings.seed, settings.returned_after)
-        self._repeats = Repeats(settings.seed, settings.repeats)
         self.stop_token = stop_token
         self._news = asyncio.Event()
         self._warned = False
@@ -180,7 +176,7 @@ class Desk(Provider):
         if not (self.pool.planned and history.answers):
             return False
         now = asyncio.get_running_loop().time()
-        return not self.pool.open_to(rater, now) and self._repeats.due(history) is None
+        return not self.pool.open_to(rater, now)
 
     def has_for(self, rater: Rater) -> bool:
         """Whether `offer` would return a task."""
@@ -204,9 +200,9 @@ class Desk(Provider):
                 at = int(time.time())
                 if holder is not None:
                     await self._keep(TaskReturned(holder, address, at))
-                kind, repeats = self.pool.kind(address), self._repeats.repeated(address)
+                kind = self.pool.kind(address)
                 await self._keep(
-                    TaskGiven(rater.name, address, task.problem, task.moment, at, kind, repeats)
+                    TaskGiven(rater.name, address, task.problem, task.moment, at, kind)
                 )
             shown = self.pool.first_shown(rater.name, address, now)
             budget = self.settings.budget
@@ -239,26 +235,22 @@ class Desk(Provider):
             address, task = self._theirs(rater, ticket)
             answer, seconds = task.read(sent), self._seconds(rater, address)
             budget, now = self.settings.budget, int(time.time())
-            if address not in self.pool.waiting:
-                await self._keep(self._repeats.answered(rater.name, address, answer, seconds, now))
-            elif budget is not None and seconds > budget + GRACE:
+            if budget is not None and seconds > budget + GRACE:
                 await self._abstain(rater, task, "time", sent)
                 return False
-            else:
-                event = TaskAnswered(
-                    rater.name,
-                    address,
-                    task.request,
-                    task.problem,
-                    task.order,
-                    sent,
-                    answer.probs,
-                    seconds,
-                    now,
-                )
-                await self._keep(event)
-                self._repeats.plan(history, task)
-                self._land(address, task.reply(answer, rater.name))
+            event = TaskAnswered(
+                rater.name,
+                address,
+                task.request,
+                task.problem,
+                task.order,
+                sent,
+                answer.probs,
+                seconds,
+                now,
+            )
+            await self._keep(event)
+            self._land(address, task.reply(answer, rater.name))
             return True
 
     async def abstain(
@@ -271,14 +263,8 @@ class Desk(Provider):
         """The rater gives no answer: a refusal, which is kept and stored, with what the form held.
         Raises as `believe`."""
         async with self._lock:
-            if _is_saved(self.history.of[rater.name], ticket, None):
-                return
-            address, task = self._theirs(rater, ticket)
-            if address in self.pool.waiting:
-                await self._abstain(rater, task, why, posted or {})
-            else:
-                seconds, now = self._seconds(rater, address), int(time.time())
-                await self._keep(self._repeats.answered(rater.name, address, None, seconds, now))
+            if not _is_saved(self.history.of[rater.name], ticket, None):
+                await self._abstain(rater, self._theirs(rater, ticket)[1], why, posted or {})
 
     async def _abstain(
         self,
@@ -302,10 +288,7 @@ class Desk(Provider):
         self._tell()
 
     def _chosen(self, rater: Rater, now: float) -> PersonTask | None:
-        if (held := self.pool.held(rater)) is not None:
-            return held
-        again = self._repeats.due(self.history.of[rater.name])
-        return again or self.pool.choose(rater, now)
+        return self.pool.held(rater) or self.pool.choose(rater, now)
 
     def _theirs(self, rater: Rater, ticket: str) -> tuple[str, PersonTask]:
         history = self.history.of[rater.name]
@@ -317,10 +300,6 @@ class Desk(Provider):
         holder = self.history.holder.get(address)
         if address in self.history.settled or holder not in (None, rater.name):
             raise NotTheirs("You left this one for a while, and someone else has it now.")
-        if (again := self._repeats.find(address)) is not None:
-            return address, again
-        if address in history.repeats:
-            raise NotTheirs("This one is from before a pause, and is no longer needed.")
         if address not in self.pool.waiting:
             raise NotReady("The study is just being resumed.")
         return address, self.pool.waiting[address].task
@@ -366,6 +345,6 @@ def _is_saved(history: RaterHistory, ticket: str, sent: Mapping[str, str] | None
     address = history.given.get(ticket, "")
     if address not in history.done:
         return False
-    if history.done[address] not in (sent, {}):
+    if history.done[address] != sent:
         raise NotTheirs("You have already answered this; the first answer that was saved stands.")
     return True

@@ -11,7 +11,6 @@ from .journal import (
     ConsentGiven,
     RaterEvent,
     RaterJournal,
-    RepeatAnswered,
     TaskAbstained,
     TaskAnswered,
     TaskGiven,
@@ -34,10 +33,8 @@ class RaterHistory:
     """Ticket -> task."""
     kinds: Counter[str] = field(default_factory=Counter)
     """Number of tasks given, of each kind, and of each world in any row."""
-    repeats: set[str] = field(default_factory=set)
-    """Tasks that repeat an earlier one."""
     done: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
-    """Task -> form sent; None for an abstention, and empty for tasks that reach no store."""
+    """Task -> form sent; None for an abstention."""
     before: set[str] = field(default_factory=set)
     """Tasks with a belief before the transcript."""
     returned: set[str] = field(default_factory=set)
@@ -70,9 +67,6 @@ class DeskHistory:
                 history.given[history.rater.ticket(event.task)] = event.task
                 history.returned.discard(event.task)
                 self.holder[event.task] = event.rater
-                if event.repeats:
-                    history.repeats.add(event.task)
-                    return
                 history.seen.setdefault(event.problem, []).append(event.moment)
                 history.kinds.update((event.kind, event.kind.rpartition(" ")[2]))
             case BeliefBefore():
@@ -88,9 +82,6 @@ class DeskHistory:
                         del self.settled[task]
             case TaskReturned():
                 history.returned.add(event.task)
-                self.holder.pop(event.task, None)
-            case RepeatAnswered():
-                history.done[event.task] = {}
                 self.holder.pop(event.task, None)
             case TaskAnswered() | TaskAbstained():
                 history.done[event.task] = event.posted if isinstance(event, TaskAnswered) else None

@@ -30,8 +30,6 @@ class TaskGiven(msgspec.Struct, frozen=True, tag_field="what", tag="given"):
     """Seconds since 1970, for the record alone."""
     kind: str = ""
     """Kind of task, to be balanced over raters; empty if unknown. Never sent."""
-    repeats: str = ""
-    """The task that this one repeats; empty if it is not a repeat."""
 
 
 class BeliefBefore(msgspec.Struct, frozen=True, tag_field="what", tag="before"):
@@ -80,19 +78,6 @@ class TaskReturned(msgspec.Struct, frozen=True, tag_field="what", tag="returned"
     at: int
 
 
-class RepeatAnswered(msgspec.Struct, frozen=True, tag_field="what", tag="repeat"):
-    """A judgement that a rater gave a second time."""
-
-    rater: str
-    task: str
-    of: str
-    """The task that was judged before."""
-    probs: tuple[float, ...] | None
-    """One per answer, in the order in which the first judgement showed them; None: abstained."""
-    seconds: float
-    at: int
-
-
 class ConsentGiven(msgspec.Struct, frozen=True, tag_field="what", tag="consent"):
     rater: str
     at: int
@@ -113,7 +98,6 @@ RaterEvent: TypeAlias = (
     | TaskAnswered
     | TaskAbstained
     | TaskReturned
-    | RepeatAnswered
     | ConsentGiven
     | Withdrawn
 )
@@ -150,8 +134,6 @@ def _erased(event: RaterEvent) -> RaterEvent:
             return replace(event, posted={})
         case BeliefBefore():
             return replace(event, probs=())
-        case RepeatAnswered():
-            return replace(event, probs=None)
     return event
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 
 from ...analysis.catalogue import Analysis
 from ...analysis.findings.finding import (
@@ -35,7 +35,6 @@ from ...run.reader import RunReader
 from .journal import (
     PERSONS,
     RaterEvent,
-    RepeatAnswered,
     TaskAbstained,
     TaskAnswered,
     TaskGiven,
@@ -77,20 +76,6 @@ class RaterQuality:
 
 
 @dataclass(frozen=True, slots=True)
-class SelfAgreement:
-    """Agreement of a rater with itself on transcripts judged twice."""
-
-    rater: str
-    repeated: int
-    apart: float
-    """Mean over repeats of the largest change of a probability, in [0, 1]."""
-    same: float
-    """Share of repeats with the same likeliest answer."""
-    alpha: Agreement | None
-    """Krippendorff's alpha of the two times, taken as two raters; None if all values are equal."""
-
-
-@dataclass(frozen=True, slots=True)
 class RaterAgreement:
     """Agreement among the raters of a run, with the quality of each."""
 
@@ -103,8 +88,6 @@ class RaterAgreement:
     """Alpha of the probabilities."""
     beside: tuple[Beside, ...]
     """Each judge of the run, and the raters of the transcripts that both have judged."""
-    again: tuple[SelfAgreement, ...]
-    """Self-agreement of the raters who judged a transcript twice."""
 
 
 def rater_standings(run: Path) -> list[RaterStanding]:
@@ -112,7 +95,7 @@ def rater_standings(run: Path) -> list[RaterStanding]:
     standings = []
     by_rater = _by_rater(run)
     for rater, events in by_rater.items():
-        endings = (TaskAnswered, TaskAbstained, RepeatAnswered, TaskReturned)
+        endings = (TaskAnswered, TaskAbstained, TaskReturned)
         assigned = {each.task for each in events if isinstance(each, TaskGiven)}
         finished = {each.task for each in events if isinstance(each, endings)}
         standings.append(
@@ -152,9 +135,6 @@ def rater_agreement(run: Path) -> RaterAgreement:
         alpha([[likeliest(p) for p in each] for each in units.values()], clusters),
         alpha(list(units.values()), clusters),
         tuple(_beside(run, units)),
-        tuple(
-            each for rater, history in events.items() if (each := _self_agreement(rater, history))
-        ),
     )
 
 
@@ -181,24 +161,6 @@ def _quality(rater: str, events: Sequence[RaterEvent], its: Rater | None) -> Rat
     )
 
 
-def _self_agreement(rater: str, events: Sequence[RaterEvent]) -> SelfAgreement | None:
-    first = {each.task: each.probs for each in events if isinstance(each, TaskAnswered)}
-    pairs = [
-        (before, each.probs)
-        for each in events
-        if isinstance(each, RepeatAnswered) and each.probs and (before := first.get(each.of))
-    ]
-    if not pairs:
-        return None
-    return SelfAgreement(
-        rater,
-        len(pairs),
-        fmean(max(abs(p - q) for p, q in zip(a, b, strict=True)) for a, b in pairs),
-        fmean(likeliest(a) == likeliest(b) for a, b in pairs),
-        alpha(pairs),
-    )
-
-
 def _beside(run: Path, units: Mapping[str, Sequence[Probs]]) -> Iterable[Beside]:
     problems = {problem.id: problem for problem in RunReader(run).problems}
     by_judge: dict[str, dict[str, Both]] = defaultdict(dict)
@@ -222,7 +184,7 @@ def standings_finding(found: Sequence[RaterStanding]) -> Finding:
 
 
 def agreement_finding(found: RaterAgreement) -> Finding:
-    """Raters, their agreement, the judge of the run beside them, and each with itself."""
+    """Raters, their agreement, and the judge of the run beside them."""
     raters = [
         word("rater", "rater"),
         number("judged", "judged"),
@@ -245,13 +207,6 @@ def agreement_finding(found: RaterAgreement) -> Finding:
         share("same", "same"),
         figure("alpha", "alpha.alpha", 2),
     ]
-    again = [
-        word("rater", "rater"),
-        number("repeated", "repeated"),
-        number("apart", "apart", ".2f"),
-        share("same", "same"),
-        figure("alpha", "alpha.alpha", 2),
-    ]
     alphas = (
         _Alpha("the answer found likeliest (nominal)", found.nominal),
         _Alpha("probabilities (interval)", found.interval),
@@ -264,13 +219,11 @@ def agreement_finding(found: RaterAgreement) -> Finding:
     ]
     title = f"Agreement on {found.tasks:,} tasks (Krippendorff's alpha)"
     same = "The same transcripts before persons and before the judge of the run (Brier score)"
-    twice = "Self-agreement: transcripts that a rater judged twice"
     return Finding(
         (
             Part("", "Raters", raters, found.raters),
             Part("", title, agreement, alphas, () if found.interval else (NO_PAIRS,)),
             Part("", same, beside, found.beside),
-            Part("", twice, again, found.again),
         ),
         plain(found),
     )

@@ -110,14 +110,6 @@ def serve(
         name="--before/--no-before",
         default=True,
     ),
-    repeat: float = flag(
-        "Share of each rater's judgements to ask for a second time, after ten others.",
-        rare=True,
-        default=0.0,
-        least=0,
-        most=1,
-        metavar="SHARE",
-    ),
     return_after: float = flag(
         "Time after which an abandoned task goes to another rater.",
         rare=True,
@@ -148,7 +140,7 @@ def serve(
     Exit codes are those of `oversight run`.
     """
     text = consent_text(consent) if consent else ""
-    desk = DeskSettings(seed, budget, before, 60 * return_after, repeat, text)
+    desk = DeskSettings(seed, budget, before, 60 * return_after, text)
     seating = Seating(desk, raters, host, port, url)
     path = Path(what)
     if path.is_file() and not is_run(path):

@@ -1,16 +1,13 @@
-"""Judgements asked for twice, and how tasks of a sweep under way are shared out."""
+"""How tasks of a sweep under way are shared out."""
 
 import asyncio
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.extensions.people.desk import NotTheirs
-from oversight.engine.extensions.people.journal import RepeatAnswered, TaskGiven, read_journal
-from oversight.engine.extensions.people.repeats import MIN_BETWEEN
+from oversight.engine.extensions.people.journal import TaskGiven, read_journal
 from oversight.engine.extensions.people.session import expecting
 from oversight.engine.run.scheduler import attempt
 from oversight.engine.sweep.rows import report_rows
@@ -20,52 +17,8 @@ from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.question import randomness
 from oversight.protocols.transcript import Verdict
-from tests.persons.desks import MODEL, PLAIN, Work, what, work, worlds
+from tests.persons.desks import MODEL, Work, what, work
 from tests.shipments import shipments, simulated
-
-
-async def test_a_judgement_is_repeated_after_ten_others_and_reaches_no_store(tmp_path):
-    async with work(tmp_path, replace(PLAIN, repeats=1.0)) as desk:
-        await desk.put(worlds(16))
-        had = await desk.finish(1)
-        repeats = {n: call for n, call in enumerate(had) if call.address not in desk.waiting}
-        first = {call.request: n for n, call in enumerate(had) if n not in repeats}
-        # Of sixteen judgements the first six have ten others behind them.
-        assert len(repeats) == 16 - MIN_BETWEEN and len(first) == 16
-        for n, call in repeats.items():
-            others = [k for k in range(first[call.request] + 1, n) if k not in repeats]
-            assert len(others) >= MIN_BETWEEN
-        again = [event for event in read_journal(tmp_path) if isinstance(event, RepeatAnswered)]
-        assert [event.of for event in again] == [
-            had[first[call.request]].address for call in repeats.values()
-        ]
-        assert {event.probs for event in again} == {(0.7, 0.3)}
-        assert desk.desk.progress(desk.rater(1)).answered == 16
-
-
-async def test_about_the_share_that_was_asked_for_is_repeated(tmp_path):
-    counts = []
-    for seed in range(4):
-        async with work(tmp_path / str(seed), replace(PLAIN, repeats=0.2, seed=seed)) as desk:
-            await desk.put(worlds(30))
-            counts.append(len(await desk.finish(1)) - 30)
-    # Binomial: 80 judgements that have ten others behind them, and four standard errors.
-    assert 2 <= sum(counts) <= 30 and len(set(counts)) > 1
-
-
-async def test_a_repeat_from_before_a_restart_is_not_waited_for(tmp_path):
-    settings, calls = replace(PLAIN, repeats=1.0), worlds(16)
-    async with work(tmp_path, settings) as desk:
-        await desk.put(calls)
-        while (offer := await desk.take(1)).task.call.address in desk.waiting:
-            await desk.answer(1, offer)
-    async with work(tmp_path, settings) as desk:
-        await desk.put(calls)
-        with pytest.raises(NotTheirs, match="no longer needed"):
-            await desk.answer(1, offer)
-        had = await desk.finish(1)
-        # The first judgement, ten others, and then its repeat had come before.
-        assert len([call for call in had if call.address in desk.waiting]) == 15 - MIN_BETWEEN
 
 
 @pytest.mark.parametrize(("rows", "raters"), [(1, 2), (1, 3), (2, 4)])
