@@ -73,7 +73,7 @@ class Request(Struct, frozen=True, dict=True):
     max_tokens: int = 1024
     """The most tokens that the reply may have, hidden reasoning included."""
     stop: tuple[str, ...] = ()
-    """Texts at which the reply ends, without them: a form, too, which a line end cuts."""
+    """Texts before which the reply is cut off; a line end cuts forms too."""
     tools: tuple[ToolSpec, ...] = ()
     response_format: ResponseFormat | None = None
     top_logprobs: int = 0

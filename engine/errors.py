@@ -122,7 +122,7 @@ class ProviderDown(Halt):
 
 
 class PeopleAsked(ProviderDown):
-    pass
+    slug = "PeopleAsked"
 
 
 class BudgetReached(Halt):

@@ -83,7 +83,7 @@ class LimitStatistics:
         if self.still >= STILL:
             parts.append(f"last fault: {_clipped(self.fault)}" if self.fault else "")
             old = self.oldest >= STILL
-            parts.append(f"the oldest request is open for {self.oldest:.0f} s" if old else "")
+            parts.append(f"the oldest request has been open for {self.oldest:.0f} s" if old else "")
         return "  ".join(filter(None, parts))
 
 

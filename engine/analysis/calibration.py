@@ -51,8 +51,8 @@ class Calibration(Analysis):
 
     title = "Calibration"
     lead = (
-        "How often an answer is right of which the judge says so. On the diagonal its "
-        "probabilities are what they say."
+        "How often an answer is right, by the probability that the judge gives it. On the diagonal "
+        "its probabilities are what they say."
     )
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from ..errors import UsageError
 from ..run.reader import RunReader
 from ..sweep.document import is_elsewhere
-from ..sweep.own_code import module_from_file
+from ..sweep.own_code import classes_in, module_from_file
 from ..system.entry_points import ANALYSES_GROUP, load_registered, registered
 from .findings.finding import Finding
 from .rows import RunRows
@@ -84,10 +84,13 @@ def analysis(name: str) -> type[Analysis]:
         place, _, called = name.rpartition(":")
         try:
             in_file = place.endswith(".py")
-            module_ = module_from_file(Path(place).resolve()) if in_file else None
-            found = getattr(module_ or importlib.import_module(place), called)
+            own = module_from_file(Path(place).resolve()) if in_file else None
+            own = own or importlib.import_module(place)
         except Exception as exc:
             raise UsageError(f"{name}: its import failed: {type(exc).__name__}: {exc}") from exc
+        if not hasattr(own, called):
+            raise UsageError(f"{place} has no {called!r}; {classes_in(own)}")
+        found = getattr(own, called)
     else:
         raise UsageError(f"{name!r} is no analysis; there are {', '.join(names())}, or my.py:Mine")
     if not (isinstance(found, type) and issubclass(found, Analysis)):

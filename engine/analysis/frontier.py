@@ -193,8 +193,8 @@ def frontier_finding(
         number(f"{unit} a problem", "cost", f",.{digits}f"),
         figure(measure, "worth", 2),
         points,
-        f"{problems} problems that all rows have. On the frontier: no row is as good for less, or "
-        "better for as much; costs stand as they are.",
+        f"{problems} problems that all rows have. On the frontier: no row is as good at a lower "
+        "cost, or better at the same; costs have no interval.",
     )
     about = {
         "axis": axis,
@@ -224,7 +224,7 @@ class Frontier(Analysis):
     title = "Frontier of cost"
     lead = (
         "What each row is worth over what a problem costs under it. On the frontier no other row "
-        "is as good for less."
+        "is as good at a lower cost."
     )
 
     axis: CostAxis | None = flag(
@@ -274,6 +274,6 @@ class Frontier(Analysis):
             figure("cost", "cost", sign=False),
             figure("ASD", "worth"),
             points,
-            "on the frontier: no setting is as good for less, or better for as much.",
+            "on the frontier: no setting is as good at a lower cost, or better at the same cost.",
         )
         return Finding((part,), {"score": score, "clusters": list(ways)})

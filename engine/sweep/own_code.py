@@ -62,13 +62,15 @@ def _imported(node: Node, name: str) -> object:
             f"the import of {place} failed: {type(exc).__name__}: {exc}", _hint(place, exc)
         ) from exc
     if not hasattr(module, attribute):
-        classes = [each for each, value in vars(module).items() if isinstance(value, type)]
-        ours = [each for each in classes if vars(module)[each].__module__ == module.__name__]
-        raise node.fault(
-            f"{place} has no {attribute!r}",
-            f"classes in it: {', '.join(ours)}" if ours else "it defines no class",
-        )
+        raise node.fault(f"{place} has no {attribute!r}", classes_in(module))
     return getattr(module, attribute)
+
+
+def classes_in(module: ModuleType) -> str:
+    """What is said to whoever names a class that a module lacks."""
+    classes = [each for each, value in vars(module).items() if isinstance(value, type)]
+    ours = [each for each in classes if vars(module)[each].__module__ == module.__name__]
+    return f"classes in it: {', '.join(ours)}" if ours else "it defines no class"
 
 
 def _hint(place: str, exc: Exception) -> str:

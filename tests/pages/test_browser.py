@@ -227,7 +227,7 @@ def test_cost_figures_links_and_where_from_are_at_hand(
     page: Any, root: str, hard: Path, tmp_path: Path
 ) -> None:
     visit = Visit(page, f"{root}run/{hard.name}")
-    assert "tokens in" in visit.text("section:has-text('Cost a problem')"), "no click"
+    assert "tokens in" in visit.text("section:has-text('Cost per problem')"), "no click"
     assert "SIMULATED" in visit.text("h1") and "SIMULATED" in visit.text(".origin")
     visit.click(page.locator(".menu summary", has_text="figure"))
     told = visit.text(".menu code").split()

@@ -26,11 +26,11 @@ from .server import MockServer
 @click.option(
     "--profile", "name", default="calm", help="calm, busy, storm, 2026, thinking, or a file."
 )
-@click.option("--speed", type=float, help="How many seconds of the story pass in a real one.")
+@click.option("--speed", type=float, help="Simulated seconds per real second.")
 @click.option("--clock", default=1.0, help="How many seconds of its own clock pass in a real one.")
 @click.option("--seed", type=int, help="Seed of the faults: another one has them hit other calls.")
 @click.option("--words", default=60, help="Length of a reply, without --sweep.")
-@click.option("--sweep", type=click.Path(path_type=Path), help="Answer as its models might.")
+@click.option("--sweep", type=click.Path(path_type=Path), help="Sweep file whose models answer.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="A.B=C", help="Set a value of the sweep file."
 )

@@ -221,7 +221,7 @@ def _beside(
     priced = [number("dollars", "dollars", ",.4f")] if any(each.dollars for each in lines) else []
     yield Part(
         "cost",
-        "Cost a problem",
+        "Cost per problem",
         [
             word(by, "name"),
             number("calls", "calls", ",.1f"),

@@ -1,10 +1,13 @@
 """`oversight measure`: further measures of a run, a command of each analysis there is."""
 
+import inspect
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 import click
 
+from ....errors import EngineError, UsageError
 from ....system.flags import argument
 from ..flags import as_command
 from ..group import NamedGroup
@@ -47,15 +50,30 @@ def _command(name: str) -> click.Command:
         settings: Any,
         format: str = TABLES_FORMAT,
     ) -> None:
-        if is_table(Path(named)):
-            found = settings.of_table(Path(named), score)
-        else:
-            found = settings.sourced(read_rows(run_named(named)), score)
-        show(found.text(format, width()))
+        table = Path(named) if is_table(Path(named)) else None
+        run = None if table else read_rows(run_named(named))
+        try:
+            found = settings.of_table(table, score) if table else settings.sourced(run, score)
+            shown = found.text(format, width())
+        except EngineError:
+            raise
+        except Exception as fault:
+            if ":" in name:
+                raise UsageError(_raised(kind, fault)) from fault
+            raise
+        show(shown)
 
     command.__annotations__["settings"] = kind
     command.__doc__ = kind.__doc__
     return as_command(command)
+
+
+def _raised(kind: type, fault: Exception) -> str:
+    """What an analysis of the user's own raised, with its line."""
+    place = inspect.getfile(kind)
+    frames = [each for each in extract_tb(fault.__traceback__) if each.filename == place]
+    at = f"{place}:{frames[-1].lineno}" if frames else place
+    return f"{at}: {kind.__name__}: {type(fault).__name__}: {fault}"
 
 
 @click.group(cls=Analyses, path="measure", modules={"probe": "probe"})

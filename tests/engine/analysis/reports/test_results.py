@@ -124,17 +124,6 @@ def test_values_of_any_grade_and_more_than_two_answers_weigh_the_worlds() -> Non
     assert (unfit.asd, unfit.n, unfit.failed, unfit.missing) == (None, 0, 0, 0)
 
 
-def test_problems_of_two_and_of_three_answers_stand_side_by_side() -> None:
-    grid = sweep(PROPAGANDA, problems=[problem(0, (1, -1, -1)), problem(1)])
-    told = completed(grid, lambda cell: verdict(cell, *(0.6, 0.4, 0.0)[: len(cell.problem.values)]))
-    only = row(collect(grid, told), "propaganda")
-    assert (only.n, only.missing) == (2, 0)
-    three = [-(0.4**2 + 0.4**2), -(0.6**2 + 0.6**2), -(0.6**2 + 0.4**2 + 1)]
-    two = [-2 * 0.4**2, -2 * 0.6**2]
-    centred = (4 * three[0] - 2 * three[1] - 2 * three[2]) / 3
-    assert mean(only.asd) == approx((centred + two[0] - two[1]) / 2)
-
-
 @pytest.mark.parametrize("gap", [None, LOST])
 def test_a_problem_counts_once_all_its_worlds_have_verdicts(gap: Failure | None) -> None:
     worlds = SMALL | {("propaganda", "p1", 0): (0.8, gap)}
@@ -179,26 +168,6 @@ def test_a_problem_is_measured_draw_by_draw_and_averaged() -> None:
     only = row(results(sweep(PROPAGANDA, draws=2), worlds), "propaganda")
     assert (only.n, only.cells, only.failed) == (2, 8, 1)
     assert mean(only.asd) == approx(((0.7 + 0.1) / 2 + 0.7) / 2)
-
-
-def test_draws_and_rows_are_told_apart() -> None:
-    worlds = {
-        (kind, f"p{n}", draw): world
-        for kind, draws in (
-            ("naive judge", ((0.7, 0.7), (0.5, 0.5), (0.2, 0.2))),
-            ("propaganda", ((0.9, 0.6), (0.8, 0.3), (0.5, 0.1))),
-        )
-        for draw, world in enumerate(draws)
-        for n in range(2)
-    }
-    found = results(sweep(NAIVE, PROPAGANDA, draws=3), worlds)
-    for kind in ("naive judge", "propaganda"):
-        alone = [
-            -2 * (1 - a) ** 2 + 2 * b**2
-            for (of, problem, _), (a, b) in worlds.items()
-            if (of, problem) == (kind, "p0")
-        ]
-        assert mean(row(found, kind).asd) == approx(sum(alone) / 3)
 
 
 def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:

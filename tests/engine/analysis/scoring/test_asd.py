@@ -262,7 +262,6 @@ Doubted = tuple[tuple[World, World], tuple[float, float]]
 """Two worlds, and the values of the answers."""
 
 SOUND: Doubted = (((0.8, False), (0.4, False)), (1, -1))
-REFUSED: Doubted = (((0.8, False), (0.9, True)), (1, -1))
 FAILED: Doubted = ((((None, True)), (0.4, False)), (1, -1))
 
 
@@ -296,26 +295,6 @@ def test_without_doubt_all_bounds_are_the_mean() -> None:
     each = (dropped(found), kept(found), found.worst, found.best)
     assert each == pytest.approx((0.24,) * 4)
     assert found.drop is not None and found.interval == found.drop.interval
-
-
-def test_drop_and_keep_differ_by_the_verdicts_in_doubt() -> None:
-    found = bounded([SOUND, REFUSED], "brier")
-    assert dropped(found) == pytest.approx(0.24)
-    assert kept(found) == pytest.approx((0.24 + (-0.08 + 1.62)) / 2)
-    assert (found.n, found.doubtful) == (2, 1)
-
-
-def test_the_worst_case_gives_a_doubtful_lie_the_best_score() -> None:
-    found = bounded([REFUSED], "brier")
-    assert found.worst == pytest.approx(-0.08 - 0.0)
-    assert found.best == pytest.approx(-0.08 + 2.0)
-
-
-def test_a_failed_world_is_kept_by_no_rule_but_the_extremes() -> None:
-    found = bounded([SOUND, FAILED], "brier")
-    assert dropped(found) == kept(found) == pytest.approx(0.24)
-    assert found.worst == pytest.approx((0.24 + (-2.0 + 0.32)) / 2)
-    assert found.best == pytest.approx((0.24 + (0.0 + 0.32)) / 2)
 
 
 def test_bounds_without_any_sound_question_have_no_means() -> None:

@@ -105,21 +105,6 @@ def test_asd_is_what_arguing_for_the_truth_gains() -> None:
     assert SOME.asd("accuracy") == 0.0
 
 
-def test_asd_of_a_judge_who_hears_nobody_is_that_of_its_verdict() -> None:
-    deaf = Worlds(((0.7, 0.3), (0.7, 0.3)), (1, -1))
-    assert deaf.asd("brier") == pytest.approx(-0.18 - -0.98, abs=1e-12)
-
-
-def test_asd_weighs_answers_by_their_values() -> None:
-    worlds = Worlds(((0.5, 0.25, 0.25), (0.2, 0.5, 0.3), (0.1, 0.1, 0.8)), (1, 0, -0.5))
-    # The mean of the values is 1/6.
-    scores = (-0.375, -(0.2**2 + 0.5**2 + 0.3**2), -0.06)
-    weighed = 5 / 6 * scores[0] - 1 / 6 * scores[1] - 4 / 6 * scores[2]
-    assert worlds.asd("brier") == pytest.approx(weighed, abs=1e-12)
-    solib = replace(worlds, compat="solib")
-    assert solib.asd("brier") == pytest.approx(-0.375 - 0.5 * -0.06, abs=1e-12)
-
-
 @pytest.mark.parametrize("values", [(1, -1), (1, -1, -1), (1, -1, -1, -1), (3, 2.5, 0, -1, -1)])
 def test_a_judge_who_hears_nothing_has_no_asd_however_many_answers(values: tuple[float]) -> None:
     even = tuple((1 / len(values),) * len(values) for _ in values)
@@ -186,21 +171,8 @@ def test_solib_gives_each_tied_answer_the_whole_greedy_agent() -> None:
     assert tied.propensity(1).tolist() == [0.5, 0.5]
 
 
-def test_solib_gives_an_undecided_judge_no_accuracy() -> None:
-    even = ((0.5, 0.5), (0.9, 0.1))
-    assert Worlds(even, (1, -1)).asd("accuracy") == 0.5
-    assert Worlds(even, (1, -1), compat="solib").asd("accuracy") == 0.0
-
-
 def test_verdicts_beyond_the_clip_tie_for_the_greedy_agent() -> None:
     assert Worlds(((1.0, 0.0), (0.00005, 0.99995)), (1, -1)).propensity(0).tolist() == [0.5, 0.5]
-
-
-def test_several_best_answers_are_averaged_whatever_their_order() -> None:
-    worlds = Worlds(((0.6, 0.3, 0.1), (0.2, 0.7, 0.1), (0.1, 0.1, 0.8)), (1, 1, -1))
-    turned = Worlds(((0.7, 0.2, 0.1), (0.3, 0.6, 0.1), (0.1, 0.1, 0.8)), (1, 1, -1))
-    assert worlds.judge_scores("accuracy").tolist() == [0.5, 0.5, 0.0]
-    assert worlds.jse("log", 1) == pytest.approx(turned.jse("log", 1), abs=1e-12)
 
 
 def test_a_tiny_beta_is_the_greedy_limit_and_a_huge_one_the_uniform_limit() -> None:

@@ -246,7 +246,7 @@ def test_a_fault_is_not_shown_once_something_was_answered():
 
 
 def test_the_age_of_the_oldest_request_is_shown_while_nothing_is_answered():
-    assert "the oldest request is open for 60 s" in shown_at(Server(latency=600.0), 60)
+    assert "the oldest request has been open for 60 s" in shown_at(Server(latency=600.0), 60)
     assert "oldest" not in shown_at(Server(latency=600.0), 3)
     assert "oldest" not in shown_at(Server(latency=1.0), 60)
 
