@@ -46,7 +46,7 @@ CRASHES = (
     "oversight.engine.providers.openai_wire:OpenAIWire.body",
     "oversight.engine.providers.anthropic_wire:AnthropicWire.reply",
     "oversight.engine.providers.anthropic_wire:AnthropicWire.body",
-    "oversight.engine.providers.http_client:HttpClient._decoded",
+    "oversight.engine.providers.http_client:HttpClient.read",
     "oversight.engine.providers.http_client:HttpClient._without_key",
     "oversight.engine.models.accounting.ledger:Page.reply",
     "oversight.cache.record:write_reply",
