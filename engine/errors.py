@@ -158,8 +158,7 @@ class Interrupted(Halt):
     slug = "Interrupted"
 
     def __init__(self, signal: int) -> None:
-        number = Signals(signal)
-        super().__init__("Ctrl-C" if number == Signals.SIGINT else f"signal {number.name}")
+        super().__init__("Ctrl-C" if signal == Signals.SIGINT else f"signal {Signals(signal).name}")
         self.signal = signal
 
     def __reduce__(self) -> tuple[type["Interrupted"], tuple[int]]:

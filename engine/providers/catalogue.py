@@ -26,8 +26,7 @@ def provider_of(model: str) -> str:
     """
     kind, _, rest = model.partition("/")
     if kind not in (kinds := provider_names()):
-        hint = meant(kind, kinds) if rest else f"; write PROVIDER/{model};"
-        hint = hint or ";"
+        hint = (meant(kind, kinds) if rest else f"; write PROVIDER/{model};") or ";"
         raise UsageError(f"{model!r}: no such provider{hint} there are {', '.join(kinds)}")
     if kind == "compatible":
         name, _, rest = rest.partition("/")

@@ -37,8 +37,7 @@ HINTS = {
     "TooLong": "take a model with a longer context, shorter problems or fewer turns",
     "TooBig": "raise the tokens a minute of the model under 'models', or lower max_tokens",
     "Unheard": "this program does not know such an answer; take another model",
-    "crash": "somebody's code raised it, a protocol's or a provider's: mend that; the same command "
-    "runs them again",
+    "crash": "code of a protocol or provider raised it: mend it; the same command runs them again",
 }
 
 TRY_ANOTHER = (
