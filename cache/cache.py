@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from .address import endpoint_tag, store_key
-from .call import Ask, Call, Identity
+from .call import Ask, Asked, Call, Identity
 from .errors import DamagedEntry, ReplayMiss, StoreError
 from .record import LEAST_SHARED, Record, make_ready, new_record, stored_reply
 from .reply import Reply
@@ -76,6 +76,9 @@ class Cache:
 
     A reply is handed out only when it is durable, stamped with the address of its
     call. An exception of `inner` reaches everyone who waits for that call and is not stored.
+
+    The way of a call that is not stored: `__call__` begins a flight, `_pay` asks, `_keep` hands the
+    reply to the writer, `_durable` hears from it, and `_landed` tells all who wait.
 
     Cancelling some or all of the waiting callers does not cancel the flight: it lands and is saved.
     """
@@ -240,9 +243,10 @@ class Cache:
                 flight.task.cancel()
         await self.close()
 
-    def _repeated(self, calls: int, joined: bool) -> None:
+    def _repeated(self, notes: list[object], joined: bool) -> None:
         """Count calls that were not asked again, since what follows from their replies was at hand,
         or under way."""
+        calls = [*map(type, notes)].count(Asked)
         self._asked += calls
         if joined:
             self._shared += calls
@@ -302,14 +306,14 @@ class Cache:
         """Have a reply made durable, and then handed out. StoreError for one that cannot be."""
         if reply.call != flight.address:
             reply = replace(reply, call=flight.address)
-        kept = partial(self._kept, flight, reply)
+        kept = partial(self._durable, flight, reply)
         if self._writer is None:
             return kept(None)
         call, key = flight.call, flight.key
         record = new_record(key, call, reply, identity, int(self._clock()))
         return self._put(key, partial(self._packed, record, call), kept)
 
-    def _kept(self, flight: _Flight, reply: Reply, kept: Kept) -> None:
+    def _durable(self, flight: _Flight, reply: Reply, kept: Kept) -> None:
         """Hand out a reply that is durable, or the fault for which it is not."""
         what: Reply | BaseException = reply
         try:

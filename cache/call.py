@@ -271,6 +271,14 @@ Part: TypeAlias = tuple[str, str, int]
 """What a call was for, who was asked, and how many turns there were to hear."""
 
 
+class Asked(Struct, frozen=True):
+    """One call that was answered."""
+
+    part: Part
+    call: Call
+    reply: Reply
+
+
 class RecordingAsk(Struct, eq=False):
     """An `Ask` that notes what one piece of work asks: each call with its reply, who is asked, and
     what for.
@@ -280,10 +288,10 @@ class RecordingAsk(Struct, eq=False):
     """
 
     inner: Ask
-    notes: list[Any] = []
-    """(part, call, reply) of every call, in the order of the replies; and what else askers note. A
-    note does not hold this object, which holds the notes: a circle would keep every request of a
-    cell in memory until the garbage collector finds it."""
+    notes: list[object] = []
+    """An `Asked` for every call, in the order of the replies; and what else askers note. A note
+    does not hold this object, which holds the notes: a circle would keep every request of a cell
+    in memory until the garbage collector finds it."""
     draw: tuple[int, ...] = ()
     part: Part = ("", "", 0)
     """The first is `speak`, `draft`, `rate`, `judge`, or the name of a form; the second as everyone
@@ -295,7 +303,7 @@ class RecordingAsk(Struct, eq=False):
         if self.draw:
             call = Call(call.request, self.draw + call.draw)
         reply = await self.inner(call)
-        self.notes.append((self.part, call, reply))
+        self.notes.append(Asked(self.part, call, reply))
         return reply
 
 

@@ -54,8 +54,8 @@ class SharedWork:
     is cancelled takes no other along.
     """
 
-    def __init__(self, repeated: Callable[[int, bool], None]) -> None:
-        """repeated: is told how many calls were not asked again, and whether they were under
+    def __init__(self, repeated: Callable[[list[object], bool], None]) -> None:
+        """repeated: is told the notes of work that is not done again, and whether it was under
         way."""
         self._repeated = repeated
         self._known: dict[Hashable, Work] = {}
@@ -94,7 +94,7 @@ class SharedWork:
             if joined:
                 await work.wait()
             if work.ended:
-                self._repeated([*map(type, work.notes)].count(tuple), joined)
+                self._repeated(work.notes, joined)
                 notes += work.notes
                 if work.fault is not None:
                     raise work.fault

@@ -159,6 +159,9 @@ class Models(ModelDirectory):
         self._providers[f"{provider} chat"] = who
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
+        """What has been diverted goes there (to batches, say); a model whose servers are known goes
+        straight to its client; all else goes through `live`, which finds out about servers first.
+        """
         model = call.request.model
         return (self.diverted.get(model) or self._ready.get(model) or self.live)(call)
 

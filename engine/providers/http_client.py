@@ -72,6 +72,7 @@ class HttpClient(Owner):
         self._open: set[Connection] = set()
         self._all_lost = asyncio.Event()
         self._opening = 0
+        """Places of requests that open a connection, or have just been told to."""
         self._ramp = asyncio.Semaphore(_RAMP)
         self._waiting: deque[tuple[Origin, asyncio.Future[Connection | None]]] = deque()
         """Requests for which no connection is left, in order: each is handed one that rests, or
@@ -149,6 +150,7 @@ class HttpClient(Owner):
         if self._waiting or len(self._open) + self._opening >= self._most:
             if (rested := await self._in_line(target.origin)) is not None:
                 return rested
+            # None: `_wake` has taken a place for it.
         else:
             self._opening += 1
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -23,7 +23,7 @@ class NotedOutcome(NamedTuple):
     """The outcome of a cell, and what was asked and believed on the way."""
 
     outcome: CellOutcome
-    notes: list[Any]
+    notes: list[object]
     """Notes of the cell's `RecordingAsk`."""
 
 

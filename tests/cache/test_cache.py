@@ -281,7 +281,7 @@ class Told:
     def __init__(self, delay: float = 0.0) -> None:
         self.model = Scripted(lambda asked: asked.messages[-1].text.upper(), delay)
         self.spared: list[tuple[int, bool]] = []
-        self.shared = SharedWork(lambda calls, joined: self.spared.append((calls, joined)))
+        self.shared = SharedWork(lambda notes, joined: self.spared.append((len(notes), joined)))
 
     def cell(self) -> RecordingAsk:
         return RecordingAsk(self.model, shared=self.shared)

@@ -11,7 +11,7 @@ from itertools import product
 import pytest
 from msgspec import structs
 
-from oversight.cache.call import Call, RecordingAsk
+from oversight.cache.call import Asked, Call, RecordingAsk
 from oversight.cache.reply import Reply
 from oversight.engine.extensions.simulation.form import Contents, fill_form
 from oversight.protocols.agents.agent import Agent
@@ -151,11 +151,11 @@ async def heard(
             if isinstance(note, Reading):
                 assert note.role in ("judge", "rate") and "judge" in note.judge.split("(")[-1]
                 continue
-            (role, seat, _), call, _ = note
+            (role, seat, _), call = note.part, note.call
             said = turns.get(call.address)
             assert not said or seat.startswith(said.speaker.split(" ")[0]) or role == "judge"
             assert role, call
-    return [(note[0], note[1]) for note in ask.notes if not isinstance(note, Reading)]
+    return [(note.part, note.call) for note in ask.notes if isinstance(note, Asked)]
 
 
 @pytest.mark.parametrize("name", SPOKEN)
@@ -253,8 +253,9 @@ async def test_a_judge_is_asked_in_its_own_way(way, reason):
                     await asker.judge(Transcript(question), ask, brief)
             assert fault.value.seat == "Judge"
         kind = "statement_" if statement else "graded_" if question.graded else ""
-        for (role, seat, heard_), call, _ in [n for n in ask.notes if not isinstance(n, Reading)]:
-            assert (role, seat, heard_) == ("judge", "Judge", 0)
+        noted = [note for note in ask.notes if isinstance(note, Asked)]
+        assert {note.part for note in noted} == {("judge", "Judge", 0)}
+        for call in [note.call for note in noted]:
             asked = prompt(call).user
             blocks = {each for each in read_in(call) if each.startswith("judge.")}
             form = "_form" if way == "distribution" else ""
@@ -386,12 +387,12 @@ async def test_who_drafts_is_heard_as_who_would_have_spoken(kind):
     verdict = await protocol.run(QUESTION, QUESTION.answers[1], ask)
     (turn,) = verdict.transcript.turns
     assert (turn.speaker, turn.side) == ("Advocate B", QUESTION.answers[1])
-    roles = {note[0][0] for note in ask.notes if not isinstance(note, Reading)}
+    roles = {note.part[0] for note in ask.notes if isinstance(note, Asked)}
     assert roles <= {"draft", "rate", "rewrite", "criticise", "ranking", "side", "speak", "judge"}
     for note in ask.notes:
         if isinstance(note, Reading):
             continue
-        (role, seat, turns), call, _ = note
+        (role, seat, turns), call = note.part, note.call
         blocks = read_in(call)
         assert turns == len(prompt(call).speakers)
         match role:

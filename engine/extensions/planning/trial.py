@@ -19,7 +19,7 @@ from typing import NamedTuple
 import orjson
 from msgspec.structs import replace
 
-from ....cache.call import Ask, Call
+from ....cache.call import Ask, Asked, Call
 from ....cache.explain import differences
 from ....cache.reply import Reply
 from ....protocols.agents.tool import Tool
@@ -194,8 +194,8 @@ class Trial:
             waits = f"waits {PATIENCE:g} s, and for no call"
             raise Endless(self._watcher.last, waits) from None
         world.end = end if isinstance(end, Verdict) else world.end
-        asked = [note for note in notes if type(note) is tuple]
-        world.roles |= {call.address: role for (role, _, _), call, _ in asked}
+        asked = [note for note in notes if isinstance(note, Asked)]
+        world.roles |= {each.call.address: each.part[0] for each in asked}
         return world
 
     def _asking(

@@ -163,7 +163,11 @@ class RateLimiter:
 
     def enter(self, call: Call) -> Reservation | None:
         """What a call holds that leaves without a wait, and without passing another that waits;
-        None if it has to line up. Raises the Halt of the stop token."""
+        None if it has to line up. Raises the Halt of the stop token.
+
+        It checks and takes what `line_up` and `AdmissionGate.leave` do, all at once: what one of
+        the two ways learns to check, the other must.
+        """
         if self.stop_token.halt is not None:
             self.stop_token.raise_if_stopped()
         slots, model_budget = self._slots, self._model_budget

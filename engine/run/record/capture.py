@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, get_type_hints
 
 import orjson
 
-from ....cache.call import Call, Part, Request
+from ....cache.call import Asked, Call, Part, Request
 from ....cache.reply import Reply
 from ....protocols.counts import counted, unread_by_seat
 from ....protocols.judges.judge import Reading
@@ -28,7 +28,7 @@ JUDGE = "judge"
 MAX_MADE = 8192
 """Calls and beliefs that are kept, for the cells that share them: some more than one problem's."""
 
-Asked: TypeAlias = tuple[tuple[object, ...], RecordedCall, Reply]
+Placed: TypeAlias = tuple[tuple[object, ...], RecordedCall, Reply]
 """Where a call stands among those of a cell; it, and its reply."""
 
 
@@ -56,25 +56,25 @@ class Capture:
         self._run = run
         self._costs: dict[str, tuple[Reply, CallCost]] = {}
         """By address, a reply and what it cost."""
-        self._calls: dict[tuple[Part, str], Asked] = {}
+        self._calls: dict[tuple[Part, str], Placed] = {}
         """By part and address."""
         self._beliefs: dict[int, tuple[Reading, RecordedJudgement]] = {}
         """By identity of a reading."""
 
     def cell(
-        self, cell: Cell, outcome: Verdict | Failure | NotRun, notes: Sequence[Any] = ()
+        self, cell: Cell, outcome: Verdict | Failure | NotRun, notes: Sequence[object] = ()
     ) -> RecordedCell:
         """A cell that has ended. notes: of its `RecordingAsk`."""
         for kept in (self._costs, self._calls, self._beliefs):
             if len(kept) > MAX_MADE:
                 kept.clear()
-        asked: list[Asked] = []
+        asked: list[Placed] = []
         readings: list[Reading] = []
         for each in notes:
-            if type(each) is tuple:
-                asked.append(self._asked(*each))
+            if isinstance(each, Asked):
+                asked.append(self._asked(each.part, each.call, each.reply))
             # What the verdict is made of stands in the verdict.
-            elif type(each) is Reading and not _decides(each, outcome):
+            elif isinstance(each, Reading) and not _decides(each, outcome):
                 readings.append(each)
         asked.sort(key=_PLACE)
         calls: dict[str, RecordedCall] = {}
@@ -94,7 +94,7 @@ class Capture:
             unread_by_seat(outcome) if isinstance(outcome, Verdict) else {},
         )
 
-    def _asked(self, part: Part, call: Call, reply: Reply) -> Asked:
+    def _asked(self, part: Part, call: Call, reply: Reply) -> Placed:
         address = call.address
         made = self._calls.get((part, address))
         if made is None or made[2] is not reply:
