@@ -16,9 +16,9 @@ from ..providers.simulated import PREFIX
 from ..sweep.sweep import Cell
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from ..system.garbage import YOUNG, gc_relaxed
+from .cached_models import CachedModels
 from .canaries import CANARIES, FREE_PATIENCE, Canaries
 from .dry_run import chains, require_abilities, require_service
-from .executor import LocalExecutor
 from .lanes import REPLAY_LANES, run_lanes
 from .loaded_sweep import LoadedSweep
 from .notes import ProgressNotes, store_watermark
@@ -33,7 +33,7 @@ YOUNG_IN_WAVES = 5_000
 """Few: most attempts of a wave leave garbage, and no calls in flight make a collection slow."""
 
 
-class RunSession(LocalExecutor):
+class RunSession(CachedModels):
     """One session of a run, from its start or resume to its end or its stop."""
 
     holds_back: ClassVar[bool] = True

@@ -17,7 +17,7 @@ from ..models.directory import ModelDirectory
 from ..models.router import RunPolicy
 from ..sweep.rows import Row
 from ..system.settings import is_url
-from .executor import LocalExecutor
+from .cached_models import CachedModels
 from .folders import beside
 from .lanes import RETRIED_KINDS
 from .loaded_sweep import LoadedSweep, run_folder
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Run:
     """A sweep with its run folder locked and its store open, as long as the body of `open` runs.
 
-    The terminal, Python and rehearsals observe it; executors run its cells.
+    The terminal, Python and rehearsals observe it; sessions run its cells.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Run:
         """What was taken over from other runs."""
         self.later: AnsweredLater | None = None
         """People who answer at their own pace; set before `execute`."""
-        self.session: LocalExecutor | None = None
+        self.session: CachedModels | None = None
         """What asks; set once the run is executed."""
         self.ledger: LedgerFile | None = None
 

@@ -16,7 +16,7 @@ from ...errors import Halt, UsageError
 from ...models.accounting.budget import Budget
 from ...models.accounting.ledger import UsageTotals
 from ...models.router import RunPolicy
-from ...run.executor import LocalExecutor
+from ...run.cached_models import CachedModels
 from ...run.lanes import run_lanes
 from ...run.loaded_sweep import load_sweep
 from ...run.order import Plain
@@ -116,8 +116,8 @@ class Worker:
             opened.attempt,
             keep,
             lanes=opened.lanes,
-            stop_token=opened.executor.models.stop_token,
-            waits=lambda: opened.executor.cache.waits,
+            stop_token=opened.cached.models.stop_token,
+            waits=lambda: opened.cached.cache.waits,
         )
         return tuple(landed), self._standing(opened)
 
@@ -127,13 +127,13 @@ class Worker:
         opened = self._open()
         now = self._standing(opened)
         if halt is not None:
-            opened.executor.models.stop_token.stop(halt)
+            opened.cached.models.stop_token.stop(halt)
         if life == self._life and dollars is not None:
             opened.share.extend(dollars)
         return now
 
     def _standing(self, opened: "_Opened") -> Standing:
-        by, share, number = opened.executor, opened.share, next(self._numbers)
+        by, share, number = opened.cached, opened.share, next(self._numbers)
         known = by.accounts(), by.statistics, by.lines(), by.in_flight, opened.lanes()
         halt, dollars = by.models.stop_token.halt, (share.spent, share.reserved, share.wants)
         return Standing(self._life, number, *known, halt, *dollars)
@@ -164,8 +164,8 @@ class _Opened:
         policy = replace(setup.policy, max_cost=None, budget=self.share if capped else None)
         loaded.models.prepare(loaded.sweep.roles, policy)
         store = open_store(setup.store)
-        self.executor = LocalExecutor(loaded.models, store, setup.mode, setup.run_id, paid)
-        cache = self.executor.cache
+        self.cached = CachedModels(loaded.models, store, setup.mode, setup.run_id, paid)
+        cache = self.cached.cache
         self.attempt = partial(attempt_noted, ask=cache, shared=cache.shared_work)
         models = loaded.models
         self.capture = Capture(loaded.sweep, models, models.prices, paid, cache.token)
@@ -175,7 +175,7 @@ class _Opened:
     def lanes(self) -> int:
         if self._most is not None:
             return max(self._most // self._workers, 1)
-        return self.executor.models.cells_at_once(self.sweep.models)
+        return self.cached.models.cells_at_once(self.sweep.models)
 
 
 def code_of(sweep: Sweep) -> str:

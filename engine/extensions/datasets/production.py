@@ -21,7 +21,7 @@ from ...models.router import Models
 from ...providers.capabilities import missing_abilities
 from ...providers.simulated import PREFIX
 from ...run.batching import Deferred, run_all
-from ...run.executor import LocalExecutor
+from ...run.cached_models import CachedModels
 from ...run.lanes import failure
 from ...run.observer import Observer
 from ...run.settings import AskSettings
@@ -117,7 +117,7 @@ class Production(Generic[Item, Made]):
             self.made[item.id] = completed
 
 
-class ProductionSession(LocalExecutor):
+class ProductionSession(CachedModels):
     """One session of a production, from its start or resume to its end or its stop."""
 
     def __init__(

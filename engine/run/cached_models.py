@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .batching import Deferred
 
 
-class LocalExecutor:
-    """Models behind a cache over the store, and what is told of them."""
+class CachedModels:
+    """Models, the cache before them, and what is told of both."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class LocalExecutor:
         spend: str,
         halt: Halt | None,
     ) -> Snapshot:
-        """The state of the run for observers; the executor itself does not know the parameters."""
+        """The state of the run for observers, who know what the parameters are."""
         calls = self.statistics
         return Snapshot(
             total,
