@@ -158,7 +158,7 @@ class BatchResults:
             self.faults[call.address] = result.status, body
             self._causes.add(re.sub(r"\d+", "0", str(exc)))
         else:
-            self.page.count(reply)
+            self.page.count(reply, worst)
             if (cost := charged(reply.usage, self.price)) is not None and cost > worst > 0:
                 self.dearest = max(self.dearest, cost)
             return replace(reply, origin=self.origin)

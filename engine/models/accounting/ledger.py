@@ -49,7 +49,7 @@ class UsageTotals:
     dollars: float
     """Cost of the replies whose price is known."""
     doubtful: float
-    """Maximum dollars that the ambiguous requests may have cost."""
+    """Maximum dollars that requests may have cost that are ambiguous, or of no stated usage."""
     unpriced: int
     """Replies whose price is not known."""
     in_flight: int = 0
@@ -144,7 +144,7 @@ class Page:
     def reply(self, reply: Reply, seconds: float, worst: float) -> None:
         """Enter the reply to a request, `seconds` after it left."""
         self.stopwatch.reply(seconds, reply.usage.output_tokens)
-        self.count(reply)
+        self.count(reply, worst)
         self._enter(worst)
 
     def failed(self, fate: RequestOutcome, kind: str, worst: float) -> None:
@@ -159,9 +159,11 @@ class Page:
         if fate == "ambiguous":
             self.doubtful += worst
 
-    def count(self, reply: Reply) -> None:
-        """Count a reply, be it one of a batch."""
+    def count(self, reply: Reply, worst: float) -> None:
+        """Count a reply, be it one of a batch; at its worst where nobody says what it cost."""
         usage = reply.usage
+        if billed(reply) is None and charged(usage, None) is None:
+            self.doubtful += worst
         self.outcomes[reply.outcome] += 1
         self.input += usage.input_tokens
         self.output += usage.output_tokens
@@ -285,6 +287,12 @@ def _sorted(
     faults: Counter[tuple[RequestOutcome, str]],
 ) -> tuple[tuple[RequestOutcome, str, int], ...]:
     return tuple((fate, kind, count) for (fate, kind), count in sorted(faults.items()))
+
+
+def billed(reply: Reply) -> Usage | None:
+    """What a reply was billed for: nothing if no model read the prompt, None if no server says."""
+    unread = reply.outcome == "refused" and not reply.served_model
+    return reply.usage if reply.usage.input_tokens or unread else None
 
 
 def fate(exc: EngineError) -> RequestOutcome:

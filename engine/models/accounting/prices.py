@@ -156,7 +156,7 @@ def charged(usage: Usage, price: Price | None) -> float | None:
         costs = [told.get("cost", told.get("cost_usd_total"))]
         if told.get("is_byok") and isinstance(details := told.get("cost_details"), dict):
             costs.append(details.get("upstream_inference_cost"))
-        known = all(isinstance(cost, (int, float)) and 0 <= cost < math.inf for cost in costs)
+        known = all(type(cost) in (int, float) and 0 <= cost < math.inf for cost in costs)
         if known and (any(costs) or price is None):
             return float(sum(costs))
     return None if price is None else price.cost(usage)

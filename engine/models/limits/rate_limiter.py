@@ -29,6 +29,7 @@ from ...stop import StopToken
 from ...throughput import Bottleneck, LimitStatistics, ThroughputMeter
 from ...tokens import TokenEstimate, TokenEstimator
 from ..accounting.budget import ModelBudget
+from ..accounting.ledger import billed
 from .admission_gate import AdmissionGate
 from .breaker import GIVE_UP, Breaker
 from .bucket import Bucket
@@ -233,13 +234,7 @@ class RateLimiter:
         self._last_answer = now
         self._fault = ""
         if held.estimate is not None:
-            usage: Usage | None = reply.usage
-            if not reply.usage.input_tokens:
-                # Some servers report none: what it was billed for is not known. But a policy that
-                # turns a prompt down before any model reads it bills nothing.
-                unread = reply.outcome == "refused" and not reply.served_model
-                usage = Usage() if unread else None
-            self._landed(held, usage)
+            self._landed(held, billed(reply))
             self._estimator.observe(held.estimate, reply.usage)
         else:
             self._landed(held, None)

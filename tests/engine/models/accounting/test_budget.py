@@ -147,6 +147,13 @@ def test_p11_requests_that_may_have_been_billed_count_as_billed():
     assert budget.spent == pytest.approx(account.dollars + account.doubtful, rel=0.05)
 
 
+def test_p11_replies_that_state_no_usage_count_at_their_worst_for_later_sessions_too():
+    budget = Budget(0.5)
+    _, account = spend(Billing(tokens=lambda call: (0, 0)), budget)
+    assert account.dollars == 0.0 < account.doubtful
+    assert account.doubtful == pytest.approx(budget.spent, rel=0.05)
+
+
 def test_p11_a_call_that_costs_nothing_after_all_gives_its_dollars_back():
     refuse = True
 
