@@ -20,6 +20,7 @@ from ...cache.address import ABSENT
 from ...cache.memo import memoized
 from ..errors import ProtocolError
 from ..question import Answer
+from ..spelling import meant
 from .words import Words
 
 COMMON = ("agent", "judge", "data")
@@ -97,7 +98,7 @@ class PromptSet:
         """A block as it was written. PromptError if the set has none of that name."""
         text = self._texts.get(block) or self._as_written.get(block)
         if text is None:
-            raise PromptError(f"the prompt set {self.name} has no block {block!r}")
+            raise PromptError(f"no block {block!r} in {self.name}{meant(block, self._texts)}")
         return text
 
     @memoized
@@ -135,9 +136,8 @@ class PromptSet:
         if LATE in allowed and block not in data_blocks():
             told.setdefault(LATE, f"{{{LATE}}}")
         if told.keys() != allowed:
-            wrong = [
-                f"nothing fills {{{name}}} in its text" for name in sorted(allowed - told.keys())
-            ]
+            unfilled = sorted(allowed - told.keys())
+            wrong = [f"nothing fills {{{name}}} in its text" for name in unfilled]
             wrong += [f"its text has no {{{name}}}" for name in sorted(told.keys() - allowed)]
             raise PromptError(f"{block}: {', and '.join(wrong)}")
         return _PLACEHOLDER.sub(lambda found: str(told.get(found[1], found[0])), self.text(block))
@@ -175,7 +175,7 @@ class PromptSet:
         if it would put somebody else's words among the instructions, or if it does not say what
         its reader cannot do without."""
         if block not in self:
-            raise PromptError(f"there is no block {block!r}")
+            raise PromptError(f"there is no block {block!r}{meant(block, self._texts)}")
         allowed, used = self.placeholders(block), _placeholders_in(text)
         for name in sorted(used - allowed):
             if name in UNTRUSTED:

@@ -133,7 +133,7 @@ def footnotes(
         yield "‡ guarded interval: too few problems differ for t, or it was asked for."
     if undone := [each for each in there if each.undone]:
         first = span(undone[0].by("guarded").interval or (0.0, 0.0), 2)
-        which = f"the first of {len(undone)} is" if undone[1:] else "it is"
+        which = "e.g." if undone[1:] else "it is"
         yield (
             f"† by t; one error in {undone[0].n} problems could undo it: guarded, {which} {first}."
         )

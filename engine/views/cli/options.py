@@ -102,5 +102,5 @@ def port(default: int) -> Any:
 
 def output(default: str = "") -> Any:
     """`--output`. default: where the output goes without it; required if there is no default."""
-    help = f"Where to write it. Default: {default}." if default else "Where to write it."
+    help = f"Where to write it. Default: {default}." if default else "Where to write it. Required."
     return flag(help, name="-o --output", type=OutputPath(), required=not default)

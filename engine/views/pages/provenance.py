@@ -97,7 +97,7 @@ def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
     yield "health", _health(report.get("health"))
     if rows := [row for row in report.get("rows", ()) if row["agent"]]:
         checked = sum(bool((row.get("compliance") or {}).get("checked")) for row in rows)
-        yield "compliance", f"read by a checker in {checked:,} of {len(rows):,} rows with an agent"
+        yield "compliance", f"side check in {checked:,} of {len(rows):,} rows with an agent"
     total = sum_usage(read_ledger(run.folder).values())
     yield "cost", price(total.dollars) if total.stored else "none: simulated or cached"
     if took := _took(run):

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oversight.cache.disk import ReadOnlyStore
-from oversight.cache.record import Record, records
 from oversight.cache.reply import Usage
 from oversight.engine.analysis.costs import PaidCall, RunCalls, row_costs, spent_by_row
 from oversight.engine.analysis.frontier import frontier_finding, frontier_points, not_dominated
@@ -34,23 +32,6 @@ input = 0.5
 output = 1
 """
 
-SELF_PLAY = """\
-name: sweep
-problems: {bundled: {name: arithmetic, limit: 2}}
-agents: {model: sim/strong}
-judges: [sim/judge, {kind: logprob, model: sim/judge}]
-protocols:
-  naive_judge:
-  debate: {simultaneous: [true, false], rounds: 2}
-"""
-BEST_OF = """\
-name: sweep
-draws: 2
-problems: {bundled: {name: arithmetic, limit: 2}}
-agents: {model: [sim/strong, sim/weak], best_of: [1, 3]}
-judges: sim/judge
-protocols: [naive_judge, propaganda, consultancy]
-"""
 MIXED = """\
 name: sweep
 problems: {bundled: {name: arithmetic, limit: 2}}
@@ -58,38 +39,6 @@ agents: {model: sim/weak, tools: [none, calculator]}
 judges: [sim/judge, sim/strong]
 protocols: [naive_judge, open_debate, critique, market_making]
 """
-
-
-@pytest.mark.parametrize(
-    "sweep", [SELF_PLAY, BEST_OF, MIXED], ids=["self-play", "best-of", "mixed"]
-)
-def test_marginal_costs_add_up_to_what_the_store_has_of_the_run(
-    place: Path, kept: Kept, command: Command, sweep: str
-) -> None:
-    (place / "prices.toml").write_text(PRICES)
-    run = kept(sweep)
-    told = json.loads(command("measure", "frontier", run, "--prices", "prices.toml", "--json").out)
-    prices = load_prices(place / "prices.toml")
-    paid, tokens, calls = 0.0, 0, 0
-    store = ReadOnlyStore(run.parent / "store")
-    for _, record in records(store.items()):
-        assert isinstance(record, Record)
-        usage, price = record.reply().usage, prices.find(record.model)
-        assert price is not None
-        paid += price.cost(usage)
-        tokens += usage.input_tokens + usage.output_tokens
-        calls += 1
-    store.close()
-    rows = told["rows"]
-    assert sum(row["marginal"]["dollars"] for row in rows) == pytest.approx(paid)
-    assert sum(row["marginal"]["calls"] for row in rows) == calls
-    assert told["total"]["dollars"] == pytest.approx(paid)
-    assert told["total"]["input_tokens"] + told["total"]["output_tokens"] == tokens
-    for row in rows:
-        assert row["alone"]["dollars"] >= row["marginal"]["dollars"] - 1e-12
-        tokens_alone = row["alone"]["input_tokens"] + row["alone"]["output_tokens"]
-        assert 0 < row["alone"]["judge_tokens"] <= tokens_alone
-    assert sum(row["alone"]["dollars"] for row in rows) > paid
 
 
 def test_the_second_of_two_rows_with_the_same_calls_costs_nothing_more(

@@ -255,21 +255,6 @@ def test_a_table_says_which_setting_it_lacks_and_that_it_is_empty(
     assert empty.code == 2 and "empty; write one JSON object a line" in empty.err
 
 
-def test_a_world_without_a_verdict_bounds_the_asd_of_a_table(place: Path, command: Command) -> None:
-    rng = random.Random(3)
-    lines: list[dict[str, Any]] = []
-    for n in range(20):
-        p = rng.uniform(0.5, 0.9)
-        worlds = {"A": {"A": p, "B": 1 - p}, "B": {"A": p, "B": 1 - p} if n else None}
-        lines.append({"id": n, "values": {"A": 1, "B": -1}, "worlds": worlds})
-    words = ("measure", "judgements", table(place / "t.jsonl", lines), "--score", "probability")
-    (bounds,) = json.loads(command(*words, "--json").out)["bounds"]
-    low, high = bounds["bounds"]
-    # The lie's probability lies between 0 and 1, a twentieth of the mean.
-    assert bounds["best"] - bounds["worst"] == pytest.approx(1 / 20)
-    assert low < bounds["worst"] < bounds["best"] < high
-
-
 async def test_asd_is_one_number_everywhere(place: Path, command: Command) -> None:
     """Four answers, and a judge who hears nothing: 0 in Python, in a report and of a table."""
     graded = problem(0, (1, -1, -1, -1))

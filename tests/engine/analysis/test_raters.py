@@ -1,11 +1,9 @@
 """How good raters are, and how far they agree, by figures that a few lines of arithmetic give."""
 
-import numpy as np
 import pytest
 
-from oversight.engine.analysis.raters import Both, beside, raters, told
+from oversight.engine.analysis.raters import raters, told
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
-from tests.engine.verdicts import problem
 
 EVEN = (0.5, 0.5)
 
@@ -60,21 +58,3 @@ def test_three_answers_count_as_much_as_they_are_and_lost_worlds_not_at_all() ->
     assert found.right.tolist() == [1, 1] and found.largest.tolist() == [0.8, 0.5]
     lost = Judgement("a", (1, -1), (None, None), {"problem": "a", "judge": "k"})
     assert told(Judgements.of([lost])) is None and raters(Judgements.of([lost])) == []
-
-
-def test_one_judge_beside_others_by_the_mean_of_their_scores() -> None:
-    pairs = [
-        Both(problem(0), (0.9, 0.1), ((0.7, 0.3), (0.5, 0.5))),
-        Both(problem(1), (0.4, 0.6), ((0.8, 0.2),)),
-        Both(problem(2), (0.6, 0.4), ((0.9, 0.1),)),
-    ]
-    found = beside("one", "others", pairs)
-    assert (found.transcripts, found.judgements) == (3, 4)
-    ours, theirs = [-0.02, -0.72, -0.32], [(-0.18 - 0.5) / 2, -0.08, -0.02]
-    assert found.first_score.value == pytest.approx(np.mean(ours))
-    assert found.second_score.value == pytest.approx(np.mean(theirs))
-    assert found.difference.value == pytest.approx(np.mean(theirs) - np.mean(ours))
-    assert found.apart == pytest.approx((0.3 + 0.4 + 0.3) / 3)
-    assert found.same == pytest.approx(2 / 3)
-    known = np.corrcoef([0.9, 0.4, 0.6], [0.6, 0.8, 0.9])[0, 1]
-    assert found.correlation == pytest.approx(known)

@@ -304,38 +304,6 @@ async def test_no_list_of_steps_carries_a_lie_past_an_exact_judge(campaign, doma
     await lies_lose(f"{domain}, {opponent_is} opponent", tried, partial(doubly_efficient, protocol))
 
 
-@EACH_DOMAIN
-async def test_an_argument_may_be_as_long_as_the_cap_and_no_longer(campaign, domain):
-    """The known truth: against an exact judge, of all lists that a prover may commit to the best
-    one makes the right answer stand if and only if a sound argument is no longer than the cap; a
-    prover who lists too much is asked again, and can do as well as before."""
-    for instance in instances(domain, campaign.size(2, 20), campaign.seed):
-        for cap in (1, 2):
-            protocol = DoublyEfficientDebate(JUDGE, PROVER, OTHER, steps=cap)
-            moves, others = listing(instance, cap), exact(instance)
-            for first in ((), (form(steps=["?"] * (cap + 1)),)):
-                best, _ = await verdict(
-                    protocol, instance, instance.right, moves, others, forgetful=True, first=first
-                )
-                assert best == float(len(instance.sound) <= cap)
-
-
-@EACH_DOMAIN
-async def test_no_step_hides_behind_a_number_that_it_gives_itself(campaign, domain):
-    """The known truth: a prover may write `[2] ...` on a line of its own within a step, so that the
-    opponent who means it challenges another. Since a step is one line, every such list for the
-    wrong answer falls too: the verdict is 0 in every instance."""
-    protocol = DoublyEfficientDebate(JUDGE, PROVER, OTHER, steps=CAP)
-    for instance in instances(domain, campaign.size(2, 20), campaign.seed):
-        forged = [
-            form(steps=[f"{one}\n[2] {two}", three])
-            for one, two, three in product(instance.statements, repeat=3)
-        ]
-        moves = partial(lambda moves, call: moves if task(call) == "steps" else None, forged)
-        wrong, others = instance.wrong, exact(instance)
-        assert (await verdict(protocol, instance, wrong, moves, others))[0] == 0
-
-
 class NoConclusion(DoublyEfficientDebate):
     """The argument is the prover's steps alone: nothing makes it end in its claim."""
 

@@ -3,7 +3,6 @@ drafts, and what the equilibrium is worth.
 """
 
 from collections.abc import Sequence
-from zlib import crc32
 
 import numpy as np
 import orjson
@@ -170,27 +169,6 @@ async def test_in_a_sequential_game_the_last_speaker_answers_the_best_it_can():
     assert dict(in_a.measures) == pytest.approx(told)
 
 
-async def test_two_rounds_are_worth_what_is_left_after_the_first():
-    """The known truth: in round 2 the game is matching pennies with stakes that round 1 has set,
-    so each floor is worth the middle of its stakes, and round 1 is the game of these middles."""
-
-    def script(call: Call) -> str:
-        said = prompt(call)
-        if said.task == "speak":
-            return f"{said.side}{draft(call)}"
-        first, second = said.speeches[:2], said.speeches[2:]
-        middle = PENNIES[int(first[0][1])][int(first[1][1])]
-        share = middle + (10 if second[0][1] == second[1][1] else -10)
-        return f"A: {share}%\nB: {100 - share}%"
-
-    ask = Scripted(script)
-    verdict = await DebateGame(JUDGE, ALICE, pool=2, rounds=2).run(CRATES, A, ask)
-    assert verdict.probs == pytest.approx((VALUE, 1 - VALUE))
-    assert dict(verdict.measures)["drawn"] == pytest.approx(0.525)
-    # Two drafts a side on 1 + 4 floors, and 2^4 debates.
-    assert ask.distinct == len(ask.calls) == 4 * 5 + 16
-
-
 async def test_a_judge_whose_best_speech_is_known_hears_it_from_both_sides():
     """The known truth: draft n of the truth weighs w_n, draft m of the lie l_m, and the judge
     believes the truth with 50 + w_n - l_m %. Nobody needs to mix: the value is that of the
@@ -212,30 +190,6 @@ async def test_a_pool_of_one_is_the_debate():
         assert played.probs == pytest.approx(ended.probs)
         assert played.transcript == ended.transcript
         assert addresses(ask) == addresses(plain)
-
-
-@given(st.integers(), st.integers(1, 3), st.booleans())
-@settings(deadline=None)
-async def test_equilibrium_lies_between_what_each_side_gets_by_choosing_alone(
-    salt, pool, simultaneous
-):
-    def babble(call: Call) -> str:
-        share = crc32(f"{salt}{call.address}".encode()) % 101
-        spoke = prompt(call).task == "speak"
-        return f"speech {share}" if spoke else f"A: {share}%\nB: {100 - share}%"
-
-    game = DebateGame(JUDGE, ALICE, pool=pool, simultaneous=simultaneous)
-    a, b = await game.worlds(APPLES, Scripted(babble))
-    if simultaneous:
-        assert (a.probs, a.transcript) == (b.probs, b.transcript)
-    for world, place in ((a, 0), (b, 1)):
-        told = dict(world.measures)
-        drawn, agent, opponent = (
-            float(told[name]) for name in ("drawn", "agent_gain", "opponent_gain")
-        )
-        assert agent >= -1e-9 and opponent >= -1e-9
-        if simultaneous:
-            assert drawn - opponent - 1e-9 <= world.probs[place] <= drawn + agent + 1e-9
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers())

@@ -1,7 +1,5 @@
 """Debates and consultancies, open or not: known truths, and what they end with."""
 
-import hashlib
-from itertools import product
 from zlib import crc32
 
 import orjson
@@ -26,7 +24,6 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Prop
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
 from oversight.protocols.question import Problem
-from oversight.protocols.scores import brier
 from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, paid, prompt
 
 
@@ -35,26 +32,6 @@ def script(call: Call) -> str:
     if said.task == "percentages":
         return "A: 60%\nB: 40%"
     return f"{call.model} {said.side} after {'; '.join(said.speeches) or 'nothing'}"
-
-
-async def test_a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply():
-    """The known truth: a judge who believes the last speaker. In a sequential debate that is the
-    opponent, so each side loses its own world, and accuracy ASD is 0. In a simultaneous one
-    speeches are heard in answer order, so (B), which is wrong, wins both worlds, and ASD is -1."""
-
-    def last(call: Call) -> str:
-        asked = prompt(call)
-        if asked.task != "percentages":
-            return "a speech"
-        return "A: 100%\nB: 0%" if asked.speakers[-1] == "Debater A" else "A: 0%\nB: 100%"
-
-    lost, won = (0.0, 1.0), (1.0, 0.0)
-    for simultaneous, verdicts, expected in ((False, [lost, won], 0), (True, [lost, lost], -1)):
-        protocol = Debate(JUDGE, ALICE, BOB, simultaneous=simultaneous)
-        worlds = await protocol.worlds(APPLES, Scripted(last))
-        assert [verdict.probs for verdict in worlds] == verdicts
-        asd = await protocol.agent_score_difference(APPLES, Scripted(last), "accuracy")
-        assert asd == expected
 
 
 async def test_a_debater_who_can_argue_for_anything_wins_both_worlds():
@@ -164,40 +141,6 @@ async def test_what_only_a_question_brings_out_decides_for_the_truth(simultaneou
     assert await interactive.agent_score_difference(APPLES, Scripted(witnesses)) == 2
 
 
-async def test_without_clients_it_is_one_simultaneous_round_of_debate():
-    """The known truth: debaters who have heard nothing are consultants who have heard nothing.
-    Their judge reads the same, but for what the seats are called, and so decides the same."""
-
-    def scripted_world(seed: int):
-        def answer(call: Call) -> str:
-            asked = prompt(call)
-            if asked.task == "percentages":
-                read = f"{seed} {asked.speeches}"
-                share = hashlib.sha256(read.encode()).digest()[0] * 100 // 255
-                return f"A: {share}%\nB: {100 - share}%"
-            said = hashlib.sha256(f"{seed} {asked.side} {asked.speeches}".encode()).hexdigest()
-            return f"{asked.side} because {said}"
-
-        return answer
-
-    double = DoubleConsultancy(JUDGE, ALICE, first="consultant", turns=1)
-    debate = Debate(JUDGE, ALICE, rounds=1)
-    seen = set()
-    for seed in range(50):
-        for side in CRATES.answers:
-            ours, theirs = Scripted(scripted_world(seed)), Scripted(scripted_world(seed))
-            verdict = await double.run(CRATES, side, ours)
-            expected = await debate.run(CRATES, side, theirs)
-            assert verdict.probs == expected.probs
-            assert [t.text for t in verdict.transcript.turns] == [
-                t.text for t in expected.transcript.turns
-            ]
-            ours_said, theirs_said = prompt(ours.calls[-1]), prompt(theirs.calls[-1])
-            assert ours_said.speeches == theirs_said.speeches
-            seen.add(verdict.probs)
-    assert len(seen) > 30
-
-
 async def test_a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence():
     """The known truth: the consultant who is right has evidence and gives it when its client asks;
     the other would repeat whatever evidence it heard. Since it hears none, the judge, who reads
@@ -226,16 +169,6 @@ async def test_a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence()
     assert await silent.agent_score_difference(APPLES, Scripted(consulted)) == 0
     two = DoubleConsultancy(JUDGE, ALICE, opponent=BOB)
     assert await two.agent_score_difference(APPLES, Scripted(consulted)) == 0.5
-
-
-async def test_every_answer_has_a_consultancy_of_its_own():
-    three = Question("?", tuple(Answer(label, label) for label in "ABC"))
-    said = [f"{label}: 1%" for label in "ABC"]
-    ask = Scripted(lambda call: "\n".join(said) if call.model == "judge" else prompt(call).side)
-    protocol = DoubleConsultancy(JUDGE, ALICE, "consultant", 1)
-    protocol.check(three)
-    verdict = await protocol.run(three, three.answers[1], ask)
-    assert [turn.text for turn in verdict.transcript.turns] == ["A", "B", "C"]
 
 
 OPENED = [
@@ -319,33 +252,6 @@ async def test_how_often_a_wrong_agent_misleads_the_judge_can_be_read_off_the_ou
 
 
 ANN, BEN = StatedJudge("ann"), StatedJudge("ben")
-
-
-@pytest.mark.parametrize("size", [1, 2, 4])
-async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_number(size):
-    """The known truth: judges who hear the debate state 0.7 of the answer for which the debaters
-    have evidence, or 0.3 more or less, each for itself; without it they would be at 0.5. The mean
-    of K of them is off from 0.7 with variance 0.09/K; so its expected Brier score is
-    -2 (0.3^2 + 0.09/K). It is the same for K draws of one judge and for K named ones. All 2^K
-    outcomes are counted."""
-    named = tuple(StatedJudge(f"judge {n}") for n in range(1, size))
-    several = WeakToStrong(StatedJudge("judge 0"), ALICE, rounds=1, weak=named)
-    for protocol in (WeakToStrong(JUDGE, ALICE, rounds=1, size=size), *[several] * (size > 1)):
-        expected = 0.0
-        for pattern in product((30, -30), repeat=size):
-
-            def noisy(call: Call, pattern: tuple[int, ...] = pattern) -> str:
-                asked = prompt(call)
-                if asked.task == "percentages":
-                    heard = asked.speeches.count("evidence")
-                    who = call.draw[0] if call.draw else int(call.model.removeprefix("judge "))
-                    p = 50 + 20 * heard + pattern[who]
-                    return f"A: {p}%\nB: {100 - p}%"
-                return "evidence" if asked.side == "A" else "assertion"
-
-            verdict = await protocol.run(CRATES, A, Scripted(noisy))
-            expected += brier(verdict.probs, 0) / 2**size
-        assert expected == pytest.approx(-2 * (0.09 + 0.09 / size))
 
 
 def test_a_jury_may_be_one_of_the_weak_judges():

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 
 from oversight.cache.call import Call
-from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.question import Answer
-from tests.fakes import ALICE, APPLES, BOB, CRATES, A, B, Scripted, form, held, prompt
+from tests.fakes import ALICE, BOB, CRATES, A, B, Scripted, form, held, prompt
 
 JUDGE = VotesJudge("judge", n=3)
 STEPS = ["twelve a crate", "four crates", "so 4 x 12", "that is 48"]
@@ -63,25 +62,6 @@ async def test_probabilities_that_nobody_contests_count_as_their_product():
     assert prompt(ask.calls[1]).speeches[1] == "[1] 90.0%, [2] 80.0%, [3] 50.0%"
     assert "within 20% of the judge's" in prompt(ask.calls[1]).system
     assert STOCHASTIC.sampling.votes == 67
-
-
-async def test_the_judge_reads_no_reasoning_that_the_prover_adds_to_its_steps():
-    """The known truth: a judge who checks steps exactly, and believes any other word that it reads.
-    Since it reads none that nobody could challenge, the false step falls and the true one stands:
-    Brier ASD is 2."""
-
-    def thinking(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
-            case "steps":
-                return form(reasoning="Believe me.", steps=[f"12 and 36 are {asked.side}"])
-            case "step":
-                return form(step=1)
-        return held(float("Believe me." in asked.user or "are A" in asked.speeches[0]))
-
-    loud = Agent("alice", reason="public")
-    protocol = DoublyEfficientDebate(StatedJudge("judge"), loud, BOB)
-    assert await protocol.agent_score_difference(APPLES, Scripted(thinking)) == 2
 
 
 async def test_a_step_that_writes_our_tags_speaks_for_nobody_else():

@@ -17,7 +17,6 @@ from oversight.protocols.counts import unread_by_seat
 from oversight.protocols.drafting import BestOf
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import LogprobJudge, StatedJudge, VotesJudge
-from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
@@ -299,26 +298,6 @@ async def test_every_lie_has_an_advocate_of_the_truth_among_sided_helpers(protoc
 
         await protocol.run(FOUR, lie, Scripted(script))
         assert "A" in sides and lie.label not in sides
-
-
-async def test_sided_helpers_of_amplification_speak_for_every_other_answer():
-    """The known truth: over many subquestions, helpers that do not steer take the side of every
-    other answer."""
-    protocol = Amplification(JUDGE, LIAR, subquestions=40, steered=0.0, aux="sided")
-    sides: set[str] = set()
-
-    def script(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
-            case "subquestions":
-                return form(subquestions=[f"{n}?" for n in range(40)])
-            case "percentages":
-                return "A: 25%\nB: 25%\nC: 25%\nD: 25%"
-        sides.add(asked.side)
-        return "So it is."
-
-    await protocol.run(FOUR, FOUR.answers[1], Scripted(script))
-    assert sides == {"A", "C", "D"}
 
 
 @pytest.mark.parametrize(

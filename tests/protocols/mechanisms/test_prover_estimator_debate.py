@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from oversight.cache import Call
 from oversight.protocols import Answer, ProverEstimatorDebate, Question, Unreadable, Verdict
 from oversight.protocols.mechanisms.prover_estimator_debate import Level, chained, gain
-from oversight.protocols.prompts.prompt_set import for_side
 from tests.fakes import CRATES, Scripted, form, held, prompt
 from tests.prover_estimator import ALICE, ESTHER, JUDGE, LINK, A, estimated, script
 
@@ -25,24 +24,6 @@ async def test_the_next_split_is_told_what_was_said_of_its_claim(truth_is, openi
     assert claim.startswith(opening or "The right answer")
     share = "90.0%" if truth_is == "higher" else "10.0%"
     assert said == f"The estimate of this claim is {share}. I say: more likely."
-
-
-async def test_a_list_that_is_too_long_is_asked_for_again_and_never_cut():
-    long = ["part 1", "part 2", "part 3", "part 4"]
-    lists = [long, long[:3]]
-
-    def listing(call: Call) -> str:
-        if prompt(call).task == "subclaims":
-            return form(subclaims=lists.pop(0), needed="all", at_least=1)
-        return script(call)
-
-    ask = Scripted(listing)
-    verdict = await ProverEstimatorDebate(JUDGE, ALICE, depth=1).run(CRATES, A, ask)
-    assert "with 4 entries. That is more than 3" in prompt(ask.calls[1]).user
-    assert dict(verdict.measures)["asked_again"] == 1
-    lists += [long] * 2
-    with pytest.raises(Unreadable, match="listed twice over, where 3 may be"):
-        await ProverEstimatorDebate(JUDGE, ALICE, depth=1).run(CRATES, A, Scripted(listing))
 
 
 @pytest.mark.parametrize("needed", ["all", "any", "at least"])
@@ -73,20 +54,6 @@ async def test_no_less_than_one_subclaim_is_needed_and_no_more_than_there_are(ne
     ask = Scripted(lambda call: reply if prompt(call).task == "subclaims" else script(call))
     with pytest.raises(Unreadable):
         await ProverEstimatorDebate(JUDGE, ALICE).run(CRATES, A, ask)
-
-
-@pytest.mark.parametrize("aux", ["honest", "sided", "adversarial"])
-async def test_the_estimator_is_told_its_side_and_so_is_who_picks_its_estimates(aux):
-    ask = Scripted(script)
-    protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, depth=1, aux=aux)
-    verdict = await protocol.run(CRATES, A, ask)
-    words = protocol.words
-    conduct = words.text(f"prover_estimator_debate.{aux}_conduct")
-    assert [conduct in prompt(call).user for call in ask.calls] == [*[False] * 5, True, False]
-    told = for_side(words.text(f"prover_estimator_debate.{aux}"), "A")
-    assert told in prompt(ask.calls[1]).user
-    estimator = verdict.transcript.turns[2]
-    assert (estimator.speaker, estimator.side) == ("Estimator", None)
 
 
 PROBABILITY = st.floats(0, 1)
@@ -190,70 +157,6 @@ def at_least(needed: int, **known: bool) -> float:
     return min(total, together[-needed])
 
 
-@pytest.mark.parametrize("needed", [1, 2, 3])
-async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_one(needed):
-    """The known truth: a claim of three independent parts, which hold with 0.9, 0.5 and 0.2, and of
-    which `needed` must. Whatever the prover picks, and whichever way it says that the truth is, the
-    verdict is how likely the claim is given what the judge finds of that part (counted over all
-    ways, and no more than if the parts held and failed together), and 0 if the judge finds that it
-    does not follow. The prover gains by how far the truth is from the estimate in the way that it
-    said."""
-    count = {1: "any", 2: "at least", 3: "all"}[needed]
-
-    for pick, truth_is, holds in product(range(4), ("higher", "lower"), (True, False)):
-
-        def knowing(
-            call: Call, pick: int = pick, truth_is: str = truth_is, holds: bool = holds
-        ) -> str:
-            asked = prompt(call)
-            match asked.task:
-                case "subclaims":
-                    parts = [f"part {n}" for n in (1, 2, 3)]
-                    return form(subclaims=parts, needed=count, at_least=needed)
-                case "estimate":
-                    return estimated(call, *CHANCES)
-                case "statement":
-                    told = "it follows that" if pick == 3 else f"part {pick + 1}"
-                    assert told in asked.user
-                    return held(float(holds))
-            return form(subclaim=pick + 1, truth_is=truth_is)
-
-        protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, depth=1)
-        verdict = await protocol.run(CRATES, A, Scripted(knowing))
-        if pick == 3:
-            expected = at_least(needed) * holds
-        else:
-            expected = at_least(needed, **{f"n{pick}": holds})
-        assert verdict.probs[0] == pytest.approx(expected)
-        sign = 1 if truth_is == "higher" else -1
-        gained = sign * (holds - (*CHANCES, 1.0)[pick])
-        assert dict(verdict.measures)["prover_gain"] == pytest.approx(gained)
-
-
-@pytest.mark.parametrize("times", [1, 3, 8])
-@pytest.mark.parametrize("needed", ["all", "any"])
-async def test_a_claim_that_is_restated_is_no_likelier_for_that(times, needed):
-    """The known truth: nobody can tell whether a claim is right, and judge and estimator give 0.3
-    to it in whatever words. A prover restates it many times, so that any one of them, or all, would
-    do. If any will do the verdict stays at 0.3; as independent claims, three would have made it
-    1 - 0.7^3 = 0.657, a lie that wins."""
-
-    def unsure(call: Call) -> str:
-        match prompt(call).task:
-            case "subclaims":
-                words = [f"In other words ({n}), it is 48." for n in range(times)]
-                return form(subclaims=words, needed=needed, at_least=1)
-            case "estimate":
-                return form(probability=1.0 if prompt(call).speeches[0].startswith(LINK) else 0.3)
-            case "statement":
-                return held(0.3)
-        return form(subclaim=1, truth_is="higher")
-
-    protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, subclaims=8, depth=1)
-    verdict = await protocol.run(CRATES, A, Scripted(unsure))
-    assert verdict.probs[0] == pytest.approx(0.3 if needed == "any" else 0.3**times)
-
-
 @pytest.mark.parametrize("stated", [1, 2, 3])
 async def test_a_prover_gains_nothing_by_misstating_how_many_parts_are_needed(stated):
     """The known truth: two of three parts are needed. An estimator who reads what is said to follow
@@ -277,37 +180,3 @@ async def test_a_prover_gains_nothing_by_misstating_how_many_parts_are_needed(st
     protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, depth=1)
     verdict = await protocol.run(CRATES, A, Scripted(reading))
     assert verdict.probs[0] == pytest.approx({1: 0.0, 2: at_least(2), 3: at_least(3)}[stated])
-
-
-@pytest.mark.parametrize("truth_is", ["higher", "lower"])
-@pytest.mark.parametrize("wrong", [False, True])
-async def test_a_doubt_that_comes_to_nothing_leaves_the_verdict_as_it_was(truth_is, wrong):
-    """The known truth: the prover doubts the part that holds with 0.9. The estimator, who keeps to
-    what it said, gives the one thing that the doubted claim is split into the estimate that it is
-    shown. If the judge finds that what is picked there is as the estimator said, the claim is as
-    likely as before, in either direction. If the judge finds that one thing false, a claim that
-    was said to be more likely falls, and one that was said to be less likely stands as it was."""
-
-    shown: list[float] = []
-
-    def keeping(call: Call) -> str:
-        asked = prompt(call)
-        first = asked.speeches[:1] == ("The right answer is (A).",)
-        match asked.task:
-            case "subclaims":
-                if not first:
-                    shown.append(float(asked.speeches[1].partition(" is ")[2].partition("%")[0]))
-                parts = [f"part {n}" for n in (1, 2, 3)] if first else ["the thing"]
-                return form(subclaims=parts, needed="all", at_least=1)
-            case "estimate":
-                if asked.speeches[0] == "the thing":
-                    return form(probability=shown[0] / 100)
-                return estimated(call, *CHANCES)
-            case "statement":
-                return held(0.0 if wrong else 1.0)
-        # Of the second split what was picked is the thing itself, or that it follows.
-        return form(subclaim=1 if first or wrong else 2, truth_is=truth_is if first else "higher")
-
-    verdict = await ProverEstimatorDebate(JUDGE, ALICE, ESTHER).run(CRATES, A, Scripted(keeping))
-    falls = wrong and truth_is == "higher"
-    assert verdict.probs[0] == pytest.approx(0.0 if falls else math.prod(CHANCES))

@@ -11,16 +11,13 @@ from oversight.engine.analysis.reports.report import report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.scheduler import attempt
-from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.drafting import SideCheck
-from oversight.protocols.judges import LogprobJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.transcript import Failure, Verdict
-from tests.engine.verdicts import JUDGE, NAIVE, completed, sweep, verdict
+from tests.engine.verdicts import JUDGE, NAIVE, sweep
 from tests.fakes import Scripted, prompt
 
 PROBLEMS = 24
@@ -34,8 +31,6 @@ WAYS: dict[str, Reply | str] = {
     "argues the truth": "It is A",
 }
 """What is said in place of a speech for B, the lie, on every other problem."""
-
-SEEN_WITHOUT_A_CHECKER = ("refuses by flag", "is silent", "concedes by mark")
 
 
 def agent(checked: bool) -> Speaker:
@@ -105,52 +100,3 @@ async def test_an_agent_that_does_not_lie_is_seen_and_bounded(way: str, protocol
     assert seen.open and " !" in report(found, "text")
     low, high = seen.lift_interval or (0.0, 0.0)
     assert low < 0 < high
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_without_a_checker_words_go_unseen_and_the_report_says_so(way: str) -> None:
-    found = await results(way, "propaganda", checked=False)
-    assert found.rows[1].bounds is not None
-    seen = found.rows[1].bounds.doubtful > 0
-    assert seen == (way in SEEN_WITHOUT_A_CHECKER)
-    shown = " ".join(report(found, "text", measures=True).split())
-    assert "1 row ran without a side check" in shown
-
-
-async def test_an_agent_that_complies_is_in_no_doubt() -> None:
-    grid = sweep(NaiveJudge(JUDGE), Propaganda(JUDGE, agent(True)), problems=4)
-
-    def told(call: Call) -> str:
-        asked = prompt(call)
-        if asked.task == "percentages":
-            return "A: 70%\nB: 30%"
-        if asked.task == "speak":
-            return f"It is {asked.side}"
-        return orjson.dumps({"argues_for": asked.speeches[-1].strip()[-1]}).decode()
-
-    ask = Scripted(told)
-    cells = [outcome_of(cell, await attempt(cell, ask)) for cell in grid.cells()]
-    found = collect(grid, cells)
-    assert not any(row.compliance.open for row in found.rows)
-    shown = report(found, "text")
-    assert "bounds" not in shown and " !" not in shown and "without a side check" not in shown
-
-
-def test_what_could_change_a_lift_is_in_doubt_in_the_row_or_in_its_own_naive_judge() -> None:
-    other = LogprobJudge("sim/judge")
-    grid = sweep(NAIVE, Propaganda(JUDGE, agent(True)), NaiveJudge(other),
-                 Propaganda(other, agent(True)), problems=4)  # fmt: skip
-
-    def told(cell: Cell) -> Verdict | Failure:
-        if cell.row.kind == "naive judge" and cell.row.judge == other.name and cell.side:
-            return Failure("ServerError", "no reply")
-        return verdict(cell, 0.8, 0.2) if cell.row.agent else verdict(cell, 0.6, 0.4)
-
-    _, sure, _, doubted = collect(grid, completed(grid, told)).rows
-    low, high = sure.compliance.lift_low, sure.compliance.lift_high
-    # Brier of (.8, .2): -.08 and -1.28; of (.6, .4): -.32 and -.72.
-    assert low and high and low.value == high.value == pytest.approx(1.2 - 0.4)
-    low, high = doubted.compliance.lift_low, doubted.compliance.lift_high
-    # Where nothing is known of it, the naive judge's lie scores between -2 and 0.
-    assert low and high and low.value == pytest.approx(1.2 - (-0.32 + 2))
-    assert high.value == pytest.approx(1.2 + 0.32)

@@ -50,33 +50,6 @@ def test_where_nothing_went_wrong_all_bounds_are_the_mean() -> None:
     assert bounds(results(sweep(PROPAGANDA), SMALL)) == close(2, 0, mean, mean, mean, mean)
 
 
-@pytest.mark.parametrize("kind", ["unreadable", "declined", "ServerError"])
-def test_a_world_without_a_verdict_may_have_had_any(kind: str) -> None:
-    worlds = SMALL | {("propaganda", "p1", 0): (0.8, Failure(kind, "no verdict"))}
-    found = bounds(results(sweep(PROPAGANDA), worlds))
-    truth = -2 * 0.2**2
-    # The lie scores between -2 and 0, and counts against the ASD; at -2 if it could not be read.
-    keep = FIRST if kind == "ServerError" else (FIRST + truth + 2) / 2
-    assert found == close(2, 1, FIRST, keep, (FIRST + truth) / 2, (FIRST + truth + 2) / 2)
-
-
-@pytest.mark.parametrize(
-    "turn", [{"outcome": "refused"}, {"conceded": True}, {"check": "off side"}]
-)
-def test_a_verdict_in_doubt_is_dropped_or_kept_or_may_be_any(turn: dict[str, object]) -> None:
-    grid = sweep(PROPAGANDA)
-
-    def judged(cell: Cell) -> Verdict:
-        p = SMALL["propaganda", cell.problem.id, 0][cell.side]
-        doubtful = (cell.problem.id, cell.side) == ("p1", 0)
-        return Verdict((p, 1 - p), said("a speech", **(turn if doubtful else {})))
-
-    lie = 2 * 0.3**2
-    assert bounds(collect(grid, completed(grid, judged))) == close(
-        2, 1, FIRST, (FIRST + SECOND) / 2, (FIRST - 2 + lie) / 2, (FIRST + lie) / 2
-    )
-
-
 @pytest.mark.parametrize(("captured", "doubtful"), [(0.4, 1), (0.6, 0)])
 def test_a_verdict_on_less_than_half_of_the_mass_is_a_guess(captured: float, doubtful: int) -> None:
     grid = sweep(PROPAGANDA)
@@ -115,39 +88,6 @@ def test_unread_replies_leave_a_verdict_within_its_bounds(conceded: bool) -> Non
         approx((FIRST + truth - ends[0]) / 2),
         approx((FIRST + truth - ends[1]) / 2),
     )
-
-
-def test_what_is_counted_and_is_no_doubt_bounds_nothing() -> None:
-    grid = sweep(PROPAGANDA)
-    transcript = said("a speech", outcome="truncated", forged=1, cut=True, check="unclear")
-    told = completed(grid, lambda cell: Verdict((0.5, 0.5), transcript))
-    assert bounds(collect(grid, told)) == close(2, 0, 0, 0, 0, 0)
-
-
-def test_cells_that_were_not_run_yet_are_in_nobodys_bounds() -> None:
-    worlds = SMALL | {("propaganda", "p1", 0): (LOST, None)}
-    assert bounds(results(sweep(PROPAGANDA), worlds)) == close(1, 0, *[FIRST] * 4)
-    only = {("propaganda", "p0", 0): (LOST, None)}
-    assert bounds(results(sweep(PROPAGANDA), only)) is None
-
-
-def test_draws_are_averaged_within_their_problem() -> None:
-    grid = sweep(PROPAGANDA, draws=2)
-    worlds = {
-        ("propaganda", "p0", 0): (0.9, 0.6),
-        ("propaganda", "p0", 1): (0.8, LOST),
-        ("propaganda", "p1", 0): (0.8, 0.3),
-        ("propaganda", "p1", 1): (0.9, 0.6),
-    }
-    found = results(grid, worlds)
-    other = (SECOND + FIRST) / 2
-    low = (FIRST - 2 * 0.2**2) / 2
-    assert bounds(found) == close(
-        2, 1, *[(FIRST + other) / 2] * 2, (low + other) / 2, (low + 1 + other) / 2
-    )
-    # To keep what there is, is what the mean of the row does.
-    assert found.rows[0].asd is not None
-    assert found.rows[0].asd.value == approx((FIRST + other) / 2)
 
 
 def test_a_score_that_no_problem_admits_has_no_bounds() -> None:

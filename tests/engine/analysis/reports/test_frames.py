@@ -9,10 +9,8 @@ from shutil import copytree
 
 import pyarrow.parquet as pq
 import pytest
-from msgspec.structs import replace
 
 import oversight
-from oversight.engine.analysis.reports import frame_files
 from oversight.engine.analysis.reports.frame_files import write_frames
 from oversight.engine.analysis.reports.frames import TABLES, FrameSource, of_cell
 from oversight.engine.models.accounting.prices import listed
@@ -26,7 +24,7 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Prop
 from tests.command_line import Command
 from tests.disks import disk
 from tests.engine.kept_runs import Kept, muddled
-from tests.run_folders import cut, outcomes
+from tests.run_folders import cut
 from tests.shipments import shipments
 
 
@@ -64,39 +62,6 @@ def test_every_format_has_the_same_tables(run: Path, command: Command, place: Pa
     assert lines["rows"] == [5] * 3 and lines["cells"] == [40] * 3
 
 
-def test_cells_are_the_outcomes_with_their_axes(run: Path, command: Command, place: Path) -> None:
-    assert command("export", "tables", run, "--format", "jsonl", "-o", place / "out").code == 0
-    cells = [json.loads(line) for line in (place / "out/cells.jsonl").read_text().splitlines()]
-    records = {record.cell: record for record in outcomes(run)}
-    assert {cell["cell"] for cell in cells} == set(records)
-    failed = 0
-    for cell in cells:
-        record = records[cell["cell"]]
-        if record.failure:
-            failed += 1
-            assert (cell["status"], cell["failure"]) == ("failed", record.failure.kind)
-            assert cell["probs"] is None
-        else:
-            assert cell["status"] == "ok" and cell["probs"] == list(record.probs or ())
-            assert cell["p_side"] == cell["probs"][record.side]
-        assert cell["calls"] >= 1 and cell["tokens_in"] > 0
-        if cell["protocol"] == "debate simultaneous 1 round":
-            assert (cell["rounds"], cell["simultaneous"], cell["best_of"]) == (1, True, 1)
-            assert cell["model"] in ("sim/strong", "sim/weak")
-        assert cell["judge_model"] == "sim/judge"
-    assert failed > 0
-    # Turns and judgements belong to cells, and every call they name is there.
-    calls = {
-        json.loads(line)["call"] for line in (place / "out/calls.jsonl").read_text().splitlines()
-    }
-    keys = {(cell["row"], cell["problem"], cell["world"], cell["draw"]) for cell in cells}
-    for name in ("turns", "judgements"):
-        for line in (place / f"out/{name}.jsonl").read_text().splitlines():
-            told = json.loads(line)
-            assert (told["row"], told["problem"], told["world"], told["draw"]) in keys
-            assert told["call"] in calls
-
-
 def test_cells_that_were_not_run_are_there_as_missing(
     run: Path, command: Command, place: Path
 ) -> None:
@@ -132,24 +97,6 @@ def test_a_run_that_is_damaged_is_said_to_be(run: Path, place: Path) -> None:
         database.db.execute("UPDATE cells SET body = x'ff'")
     with pytest.raises(RunDamaged, match=r"run\.db is damaged"):
         write_frames(source(own), place, "jsonl")
-
-
-def test_a_call_that_several_problems_ask_is_in_the_table_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(frame_files, "CHUNK", 1)
-    (problem,) = shipments(1)
-    report = oversight.run(
-        [NaiveJudge(StatedJudge("sim/judge"))],
-        [problem, replace(problem, id="again")],
-        store=tmp_path / "store",
-        folder=tmp_path / "run",
-        quiet=True,
-    )
-    frames = report.frames()
-    calls = frames["calls"].column("call").to_pylist()
-    assert frames["cells"].num_rows == 4 and len(calls) == 1
-    assert set(frames["judgements"].column("call").to_pylist()) == set(calls)
 
 
 def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:

@@ -15,10 +15,7 @@ from oversight.engine.analysis.scoring.asd import Bounds, Scored, scored
 from oversight.engine.analysis.scoring.contrasts import contrasts
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.analysis.scoring.worlds import BETAS, Worlds, answer_scores, asd_weights
-from oversight.protocols.protocol import score_difference
-from oversight.protocols.question import Answer, Problem, Question
-from oversight.protocols.scores import ALL_SCORES, RANGES, SCORES, Compat, applicable
-from oversight.protocols.transcript import Transcript, Verdict
+from oversight.protocols.scores import RANGES, SCORES, Compat, applicable
 
 DRAWS = 3
 GRADES = (1.0, -1.0, 0.25, -0.5, 0.0)
@@ -97,43 +94,6 @@ def test_measures_are_means_over_the_draws_that_have_all_verdicts(
     assert sorted(values) == sorted(known) and 0 < len(known) < 60
     for id, measures in known.items():
         assert values[id] == pytest.approx(measures, abs=1e-12)
-
-
-@pytest.mark.parametrize("compat", ["none", "solib"])
-def test_bounds_are_means_over_the_draws_that_were_run_in_every_world(compat: Compat) -> None:
-    rng = np.random.default_rng(1)
-    questions = [drawn(rng, answers) for answers in rng.integers(2, 5, size=60)]
-    lows, highs, drops, keeps, doubts = [], [], [], [], 0
-    for question in questions:
-        low, high, drop, keep, doubtful = [], [], [], [], False
-        for verdicts, doubted in zip(question.verdicts, question.doubtful, strict=True):
-            failed = np.isnan(verdicts[:, 0])
-            if (failed & ~doubted).any():
-                continue
-            scores = Worlds(verdicts, question.values, compat).agent_scores("brier").tolist()
-            weights = asd_weights(question.values, compat).tolist()
-            ends = [
-                [weight * end for end in (RANGES["brier"] if doubt else (score, score))]
-                for weight, score, doubt in zip(weights, scores, doubted, strict=True)
-            ]
-            low.append(sum(map(min, ends)))
-            high.append(sum(map(max, ends)))
-            doubtful |= bool(doubted.any())
-            if not failed.any():
-                keep.append(sum(map(float.__mul__, weights, scores)))
-                drop += [] if doubted.any() else keep[-1:]
-        if low:
-            lows.append(fmean(low))
-            highs.append(fmean(high))
-            drops += [fmean(drop)] if drop else []
-            keeps += [fmean(keep)] if keep else []
-            doubts += doubtful
-    its = scored(table(questions), "brier", compat)
-    found = its and its.bounds()
-    assert found and (found.n, found.doubtful) == (len(lows), doubts)
-    assert found.drop and found.keep
-    means = (found.drop.value, found.keep.value, found.worst, found.best)
-    assert means == pytest.approx(tuple(map(fmean, (drops, keeps, lows, highs))), abs=1e-12)
 
 
 def test_draws_that_lack_a_verdict_leave_their_question_its_weight() -> None:
@@ -242,18 +202,6 @@ def test_one_draw_a_question_is_one_judgement_a_question(
         assert (two.degrees, two.clusters) == (one.degrees, one.clusters)
         assert two.p() == pytest.approx(one.p(), abs=1e-10)
     assert pairs[0].verdict == pairs[1].verdict
-
-
-@pytest.mark.parametrize("score", sorted(ALL_SCORES))
-def test_one_problem_has_one_asd_with_numpy_and_without(score: str) -> None:
-    """What pages and transcripts print of a problem, centred as in the report."""
-    values = (1.0, -1.0) if score == "logodds" else GRADES[:4]
-    verdicts = np.random.default_rng(5).dirichlet(np.ones(len(values)), len(values))
-    answers = tuple(Answer(label, label) for label in "ABCD"[: len(values)])
-    problem = Problem("p", Question("?", answers), values)
-    told = [Verdict(tuple(p.tolist()), Transcript(problem.question)) for p in verdicts]
-    alone = score_difference(problem, told, score)
-    assert alone == pytest.approx(float(Worlds(verdicts, values).asd(score)), abs=1e-12)
 
 
 World = tuple[float | None, bool]

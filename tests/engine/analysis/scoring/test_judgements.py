@@ -114,24 +114,6 @@ def test_plain_errors_are_those_of_the_published_experiment(which: tuple[str, st
 
 
 @published
-def test_two_samples_of_judgements_share_their_judges_and_texts() -> None:
-    one, two = of("human", "debate").asd, of("human", "consultancy").asd
-    assert one and two
-    apart = one - two
-    found = [apart.by(*ways).estimate("cr1") for ways in WAYS]
-    assert [each.error for each in found] == pytest.approx(
-        [0.1660, 0.1752, 0.1611, 0.1919, 0.1877], abs=5e-5
-    )
-    crossed = found[-1]
-    assert (crossed.value, crossed.p()) == pytest.approx((0.4342, 0.0327), abs=5e-5)
-    low, high = crossed.interval or (0, 0)
-    assert (high - low) / 2 == pytest.approx(0.3943, abs=1e-4)
-    # With few judges of unequal work, CR3 does not share that certainty.
-    guarded = apart.by("problem", "judge").estimate()
-    assert guarded.interval is not None and guarded.interval[0] < 0
-
-
-@published
 def test_questions_judged_in_both_worlds_are_paired_by_their_answers() -> None:
     found = [of("human", "consultancy", score).paired for score in ("brier", "log", "accuracy")]
     assert [value(each) for each in found] == pytest.approx([0.5709, 0.9182, 0.45], abs=5e-5)
@@ -198,23 +180,6 @@ def test_every_question_in_both_worlds_once_is_the_paired_asd() -> None:
     assert found.asd.value == pytest.approx(found.paired.value)
     one, two = found.asd.by("problem").estimate(), found.paired.estimate()
     assert one.interval == pytest.approx(two.interval)
-
-
-def test_one_world_of_each_question_dropped_at_random_changes_nothing_on_average() -> None:
-    rng = np.random.default_rng(1)
-    every = [pair(f"q{n}", *rng.beta(2, 1, 2).tolist()) for n in range(60)]
-    whole = scored(Judgements.of(every), "brier")
-    means = []
-    for _ in range(300):
-        halves = []
-        for each, kept in zip(every, rng.integers(2, size=60).tolist(), strict=True):
-            worlds = tuple(world if n == kept else () for n, world in enumerate(each.worlds))
-            halves.append(Judgement(each.question, each.values, worlds, each.keys))
-        found = scored(Judgements.of(halves), "brier")
-        assert found is not None
-        means.append(value(found.asd))
-    assert whole is not None
-    assert np.mean(means) == pytest.approx(value(whole.asd), abs=3 * np.std(means) / 300**0.5)
 
 
 def test_a_judge_who_hears_nothing_has_an_asd_of_0_whatever_the_values() -> None:

@@ -94,27 +94,6 @@ def test_split_halves_find_a_slope_that_is_there() -> None:
     assert found.n == 8
 
 
-def test_split_halves_do_not_find_the_slope_of_shared_noise() -> None:
-    """Agents of one skill: all that their points have is noise, the same on both axes."""
-    together, apart = [], []
-    for seed in range(40):
-        alike = [
-            Configuration(
-                each.agent,
-                of_questions(each.asd.questions, each.asd.values, each.asd.ways),
-                each.asd,
-            )
-            for each in agents(seed, 6, slope=0.0)
-        ]
-        both, halves = trend(alike), split_half_trend(alike, seed=seed)
-        assert isinstance(both, Slope)
-        assert isinstance(halves, Slope)
-        together.append(both.slope)
-        apart.append(halves.slope)
-    assert np.mean(together) == pytest.approx(1.0)
-    assert abs(np.mean(apart)) < 0.2
-
-
 def test_splits_repeat_with_their_seed() -> None:
     some = agents(3, 5, slope=1.0)
     assert split_half_trend(some, seed=4) == split_half_trend(some, seed=4)

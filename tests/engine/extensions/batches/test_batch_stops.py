@@ -31,7 +31,7 @@ from oversight.engine.extensions.batches import dispatch, endpoint, results
 from oversight.engine.extensions.batches import journal as batch_journal
 from oversight.engine.extensions.batches.anthropic_endpoint import AnthropicEndpoint
 from oversight.engine.extensions.batches.openai_endpoint import OpenAIEndpoint
-from oversight.engine.extensions.mock import rehearsed
+from oversight.engine.extensions.mock import Profile, rehearsed
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.run.settings import BatchTerms
@@ -46,17 +46,20 @@ from tests.batches import (
     stopped_once_out,
 )
 from tests.desk import Desk
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.wire
 
 
 async def test_a_stop_while_waiting_leaves_batches_there_and_the_same_command_takes_them(bench):
     live = await bench.live()
-    async with bench.server(delay=0.4) as server:
+    async with bench.server(delay=3600.0) as server:
         stopped = await stopped_once_out(bench, server)
         assert isinstance(stopped.halt, Interrupted)
         assert stopped.run.awaited == f"2 batches of {server.counts()['lines']} calls"
         assert stopped.account.sent == 0, "what is out is not paid yet"
+        server.desk.profile = BatchProfile()
+        end_batches(server)
         went = await bench.run(server)
         seen = server.counts()
     assert (went.halt, went.bytes) == (None, live.bytes)
@@ -109,11 +112,11 @@ async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(bench):
 
 async def test_when_patience_ends_batches_are_cancelled_before_anything_is_asked_live(bench):
     live = await bench.live()
-    async with bench.server(delay=5.0) as server:
+    async with bench.server(Profile(speed=20.0), delay=3600.0) as server:
         went = await bench.run(server, terms=replace(BATCHED, patience=1.0))
         seen = server.counts()
     assert (went.halt, went.bytes) == (None, live.bytes)
-    # A fifth, at least, was done when it was cancelled; nothing is paid twice.
+    # A line of each was in progress when it was cancelled; nothing is paid twice.
     assert 0 < seen["lines_ok"] < seen["lines"]
     assert seen["lines_ok"] + seen["lines_cancelled"] == seen["lines"]
     assert seen["lines_ok"] + seen["ok"] == live.account.stored
@@ -270,7 +273,7 @@ async def test_a_stop_does_not_wait_for_a_vendor_that_never_answers(openai, monk
             await asyncio.sleep(0.01)
         monkeypatch.setattr(server.desk, "serve", silent)
         await asked.wait()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             loaded.stop_token.stop(Interrupted(2))
             stopped = await sitting
     assert isinstance(stopped.halt, Interrupted)
@@ -429,6 +432,7 @@ async def test_with_another_key_batches_are_not_to_be_seen_and_the_mend_is_told(
     async with bench.server(delay=60.0) as server:
         await bench.run(server, terms=NO_WAIT)
         monkeypatch.setattr(rehearsed, "REHEARSAL_KEY", "another")
+        monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.0)
         stopped = await bench.run(server)
         assert isinstance(stopped.halt, BatchRefused)
         assert re.search(r"the batch \w+ for a while: it was handed in with another key",
@@ -440,12 +444,15 @@ async def test_with_another_key_batches_are_not_to_be_seen_and_the_mend_is_told(
         assert server.counts()["lines_twice"] == 0
 
 
-async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_home(bench):
+async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_home(
+    bench, monkeypatch
+):
     live = await bench.live()
     async with bench.server(delay=60.0) as server:
         await bench.run(server, terms=NO_WAIT)
         lost, kept = server.desk.batches
         lost.owner = b"of an account that is gone"
+        monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.0)
         end_batches(server)
         server.desk.profile = BatchProfile()
         stopped = await bench.run(server)

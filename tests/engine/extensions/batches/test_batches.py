@@ -10,7 +10,6 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
 from oversight.engine.errors import BudgetReached, RowsPaused, UsageError
-from oversight.engine.extensions.batches import dispatch
 from oversight.engine.extensions.batches.anthropic_endpoint import AnthropicEndpoint
 from oversight.engine.extensions.batches.endpoint import Caps
 from oversight.engine.extensions.batches.openai_endpoint import OpenAIEndpoint
@@ -35,7 +34,6 @@ from oversight.protocols.datasets.writing import Generator
 from oversight.protocols.question import Answer
 from tests.batches import BATCHED, DEPTH, MODELS, SWEEP, WAIT, BatchBench, lines, waves
 from tests.desk import Desk
-from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.wire
 SPOILED = ("cut", "empty", "html", "error", "no_file")
@@ -58,10 +56,8 @@ SPOILED = ("cut", "empty", "html", "error", "no_file")
     ids=lambda each: " ".join(each) if isinstance(each, dict) else "",
 )
 async def test_whatever_a_vendor_does_the_outcomes_are_those_of_a_live_run_at_half_its_dollars(
-    bench, does, terms, monkeypatch
+    bench, does, terms
 ):
-    # What gets well is not given up, however slow the machine.
-    monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", PATIENCE)
     live = await bench.live()
     async with bench.server(**does) as server:
         went = await bench.run(server, terms=terms)
