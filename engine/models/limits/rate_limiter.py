@@ -233,11 +233,9 @@ class RateLimiter:
         self._replies.add(1.0, now)
         self._last_answer = now
         self._fault = ""
+        self._landed(held, billed(reply) if held.estimate else None)
         if held.estimate is not None:
-            self._landed(held, billed(reply))
             self._estimator.observe(held.estimate, reply.usage)
-        else:
-            self._landed(held, None)
         return now - sent
 
     def abandoned(self, held: Reservation) -> None:
