@@ -43,10 +43,7 @@ async def live_progress(
 
 
 async def _live(
-    snapshot: "Callable[[], Snapshot]",
-    figures: "Callable[[Snapshot], str]",
-    out: TextIO,
-    speed: float,
+    snapshot: Callable[[], Snapshot], figures: Callable[[Snapshot], str], out: TextIO, speed: float
 ) -> None:
     writer = out.buffer
     assert isinstance(writer, TerminalWriter)

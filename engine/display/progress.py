@@ -111,11 +111,8 @@ def _line(out: TextIO, now: Snapshot, figures: str, *models: str) -> None:
 
 
 def _figures(now: Snapshot, *, clock: _Clock, left: bool = True) -> str:
-    reused = ", ".join(
-        f"{count:,} {how}"
-        for count, how in ((now.stored, "stored"), (now.shared, "shared"))
-        if count
-    )
+    free = (now.stored, "stored"), (now.shared, "shared")
+    reused = ", ".join(f"{count:,} {how}" for count, how in free if count)
     parts = [
         f"{now.finished:,}/{now.total:,} cells",
         counted(now.calls, "call") + (f" ({reused})" if reused else ""),

@@ -138,6 +138,8 @@ def _fitted(table: Table, width: int, gap: int) -> Table:
     if _taken(table, gap) > width and (headed := _under_heads(named)):
         # What stands in a head takes no room of a line: it is whole there.
         table = _bare(_without_what_names_share(headed))
+    elif table.left == 1 > table.whole and 4 * (_taken(table, gap) - width) > _widths(table)[0]:
+        table = _names_above(table, width)
     left_out = 0
     for least, numbers in ((READABLE, MAIN_NUMBERS), (NAME_WIDTH, 1)):
         while len(table.head) > table.left + numbers:
@@ -160,6 +162,13 @@ def _with_names(table: Table, width: int, gap: int, least: int) -> Table:
         for n, room in zip(names, widths, strict=True):
             table = _with(table, [n], partial(_shortened, room=room))
     return table
+
+
+def _names_above(table: Table, width: int) -> Table:
+    """The table with each name on a line of its own, where the numbers would cut it too short."""
+    names, *numbers = zip(*table.body, strict=True)
+    body = tuple(zip([""] * len(names), *numbers, strict=True))
+    return replace(table, body=body, heads=tuple(_shortened(names, width - 2)))
 
 
 def bare(cell: str) -> str:
@@ -212,17 +221,14 @@ def _without_first_words(names: tuple[str, ...]) -> Cut:
 
 
 def _without_words_behind(names: tuple[str, ...]) -> Cut:
-    """Words of every name behind its first part, such as a model; not if they are all of one."""
+    """Words of the last part of every name, such as a judge; not if they are all of one."""
     parts = [name.split(" · ") for name in names]
-    words = [{*" ".join(behind).split()} for _, *behind in parts]
+    words = [{*" ".join(behind[-1:]).split()} for _, *behind in parts]
     shared = set.intersection(*words)
     if not shared or all(each == shared for each in words):
         return "", names
-    kept = [
-        (first, *(" ".join(w for w in part.split() if w not in shared) for part in behind))
-        for first, *behind in parts
-    ]
-    told = " ".join(word for word in " ".join(parts[0][1:]).split() if word in shared)
+    kept = ([*p[:-1], " ".join(w for w in p[-1].split() if w not in shared)] for p in parts)
+    told = " ".join(word for word in parts[0][-1].split() if word in shared)
     return f"… {told} …", tuple(" · ".join(filter(None, each)) for each in kept)
 
 
@@ -283,19 +289,15 @@ def _shrunk(widths: Sequence[int], over: int, least: int) -> list[int]:
 
 def _shortened(cells: Sequence[str], room: int) -> list[str]:
     """Names within so many columns, or as few more as keep different ones apart."""
-    while True:
-        found = [_short(cell, room) for cell in cells]
-        if len(set(found)) == len(set(cells)):
-            return found
+    while len({*(found := [_short(cell, room) for cell in cells])}) < len({*cells}):
         room += 1
+    return found
 
 
 def _short(name: str, room: int) -> str:
     """A name with its longest words cut, so that something of each is left."""
     parts = re.split(r"([^\W\d_]+)", name)
-    while sum(map(len, parts)) > room and (longest := max(parts[1::2], key=len, default="")):
-        if len(longest) == 1:
-            break
+    while len(longest := max(parts[1::2], key=len, default="")) > 1 and sum(map(len, parts)) > room:
         at = max(n for n, part in enumerate(parts) if n % 2 and part == longest)
         parts[at] = longest[:-1]
     return "".join(parts)

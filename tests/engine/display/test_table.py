@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,14 @@ def test_lines_of_few_judges_stand_below_their_names_where_that_saves_the_names(
     assert sum("2 protocol of some name" in line for line in lines) == 2
 
 
+def test_a_long_name_stands_above_its_numbers_and_an_agent_that_is_a_judge_stays():
+    names = "it · weak a", "debate at once · weak · weak a", "debate at once · wise · weak b"
+    body = tuple((name, f"+0.{len(name)} [-0.1, 0.9]") for name in names)
+    lines = as_text(Table("t", ("row", "ASD"), body, 1), 32).splitlines()
+    told = ["it · a", "debate at once · weak · a", "debate at once · wise · b"]
+    assert [line.strip() for line in lines[4::2]] == told
+
+
 def test_a_name_that_all_lines_have_stands_above_them_once():
     table = Table(
         "t", ("row", "judge", "ASD"), (("a", "one judge", "+1"), ("b", "one judge", "–")), 2
@@ -139,19 +148,8 @@ def test_markdown_parses_back_whatever_the_cells_hold(body):
 
 def split_cells(row: str) -> list[str]:
     """As a reader of Markdown splits a row: at every bar that is not escaped."""
-    cells, cell, escaped = [], "", False
-    for sign in row:
-        if escaped:
-            cell += sign if sign in "|\\" else f"\\{sign}"
-            escaped = False
-        elif sign == "\\":
-            escaped = True
-        elif sign == "|":
-            cells.append(cell)
-            cell = ""
-        else:
-            cell += sign
-    cells.append(cell + ("\\" if escaped else ""))
+    signs = re.findall(r"\\[|\\]|.", row)
+    cells = "".join("\n" if sign == "|" else sign[-1] for sign in signs).split("\n")
     return [cell.removeprefix(" ").removesuffix(" ") for cell in cells]
 
 
