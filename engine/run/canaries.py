@@ -180,13 +180,13 @@ class Canaries(Order[Cell, NotedOutcome]):
     def halt(self, left: Iterable[Cell]) -> RowsPaused | None:
         """What to stop with if cells were not begun since their rows are paused. left: cells
         without an outcome."""
-        if not any(row.paused for row in self._rows.values()):
-            return None
-        cells = [cell for cell in left if self._rows[id(cell.row)].paused]
+        paused = {key: row.example for key, row in self._rows.items() if row.paused}
+        cells = [cell for cell in left if id(cell.row) in paused] if paused else []
         if not cells:
             return None
-        rows = {id(cell.row): cell.row for cell in cells}.values()
-        told = "; ".join(f"{row.title}: {self._rows[id(row)].example}" for row in rows)
+        rows = {cell.row.title: paused[id(cell.row)] for cell in cells}
+        alike = {cause: [row for row in rows if rows[row] == cause] for cause in rows.values()}
+        told = "; ".join(f"{', '.join(found)}: {cause}" for cause, found in alike.items())
         return RowsPaused(
             f"{len(cells):,} cells were not begun, since the first {FAILED_ALIKE} of their row all "
             f"failed for one cause ({told}). Put that right and run it again, or go on "

@@ -34,7 +34,7 @@ async def attempt(cell: Cell, ask: Ask) -> CellOutcome:
 
 def failed(cell: Cell, raised: BaseException) -> Failure:
     """What a cell comes to whose protocol raises; re-raises what concerns the whole run."""
-    return failure(f"cell {cell.id}", raised)
+    return failure(f"cell {cell.id or cell.row.title}", raised)
 
 
 async def attempt_noted(

@@ -29,6 +29,7 @@ from oversight.engine.run.sources import origins
 from oversight.engine.views.pages.answer import compare_page
 from oversight.engine.views.pages.findings import shown_part
 from oversight.engine.views.pages.guard import is_loopback
+from oversight.engine.views.pages.overview import overview_page
 from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.routes import Asked, Served, page_of
 from oversight.engine.views.pages.site import telling
@@ -253,7 +254,8 @@ def test_a_frontier_tells_its_judges_apart(opened: RunReader) -> None:
 
 def test_wherever_an_interval_is_marked_the_page_says_by_what(opened: RunReader) -> None:
     pair = Asked(first="debate sim/strong", second="consultancy sim/strong")
-    pages = compare_page(opened, Served("a"), pair), row_page(opened, Served("a"), Asked(row=1))
+    shows = (compare_page, pair), (row_page, Asked(row=1)), (overview_page, Asked())
+    pages = [show(opened, Served("a"), asked) for show, asked in shows]
     said = {"‡": "guarded interval: too few", "†": "could undo it"}
     for shown in pages:
         marks = set(re.findall(r"\](?:</small>)?([†‡])", shown))

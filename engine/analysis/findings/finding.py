@@ -133,10 +133,8 @@ def footnotes(
         yield "‡ guarded interval: too few problems differ for t, or it was asked for."
     if undone := [each for each in there if each.undone]:
         first = span(undone[0].by("guarded").interval or (0.0, 0.0), 2)
-        which = "e.g." if undone[1:] else "it is"
-        yield (
-            f"† by t; one error in {undone[0].n} problems could undo it: guarded, {which} {first}."
-        )
+        one = f"one error in {undone[0].n} problems could undo it"
+        yield f"† by t; {one}: guarded, {'e.g.' if undone[1:] else 'it is'} {first}."
 
 
 def brackets(estimates: Iterable[Estimate | None]) -> str:
@@ -234,14 +232,15 @@ class Part:
         lines = [*self.lines, *([self.total] if self.total is not None else [])]
         cells = [(column, column.cell) for column in self.columns if column.cell]
         body = tuple(tuple(cell(line) for _, cell in cells) for line in lines)
-        shown = {mark for mark in MARKS if any(mark in cell for line in body for cell in line)}
+        below = (member for line in lines for member in getattr(line, "members", ()))
+        told = "".join(cell(line) for line in (*lines, *below) for _, cell in cells)
         return Table(
             self.title,
             tuple(column.head for column, _ in cells),
             body,
             sum(column.words for column, _ in cells),
             # What a mark says only where one is: its column may be left out.
-            tuple(note for note in self.notes if note[0] in shown or note[0] not in MARKS),
+            tuple(note for note in self.notes if note[0] in told or note[0] not in MARKS),
             tuple(self.alike),
         )
 
