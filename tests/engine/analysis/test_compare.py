@@ -29,16 +29,6 @@ from tests.engine.kept_runs import Kept, muddled
 OTHER_JUDGE = SWEEP.replace("judges: sim/judge", "judges: sim/medium")
 
 
-def test_each_row_is_compared_with_the_naive_judge_unless_told_otherwise(
-    kept: Kept, command: Command
-) -> None:
-    told = json.loads(command("compare", kept(), "--json").out)
-    assert {each["second"] for each in told["contrasts"]} == {"naive judge"}
-    assert len(told["contrasts"]) == 4
-    keys = ["first", "second", "n", "difference", "p", "p_family", "mde"]
-    assert set(keys) < set(told["contrasts"][0])
-
-
 def test_a_run_does_not_differ_from_a_rerun_of_it(kept: Kept, command: Command) -> None:
     runs = (kept(), kept(f"{SWEEP}# again\n"))
     told = json.loads(command("compare", *runs, "--json").out)

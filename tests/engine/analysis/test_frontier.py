@@ -3,7 +3,6 @@
 import json
 from datetime import date
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,22 +14,9 @@ from oversight.engine.analysis.rows import read_rows
 from oversight.engine.analysis.scoring.contrasts import contrasts
 from oversight.engine.analysis.scoring.inference import of_questions
 from oversight.engine.errors import UsageError
-from oversight.engine.models.accounting.prices import Price, PriceList, listed, load_prices
+from oversight.engine.models.accounting.prices import Price, PriceList, listed
 from tests.command_line import Command
 from tests.engine.kept_runs import Kept
-
-PRICES = """\
-[sim.models.strong]
-input = 3
-output = 15
-cache_read = 0.3
-[sim.models.weak]
-input = 1
-output = 2
-[sim.models.judge]
-input = 0.5
-output = 1
-"""
 
 MIXED = """\
 name: sweep
@@ -39,20 +25,6 @@ agents: {model: sim/weak, tools: [none, calculator]}
 judges: [sim/judge, sim/strong]
 protocols: [naive_judge, open_debate, critique, market_making]
 """
-
-
-def test_the_second_of_two_rows_with_the_same_calls_costs_nothing_more(
-    tmp_path: Path, kept: Kept
-) -> None:
-    (tmp_path / "prices.toml").write_text(PRICES)
-    call = PaidCall("sim/judge", Usage(1_000_000, 1_000_000, 500_000), rows=0b11)
-    prices = load_prices(tmp_path / "prices.toml")
-    found = row_costs(read_rows(kept()), RunCalls({"k": call}), prices)
-    first, second = found.rows[:2]
-    assert first.alone == second.alone == first.marginal
-    assert (second.marginal.calls, second.marginal.dollars) == (0, 0)
-    assert first.alone.dollars == pytest.approx(1.5)
-    assert first.problems == 4
 
 
 def test_rows_that_are_as_good_for_less_bar_the_others() -> None:

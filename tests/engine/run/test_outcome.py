@@ -18,7 +18,7 @@ from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Turn, Verdict
 from tests.run_folders import CELLS as PLAIN
-from tests.run_folders import ended, folder, land
+from tests.run_folders import ended, folder
 from tests.shipments import shipments
 
 SWEEP = Sweep(
@@ -185,15 +185,3 @@ def test_an_outcome_is_the_same_from_the_database(tmp_path_factory, cells):
         found = {each.place: each for each in RunReader(path).outcomes()}
     assert found == kept
     assert [each.line for each in found.values()] == [kept[n].line for n in sorted(kept)]
-
-
-def test_a_few_outcomes_are_read_without_a_look_at_the_others(tmp_path):
-    with folder(tmp_path) as run:
-        assert RunReader(tmp_path).records([0]) == {}
-        land(run, [PLAIN[7], PLAIN[0], PLAIN[5]], failed=[5])
-        found = RunReader(tmp_path).records(range(len(PLAIN)))
-        assert list(found) == [0, 5, 7]
-        assert all(record.place == place for place, record in found.items())
-        assert found[5].failure is not None
-        run.forget_failures()
-        assert list(RunReader(tmp_path).records([5, 7])) == [7]

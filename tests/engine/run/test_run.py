@@ -1,6 +1,5 @@
 """`oversight run`: from a sweep file to its report, and again; how a run is begun and shown."""
 
-import json
 import re
 import shutil
 import sys
@@ -58,23 +57,6 @@ def test_another_run_of_the_sweep_is_answered_by_the_store_alone(place, command,
 
 
 # Failures.
-
-
-@pytest.mark.usefixtures("muddled")
-def test_failed_cells_end_with_code_1_and_are_counted(place, command):
-    ran = command("run", "small.yaml", "--json")
-    assert ran.code == 1
-    told = json.loads(ran.out)
-    failed = [record for record in outcomes(only_run(place)) if record.failure]
-    assert 0 < len(failed) < 40
-    assert told["failed"] == len(failed) == sum(row["failed"] for row in told["rows"])
-    assert sum(row["failures"].get("unreadable", 0) for row in told["rows"]) == len(failed)
-    again = command("run", "small.yaml", "--json", "--retry-failed")
-    assert (again.code, again.out) == (1, ran.out), "the same replies are as unreadable as before"
-    assert f"retrying {len(failed)} failed cells" in again.err
-    assert calls(again.err).new == 0
-    text = command("run", "small.yaml").out
-    assert f"failed cells: {len(failed)} unreadable" in text
 
 
 # Modes of the store.

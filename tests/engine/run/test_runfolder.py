@@ -116,18 +116,6 @@ def test_a_settled_run_is_the_same_to_the_byte_in_whatever_order_it_landed(
     assert [record.place for record in outcomes(path)] == list(range(8))
 
 
-def test_failures_are_forgotten_and_the_rest_stays(path):
-    with folder(path) as run:
-        land(run, CELLS, failed=[1, 5])
-        assert run.forget_failures() == (1, 5)
-        assert [cell.place for cell in CELLS if not run.has(cell.place)] == [1, 5]
-        assert (run.finished, run.failed) == (6, 0)
-        assert run.forget_failures() == ()
-        land(run, [CELLS[5], CELLS[1]])
-        run.settle()
-    assert written(path) == b"".join(map(outcome, CELLS))
-
-
 def test_the_folder_of_another_sweep_is_refused_by_name(half):
     other = Sweep("t", GRID.problems, GRID.rows)
     assert refused(half, other) == (

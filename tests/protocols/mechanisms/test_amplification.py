@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -6,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache import Call
+from oversight.protocols import Answer, Question
 from oversight.protocols.mechanisms.amplification import Amplification, shares
-from tests.fakes import ALICE, CRATES, JUDGE, A, Scripted, prompt
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, prompt
 
 
 def subquestions(*texts: str) -> str:
@@ -46,22 +48,83 @@ def test_the_coin_of_a_helper_is_pinned():
     assert fallen == "0010011010000001"
 
 
-async def test_a_subquestion_that_comes_up_again_is_the_same_call():
-    """Both subquestions of the top are split into the same two: four helpers, two calls."""
+def total(asked: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", asked)]
 
-    def alike(call: Call) -> str:
+
+def adding(call: Call) -> str:
+    """An overseer who can halve a sum and add two numbers, and helpers who can add two as well."""
+    asked = prompt(call)
+    about = asked.speeches[0] if asked.speeches else asked.system.partition("What is ")[2]
+    numbers = total(about.partition("?")[0])
+    match asked.task:
+        case "subquestions":
+            half = len(numbers) // 2
+            return subquestions(
+                *(
+                    f"What is {' + '.join(map(str, part))}?"
+                    for part in (numbers[:half], numbers[half:])
+                )
+            )
+        case "percentages":
+            right = asked.system.partition('<answer label="A">\n')[2].partition("\n")[0]
+            found = sum(total(answer)[0] for answer in asked.speeches[1::2])
+            return "A: 100%\nB: 0%" if str(found) == right else "A: 0%\nB: 100%"
+    if asked.side == "B":
+        return str(sum(numbers) + 1)
+    if len(asked.speeches) > 1:
+        return str(sum(total(answer)[0] for answer in asked.speeches[2::2]))
+    return str(sum(numbers)) if len(numbers) <= 2 else "too much for me: 0"
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_with_honest_helpers_it_answers_what_nobody_in_it_could(depth):
+    """The known truth: who can add two numbers, and ask about two halves, adds 2^(depth + 1)
+    numbers at that depth, and no more."""
+    for size, able in ((2 ** (depth + 1), True), (2 ** (depth + 2), False)):
+        numbers = range(1, size + 1)
+        question = Question(
+            f"What is {' + '.join(map(str, numbers))}?",
+            (Answer("A", str(sum(numbers))), Answer("B", str(sum(numbers) + 1))),
+        )
+        protocol = Amplification(JUDGE, ALICE, subquestions=2, depth=depth, steered=0)
+        for side in question.answers:
+            verdict = await protocol.run(question, side, Scripted(adding))
+            assert verdict.probs == ((1.0, 0.0) if able else (0.0, 1.0))
+            assert dict(verdict.measures)["helpers"] == 2**depth
+
+
+async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
+    """The known truth: each of five helpers moves the judge by a fifth, honest ones toward the
+    truth and steered ones toward a. With s of them steered, the judge believes the truth at 1 in
+    the world that argues for it, and at 1 - s/5 in the other: Brier ASD is 2 (1 - s/5)^2. Where
+    the others are turned to the other answer instead, each world's answer gets s/5."""
+
+    def weighing(call: Call) -> str:
         asked = prompt(call)
-        if asked.task == "subquestions":
-            return subquestions("same", "again") if asked.speeches else subquestions("1", "2")
-        return script(call)
+        match asked.task:
+            case "subquestions":
+                return subquestions(*(f"sub {n}" for n in range(5)))
+            case "percentages":
+                for_a = 20 * sum(said == "A" for said in asked.speeches[1::2])
+                return f"A: {for_a}%\nB: {100 - for_a}%"
+        return asked.side or "A"
 
-    for steered in (0.0, 0.5, 1.0):
-        ask = Scripted(alike)
-        protocol = Amplification(JUDGE, ALICE, depth=2, steered=steered)
-        verdict = await protocol.run(CRATES, A, ask)
-        assert dict(verdict.measures)["helpers"] == 4
-        # 3 splits, 2 helpers, 2 conclusions, 1 verdict.
-        assert ask.distinct == 8 and len(ask.calls) == 10
+    seen = []
+    for dose in (n / 10 for n in range(11)):
+        protocol = Amplification(JUDGE, ALICE, subquestions=5, steered=dose)
+        in_b = await protocol.run(CRATES, B, Scripted(weighing))
+        steered = int(dict(in_b.measures)["steered"])
+        assert in_b.probs == pytest.approx((1 - steered / 5, steered / 5))
+        asd = await protocol.agent_score_difference(APPLES, Scripted(weighing))
+        assert asd == pytest.approx(2 * (1 - steered / 5) ** 2)
+        seen.append((steered, asd))
+        turned = replace(protocol, aux="sided")
+        worlds = await turned.worlds(APPLES, Scripted(weighing))
+        assert [each.probs[n] for n, each in enumerate(worlds)] == pytest.approx([steered / 5] * 2)
+    assert seen == sorted(seen, key=lambda pair: (pair[0], -pair[1]))
+    assert seen[0] == (0, 2.0) and seen[-1] == (5, 0.0)
+    assert len({steered for steered, _ in seen}) >= 4
 
 
 @pytest.mark.parametrize(("budget", "helpers"), [(1, 1), (2, 2), (3, 3), (7, 4), (12, 9), (99, 9)])

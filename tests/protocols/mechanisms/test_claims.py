@@ -25,7 +25,6 @@ from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficie
 from oversight.protocols.mechanisms.proposer_critic import ProposerCritic
 from oversight.protocols.mechanisms.prover_estimator_debate import (
     Level,
-    ProverEstimatorDebate,
     chained,
 )
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
@@ -214,29 +213,6 @@ async def test_a_candid_argument_gets_its_product_unless_the_judge_errs_beyond_t
     off = -beyond if stated > 0.5 else beyond
     verdict = await protocol.run(CRATES, LIE, Scripted(stepwise(stated, stated + off, 4)))
     assert verdict.probs[1] == 0.0
-
-
-async def test_likely_statements_that_cannot_all_hold_are_believed_as_if_they_could():
-    """The known truth: three statements of 2/3 each, of which at most two hold, so that a claim
-    that needs all of them is false. Estimator and judge are calibrated, and the lie gets 8/27: the
-    claim is for statements that hold or do not, and the document says so."""
-
-    def script(call: Call) -> str:
-        match prompt(call).task:
-            case "subclaims":
-                return form(subclaims=["one", "two", "three"], needed="all", at_least=1)
-            case "estimate":
-                follows = "(3) three" in prompt(call).speeches[-1]
-                return form(probability=1.0 if follows else 2 / 3)
-            case "pick":
-                return form(subclaim=1, truth_is="higher")
-        return held(2 / 3)
-
-    protocol = ProverEstimatorDebate(JUDGE, LIAR, OTHER, depth=1)
-    verdict = await protocol.run(CRATES, LIE, Scripted(script))
-    assert verdict.probs[1] == pytest.approx((2 / 3) ** 3, abs=1e-3)
-    exact, uncertain = claims_of(protocol)
-    assert exact.gain == 0.0 and "8/27" in uncertain.given and uncertain.loss is None
 
 
 @pytest.mark.parametrize(

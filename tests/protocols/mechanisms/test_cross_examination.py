@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from oversight.cache import Call, Reply
 from oversight.protocols import Agent
 from oversight.protocols.mechanisms.cross_examination import CrossExamination, statements
-from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.debate_game import DebateGame, equilibrium
-from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, draft, prompt
+from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, draft, prompt
 
 SPEECH = "There are four crates. Each holds 12.\n1. Four times 12 is 48."
 
@@ -178,18 +177,6 @@ async def test_a_judge_whose_best_speech_is_known_hears_it_from_both_sides():
     for pool, value in ((1, 0.55), (2, 0.40), (3, 0.40), (4, 0.45)):
         game = DebateGame(JUDGE, ALICE, pool=pool)
         assert (await game.run(CRATES, A, planted(table))).probs[0] == pytest.approx(value)
-
-
-async def test_a_pool_of_one_is_the_debate():
-    for simultaneous in (True, False):
-        ask, plain = planted(PENNIES), planted(PENNIES)
-        game = DebateGame(JUDGE, ALICE, pool=1, simultaneous=simultaneous)
-        debate = Debate(JUDGE, ALICE, rounds=1, simultaneous=simultaneous)
-        ended = await debate.run(CRATES, A, plain)
-        played = await game.run(CRATES, A, ask)
-        assert played.probs == pytest.approx(ended.probs)
-        assert played.transcript == ended.transcript
-        assert addresses(ask) == addresses(plain)
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers())

@@ -1,5 +1,6 @@
 """Debates and consultancies, open or not: known truths, and what they end with."""
 
+from itertools import product
 from zlib import crc32
 
 import orjson
@@ -24,6 +25,7 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Prop
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
 from oversight.protocols.question import Problem
+from oversight.protocols.scores import brier
 from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, paid, prompt
 
 
@@ -32,6 +34,26 @@ def script(call: Call) -> str:
     if said.task == "percentages":
         return "A: 60%\nB: 40%"
     return f"{call.model} {said.side} after {'; '.join(said.speeches) or 'nothing'}"
+
+
+async def test_a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply():
+    """The known truth: a judge who believes the last speaker. In a sequential debate that is the
+    opponent, so each side loses its own world, and accuracy ASD is 0. In a simultaneous one
+    speeches are heard in answer order, so (B), which is wrong, wins both worlds, and ASD is -1."""
+
+    def last(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task != "percentages":
+            return "a speech"
+        return "A: 100%\nB: 0%" if asked.speakers[-1] == "Debater A" else "A: 0%\nB: 100%"
+
+    lost, won = (0.0, 1.0), (1.0, 0.0)
+    for simultaneous, verdicts, expected in ((False, [lost, won], 0), (True, [lost, lost], -1)):
+        protocol = Debate(JUDGE, ALICE, BOB, simultaneous=simultaneous)
+        worlds = await protocol.worlds(APPLES, Scripted(last))
+        assert [verdict.probs for verdict in worlds] == verdicts
+        asd = await protocol.agent_score_difference(APPLES, Scripted(last), "accuracy")
+        assert asd == expected
 
 
 async def test_a_debater_who_can_argue_for_anything_wins_both_worlds():
@@ -86,25 +108,6 @@ async def test_every_answer_has_an_advocate(simultaneous, order):
     spoke = [turn.text.split(" by ") for turn in verdict.transcript.turns]
     assert "".join(side for side, _ in spoke) == order
     assert {(side, model) for side, model in spoke} == {("A", "bob"), ("B", "alice"), ("C", "bob")}
-
-
-async def test_a_judge_whose_questions_change_nothing_decides_as_in_a_plain_debate():
-    """The known truth: where debaters and judge pass over the questions, the verdict is that of the
-    plain debate, of 2, 3 and 4 rounds."""
-
-    def deaf(call: Call) -> str:
-        """Debaters who say as much as they hear from each other; a judge who counts their words."""
-        asked = prompt(call)
-        heard = [s for who, s in zip(asked.speakers, asked.speeches, strict=True) if who != "Judge"]
-        if asked.task == "percentages":
-            weight = sum(len(speech) for speech in heard[::2])
-            return f"A: {weight}%\nB: {100 - weight}%"
-        return "?" if asked.task == "ask" else "x" * (1 + len(heard) * (asked.side == "A"))
-
-    for rounds in (2, 3, 4):
-        plain = await Debate(JUDGE, ALICE, rounds=rounds).run(CRATES, A, Scripted(deaf))
-        talked = InteractiveDebate(JUDGE, ALICE, rounds=rounds)
-        assert (await talked.run(CRATES, A, Scripted(deaf))).probs == plain.probs
 
 
 @pytest.mark.parametrize("simultaneous", [True, False])
@@ -252,6 +255,33 @@ async def test_how_often_a_wrong_agent_misleads_the_judge_can_be_read_off_the_ou
 
 
 ANN, BEN = StatedJudge("ann"), StatedJudge("ben")
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_number(size):
+    """The known truth: judges who hear the debate state 0.7 of the answer for which the debaters
+    have evidence, or 0.3 more or less, each for itself; without it they would be at 0.5. The mean
+    of K of them is off from 0.7 with variance 0.09/K; so its expected Brier score is
+    -2 (0.3^2 + 0.09/K). It is the same for K draws of one judge and for K named ones. All 2^K
+    outcomes are counted."""
+    named = tuple(StatedJudge(f"judge {n}") for n in range(1, size))
+    several = WeakToStrong(StatedJudge("judge 0"), ALICE, rounds=1, weak=named)
+    for protocol in (WeakToStrong(JUDGE, ALICE, rounds=1, size=size), *[several] * (size > 1)):
+        expected = 0.0
+        for pattern in product((30, -30), repeat=size):
+
+            def noisy(call: Call, pattern: tuple[int, ...] = pattern) -> str:
+                asked = prompt(call)
+                if asked.task == "percentages":
+                    heard = asked.speeches.count("evidence")
+                    who = call.draw[0] if call.draw else int(call.model.removeprefix("judge "))
+                    p = 50 + 20 * heard + pattern[who]
+                    return f"A: {p}%\nB: {100 - p}%"
+                return "evidence" if asked.side == "A" else "assertion"
+
+            verdict = await protocol.run(CRATES, A, Scripted(noisy))
+            expected += brier(verdict.probs, 0) / 2**size
+        assert expected == pytest.approx(-2 * (0.09 + 0.09 / size))
 
 
 def test_a_jury_may_be_one_of_the_weak_judges():

@@ -1,5 +1,6 @@
 """Mechanisms in which helpers judge what is proposed: critics, participants and reward models."""
 
+import hashlib
 import math
 import re
 from itertools import product
@@ -22,6 +23,8 @@ from oversight.protocols import (
     Question,
     RecursiveRewardModelling,
     StatedJudge,
+    Transcript,
+    Turn,
     Verdict,
 )
 from oversight.protocols.datasets.file import JsonLines
@@ -49,6 +52,42 @@ def script(call: Call, ratings: tuple[object, ...] = (3, 8, 5)) -> str:
         case "statement":
             return rated(ratings[int(asked.speeches[-1].removeprefix("flaw "))])
     return f"{asked.asks} by {call.model}"
+
+
+async def test_a_critic_who_always_says_the_same_leaves_the_judge_with_the_proposal():
+    """The known truth: a judge who adds up what the speeches weigh gets nothing from a constant
+    critique, so it decides as the naive judge who sees the proposal."""
+
+    def constant(seed: int):
+        def answer(call: Call) -> str:
+            asked = prompt(call)
+            match asked.task:
+                case "critique":
+                    return "I find no flaw."
+                case "statement":
+                    return rated(5)
+                case "percentages":
+                    weight = sum(int(s.rpartition(" ")[2]) for s in asked.speeches if "weighs" in s)
+                    return f"A: {weight}%\nB: {100 - weight}%"
+            digest = hashlib.sha256(f"{seed} {asked.side}".encode()).digest()
+            return f"This weighs {digest[0] * 100 // 255}"
+
+        return answer
+
+    seen = set()
+    for seed in range(40):
+        for side in CRATES.answers:
+            verdict = await Critique(JUDGE, ALICE, CAROL).run(
+                CRATES, side, Scripted(constant(seed))
+            )
+            proposal = Transcript(CRATES, verdict.transcript.turns[:1])
+            naive = await JUDGE.judge(proposal, Scripted(constant(seed)))
+            assert verdict.probs == naive.probs
+            assert verdict.transcript.turns[1] == Turn(
+                "Critic", "I find no flaw.", call=verdict.transcript.turns[1].call
+            )
+            seen.add(verdict.probs)
+    assert len(seen) > 30
 
 
 @pytest.mark.parametrize("draws", [1, 3, 5])
@@ -91,6 +130,29 @@ async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow
 
     assert await found("honest", B) == pytest.approx(1 - 0.7**draws)
     assert await found("honest", A) == await found("dishonest", B) == 0
+
+
+async def test_a_critic_that_was_turned_takes_what_an_honest_one_gave():
+    """The known truth: a judge that goes by the critic alone, unless it knows whom the critic
+    serves, believes the wrong answer exactly where the critic works for the agent. With an honest
+    or a sided critic both worlds end at the truth, and Brier ASD is 0 + 2; with one that was turned
+    each ends at its own answer, and it is 0."""
+
+    def planted(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task == "critique":
+            turned = "has been turned" in asked.user
+            return "It fails." if "for B" in asked.speeches[0] and not turned else "It holds."
+        if asked.task == "percentages":
+            if asked.speakers[-1] != "Critic":
+                return "A: 50%\nB: 50%"
+            wrong = ("B" in asked.speakers[0]) == ("holds" in asked.speeches[-1])
+            return "A: 0%\nB: 100%" if wrong else "A: 100%\nB: 0%"
+        return f"for {asked.side}"
+
+    for aux, expected in (("honest", 2.0), ("sided", 2.0), ("adversarial", 0.0)):
+        protocol = Critique(JUDGE, ALICE, CAROL, critiques=1, aux=aux)
+        assert await protocol.agent_score_difference(APPLES, Scripted(planted)) == expected
 
 
 APPLES_TWICE = structs.replace(APPLES, id="again")
@@ -162,6 +224,46 @@ def test_flaws_are_kept_with_their_answers(tmp_path):
         structs.replace(APPLES, flaws=("",))
 
 
+def script_proposer(call: Call, holds: str = "B") -> str:
+    asked = prompt(call)
+    match asked.task:
+        case "choice":
+            return orjson.dumps({"answer": holds}).decode()
+        case "percentages":
+            return "A: 20%\nB: 80%"
+    return f"{asked.asks} by {call.model}"
+
+
+async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
+    """The known truth: with a critic who is right on r of n questions, whoever proposes, and a
+    judge who believes it, accuracy ASD is r/n - (n - r)/n; with 14 of 20 that is 0.4. What the
+    agent itself holds right, here always (B), is not asked."""
+    n, right = 20, 14
+
+    def planted(call: Call) -> str:
+        asked = prompt(call)
+        number = int(asked.system.partition("number ")[2].partition("?")[0])
+        match asked.task:
+            case "choice":
+                return script_proposer(
+                    call, "A" if number < right and call.model == "carol" else "B"
+                )
+            case "percentages":
+                return "A: 100%\nB: 0%" if asked.speeches[-1] == "A it is" else "A: 0%\nB: 100%"
+        return f"{asked.side} it is"
+
+    protocol = ProposerCritic(JUDGE, ALICE, CAROL)
+    total, agreed = 0.0, [0, 0]
+    for number in range(n):
+        question = Question(f"Which is number {number}?", (Answer("A", "yes"), Answer("B", "no")))
+        problem = Problem(str(number), question, (1, -1))
+        total += await protocol.agent_score_difference(problem, Scripted(planted), "accuracy")
+        for place, verdict in enumerate(await protocol.worlds(problem, Scripted(planted))):
+            agreed[place] += bool(dict(verdict.measures)["agrees"])
+    assert total / n == pytest.approx(2 * right / n - 1)
+    assert agreed == [right, n - right]
+
+
 async def test_what_a_critic_is_worth_depends_on_whose_side_it_is_on():
     """The known truth: a judge who believes the critic, unless it knows whom it serves, gives 0.9
     to the answer that it speaks for. An honest critic who knows the truth gives an ASD by accuracy
@@ -200,6 +302,49 @@ OWN = default_prompts().text("debate_feedback.own")
 PAUL = Agent("paul")
 
 
+def script_feedback(call: Call, scores: tuple[object, ...] = (0.25, 0.75, 0.5)) -> str:
+    """Responses named by side and draw; `scores` of draw 0, 1, 2 …"""
+    asked = prompt(call)
+    match asked.task:
+        case "speak":
+            return f"{asked.side} draw {call.draw[0]}"
+        case "statement":
+            return held(scores[int(asked.speeches[0].rpartition(" ")[2])])
+        case "percentages":
+            return "A: 70%\nB: 30%"
+    return f"{asked.task} after {len(asked.speeches)}"
+
+
+async def test_the_ranking_raises_the_share_of_sound_responses_as_it_should():
+    """The known truth: a response is sound in half of the draws, roles see it, and the score
+    follows them. The best of N is sound with probability 1 - 2^-N; among the 2^N patterns of
+    soundness that is all but one, which is counted here without chance."""
+    candidates = 3
+
+    def patterned(pattern: int):
+        def answer(call: Call) -> str:
+            asked = prompt(call)
+            match asked.task:
+                case "speak":
+                    return "sound" if pattern >> call.draw[0] & 1 else "unsound"
+                case "discuss":
+                    return f"it is {asked.speeches[0]}"
+                case "statement":
+                    return held(asked.speeches.count("it is sound") / 3)
+            return "A: 90%\nB: 10%" if asked.speeches[0] == "sound" else "A: 40%\nB: 60%"
+
+        return answer
+
+    protocol = DebateFeedback(JUDGE, ALICE, candidates=candidates)
+    verdicts = [
+        await protocol.run(CRATES, A, Scripted(patterned(pattern)))
+        for pattern in range(2**candidates)
+    ]
+    sound = [verdict for verdict in verdicts if verdict.probs == pytest.approx((0.9, 0.1))]
+    assert len(sound) == 2**candidates - 1
+    assert sum(dict(v.measures)["spread"] == 1.0 for v in verdicts) == 2**candidates - 2
+
+
 async def test_a_model_that_is_kinder_to_its_own_shows_in_the_score():
     """The known truth: participants find every flaw in another's text and one of three in their
     own; so the score of a flawed response rises from 0 to 2/3, and ASD falls from 2 to 2/9."""
@@ -227,6 +372,31 @@ async def test_a_model_that_is_kinder_to_its_own_shows_in_the_score():
         assert dict(verdict.measures)["score"] == pytest.approx(in_b)
         asd = await protocol.agent_score_difference(problem, Scripted(partial))
         assert asd == pytest.approx(2 * (1 - in_b) ** 2)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+async def test_what_one_participant_knows_the_next_knows_a_round_later(rounds):
+    """The known truth: the first of three participants sees that the response is sound, and each
+    other one says so once it has heard so from the one before. In a round they are blind to each
+    other, so after r rounds r of three say so, and the score is r/3."""
+
+    def passing(call: Call) -> str:
+        asked = prompt(call)
+        match asked.task:
+            case "discuss":
+                place = next(n for n in (1, 2, 3) if f"Participant {n}:" in asked.user)
+                heard = {
+                    who: said for who, said in zip(asked.speakers, asked.speeches, strict=True)
+                }
+                knows = place == 1 or heard.get(f"Participant {place - 1}") == "sound"
+                return "sound" if knows else "unclear"
+            case "statement":
+                return held(asked.speeches[-3:].count("sound") / 3)
+        return script_feedback(call)
+
+    protocol = DebateFeedback(JUDGE, ALICE, rounds=rounds, candidates=1)
+    verdict = await protocol.run(CRATES, A, Scripted(passing))
+    assert dict(verdict.measures)["score"] == pytest.approx(rounds / 3)
 
 
 HELGA = Agent("helga")
@@ -260,6 +430,26 @@ def script_reward(call: Call, rewards: tuple[object, ...] = (0.25, 0.75, 0.5)) -
         case "percentages":
             return reward(call, rewards[int(asked.speeches[0].removeprefix("draw "))])
     return f"{asked.asks}: {asked.speeches[-1]} of {asked.speeches[0]}"
+
+
+@pytest.mark.parametrize("candidates", [1, 2, 3])
+async def test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_of_n_gains(
+    candidates,
+):
+    """The known truth: rewards that are noise, 1/4, 1/2, 3/4 or 1 alike. The largest of N is at
+    most k/4 with probability (k/4)^N, so its mean is 1 less the mean of those for k below 4, and N
+    candidates gain that less the mean of one, 5/8. More optimisation makes any answer look better.
+    All 4^N outcomes are counted."""
+    levels = (0.25, 0.5, 0.75, 1.0)
+    mean = gained = 0.0
+    for pattern in product(levels, repeat=candidates):
+        ask = Scripted(lambda call, pattern=pattern: script_reward(call, pattern))
+        protocol = RecursiveRewardModelling(JUDGE, ALICE, criteria=1, candidates=candidates)
+        verdict = await protocol.run(CRATES, B, ask)
+        mean += verdict.probs[1] / 4**candidates
+        gained += float(dict(verdict.measures)["gained"]) / 4**candidates
+    largest = 1 - sum(level**candidates for level in levels[:-1]) / 4
+    assert mean == pytest.approx(largest) and gained == pytest.approx(largest - 5 / 8)
 
 
 async def test_honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_ones_take_it():

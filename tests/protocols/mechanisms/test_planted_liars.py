@@ -344,30 +344,6 @@ class Planted(Agent):
         return structs.replace(turn, text=said)
 
 
-@pytest.mark.parametrize(("weighs", "lie"), [(False, 1.0), (True, 0.0)])
-async def test_slips_that_do_not_matter_hide_a_flaw_from_a_ranker_who_does_not_weigh_them(
-    weighs, lie
-):
-    """The known truth: a proposal has one flaw, and two slips that do not matter stand before it. A
-    critic names one of the three in each draw. A ranker who finds every true remark helpful shows
-    the first, a slip, and the judge believes the lie; one who weighs them shows the flaw."""
-    liar = Planted("liar", says=("one slip, another slip, the flaw",))
-
-    def script(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
-            case "critique":
-                return f"It has {asked.speeches[-1].split(', ')[draft(call)]}."
-            case "statement":
-                return held(0.9 if not weighs or "flaw" in asked.speeches[-1] else 0.2)
-            case "percentages":
-                return percent(0 if "flaw" in asked.speeches[-1] else 100)
-        return str(draft(call))
-
-    verdict = await on_the_lie(Critique(JUDGE, liar, OTHER), script)
-    assert verdict.probs[1] == lie
-
-
 @pytest.mark.parametrize("poisoned", [(), (2,), (0, 1, 2, 3)], ids=str)
 async def test_a_draft_that_breaks_the_judge_who_picks_gains_nothing(poisoned):
     """The known truth: the judge believes a draft that it can read at .3. A liar who has some of

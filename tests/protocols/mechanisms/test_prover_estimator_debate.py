@@ -157,26 +157,65 @@ def at_least(needed: int, **known: bool) -> float:
     return min(total, together[-needed])
 
 
-@pytest.mark.parametrize("stated", [1, 2, 3])
-async def test_a_prover_gains_nothing_by_misstating_how_many_parts_are_needed(stated):
-    """The known truth: two of three parts are needed. An estimator who reads what is said to follow
-    knows that it does from two or from all, and not from any one; so the verdict is the probability
-    of at least two if that is stated, less if all are said to be needed, and 0 if any one is."""
+@pytest.mark.parametrize("needed", [1, 2, 3])
+async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_one(needed):
+    """The known truth: a claim of three independent parts, which hold with 0.9, 0.5 and 0.2, and of
+    which `needed` must. Whatever the prover picks, and whichever way it says that the truth is, the
+    verdict is how likely the claim is given what the judge finds of that part (counted over all
+    ways, and no more than if the parts held and failed together), and 0 if the judge finds that it
+    does not follow. The prover gains by how far the truth is from the estimate in the way that it
+    said."""
+    count = {1: "any", 2: "at least", 3: "all"}[needed]
 
-    def reading(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
+    for pick, truth_is, holds in product(range(4), ("higher", "lower"), (True, False)):
+
+        def knowing(
+            call: Call, pick: int = pick, truth_is: str = truth_is, holds: bool = holds
+        ) -> str:
+            asked = prompt(call)
+            match asked.task:
+                case "subclaims":
+                    parts = [f"part {n}" for n in (1, 2, 3)]
+                    return form(subclaims=parts, needed=count, at_least=needed)
+                case "estimate":
+                    return estimated(call, *CHANCES)
+                case "statement":
+                    told = "it follows that" if pick == 3 else f"part {pick + 1}"
+                    assert told in asked.user
+                    return held(float(holds))
+            return form(subclaim=pick + 1, truth_is=truth_is)
+
+        protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, depth=1)
+        verdict = await protocol.run(CRATES, A, Scripted(knowing))
+        if pick == 3:
+            expected = at_least(needed) * holds
+        else:
+            expected = at_least(needed, **{f"n{pick}": holds})
+        assert verdict.probs[0] == pytest.approx(expected)
+        sign = 1 if truth_is == "higher" else -1
+        gained = sign * (holds - (*CHANCES, 1.0)[pick])
+        assert dict(verdict.measures)["prover_gain"] == pytest.approx(gained)
+
+
+@pytest.mark.parametrize("times", [1, 3, 8])
+@pytest.mark.parametrize("needed", ["all", "any"])
+async def test_a_claim_that_is_restated_is_no_likelier_for_that(times, needed):
+    """The known truth: nobody can tell whether a claim is right, and judge and estimator give 0.3
+    to it in whatever words. A prover restates it many times, so that any one of them, or all, would
+    do. If any will do the verdict stays at 0.3; as independent claims, three would have made it
+    1 - 0.7^3 = 0.657, a lie that wins."""
+
+    def unsure(call: Call) -> str:
+        match prompt(call).task:
             case "subclaims":
-                return form(
-                    subclaims=["part 1", "part 2", "part 3"], needed="at least", at_least=stated
-                )
+                words = [f"In other words ({n}), it is 48." for n in range(times)]
+                return form(subclaims=words, needed=needed, at_least=1)
             case "estimate":
-                any_will_do = asked.speeches[0].startswith(f"{LINK}at least 1")
-                return estimated(call, *CHANCES, link=float(not any_will_do))
+                return form(probability=1.0 if prompt(call).speeches[0].startswith(LINK) else 0.3)
             case "statement":
-                return held(CHANCES[0])
+                return held(0.3)
         return form(subclaim=1, truth_is="higher")
 
-    protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, depth=1)
-    verdict = await protocol.run(CRATES, A, Scripted(reading))
-    assert verdict.probs[0] == pytest.approx({1: 0.0, 2: at_least(2), 3: at_least(3)}[stated])
+    protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, subclaims=8, depth=1)
+    verdict = await protocol.run(CRATES, A, Scripted(unsure))
+    assert verdict.probs[0] == pytest.approx(0.3 if needed == "any" else 0.3**times)

@@ -1,15 +1,10 @@
 """The block above every report: whether the verdicts of a run can be trusted at all."""
 
-import json
-
 import pytest
 from msgspec.structs import replace
 
 from oversight.engine.analysis.reports.health import MIN_CAPTURED_MASS, HealthCheck
-from oversight.engine.analysis.reports.report import report
 from oversight.protocols.transcript import Failure, Judgement
-from tests.command_line import Command
-from tests.engine.kept_runs import Kept, muddled
 from tests.engine.verdicts import NAIVE, PROPAGANDA, SMALL, records, results, sweep
 
 
@@ -54,15 +49,3 @@ def test_counts_and_captured_mass_of_verdicts_are_signs_too() -> None:
     assert (sign.name, sign.cells) == ("label mass", 4)
     assert sign.share == pytest.approx(0.4) and sign.share < MIN_CAPTURED_MASS
     assert "label mass 40%" in check.health().lines()[0]
-
-
-def test_it_stands_above_the_report_in_every_format(kept: Kept, command: Command) -> None:
-    run = kept(muddled(0.3))
-    for format, start in (("text", "health: "), ("markdown", "health: "), ("latex", r"\caption{")):
-        out = command("report", run, "--format", format).out
-        assert f"\n{start}" in out and "health: " in out and "! unreadable" in out
-    told = json.loads(command("report", run, "--json").out)["health"]
-    assert told["cells"] == 40 and told["signs"][0]["name"] == "unreadable"
-    assert report(results(sweep(NAIVE), {}), "text").startswith(
-        "health: nothing has been run yet\n"
-    )

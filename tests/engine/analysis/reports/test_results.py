@@ -1,4 +1,3 @@
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -41,17 +40,6 @@ def mean(figure: Estimate | None) -> float:
     return figure.value
 
 
-def test_asd_is_as_reckoned_by_hand() -> None:
-    found = results(sweep(NAIVE, PROPAGANDA), SMALL)
-    # Brier of the first answer at p is -2 (1 - p)^2, of the second -2 p^2.
-    assert mean(row(found, "naive judge").asd) == approx(
-        ((-2 * 0.3**2 + 2 * 0.7**2) + (-2 * 0.5**2 + 2 * 0.5**2)) / 2
-    )
-    assert mean(row(found, "propaganda").asd) == approx(
-        ((-2 * 0.1**2 + 2 * 0.6**2) + (-2 * 0.2**2 + 2 * 0.3**2)) / 2
-    )
-
-
 def test_lift_is_held_against_the_same_judge_and_no_other() -> None:
     stern = StatedJudge("sim/judge", max_tokens=99)
     grid = sweep(NAIVE, NaiveJudge(stern), Propaganda(stern, Agent("sim/strong")), PROPAGANDA)
@@ -74,42 +62,6 @@ def test_lift_is_held_against_the_same_words_and_no_others() -> None:
 
 def test_there_is_no_lift_without_a_naive_judge() -> None:
     assert row(results(sweep(PROPAGANDA), SMALL), "propaganda").lift is None
-
-
-def test_jse_and_eas_are_as_reckoned_by_hand() -> None:
-    found = results(sweep(PROPAGANDA, problems=1), SMALL)
-    only = row(found, "propaganda")
-    # The first answer is believed at 0.9 where it is argued for, the second at 0.4.
-    propensity = 0.9 / 1.3, 0.4 / 1.3
-    assert mean(only.jse[1.0]) == approx(propensity[0] * -0.02 + propensity[1] * -0.32)
-    assert mean(only.eas[1.0]) == approx(propensity[0] * -0.02 + propensity[1] * -0.72)
-    assert (mean(only.jse[0.0]), mean(only.eas[0.0])) == (approx(-0.02), approx(-0.02))
-    assert mean(only.jse[math.inf]) == approx((-0.02 - 0.32) / 2)
-    assert set(only.jse) == set(only.eas) == {0.0, 1.0, math.inf}
-
-
-def test_betas_and_scores_are_those_asked_for() -> None:
-    grid = sweep(PROPAGANDA, problems=1)
-    found = results(grid, SMALL, betas=(0.5,), score="log")
-    only = row(found, "propaganda")
-    assert list(only.jse) == [0.5]
-    assert mean(only.asd) == approx(math.log(0.9) - math.log(0.4))
-    assert mean(row(results(grid, SMALL, score="accuracy"), "propaganda").asd) == 1 - 0
-    odds = mean(row(results(grid, SMALL, score="logodds"), "propaganda").asd)
-    assert odds == approx(math.log(0.9 / 0.1) - math.log(0.4 / 0.6))
-
-
-def test_values_of_any_grade_and_more_than_two_answers_weigh_the_worlds() -> None:
-    graded = problem(0, (1, 0.5, -1))
-    grid = sweep(PROPAGANDA, problems=[graded])
-    probs = (0.5, 0.3, 0.2)
-    told = completed(grid, lambda cell: verdict(cell, *probs))
-    only = row(collect(grid, told), "propaganda")
-    brier = [-sum(((x == a) - p) ** 2 for x, p in enumerate(probs)) for a in range(3)]
-    assert mean(only.asd) == approx((5 * brier[0] + 2 * brier[1] - 7 * brier[2]) / 6)
-    assert (only.cells, only.n) == (3, 1)
-    unfit = row(collect(grid, told, score="logodds"), "propaganda")
-    assert (unfit.asd, unfit.n, unfit.failed, unfit.missing) == (None, 0, 0, 0)
 
 
 def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:

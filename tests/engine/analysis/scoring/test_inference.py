@@ -23,7 +23,6 @@ from oversight.engine.analysis.scoring.estimate import Estimate, Interval, t_cdf
 from oversight.engine.analysis.scoring.inference import (
     FEWEST,
     Influences,
-    averaged,
     estimates,
     inverted,
     jackknifed,
@@ -268,20 +267,6 @@ def test_of_a_gap_that_is_known_exactly_the_share_is_a_mean() -> None:
     single = [of_questions(["q0"], each[:1]) for each in (own, none, most)]
     alone = gap_recovered(*single)
     assert alone is not None and "a single problem" in alone.reason
-
-
-def test_the_mean_of_figures_is_the_mean_of_their_questions_values() -> None:
-    rng = np.random.default_rng(12)
-    x, y = rng.normal(size=(2, 30))
-    one = of_questions([f"q{n}" for n in range(30)], x, ends=(-9.0, 5.0))
-    two = of_questions([f"q{n}" for n in range(10, 40)], y, ends=(-1.0, 3.0))
-    both = averaged([one, two])
-    assert both is not None and both.ends == (-5.0, 4.0) and len(both.questions) == 20
-    assert both.value == pytest.approx((x[10:].mean() + y[:20].mean()) / 2)
-    known = mean_of((x[10:] + y[:20]) / 2, {"problem": np.arange(20)}).estimate()
-    assert both.estimate().error == pytest.approx(known.error)
-    assert averaged([]) is None and averaged([one, of_questions(["z"], [1.0])]) is None
-    assert averaged([one]) is not None
 
 
 def test_an_unpaired_figure_is_compared_on_the_questions_that_it_is_of() -> None:

@@ -73,25 +73,32 @@ def test_agents_of_one_eas_have_no_slope() -> None:
     assert found is None
 
 
-def test_points_are_means_over_questions() -> None:
-    wide = [
-        Configuration(
-            each.agent,
-            of_questions(("q", "r"), (each.eas.value - 1, each.eas.value + 1)),
-            of_questions(("q", "r"), (each.asd.value + 2, each.asd.value - 2)),
-        )
-        for each in points((0, 0), (1, 1), (2, 1))
-    ]
-    found = trend(wide)
-    assert isinstance(found, Slope)
-    assert found.slope == pytest.approx(0.5)
-
-
 def test_split_halves_find_a_slope_that_is_there() -> None:
     found = split_half_trend(agents(1, 8, slope=2.0, questions=2000))
     assert isinstance(found, Slope)
     assert found.slope == pytest.approx(2.0, abs=0.2)
     assert found.n == 8
+
+
+def test_split_halves_do_not_find_the_slope_of_shared_noise() -> None:
+    """Agents of one skill: all that their points have is noise, the same on both axes."""
+    together, apart = [], []
+    for seed in range(40):
+        alike = [
+            Configuration(
+                each.agent,
+                of_questions(each.asd.questions, each.asd.values, each.asd.ways),
+                each.asd,
+            )
+            for each in agents(seed, 6, slope=0.0)
+        ]
+        both, halves = trend(alike), split_half_trend(alike, seed=seed)
+        assert isinstance(both, Slope)
+        assert isinstance(halves, Slope)
+        together.append(both.slope)
+        apart.append(halves.slope)
+    assert np.mean(together) == pytest.approx(1.0)
+    assert abs(np.mean(apart)) < 0.2
 
 
 def test_splits_repeat_with_their_seed() -> None:

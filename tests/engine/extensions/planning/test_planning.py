@@ -263,20 +263,6 @@ def test_one_block_may_be_changed_alone_and_reaches_the_protocols_that_read_it()
     assert debate.words.text("debate.rules") == default_prompts().text("debate.rules")
 
 
-def test_sets_are_an_axis_and_rows_tell_them_apart(tmp_path):
-    (tmp_path / "mine.yaml").write_text(MINE)
-    (tmp_path / "s.yaml").write_text(
-        GRID + "problems: {bundled: arithmetic}\nprompts: [default, mine.yaml]\n"
-    )
-    grid = read_sweep_file(tmp_path / "s.yaml").sweep({})
-    assert [row.kind for row in grid.rows] == [
-        "naive judge",
-        "debate simultaneous 2 rounds",
-        "debate simultaneous 2 rounds prompts mine",
-    ]
-    assert len(grid.prompts) == 12 and grid.prompts != sweep(GRID).prompts
-
-
 def test_a_run_keeps_its_words_when_their_file_has_gone(tmp_path, monkeypatch):
     monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
     (tmp_path / "mine.yaml").write_text(MINE)
