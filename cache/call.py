@@ -88,7 +88,7 @@ class Request(Struct, frozen=True, dict=True):
     seed: int | None = None
     """In [0, 2^31): of the first draw; each further draw has one that is made of it."""
     service_tier: str = ""
-    """The vendor's word for how fast and how dear, such as `flex`; empty: its default."""
+    """The vendor's word for speed and price, such as `flex`; empty: its default."""
     extra_body: str = ""
     """JSON object of what else stands in the body of the request; its keys are sorted here."""
 

@@ -18,7 +18,7 @@ WORDS = {
     "TooLong": "too long for the model",
     "TooBig": "larger than a minute's budget",
     "Unheard": "answered in an unknown form",
-    "RateLimited": "held back by the server",
+    "RateLimited": "rate-limited by the server",
     "Overloaded": "failed by the server",
     "Unreachable": "not delivered",
     "Ambiguous": "without a whole answer",

@@ -61,7 +61,7 @@ REHEARSAL_HEAD = (
     "tokens in",
     "out",
     "dollars",
-    "held back by",
+    "bottleneck",
 )
 
 
@@ -254,7 +254,7 @@ def _table(rehearsed: Rehearsed) -> Table:
         f"{rehearsed.failed:,} failed · {duration(watch.story)}, in {duration(watch.real)} here"
     )
     rows = [
-        (clipped(model), *_figures(account), _held_back(watch, model))
+        (clipped(model), *_figures(account), _bottleneck(watch, model))
         for model, account in rehearsed.accounts.items()
     ]
     if len(rows) > 1:
@@ -278,10 +278,10 @@ def _figures(account: UsageTotals) -> tuple[str, ...]:
     )
 
 
-def _held_back(watch: BottleneckSampler, model: str) -> str:
+def _bottleneck(watch: BottleneckSampler, model: str) -> str:
     """The most frequent bottleneck, and the share of samples in which it was seen."""
     if not watch.bound[model]:
-        return "nothing"
+        return "none"
     (resource, looks), *_ = watch.bound[model].most_common(1)
     return f"{resource} {looks / watch.looks:.0%}"
 

@@ -90,6 +90,13 @@ def test_unread_replies_leave_a_verdict_within_its_bounds(conceded: bool) -> Non
     )
 
 
+def test_cells_that_were_not_run_yet_are_in_nobodys_bounds() -> None:
+    worlds = SMALL | {("propaganda", "p1", 0): (LOST, None)}
+    assert bounds(results(sweep(PROPAGANDA), worlds)) == close(1, 0, *[FIRST] * 4)
+    only = {("propaganda", "p0", 0): (LOST, None)}
+    assert bounds(results(sweep(PROPAGANDA), only)) is None
+
+
 def test_a_score_that_no_problem_admits_has_no_bounds() -> None:
     grid = sweep(PROPAGANDA, problems=[problem(0, (1, -1, -1))])
     told = completed(grid, lambda cell: LOST)
