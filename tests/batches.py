@@ -25,7 +25,7 @@ from oversight.engine.run.settings import FOLDER, BatchTerms, RunSettings
 from oversight.engine.sweep.sweepfile import SweepFile
 from tests.engine.sweep_files import sweep_file
 from tests.run_folders import outcomes
-from tests.shipments import shipments
+from tests.world import shipments
 
 BATCHED = BatchTerms(every=True)
 WAIT = replace(BATCHED, then="wait")
