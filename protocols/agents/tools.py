@@ -14,7 +14,8 @@ import orjson
 from ...cache.reply import ToolCall
 from ..tags import find_tags
 from ..transcript import ToolUse, Turn
-from .tool import ERROR_PREFIX, TOOLS, Found, Scene, Tool, listed
+from .agent import TOOLS
+from .tool import ERROR_PREFIX, Found, Scene, Tool, listed
 
 OVER_BUDGET = "error: over budget"
 CLAIM = "claim"

@@ -15,9 +15,9 @@ from oversight.cache import Reply, Token
 from oversight.cache.folding import folded
 from oversight.cache.thoughts import split
 from oversight.protocols import Unreadable, Words
-from oversight.protocols.agents.agent import ADVOCATE, PRIVATE, SPEECH, Agent
+from oversight.protocols.agents.agent import ADVOCATE, PRIVATE, SPEECH, TOOLS, Agent
 from oversight.protocols.agents.calculator import calculate
-from oversight.protocols.agents.tool import TOOLS, Scene
+from oversight.protocols.agents.tool import Scene
 from oversight.protocols.agents.tools import Allowance, check_claims
 from oversight.protocols.datasets.solution import steps
 from oversight.protocols.judges.exchange import Renaming

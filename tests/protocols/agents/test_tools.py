@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from oversight.cache import Call, Message, Reply, Request, ToolCall
 from oversight.protocols import Agent
 from oversight.protocols.agents import python
+from oversight.protocols.agents.agent import TOOLS
 from oversight.protocols.agents.calculator import ALLOWED, calculate
-from oversight.protocols.agents.tool import TOOLS, Scene
+from oversight.protocols.agents.tool import Scene
 from oversight.protocols.agents.tool_loop import (
     MAX_CALLS,
     MAX_TOOL_ROUNDS,
