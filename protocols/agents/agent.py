@@ -302,7 +302,7 @@ class Agent(Parameters, Speaker):
             scene = replace(scene, before=tuple(use for turn in mine for use in turn.tools))
             if budget is not None:
                 budget -= sum(map(unspoken, mine))
-        may = Allowance(self.tools, budget, toolbox=self.toolbox)
+        may = Allowance(self.toolbox, self.tools, budget)
         reply, used = await ask_with_tools(call, ask, may, scene)
         turn = self.read(reply, used, side, brief)
         if self.claims:

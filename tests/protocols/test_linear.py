@@ -130,7 +130,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "speech": (lambda text: Agent("x").read(Reply(text), (), A, BRIEF), "<private> </private>"),
     "concession": (lambda text: Agent("x").read(Reply(text), (), A, ADVOCATE), " i concede"),
     "claims": (
-        lambda text: asyncio.run(check_claims(Allowance(("calculator",)), text, SCENE)),
+        lambda text: asyncio.run(check_claims(Allowance(TOOLS, ("calculator",)), text, SCENE)),
         '<claim tool="calculator" expect="1">',
     ),
     "stated": (lambda text: read_percentages(Reply(text), CRATES), "A: 1, "),
