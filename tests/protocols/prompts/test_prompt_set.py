@@ -17,9 +17,10 @@ from oversight.protocols.agents.agent import Agent, Brief
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.counts import Counts
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.baselines import OpenTrust, Propaganda
+from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
+from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from oversight.protocols.prompts.parse import read_rules
 from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
 from oversight.protocols.prompts.render import turn_block

@@ -21,10 +21,11 @@ from oversight.protocols.judges import (
     VotesJudge,
 )
 from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
-from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.market_making import MarketMaking
+from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.scores import SCORES, Score
 from tests.world import shipments
