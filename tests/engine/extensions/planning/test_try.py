@@ -17,7 +17,7 @@ from oversight.engine.extensions.planning.author import AuthorCode
 from oversight.engine.extensions.planning.tool_trial import ToolTrial
 from oversight.engine.extensions.planning.trial import tried
 from oversight.engine.views.cli.group import oversight
-from oversight.protocols.agents.tool import TOOLS
+from oversight.protocols.agents.agent import TOOLS
 from tests import virtual
 from tests.command_line import ROOT, environment
 from tests.waiting import until
