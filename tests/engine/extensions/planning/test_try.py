@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from oversight.engine.extensions.planning.author import AuthorCode
 from oversight.engine.extensions.planning.trial import tool_faults, tried
 from oversight.engine.views.cli.group import oversight
-from oversight.protocols.agents.tool import TOOLS
+from oversight.protocols.agents.agent import TOOLS
 from tests import virtual
 from tests.command_line import ROOT
 
