@@ -27,7 +27,7 @@ from oversight.engine.run.settings import FOLDER, RunSettings
 from oversight.engine.sweep.sweepfile import SweepFile
 from tests.engine.sweep_files import sweep_file
 from tests.run_folders import outcomes
-from tests.shipments import shipments
+from tests.world import shipments
 
 MODELS = {
     "openai": ("openai/gpt-4o", "openai/gpt-4o-mini"),
