@@ -7,10 +7,8 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
 from oversight.engine.errors import BudgetReached, RowsPaused, UsageError
-from oversight.engine.extensions.batches.anthropic_endpoint import AnthropicEndpoint
-from oversight.engine.extensions.batches.endpoint import Caps
-from oversight.engine.extensions.batches.openai_endpoint import OpenAIEndpoint
 from oversight.engine.extensions.batches.rounds import deferred
+from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
 from oversight.engine.extensions.datasets.generating import wrong_answers
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.extensions.mock.answers import simulated
@@ -135,7 +133,7 @@ async def test_what_is_asked_in_batches_is_not_asked_live_again_and_the_other_wa
 
 async def test_a_batch_is_cut_where_the_vendor_takes_no_more_bytes(bench, monkeypatch):
     for desk in (OpenAIEndpoint, AnthropicEndpoint):
-        monkeypatch.setattr(desk, "caps", Caps(50_000, 6_000))
+        monkeypatch.setattr(desk, "most_bytes", 6_000)
     async with bench.server() as server:
         went = await bench.run(server)
         seen = server.counts()
