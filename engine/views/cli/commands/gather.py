@@ -56,7 +56,7 @@ def _gathered(runs: list[PartRun], path: Path | None) -> tuple[Path, int]:
     """Merge the runs into one folder; returns it, and its number of failed cells."""
     loaded = whole_sweep(runs)
     store = store_noted(runs[0].folder)
-    with run_folder(loaded, RunSettings(folder=path), store, code=runs[0].code) as folder:
+    with run_folder(loaded, RunSettings(folder=path), store, code=runs[0].manifest.code) as folder:
         for run in runs:
             cells = (cell for cell in cells_of(run, loaded.sweep) if not folder.has(cell.place))
             while group := tuple(islice(cells, MAX_GROUP)):
