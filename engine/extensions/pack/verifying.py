@@ -27,11 +27,11 @@ from ...errors import EngineError
 from ...run.outcome import read_outcome
 from ...run.reader import REPLIES, RunReader
 from ...run.record.cells import replied
-from ...run.record.export import said, took
 from ...run.record.values import RecordedCell
 from ...run.run_folder import OUTCOMES
 from ...system.files import read_bounded, whole_lines
 from .contents import CONTENTS, FIGURES, MAX_BYTES, SAID, TOOK, Contents
+from .lines import said, took
 from .opening import open_pack
 
 MAX_FIGURES = 2**30
