@@ -35,11 +35,10 @@ from oversight.engine.extensions.simulation.judgement import probabilities
 from oversight.engine.extensions.simulation.model import SHIFTS, SimModel, nats_summed
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.judges import DistributionJudge, LogprobJudge, StatedJudge
-from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.market_making import MarketMaking
+from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, MarketMaking
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.scores import SCORES, Score
 

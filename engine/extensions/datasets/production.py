@@ -9,9 +9,6 @@ from typing import Any, Generic, TypeVar
 from ....cache.cache import Cache
 from ....cache.call import Call
 from ....cache.store import Store
-from ....protocols.datasets.known import Known
-from ....protocols.datasets.writing import Draft, Generator, Proposer, Rewriter, picked, proposed
-from ....protocols.prompts.forms import solution_form
 from ....protocols.question import Answer, Problem
 from ....protocols.transcript import Failure
 from ...display.progress import Snapshot
@@ -28,6 +25,16 @@ from ...run.settings import AskSettings
 from ...stop import StopToken
 from ...system.flags import flag
 from ...views.cli.options import STORE, output
+from .writing import (
+    Draft,
+    Generator,
+    Known,
+    Proposer,
+    Rewriter,
+    picked,
+    proposed,
+    solution_form,
+)
 
 OUTPUT = output()
 

@@ -7,11 +7,8 @@ import click
 
 from .....protocols.datasets.bundled import BUNDLED
 from .....protocols.datasets.catalogue import LOADERS, loader
-from .....protocols.datasets.inventory import Inventory, inventory
-from .....protocols.datasets.known import known_questions
 from .....protocols.datasets.leak import LeakageCheck, RuleAccuracy, leakage_check, power
 from .....protocols.datasets.loader import Loader
-from .....protocols.datasets.writing import Generator, Proposer, Rewriter
 from ....errors import UsageError
 from ....sweep.document import Document
 from ....sweep.originals import missing_file_hint, originals
@@ -21,7 +18,8 @@ from ....views.cli.group import NamedGroup
 from ....views.cli.options import JSON, LIMIT, output
 from ....views.cli.output import show, show_json, width
 from ..production import GenerateSettings, Production
-from .table import TELLS, inventory_text
+from ..writing import Generator, Proposer, Rewriter, known_questions
+from .table import TELLS, Inventory, inventory, inventory_text
 
 LOADER_SETTINGS = flag(
     "Setting of the loader, e.g. limit=200; repeatable.",

@@ -1,18 +1,59 @@
-"""The report on a data set for people: its counts, the leakage check rule by rule, and remedies."""
+"""What a data set holds, and its report for people: counts, the leakage check, remedies."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
-from .....protocols.datasets.inventory import Inventory
 from .....protocols.datasets.leak import MATERIAL, LeakageCheck, RuleAccuracy, power
+from .....protocols.datasets.solution import sense
 from .....protocols.errors import DatasetError
+from .....protocols.question import Problem
 from ....display.quantity import counted
 from ....display.table import Table, as_text
+
+Countable = TypeVar("Countable", int, str)
 
 LEAKING = "label leakage"
 TELLS = (5, 10, 15)
 """Leaks, in percentage points off chance, for which the power of the gate is printed."""
 LISTED = 5
 """Maximum number of duplicates, and of invalid rows, that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    problems: int
+    answers: tuple[tuple[int, int], ...]
+    """(number of answers, problems with that many), ascending."""
+    best: tuple[tuple[str, int], ...]
+    """(label, problems whose best answer has it), by label; ties count for the first answer."""
+    passages: int
+    """Number of distinct passages."""
+    groups: int
+    """Number of distinct groups; a problem without one is a group of its own."""
+    duplicates: tuple[tuple[str, ...], ...]
+    """Ids of problems that ask the same question about the same passage."""
+
+
+def inventory(problems: Iterable[Problem]) -> Inventory:
+    problems = tuple(problems)
+    same: dict[object, list[str]] = {}
+    for problem in problems:
+        question = problem.question
+        same.setdefault((sense(question.text), question.passage), []).append(problem.id)
+    return Inventory(
+        len(problems),
+        _counted(len(problem.values) for problem in problems),
+        _counted(problem.question.answers[problem.best].label for problem in problems),
+        len({problem.question.passage for problem in problems} - {""}),
+        len({(problem.group, "" if problem.group else problem.id) for problem in problems}),
+        tuple(tuple(ids) for ids in same.values() if len(ids) > 1),
+    )
+
+
+def _counted(values: Iterable[Countable]) -> tuple[tuple[Countable, int], ...]:
+    return tuple(sorted(Counter(values).items()))
 
 
 def inventory_text(

@@ -13,6 +13,7 @@ from oversight.engine.extensions.batches.endpoint import Caps
 from oversight.engine.extensions.batches.openai_endpoint import OpenAIEndpoint
 from oversight.engine.extensions.batches.rounds import deferred
 from oversight.engine.extensions.datasets.production import ProductionSession, generation
+from oversight.engine.extensions.datasets.writing import Generator, Known
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.extensions.mock.answers import simulated
 from oversight.engine.extensions.mock.process import counts
@@ -27,8 +28,6 @@ from oversight.engine.run.batching import BatchedWork, Deferred
 from oversight.engine.run.settings import AskSettings
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
-from oversight.protocols.datasets.known import Known
-from oversight.protocols.datasets.writing import Generator
 from oversight.protocols.question import Answer
 from tests.batches import DEPTH, MODELS, SWEEP, BatchBench, lines, waves
 from tests.desk import Desk

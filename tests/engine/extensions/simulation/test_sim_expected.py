@@ -10,11 +10,10 @@ from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimPro
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf
 from oversight.protocols.judges import Judge, LogprobJudge, StatedJudge, VotesJudge
-from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.market_making import MarketMaking
+from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, MarketMaking
 from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.scores import SCORES
