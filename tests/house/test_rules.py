@@ -105,7 +105,7 @@ MAY = {
         "protocols/prompts/prompt_set.py",
         "protocols/prompts/published.py",
         "engine/extensions/inspect/logs.py",
-        "engine/run/as_left.py",
+        "engine/run/folders.py",
         "engine/run/parts.py",
         "engine/run/settings.py",
         "engine/extensions/people/rating.py",

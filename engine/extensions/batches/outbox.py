@@ -170,7 +170,7 @@ class Submitter:
                 if books.budget is not None and not books.budget.fits(batch.worst + worst):
                     self._lacked = 0.0 if batch.lines else worst
                     return
-                full = batch.lines >= endpoint.caps.lines or size + len(line) > endpoint.caps.bytes
+                full = batch.lines >= endpoint.most_lines or size + len(line) > endpoint.most_bytes
                 if batch.lines and (full or batch.tokens + asked > room):
                     return
                 size += len(line)

@@ -7,13 +7,13 @@ import sqlite3
 import tarfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO
 from uuid import uuid4
 
 import zstandard
+from msgspec.structs import replace
 
 from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.errors import ProtocolError

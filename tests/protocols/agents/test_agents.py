@@ -39,9 +39,8 @@ from oversight.protocols.question import Question
 from oversight.protocols.transcript import ToolUse
 from tests.fakes import CRATES, Scripted
 from tests.sessions import sessions
-from tests.shipments import shipment, simulated
 from tests.tables import expressions
-from tests.world import plain
+from tests.world import plain, shipment, simulated
 
 AGENT = Agent("sim/strong")
 SIDE, OTHER = CRATES.answers

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from oversight import protocols
 from oversight.cache import Call, value_address
-from oversight.engine.extensions.datasets.commands.table import Inventory, inventory
+from oversight.engine.extensions.datasets.checking import Inventory, inventory
 from oversight.protocols import Answer, NaiveJudge, Problem, Question, StatedJudge, labelled
 from oversight.protocols.datasets.bundled import BUNDLED, Bundled, bundled
 from oversight.protocols.datasets.catalogue import LOADERS, loader

@@ -30,8 +30,7 @@ from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.quotes import MAX_QUOTE_WORDS, find_quotes, fold, marked
 from oversight.protocols.transcript import Quote, Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt
-from tests.shipments import shipment
-from tests.world import asked, plain
+from tests.world import asked, plain, shipment
 
 DEFAULT = default_prompts()
 JUDGE, AGENT = StatedJudge("sim/quiet"), Agent("sim/quiet")

@@ -26,7 +26,7 @@ from tests.command_line import Command
 from tests.disks import disk
 from tests.engine.kept_runs import Kept, muddled
 from tests.run_folders import cut
-from tests.shipments import shipments
+from tests.world import shipments
 
 
 def source(run: Path) -> FrameSource:

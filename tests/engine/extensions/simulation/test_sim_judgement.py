@@ -25,8 +25,8 @@ from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES
 from tests.sessions import sessions
-from tests.shipments import shipments, simulated, within
 from tests.tables import expressions
+from tests.world import shipments, simulated, within
 
 PROBLEMS = shipments(1000)
 FIRST = PROBLEMS[0]

@@ -41,7 +41,7 @@ from oversight.protocols.transcript import (
     Turn,
     Verdict,
 )
-from tests.shipments import shipments
+from tests.world import shipments
 
 PROBLEMS = shipments(3)
 ROWS = [
