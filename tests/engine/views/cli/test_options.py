@@ -92,7 +92,6 @@ def test_exit_codes_are_those_that_scripts_rely_on() -> None:
         "STOPPED": 3,
         "OVER_BUDGET": 4,
         "MISSED": 5,
-        "HOLDS": 6,
         "BUSY": 7,
         "INTERRUPTED": 130,
     }
