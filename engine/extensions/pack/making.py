@@ -21,7 +21,6 @@ from ....protocols.datasets.jsonl import jsonl
 from ...run.manifest import encoded
 from ...run.passages import without_passage
 from ...run.reader import REPLIES, RunReader
-from ...run.record.export import said, took
 from ...run.run_folder import OUTCOMES, SWEEP
 from ...sweep.document import MAX_SWEEP, Document, code_named
 from ...sweep.grid import stored_grid
@@ -41,6 +40,7 @@ from .contents import (
     PackedFile,
     may_hold,
 )
+from .lines import said, took
 from .secrets import KeyFilter
 from .verifying import figures_of
 
