@@ -12,7 +12,6 @@ Endpoint: TypeAlias = Literal["chat", "responses", "messages"]
 
 _HOSTS = ("groq", "together")
 """Hosts of open-weight models, whose names do not tell the host; the path's first part does."""
-_HOST = re.compile(rb"[A-Z]+ /(\w+)/")
 _VENDORS = ("gemini", "grok", "mistral", "kimi", "moonshot", "deepseek")
 """Vendors whose models' names begin with theirs."""
 _FREE_OF_SAMPLING = b"2026-10-21"
@@ -42,7 +41,7 @@ class _Request:
     endpoint: Endpoint
     body: dict[str, Any]
     model: str
-    head: bytes
+    version: bytes
 
     def at(self, path: str) -> Any:
         """What stands at a path of the body, such as `thinking.type`; None if nothing does."""
@@ -79,7 +78,7 @@ _CHECKS: Mapping[str, Callable[[_Request], bool]] = {
         for message in asked.body["messages"]
         for call in message.get("tool_calls") or ()
     ),
-    "version without sampling": lambda asked: _FREE_OF_SAMPLING in _version(asked.head),
+    "version without sampling": lambda asked: _FREE_OF_SAMPLING in asked.version,
     "top_p": lambda asked: "top_p" in asked.body,
     "prefilled": lambda asked: asked.body["messages"][-1]["role"] == "assistant",
 }
@@ -116,21 +115,20 @@ class _Rule:
 
 
 def vendor_refusal(
-    endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes
+    endpoint: Endpoint, body: dict[str, Any], model: str, host: str, version: bytes
 ) -> VendorRefusal | None:
     """The refusal of a request by the vendor of its model; None if it is served.
 
-    model: the vendor's name for it. head: request line and headers, as received.
+    model: the vendor's name for it. host: the first part of the path. version: of Anthropic's API.
     """
-    asked = _Request(endpoint, body, model, head)
+    asked = _Request(endpoint, body, model, version)
     if asked.of("gone"):
         return VendorRefusal(404, "model_not_found", f"The model `{model}` does not exist")
     vendor = next((name for name in _VENDORS if model.startswith(name)), "openai")
-    host = _HOST.match(head)
     if endpoint == "messages":
         vendor = "anthropic"
-    elif host and host[1].decode() in _HOSTS:
-        vendor = host[1].decode()
+    elif host in _HOSTS:
+        vendor = host
     refusals = (_Rule(**each).refusal(asked) for each in _table()[vendor])
     return next(filter(None, refusals), None)
 
@@ -140,14 +138,14 @@ def thought_signature(id: str) -> dict[str, Any]:
     return {"google": {"thought_signature": f"signed {id}"}}
 
 
-def vendor_model(model: str, head: bytes) -> dict[str, Any] | None:
+def vendor_model(model: str, version: bytes) -> dict[str, Any] | None:
     """A model as described by its vendor's Models endpoint; None if there is no such model.
 
-    head: request line and headers, by which Anthropic's clients are recognised.
+    version: of Anthropic's API, by which its clients are recognised; empty for OpenAI's.
     """
     gone = _is(model, "gone")
     ends = next((day for day, named in _table()["ends"].items() if re.match(named, model)), None)
-    if not _version(head):
+    if not version:
         if not model.startswith(("gpt-", "o")) or gone:
             return None
         told = {"id": model, "object": "model", "created": 0, "owned_by": "openai"}
@@ -179,9 +177,3 @@ def vendor_model(model: str, head: bytes) -> dict[str, Any] | None:
 
 def _support(kinds: dict[str, bool]) -> dict[str, Any]:
     return {name: {"supported": there} for name, there in kinds.items()}
-
-
-def _version(head: bytes) -> bytes:
-    """Version of Anthropic's API in the headers of a request; empty if there is none."""
-    found = re.search(rb"(?i)\r\nanthropic-version: *([^\r]*)", head)
-    return found[1] if found else b""
