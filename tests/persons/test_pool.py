@@ -8,7 +8,7 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.extensions.people.journal import TaskGiven, read_journal
-from oversight.engine.extensions.people.session import expecting
+from oversight.engine.extensions.people.serving import expecting
 from oversight.engine.run.scheduler import attempt
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Sweep
