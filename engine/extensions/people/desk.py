@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ....cache.call import Call
+from ....cache.call import Ask, Call
 from ....cache.reply import Reply
 from ...providers.provider import Provider
+from ...run.batching import AnsweredLater
 from ...run.events import sync_events
 from ...stop import StopToken
+from ...sweep.sweep import Cell
 from .journal import (
     BeliefBefore,
     ConsentGiven,
@@ -28,7 +30,7 @@ from .journal import (
     note,
     read_journal,
 )
-from .panel import Rater
+from .panel import PERSON, Rater
 from .pool import TaskPool, WaitingTask
 from .task import PersonTask
 
@@ -86,7 +88,7 @@ class RaterProgress:
     """Items until the end of this rater's part; None where that is not known."""
 
 
-class Desk(Provider):
+class Desk(Provider, AnsweredLater):
     """Answers calls of `person/NAME` when a rater of that panel has; belongs to one event loop, and
     to whoever holds the lock of the run's `persons` folder. Each act is journalled before it
     applies.
@@ -106,6 +108,7 @@ class Desk(Provider):
         RunFolderError where the run cannot be written."""
         self.settings = settings = settings or DeskSettings()
         self.raters = {rater.name: rater for rater in raters}
+        self.models = tuple({f"{PERSON}{each.panel}": None for each in self.raters.values()})
         self.history = DeskHistory(self.raters.values())
         self.over = False
         """Whether there will be no more tasks."""
@@ -134,7 +137,28 @@ class Desk(Provider):
             self.pool.waiting.pop(address, None)
             raise
 
-    def put(self, call: Call) -> bool:
+    def ask_of(self, cell: Cell, ask: Ask) -> Ask:
+        """Tells of which row and world each task is that comes from the cell: a call says neither,
+        since nothing that it holds may differ between worlds unless what its reader may know
+        differs."""
+        row, world = cell.row.address[:12], f"{cell.problem.values[cell.side]:+g}"
+
+        async def expect_and_ask(call: Call) -> Reply:
+            if call.model.startswith(PERSON):
+                self.pool.expect(call.address, row, world)
+            return await ask(call)
+
+        return expect_and_ask
+
+    @property
+    def answers(self) -> int:
+        return len(self.history.settled)
+
+    @property
+    def open(self) -> int:
+        return len(self.pool.waiting)
+
+    def has_answered(self, call: Call) -> bool:
         """Whether a rater has answered a call; if none has, it waits from now on, whether anybody
         awaits its reply or not."""
         if call.address in self.history.settled:

@@ -1,9 +1,5 @@
 """People in the seats of a sweep, and people who judge the finished transcripts of a run.
 
-A call does not say of which row and world it is, because nothing that it holds may differ between
-worlds unless what its reader may know differs. So the cell that asks says it, beside the call and
-before it.
-
 The transcripts of a run are taken from its store, with the very words that its judge read. What
 persons answer is stored like any reply, and no score of the run reads it.
 """
@@ -26,7 +22,7 @@ from ...display.quantity import counted
 from ...errors import UsageError
 from ...models.router import Models
 from ...providers.simulated import simulation
-from ...run.batching import AnsweredLater, Deferred
+from ...run.batching import Deferred
 from ...run.dry_run import Walker, stand_ins
 from ...run.folders import locked, take_lock
 from ...run.lanes import failure, run_lanes
@@ -49,7 +45,7 @@ from ...views.cli.terminal import Presentation, run_in_terminal
 from .desk import Desk, DeskSettings
 from .journal import PERSONS, JudgedTranscript
 from .panel import PERSON, panels_of, seated_raters
-from .pool import TaskKind, TaskPool
+from .pool import TaskKind
 from .rating import RaterServer
 from .results import delete_withdrawn
 from .task import Moment, PersonTask
@@ -83,43 +79,6 @@ def seated_pages(
     desk = Desk(seated, run, models.stop_token, settings)
     models.answered_by("person", desk)
     return RaterServer(desk, host, port, url)
-
-
-class SeatedPersons(AnsweredLater):
-    """The people of a sweep, who answer at a desk."""
-
-    def __init__(self, desk: Desk, panels: Iterable[str]) -> None:
-        self._desk = desk
-        self.models = tuple(f"{PERSON}{panel}" for panel in panels)
-
-    def ask_of(self, cell: Cell, ask: Ask) -> Ask:
-        return expecting(cell, self._desk.pool, ask)
-
-    def has_answered(self, call: Call) -> bool:
-        return self._desk.put(call)
-
-    @property
-    def answers(self) -> int:
-        return len(self._desk.history.settled)
-
-    @property
-    def open(self) -> int:
-        return len(self._desk.pool.waiting)
-
-    async def news(self, most: float) -> None:
-        await self._desk.news(most)
-
-
-def expecting(cell: Cell, pool: TaskPool, ask: Ask) -> Ask:
-    """The `Ask` of one cell: persons' tasks are expected in the pool before they come."""
-    row, world = cell.row.address[:12], f"{cell.problem.values[cell.side]:+g}"
-
-    async def expect_and_ask(call: Call) -> Reply:
-        if call.model.startswith(PERSON):
-            pool.expect(call.address, row, world)
-        return await ask(call)
-
-    return expect_and_ask
 
 
 async def conversations(loaded: LoadedSweep) -> Counter[str]:
@@ -166,7 +125,7 @@ def run_with_persons(file: SweepFile, settings: RunSettings, raters: int, seated
         persons.mkdir(exist_ok=True)
         take_lock(persons)
         server = seated(loaded.models, run.folder.path, panels)
-        run.later = SeatedPersons(server.desk, panels)
+        run.later = server.desk
         served.append(run.folder.path)
         return (server,)
 

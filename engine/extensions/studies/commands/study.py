@@ -24,13 +24,12 @@ def import_(
     labels may differ from one conversation to the next. Importers of published experiments are
     scripts in examples/studies.
     """
-    from ....extensions.studies.draft import import_study
-    from ....extensions.studies.records import ABOUT, read_records
+    from ..draft import RECORDS, import_study, read_records
 
     if name != Path(name).name or name == "..":
         raise click.BadParameter(f"{name!r} is no name of a folder; a path goes to -o")
-    to = output or Path("studies") / (name or ABOUT.name)
-    about = replace(ABOUT, name=name or ABOUT.name)
+    to = output or Path("studies") / (name or RECORDS.name)
+    about = replace(RECORDS, name=name or RECORDS.name)
     for line in import_study(about, read_records, files, to, hash_ids=hash_ids).told():
         say(line)
     show(str(to))
@@ -42,7 +41,7 @@ def check(study: Path = argument(type=FOLDER), as_json: bool = JSON) -> None:
 
     Exit code 1 if something is wrong.
     """
-    from ....extensions.studies.check import check_study
+    from ..check import check_study
 
     lines = check_study(study)
     if as_json:
