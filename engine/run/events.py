@@ -21,7 +21,7 @@ import msgspec
 
 from ..errors import RunFolderError
 from ..system.files import replace_file, sync_folder, unwritable, whole_lines
-from .as_left import kept_as_left
+from .folders import kept_as_left
 from .record.errors import RunDamaged
 from .record.schema import RUN_DB, faulty, open_to_read, open_to_write, put_event, sealed, sound
 

@@ -8,7 +8,6 @@ import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -144,11 +143,9 @@ def _passages(run: RunReader, allowed: bool | None) -> Literal["none", "included
 
 def _manifest(run: RunReader, code: bool) -> bytes:
     """The manifest without what belongs to this machine: stores and folders."""
-    return encoded(
-        replace(
-            run.manifest, store="", store_id="", id="", replies=0, sweep_folder=CODE if code else ""
-        )
-    )
+    theirs = {"store": "", "store_id": "", "id": "", "replies": 0}
+    sweep_folder = CODE if code else ""
+    return encoded(msgspec.structs.replace(run.manifest, **theirs, sweep_folder=sweep_folder))
 
 
 def _code(run: RunReader, stage: Path) -> list[str]:

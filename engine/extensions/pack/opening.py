@@ -12,7 +12,6 @@ import sqlite3
 import tarfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal
@@ -20,6 +19,7 @@ from uuid import uuid4
 
 import msgspec
 import zstandard
+from msgspec.structs import replace
 
 from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.errors import ProtocolError

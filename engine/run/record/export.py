@@ -1,15 +1,14 @@
-"""A record as lines of JSON, in the order of the sweep: the form in which it is handed on.
+"""Cells as lines of JSON, in the order of the sweep: the form in which a run is handed on.
 
 `said` is what was said and believed, equal to the byte for two runs of one sweep; `took` is what
 it cost, cell by cell, which need not be.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from ....cache.reply import Outcome, ToolCall
 from ....protocols.doubts import Doubt
 from ....protocols.question import Problem
 from ....protocols.transcript import Failure, Judgement, Scalar, Transcript, Turn, Verdict
@@ -17,44 +16,8 @@ from ...errors import RunFolderError
 from .values import CallCost, CellEnd, NotRun, RecordedCall, RecordedCell, RecordedJudgement
 
 
-class SaidVerdict(msgspec.Struct, frozen=True, tag="verdict", omit_defaults=True):
-    probs: tuple[float, ...]
-    turns: tuple[Turn, ...] = ()
-    judgements: tuple[Judgement, ...] = ()
-    measures: tuple[tuple[str, Scalar], ...] = ()
-    redraws: tuple[tuple[float, ...], ...] = ()
-    bounds: tuple[tuple[float, float], ...] = ()
-    doubts: tuple[Doubt, ...] = ()
-
-
-class SaidFailure(msgspec.Struct, frozen=True, tag="failed"):
-    failure: Failure
-
-
-class SaidNotRun(msgspec.Struct, frozen=True, tag="not run"):
-    reason: str
-
-
-class SaidCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    address: str
-    model: str
-    role: str = ""
-    seat: str = ""
-    heard: int = 0
-    draw: tuple[int, ...] = ()
-    text: str = ""
-    outcome: Outcome = "ok"
-    tool_calls: tuple[ToolCall, ...] = ()
-    identity: str = ""
-    reasoning: str = ""
-    settings: str = ""
-
-
-End: TypeAlias = SaidVerdict | SaidFailure | SaidNotRun
-
-
 class SaidCell(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line of what was said: one cell."""
+    """A line of what was said: one cell, without its question, and without what its calls took."""
 
     place: int
     id: str
@@ -62,11 +25,20 @@ class SaidCell(msgspec.Struct, frozen=True, omit_defaults=True):
     problem: int
     side: int
     draw: int
-    end: End
-    calls: tuple[SaidCall, ...] = ()
+    calls: tuple[RecordedCall, ...] = ()
     believed: tuple[RecordedJudgement, ...] = ()
     counts: Mapping[str, int] = {}
     unread: Mapping[str, int] = {}
+    failure: Failure | None = None
+    not_run: str | None = None
+    probs: tuple[float, ...] = ()
+    """Of a verdict, as is all that follows."""
+    turns: tuple[Turn, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    measures: tuple[tuple[str, Scalar], ...] = ()
+    redraws: tuple[tuple[float, ...], ...] = ()
+    bounds: tuple[tuple[float, float], ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
 
 class TookCell(msgspec.Struct, frozen=True):
@@ -79,21 +51,24 @@ class TookCell(msgspec.Struct, frozen=True):
 _encoder = msgspec.json.Encoder()
 _said = msgspec.json.Decoder(SaidCell)
 _took = msgspec.json.Decoder(TookCell)
+_OF_A_VERDICT = ("probs", "judgements", "measures", "redraws", "bounds", "doubts")
 
 
 def said(cell: RecordedCell) -> bytes:
     """The line of what was said in a cell, with its newline."""
-    calls = tuple(
-        SaidCall(
-            *(call.address, call.model, call.role, call.seat, call.heard, call.draw, call.text),
-            *(call.outcome, call.tool_calls, call.cost.identity, call.reasoning, call.settings),
-        )
-        for call in cell.calls
-    )
+    end = cell.outcome
+    calls = tuple(replace(call, cost=CallCost(call.cost.identity)) for call in cell.calls)
     line = SaidCell(
-        *(cell.place, cell.id, cell.row, cell.problem, cell.side, cell.draw, _end(cell.outcome)),
+        *(cell.place, cell.id, cell.row, cell.problem, cell.side, cell.draw),
         *(calls, cell.judgements, cell.counts, cell.unread),
     )
+    if isinstance(end, Failure):
+        line = replace(line, failure=end)
+    elif isinstance(end, NotRun):
+        line = replace(line, not_run=end.reason)
+    else:
+        told = {name: getattr(end, name) for name in _OF_A_VERDICT}
+        line = replace(line, turns=end.transcript.turns, **told)
     return _encoder.encode(line) + b"\n"
 
 
@@ -114,52 +89,25 @@ def read_cells(
             cell, spent = _said.decode(line), _took.decode(cost)
             if cell.place != spent.place or len(cell.calls) != len(spent.calls):
                 raise ValueError("what was said and what it took are of different cells")
-            yield _recorded(cell, spent, problems)
+            took_each = zip(cell.calls, spent.calls, strict=True)
+            yield RecordedCell(
+                *(cell.place, cell.id, cell.row, cell.problem, cell.side, cell.draw),
+                _end(cell, problems[cell.problem]),
+                tuple(replace(call, cost=cost) for call, cost in took_each),
+                *(cell.believed, cell.counts, cell.unread),
+            )
         except (msgspec.DecodeError, ValueError, IndexError) as exc:
             raise RunFolderError(f"line {number} of the record: {exc}") from exc
 
 
-def _end(outcome: CellEnd) -> End:
-    if isinstance(outcome, Failure):
-        return SaidFailure(outcome)
-    if isinstance(outcome, NotRun):
-        return SaidNotRun(outcome.reason)
-    return SaidVerdict(
-        outcome.probs,
-        outcome.transcript.turns,
-        outcome.judgements,
-        outcome.measures,
-        outcome.redraws,
-        outcome.bounds,
-        outcome.doubts,
-    )
-
-
-def _recorded(cell: SaidCell, spent: TookCell, problems: tuple[Problem, ...]) -> RecordedCell:
-    problem = problems[cell.problem]
+def _end(cell: SaidCell, problem: Problem) -> CellEnd:
     if not 0 <= cell.side < len(problem.values):
         raise ValueError(f"{problem.id} has no answer {cell.side}")
-    end: CellEnd
-    match cell.end:
-        case SaidFailure(failure):
-            end = failure
-        case SaidNotRun(reason):
-            end = NotRun(reason)
-        case SaidVerdict(probs, turns, judgements, measures, redraws, bounds, doubts):
-            if len(probs) != len(problem.values):
-                raise ValueError(f"{len(probs)} probabilities of {len(problem.values)} answers")
-            transcript = Transcript(problem.question, turns)
-            end = Verdict(
-                probs, transcript, judgements, measures, redraws, bounds=bounds, doubts=doubts
-            )
-    calls = tuple(
-        RecordedCall(
-            *(call.address, call.model, call.role, call.seat, call.heard, call.draw, call.text),
-            *(call.outcome, call.tool_calls, cost, call.reasoning, call.settings),
-        )
-        for call, cost in zip(cell.calls, spent.calls, strict=True)
-    )
-    return RecordedCell(
-        *(cell.place, cell.id, cell.row, cell.problem, cell.side, cell.draw, end, calls),
-        *(cell.believed, cell.counts, cell.unread),
-    )
+    if cell.failure is not None:
+        return cell.failure
+    if cell.not_run is not None:
+        return NotRun(cell.not_run)
+    if len(cell.probs) != len(problem.values):
+        raise ValueError(f"{len(cell.probs)} probabilities of {len(problem.values)} answers")
+    told = {name: getattr(cell, name) for name in _OF_A_VERDICT}
+    return Verdict(transcript=Transcript(problem.question, cell.turns), **told)
