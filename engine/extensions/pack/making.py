@@ -23,12 +23,12 @@ from ...errors import UsageError
 from ...run.manifest import encoded
 from ...run.passages import without_passage
 from ...run.reader import REPLIES, RunReader
-from ...run.record.export import said, took
 from ...run.run_folder import OUTCOMES, SWEEP
 from ...sweep.document import MAX_SWEEP, Document, code_named
 from ...sweep.grid import stored_grid
 from ...sweep.originals import originals
 from ...system.files import read_bounded, unwritable
+from .lines import said, took
 from .opening import (
     CODE,
     CONTENTS,

@@ -28,11 +28,11 @@ from ...run.manifest import decoded, encoded
 from ...run.outcome import Outcomes
 from ...run.reader import REPLIES
 from ...run.record.database import RunDatabase
-from ...run.record.export import read_cells
 from ...run.record.values import RecordedCell
 from ...run.run_folder import OUTCOMES, SWEEP
 from ...sweep.grid import MAX_CELLS, Grid, read_grid, stored_grid
 from ...system.files import open_plain, read_bounded, whole_lines
+from .lines import read_cells
 
 SUFFIX = ".oversight"
 CONTENTS = "pack.json"
