@@ -1,11 +1,11 @@
 """A run folder: one sweep's cells, safe against crashes and against a second process."""
 
 import logging
-import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,8 +21,8 @@ from ..sweep.document import MAX_SWEEP
 from ..sweep.grid import Grid, stored_grid
 from ..system.files import read_bounded, refuse_links_within, replace_file, unwritable
 from ..system.mounts import is_network
-from .folders import LOCK_FILE, is_as_left, note_run, store_noted, take_lock
-from .group_commit import GroupCommit
+from .folders import LOCK_FILE, is_as_left, let_go, note_run, store_noted, take_lock
+from .group_commit import MAX_GROUP, GroupCommit
 from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
@@ -92,7 +92,7 @@ class RunFolder:
                 refuse_links_within(self.path)
                 self._refuse_foreign()
                 self._lock = take_lock(self.path)
-                held.callback(os.close, self._lock)
+                held.callback(let_go, self.path, self._lock)
                 self._as_left = is_as_left(self.path)
                 self.database = RunDatabase(self.path)
                 held.callback(self.database.db.close)
@@ -133,7 +133,7 @@ class RunFolder:
                 # What was refused before anything was asked leaves no run behind.
                 shutil.rmtree(self.path)
         finally:
-            os.close(self._lock)
+            let_go(self.path, self._lock)
 
     def has(self, place: int) -> bool:
         """Whether the cell at this place of the sweep has an outcome."""
@@ -165,10 +165,12 @@ class RunFolder:
         """Every outcome so far, in the order of the sweep. RunFolderError."""
         return Outcomes(self.database).all()
 
-    def add(self, cells: Sequence[RecordedCell]) -> None:
-        """Record cells now. RunFolderError if the disk takes no more."""
-        self.database.write(cells)
-        self._landed(cells)
+    def add(self, cells: Iterable[RecordedCell]) -> None:
+        """Record cells now, some at a time. RunFolderError if the disk takes no more."""
+        coming = iter(cells)
+        while some := list(islice(coming, MAX_GROUP)):
+            self.database.write(some)
+            self._landed(some)
 
     @contextmanager
     def keeping(

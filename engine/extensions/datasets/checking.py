@@ -1,13 +1,18 @@
 """What `oversight dataset check` found: a table of the rules, and what the data set holds."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
-from ....protocols.datasets.inventory import Inventory, inventory
 from ....protocols.datasets.leak import MATERIAL, LeakageCheck, RuleAccuracy, leakage_check, power
+from ....protocols.datasets.solution import sense
 from ....protocols.errors import DatasetError
 from ....protocols.question import Problem
 from ...analysis.findings.finding import Finding, Part, number, people, program, word
 from ...display.quantity import counted
+
+Countable = TypeVar("Countable", int, str)
 
 TELLS = (5, 10, 15)
 """Leaks, in percentage points off chance, for which the power of the gate is printed."""
@@ -26,6 +31,21 @@ COLUMNS = (
     program("leaks", "leaks"),
     program("remedy", lambda rule: rule.remedy if rule.leaks else ""),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    problems: int
+    answers: tuple[tuple[int, int], ...]
+    """(number of answers, problems with that many), ascending."""
+    best: tuple[tuple[str, int], ...]
+    """(label, problems whose best answer has it), by label; ties count for the first answer."""
+    passages: int
+    """Number of distinct passages."""
+    groups: int
+    """Number of distinct groups; a problem without one is a group of its own."""
+    duplicates: tuple[tuple[str, ...], ...]
+    """Ids of problems that ask the same question about the same passage."""
 
 
 def check_finding(
@@ -98,3 +118,23 @@ def _remedies(gate: LeakageCheck) -> Iterator[str]:
         rules.setdefault(rule.remedy, []).append(rule)
     for remedy, leaking in rules.items():
         yield f"what to do about {', '.join(rule.rule for rule in leaking)}: {remedy}"
+
+
+def inventory(problems: Iterable[Problem]) -> Inventory:
+    problems = tuple(problems)
+    same: dict[object, list[str]] = {}
+    for problem in problems:
+        question = problem.question
+        same.setdefault((sense(question.text), question.passage), []).append(problem.id)
+    return Inventory(
+        len(problems),
+        _counted(len(problem.values) for problem in problems),
+        _counted(problem.question.answers[problem.best].label for problem in problems),
+        len({problem.question.passage for problem in problems} - {""}),
+        len({(problem.group, "" if problem.group else problem.id) for problem in problems}),
+        tuple(tuple(ids) for ids in same.values() if len(ids) > 1),
+    )
+
+
+def _counted(values: Iterable[Countable]) -> tuple[tuple[Countable, int], ...]:
+    return tuple(sorted(Counter(values).items()))

@@ -11,10 +11,7 @@ from typing import Any, Generic, TypeVar
 from ....cache.cache import Cache
 from ....cache.call import Call
 from ....protocols.datasets.jsonl import write_jsonl
-from ....protocols.datasets.known import Known
 from ....protocols.datasets.leak import leakage_check
-from ....protocols.datasets.writing import Generator, Proposer, Rewriter, picked, proposed
-from ....protocols.prompts.forms import solution_form
 from ....protocols.question import Problem
 from ....protocols.transcript import Failure
 from ...analysis.reports.failures import called
@@ -42,6 +39,7 @@ from ...views.cli.faults import halt_code
 from ...views.cli.options import STORE, output
 from ...views.cli.output import say, show, typed
 from ...views.cli.terminal import under_signals
+from .writing import Generator, Known, Proposer, Rewriter, picked, proposed, solution_form
 
 NAMED = 5
 """Maximum number of failures that are printed one by one."""

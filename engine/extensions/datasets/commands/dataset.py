@@ -7,9 +7,7 @@ import click
 
 from .....protocols.datasets.bundled import BUNDLED
 from .....protocols.datasets.catalogue import LOADERS, loader
-from .....protocols.datasets.known import known_questions
 from .....protocols.datasets.loader import Loader
-from .....protocols.datasets.writing import Generator, Proposer, Rewriter
 from ....errors import UsageError
 from ....sweep.document import Document
 from ....sweep.originals import missing_file_hint, originals
@@ -27,6 +25,7 @@ from ..generating import (
     rewritten,
     wrong_answers,
 )
+from ..writing import Generator, Proposer, Rewriter, known_questions
 
 LOADER_SETTINGS = flag(
     "Setting of the loader, e.g. limit=200; repeatable.",

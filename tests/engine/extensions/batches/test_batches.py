@@ -10,6 +10,7 @@ from oversight.engine.errors import BudgetReached, RowsPaused, UsageError
 from oversight.engine.extensions.batches.rounds import deferred
 from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
 from oversight.engine.extensions.datasets.generating import wrong_answers
+from oversight.engine.extensions.datasets.writing import Generator, Known
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.extensions.mock.answers import simulated
 from oversight.engine.extensions.mock.process import counts
@@ -25,8 +26,6 @@ from oversight.engine.run.cached_models import CachedModels
 from oversight.engine.run.settings import AskSettings
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
-from oversight.protocols.datasets.known import Known
-from oversight.protocols.datasets.writing import Generator
 from oversight.protocols.question import Answer
 from tests.batches import DEPTH, MODELS, SWEEP, BatchBench, lines, waves
 from tests.desk import Desk

@@ -11,10 +11,9 @@ from oversight.cache.call import Call
 from oversight.cache.store import MemoryStore
 from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
 from oversight.engine.extensions.datasets.generating import rewritten, wrong_answers
+from oversight.engine.extensions.datasets.writing import Generator, Known, Rewriter
 from oversight.engine.extensions.simulation import GroundTruth, SimProvider
 from oversight.engine.stop import StopToken
-from oversight.protocols.datasets.known import Known
-from oversight.protocols.datasets.writing import Generator, Rewriter
 from oversight.protocols.question import Answer, labelled
 from tests.fakes import Scripted, prompt
 from tests.protocols.datasets.test_gsm8k import PAIR, alike
