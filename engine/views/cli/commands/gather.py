@@ -8,10 +8,10 @@ from ....analysis.reports.results import collect
 from ....models.accounting.ledger import UsageTotals, sum_usage
 from ....models.accounting.ledger_file import read_ledger, write_ledger
 from ....run.as_left import store_noted
-from ....run.group_commit import MAX_GROUP
 from ....run.loaded_sweep import run_folder
 from ....run.parts import PartRun, cells_of, part_runs, whole_sweep
 from ....run.reader import RunReader
+from ....run.run_folder import MAX_GROUP
 from ....run.sources import origins
 from ....system.flags import argument
 from ..exit_codes import ExitCode
