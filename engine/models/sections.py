@@ -1,10 +1,14 @@
 """The sections `providers` and `models` of a sweep file, checked against the catalogue."""
 
-from ...cache.thoughts import Tags
+from typing import TYPE_CHECKING
+
 from ..errors import UsageError
 from ..providers.catalogue import entry, provider_names, provider_of
 from ..providers.provider_settings import ROUTING, ProviderSettings
 from ..sweep.node import Node, checked_value, filled
+
+if TYPE_CHECKING:
+    from ...cache.thoughts import Tags
 
 MEANING = "is"
 """The setting that names the underlying model of a name of the user's."""
@@ -49,8 +53,10 @@ def no_batches(model: str) -> str:
     return f"{model}: {provider_of(model)} takes no batches here; {providers} do"
 
 
-def thinking_tags(node: Node) -> Tags:
+def thinking_tags(node: Node) -> "Tags":
     """What a model's thoughts begin and end with."""
+    from ...cache.thoughts import Tags
+
     tags = checked_value(node, tuple[str, ...])
     if len(tags) != 2 or len({*filter(str.strip, tags)}) != 2:
         raise node.fault("thoughts begin and end with two different texts", "[<plan>, </plan>]")

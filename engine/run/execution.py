@@ -15,7 +15,7 @@ from ..models.accounting.ledger_file import LedgerFile
 from ..providers.simulated import PREFIX
 from ..sweep.sweep import Cell
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
-from ..system.garbage import YOUNG, gc_relaxed
+from ..system.process import YOUNG, gc_relaxed
 from .cached_models import CachedModels
 from .canaries import CANARIES, FREE_PATIENCE, Canaries
 from .dry_run import chains, require_abilities, require_service
@@ -44,11 +44,11 @@ class RunSession(CachedModels):
         loaded, settings = run.loaded, run.settings
         loaded.models.prepare(loaded.sweep.roles, run.policy(before))
         paid = set[str]()
-        super().__init__(loaded.models, run.store, settings.cache, run.folder.id, paid)
+        super().__init__(loaded.models, run.store, settings.cache, run.folder.manifest.id, paid)
         self._run = run
         self._stop_token = loaded.stop_token
-        cancels = settings.terms.cancels is not None
-        if settings.cache != "replay" and (run.batched or run.has_batches or cancels):
+        batches = run.batched or run.has_batches or run.cancels is not None
+        if settings.cache != "replay" and batches:
             if settings.cache == "off":
                 raise UsageError(
                     "what comes of a batch goes into the store, which --cache off does not write: "
@@ -56,19 +56,21 @@ class RunSession(CachedModels):
                 )
             from .batching import BatchedWork, batching
 
-            by = batching()
-            assert by is not None, "there would be no batches"
-            work = BatchedWork(
-                run.folder.path,
-                loaded.models,
-                self.cache,
-                settings.terms,
-                run.batched,
-                before,
-                run.later,
-                forgives=bool(run.run_again),
+            make = batching()
+            assert make is not None, "there would be no batches"
+            self.deferred = make(
+                BatchedWork(
+                    run.folder.path,
+                    loaded.models,
+                    self.cache,
+                    settings,
+                    run.batched,
+                    before,
+                    run.later,
+                    forgives=bool(run.run_again),
+                    cancels=run.cancels,
+                )
             )
-            self.deferred = by.deferred(work)
         self._begun = self._kept = 0
         """Cells that were begun, and those of them that have ended with an outcome."""
         self._ended = run.folder.ended()
@@ -212,7 +214,7 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
             stack.enter_context(run.folder.keeping(completed, stop_token))
             marked = store_watermark(run.folder, added, run.store, stop_token)
             await stack.enter_async_context(marked)
-            await stack.enter_async_context(ledger.kept(stop_token, working.ledger))
+            await stack.enter_async_context(ledger.kept(stop_token, working.models.ledger))
             for observer in watching:
                 await stack.enter_async_context(observer.watching(run.snapshot))
             try:

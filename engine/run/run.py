@@ -16,14 +16,13 @@ from ..models.accounting.prices import PriceList
 from ..models.directory import ModelDirectory
 from ..models.router import RunPolicy
 from ..sweep.rows import Row
-from ..system.settings import is_url
 from .cached_models import CachedModels
 from .folders import beside
 from .lanes import RETRIED_KINDS
 from .loaded_sweep import LoadedSweep, run_folder
 from .run_folder import QUARANTINE, RunFolder
 from .settings import FOLDER, RunSettings
-from .stores import open_store, shown_name, store_name
+from .stores import is_url, open_store, shown_name, store_name
 
 if TYPE_CHECKING:
     from .batching import AnsweredLater
@@ -57,6 +56,8 @@ class Run:
         """What was taken over from other runs."""
         self.later: AnsweredLater | None = None
         """People who answer at their own pace; set before `execute`."""
+        self.cancels: tuple[str, ...] | None = None
+        """As `BatchedWork` has it; set before `execute`."""
         self.session: CachedModels | None = None
         """What asks; set once the run is executed."""
         self.ledger: LedgerFile | None = None
@@ -75,18 +76,10 @@ class Run:
                 f"--ray {settings.ray}: {named} is a folder, which the machines of a "
                 "cluster do not share: name a database with --store postgresql://…"
             )
-        batched_models(loaded.models, loaded.sweep.models, settings.terms.every)
+        batched_models(loaded.models, loaded.sweep.models, settings.batch)
         with (
             closing(open_store(named)) as store,
-            run_folder(
-                loaded,
-                settings.folder,
-                shown_name(named),
-                settings.part,
-                settings.changed_code,
-                kept_in=store,
-                tags=settings.tags,
-            ) as folder,
+            run_folder(loaded, settings, shown_name(named), store) as folder,
         ):
             asks = not folder.complete or folder.failed
             if settings.cache in ("use", "replay") and asks and not settings.accept_empty:
@@ -138,7 +131,7 @@ class Run:
     def batched(self) -> tuple[str, ...]:
         """Models to ask in batches."""
         loaded = self.loaded
-        return batched_models(loaded.models, loaded.sweep.models, self.settings.terms.every)
+        return batched_models(loaded.models, loaded.sweep.models, self.settings.batch)
 
     @property
     def has_batches(self) -> bool:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from ...cache.cache import Mode
 from ...protocols.scores import ALL_SCORES
@@ -13,9 +13,6 @@ from ..models.accounting.prices import PriceList, listed, load_prices
 from ..system.flags import check_flags, flag
 
 TAGS_VARIABLE = "OVERSIGHT_TAGS"
-ChangedCode: TypeAlias = Literal["refuse", "adopt", "anew"]
-"""What to do with a run whose code has changed: refuse to resume it, resume it with the new code,
-or make a new run beside it."""
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
@@ -59,32 +56,6 @@ FOLDER = "batches"
 """What a run keeps of its batches, in its folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchTerms:
-    """Which calls go in batches, and how long the run waits for them."""
-
-    every: bool = False
-    """Whether all models do that the sweep file does not mention."""
-    waits: bool = True
-    """Whether to wait for batches; else the run does what can be done now, and stops."""
-    patience: float | None = None
-    """Seconds from the first batch of the run to wait; then batches that are out are cancelled and
-    the rest is asked live. None: as long as it takes."""
-    then: Literal["live", "wait"] = "live"
-    """What becomes of a call to which three batches brought no reply."""
-    max_lines: int | None = None
-    """Maximum number of calls per batch; None: the vendor's."""
-    cancels: tuple[str, ...] | None = None
-    """Set to cancel batches and do no work: the ids or marks of those to give up, or () to cancel
-    all of them."""
-
-    def __post_init__(self) -> None:
-        if self.patience is not None and not self.patience >= 0:
-            raise ValueError(f"patience: {self.patience} is not a number of seconds, 0 or more")
-        if self.max_lines is not None and self.max_lines < 1:
-            raise ValueError(f"max_lines: {self.max_lines} is less than 1")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskSettings:
     """What the calls of a command may cost, and which of them go in batches."""
@@ -106,7 +77,7 @@ class AskSettings:
         exists=True,
         under="Cost",
     )
-    batch: bool | BatchTerms = flag(
+    batch: bool = flag(
         "Ask through the vendors' batch endpoints: half the price, replies within a day.",
         default=False,
         under="Cost",
@@ -121,6 +92,7 @@ class AskSettings:
         "How long to wait for batches in all; then they are cancelled, and the rest asked live.",
         metavar="6h",
         read=_seconds,
+        least=0,
         under="Cost",
         rare=True,
     )
@@ -130,13 +102,6 @@ class AskSettings:
         under="Cost",
         rare=True,
     )
-
-    @property
-    def terms(self) -> BatchTerms:
-        """How batches are used."""
-        if isinstance(self.batch, BatchTerms):
-            return self.batch
-        return BatchTerms(self.batch, not self.no_wait, self.batch_for, self.batch_then)
 
     @property
     def price_list(self) -> PriceList:
@@ -237,13 +202,6 @@ class RunSettings(FolderSettings):
 
     def __post_init__(self) -> None:
         check_flags(self)
-
-    @property
-    def changed_code(self) -> ChangedCode:
-        """What becomes of a run that was made with other code."""
-        if self.adopt_code == "anew":
-            return "anew"
-        return "adopt" if self.adopt_code else "refuse"
 
     @property
     def tags(self) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What has completed of a run that goes on: read once, and never other than what stands there."""
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from oversight.engine.analysis.pictures.kinds import ordered_by_mean
 from oversight.engine.analysis.reports.results import collect
 from oversight.engine.analysis.rows import OutcomesRead
 from oversight.engine.errors import RunFolderError
@@ -16,7 +18,7 @@ from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.reader import Follower, RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.sources import origins
-from oversight.engine.views.pages.live import Watcher
+from oversight.engine.views.pages.live import Watcher, recent_rate
 from tests.run_folders import CELLS, edited, end_of, ended, folder, land, outcomes
 
 
@@ -117,3 +119,17 @@ def test_failures_that_are_dropped_are_counted_no_more(tmp_path: Path) -> None:
         assert (watcher.snapshot()["finished"], watcher.failed) == (4, 2)
         run.forget_failures()
         assert (watcher.snapshot()["finished"], watcher.failed) == (2, 0)
+
+
+def test_a_map_begins_with_the_hardest_problem_and_the_best_row() -> None:
+    values = np.array([[np.nan, np.nan, np.nan], [np.nan, 2.0, 3.0], [np.nan, 0.0, 1.0]])
+    assert ordered_by_mean(values) == ([2, 1, 0], [2, 1, 0])
+
+
+def test_a_rate_is_unknown_at_first_and_nothing_where_all_stands_still() -> None:
+    marks: deque[tuple[float, int]] = deque()
+    assert recent_rate(marks, 0.0, 5, over=5.0) is None
+    assert recent_rate(marks, 2.0, 9, over=5.0) == 2.0
+    for now in (4.0, 6.0, 8.0):
+        last = recent_rate(marks, now, 9, over=5.0)
+    assert last == 0.0

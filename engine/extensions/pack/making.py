@@ -6,7 +6,7 @@ import os
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -21,7 +21,6 @@ from ....protocols.datasets.jsonl import jsonl
 from ...run.manifest import encoded
 from ...run.passages import without_passage
 from ...run.reader import REPLIES, RunReader
-from ...run.record.export import said, took
 from ...run.run_folder import OUTCOMES, SWEEP
 from ...sweep.document import MAX_SWEEP, Document, code_named
 from ...sweep.grid import stored_grid
@@ -41,6 +40,7 @@ from .contents import (
     PackedFile,
     may_hold,
 )
+from .lines import said, took
 from .secrets import KeyFilter
 from .verifying import figures_of
 
@@ -143,11 +143,9 @@ def _passages(run: RunReader, wish: PackWish) -> Literal["none", "included", "di
 
 def _manifest(run: RunReader, code: bool) -> bytes:
     """The manifest without what belongs to this machine: stores and folders."""
-    return encoded(
-        replace(
-            run.manifest, store="", store_id="", id="", replies=0, sweep_folder=CODE if code else ""
-        )
-    )
+    theirs = {"store": "", "store_id": "", "id": "", "replies": 0}
+    sweep_folder = CODE if code else ""
+    return encoded(msgspec.structs.replace(run.manifest, **theirs, sweep_folder=sweep_folder))
 
 
 def _code(run: RunReader, stage: Path) -> list[str]:

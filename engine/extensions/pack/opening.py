@@ -7,13 +7,13 @@ import sqlite3
 import tarfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO
 from uuid import uuid4
 
 import zstandard
+from msgspec.structs import replace
 
 from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.errors import ProtocolError
@@ -21,7 +21,6 @@ from ...errors import EngineError, RunFolderError
 from ...run.manifest import decoded, encoded
 from ...run.outcome import Outcomes
 from ...run.record.database import RunDatabase
-from ...run.record.export import read_cells
 from ...run.record.values import RecordedCell
 from ...run.run_folder import OUTCOMES
 from ...sweep.grid import MAX_CELLS, Grid, read_grid, stored_grid
@@ -42,6 +41,7 @@ from .contents import (
     check_claims,
     read_contents,
 )
+from .lines import read_cells
 
 COPIED = 2**20
 MAX_WINDOW = 2**27

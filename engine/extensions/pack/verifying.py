@@ -24,14 +24,13 @@ from ....protocols.transcript import Failure
 from ...analysis.reports.report import report
 from ...analysis.rows import read_rows
 from ...errors import EngineError
-from ...run.outcome import read_outcome
 from ...run.reader import REPLIES, RunReader
 from ...run.record.cells import replied
-from ...run.record.export import said, took
 from ...run.record.values import RecordedCell
 from ...run.run_folder import OUTCOMES
 from ...system.files import read_bounded, whole_lines
 from .contents import CONTENTS, FIGURES, MAX_BYTES, SAID, TOOK, Contents
+from .lines import said, took
 from .opening import open_pack
 
 MAX_FIGURES = 2**30
@@ -133,10 +132,14 @@ def _unlike_replies(run: RunReader, cell: RecordedCell, replies: Reader) -> Iter
             yield f"{REPLIES}: {its} says something else than {SAID} and {TOOK}"
 
 
+class _Placed(msgspec.Struct):
+    place: int
+
+
 def _place(line: bytes) -> int:
     try:
-        return read_outcome(line).place
-    except ValueError:
+        return msgspec.json.decode(line, type=_Placed).place
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return -1
 
 

@@ -2,6 +2,8 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from json import dumps, loads
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,12 @@ from typing import Any
 import orjson
 
 from ...analysis.scoring.judgements import Judgement
+from ...run.folders import is_run, locked, store_noted
 from ...run.reader import RunReader
-from ...run.withdrawal import Withdrawal, withdraw_replies
+from ...run.record.database import RunDatabase
+from ...run.record.errors import no_run
+from ...run.run_folder import OUTCOMES
+from ...run.stores import open_store
 from .journal import PERSONS, BeliefBefore, TaskAnswered, Withdrawn, read_journal
 from .plan import read_plan
 from .task import answer_digests
@@ -92,12 +98,23 @@ def judgements(run: Path) -> Iterator[bytes]:
         yield orjson.dumps(line) + b"\n"
 
 
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """What was deleted."""
+
+    cells: int = 0
+    """Cells that rested on a reply, and have no outcome any more."""
+    replies: int = 0
+    """Replies that were deleted from the store."""
+
+
 def delete_withdrawn(run: Path) -> Withdrawal:
     """Delete from record, outcomes and store what the journal says was erased.
 
     The run's lock must be free: erased by a rater while the pages are served, answers go from the
     journal at once, and from here when it ends. A task that another rater has answered since then
-    is theirs. RunFolderError; StoreError.
+    is theirs. Packs made later hold none of it; requests of other calls that quote them stay in the
+    store. Doing it again completes what a crash cut off. RunFolderError; StoreError.
     """
     answered: dict[str, str] = {}
     erased = set()
@@ -107,4 +124,17 @@ def delete_withdrawn(run: Path) -> Withdrawal:
         elif isinstance(event, Withdrawn) and event.erased:
             erased.add(event.rater)
     tasks = {task for task, rater in answered.items() if rater in erased}
-    return withdraw_replies(run, tasks) if tasks else Withdrawal(0, 0)
+    if not tasks:
+        return Withdrawal()
+    if not is_run(run):
+        raise no_run(run)
+    with locked(run), closing(RunDatabase(run)) as database:
+        cells = database.withdraw(tasks)
+        # Its lines are written again when the run settles.
+        (run / OUTCOMES).unlink(missing_ok=True)
+    named = Path(store_noted(run)).expanduser()
+    if not named.name or not named.exists():
+        return Withdrawal(cells)
+    with closing(open_store(str(named))) as store:
+        keys = [key for task in tasks for key in store.keys(task)]
+        return Withdrawal(cells, store.delete_many(keys))

@@ -11,8 +11,8 @@ from ...errors import Halt, UsageError
 from ...models.accounting.ledger import UsageTotals
 from ...models.accounting.ledger_file import LedgerFile
 from ...models.router import RunPolicy
-from ...run.as_left import store_noted
 from ...run.batching import BatchedWork, Deferred, batching
+from ...run.folders import store_noted
 from ...run.loaded_sweep import LoadedSweep
 from ...run.run import batched_models
 from ...run.run_folder import QUARANTINE
@@ -49,8 +49,8 @@ def ask_beside(
     caps = asks.price_list, asks.max_cost, asks.max_tokens
     models.prepare(asked, RunPolicy.capped(*caps, accounts.total(), folder / QUARANTINE))
     names = tuple(dict.fromkeys(model for model, _ in asked))
-    batched = batched_models(models, names, asks.terms.every)
-    by = batching()
+    batched = batched_models(models, names, asks.batch)
+    make = batching()
 
     def standing() -> Snapshot:
         at_risk = sum(account.at_risk for account in models.accounts().values())
@@ -60,8 +60,8 @@ def ask_beside(
         cache = Cache(
             replies, models, identity=models.identity, origin=models.origin, tags=models.tags
         )
-        beside = BatchedWork(folder, models, cache, asks.terms, batched, accounts.by_model())
-        deferred = None if by is None else by.deferred(beside)
+        beside = BatchedWork(folder, models, cache, asks, batched, accounts.by_model())
+        deferred = None if make is None else make(beside)
         try:
             async with accounts.kept(opened.stop_token, models.ledger):
                 await work(cache, deferred)

@@ -1,15 +1,19 @@
 """`oversight show`: worlds stand abreast where each has the room to be read."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from oversight.engine.extensions.simulation.simulated_call import REASONED
+from oversight.engine.run.folders import let_go, take_lock
+from oversight.engine.run.listing import summarize
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Answer, Problem, Question
 from tests.command_line import run_in, within
 from tests.engine.conftest import Command
+from tests.run_folders import only_run, outcomes
 
 SWEEP = """\
 problems: {{file: {count}.jsonl}}
@@ -79,3 +83,25 @@ def test_as_many_worlds_stand_abreast_as_can_be_read(
     assert [score for score in scores if score] == abreast
     places = {line.index("world ", 1) for line in lines if line.count("the agent argues (") > 1}
     assert len(places) <= 1, "worlds below one another begin in one column"
+
+
+def test_a_run_whose_lock_is_held_is_running(made: Path, command: Command) -> None:
+    lock = take_lock(made)
+    try:
+        assert " running " in command("status").out
+        (told,) = json.loads(command("status", "--json").out)
+    finally:
+        let_go(made, lock)
+    assert told["running"].startswith(f"pid {os.getpid()}, since ")
+    assert " finished " in command("status").out
+
+
+@pytest.mark.usefixtures("muddled")
+def test_outcomes_are_counted_as_they_would_be_read(place: Path, command: Command) -> None:
+    assert command("run", "small.yaml").code == 1
+    folder = only_run(place)
+    records = list(outcomes(folder))
+    failures = sum(record.failure is not None for record in records)
+    assert 0 < failures < 40
+    told = summarize(folder)
+    assert (told.finished, told.failed) == (len(records), failures)

@@ -1,15 +1,39 @@
-"""Few open files: whatever was answered is stored, and the run goes on or stops cleanly."""
+"""How the engine leaves Python and the system: collector, errors, open files."""
 
+import gc
 import re
 from pathlib import Path
 
 import pytest
 
+from oversight.engine import errors
+from oversight.engine.system.process import YOUNG, gc_relaxed
 from tests.sittings import Bench, Vendor
 
-pytestmark = pytest.mark.wire
+
+def test_the_collector_rests_while_the_body_runs_and_is_as_it_was_afterwards():
+    gc.unfreeze()  # what was frozen when the tests had been collected
+    before = gc.get_threshold()
+    with gc_relaxed():
+        assert gc.get_threshold()[0] == YOUNG > before[0]
+        assert gc.get_freeze_count()
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
 
 
+def test_the_collector_is_as_it_was_after_a_fault():
+    before = gc.get_threshold()
+    with pytest.raises(RuntimeError), gc_relaxed():
+        raise RuntimeError
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
+
+
+def test_the_tree_of_errors_names_every_class():
+    drawn = re.findall(r"^[│├└─ ]*([A-Z]\w+)(?:  |$)", errors.__doc__ or "", re.MULTILINE)
+    defined = [name for name, each in vars(errors).items() if isinstance(each, type)]
+    assert sorted(drawn) == sorted(set(defined) - {"ClassVar", "Signals"})
+
+
+@pytest.mark.wire
 @pytest.mark.parametrize(
     ("provider", "files"),
     [
@@ -27,6 +51,7 @@ def test_with_few_open_files_nothing_that_was_answered_is_lost(tmp_path, files, 
     assert "Traceback" not in told
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("files", [24, 32])
 def test_with_too_few_open_files_nothing_is_asked(tmp_path, files):
     with Vendor(latency=0.1) as vendor:
@@ -38,6 +63,7 @@ def test_with_too_few_open_files_nothing_is_asked(tmp_path, files):
         assert vendor.book == []
 
 
+@pytest.mark.wire
 def test_the_bound_is_told_and_a_soft_one_is_raised(tmp_path):
     with Vendor() as vendor:
         low = bench_of(tmp_path / "low", vendor.url, "compatible/lab", (64, 64))

@@ -1,0 +1,170 @@
+"""The rules of the house: one name for one thing, no pattern over what models write, rings, and a
+weight that only falls."""
+
+import ast
+import re
+import socket
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RINGS
+from tests.house.weight import bounds, weights
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("cache", "protocols", "engine")
+CONVENTIONS = {"log", "command", "main"}
+"""A module's logger, a command line's one command, a program's start: one a module by design."""
+COMMANDS = "commands"
+"""Functions in folders of that name are called by what the user types, and by nobody else."""
+
+# Formatted code has one shape, which patterns read ten times faster than a parser.
+_LONG_STRING = re.compile(r'"{3}.*?"{3}', re.DOTALL)
+_FUNCTION_OR_CLASS = re.compile(r"^(?:class|def|async def) ([A-Za-z]\w*)", re.MULTILINE)
+_VARIABLE = re.compile(r"^([A-Za-z]\w*)(?: = |: (?=\S))", re.MULTILINE)
+_IMPORT = re.compile(r"^ *from (\.+)(\S*) import (?:\(([^)]*)\)|(.*))", re.MULTILINE)
+
+
+def defined(file: Path, code: str) -> set[str]:
+    """The public names that a module defines itself; what it imports is not counted."""
+    called = set() if file.parent.name == COMMANDS else set(_FUNCTION_OR_CLASS.findall(code))
+    return called | set(_VARIABLE.findall(code))
+
+
+def imports(file: Path, code: str) -> Iterator[tuple[str, str]]:
+    """(file, name) of each name that a module imports from one of ours."""
+    for dots, module, several, one in _IMPORT.findall(code):
+        home = file.parents[len(dots) - 1].relative_to(ROOT).joinpath(*module.split("."))
+        for name in re.sub(r"#.*| as \w+", "", several or one).split(","):
+            yield f"{home}.py", name.strip()
+
+
+def test_a_public_name_is_defined_once_in_its_package():
+    files = [file for room in ROOMS for file in (ROOT / room).rglob("*.py")]
+    codes = {file: _LONG_STRING.sub("", file.read_text()) for file in files}
+    imported = {pair for file, code in codes.items() for pair in imports(file, code)}
+    homes = defaultdict(set)
+    for file, code in codes.items():
+        home = str(file.relative_to(ROOT))
+        for name in defined(file, code):
+            # A constant that no other module reads is a module's own, with or without underscore.
+            if not name.isupper() or (home, name) in imported:
+                homes[str(file.parent), name].add(home)
+    assert len(homes) > 1000, "the rooms are not where this test looks"
+    several = {key: sorted(files) for key, files in homes.items() if len(files) > 1}
+    assert {key: files for key, files in several.items() if key[1] not in CONVENTIONS} == {}
+
+
+READ_MODELS = (
+    "cache",
+    "protocols",
+    "engine/run",
+    "engine/views/pages",
+    "engine/analysis/reports",
+    "engine/extensions/datasets",
+    "engine/extensions/inspect",
+    "engine/extensions/people",
+    "engine/extensions/simulation",
+)
+
+MAY = {
+    "a pattern one character long": ("protocols/quotes.py", "engine/views/pages/text.py"),
+    "nothing in the pattern is repeated": ("cache/reply.py", "protocols/judges/exchange.py"),
+    "the text is short: it was cut before": (
+        "protocols/agents/querying.py",
+        "protocols/datasets/solution.py",
+        "engine/analysis/reports/failures.py",
+        "engine/run/canaries.py",
+        "engine/views/pages/searched.py",
+    ),
+    "what is repeated begins where nothing else does": (
+        "engine/extensions/datasets/writing.py",
+        "engine/extensions/simulation/question.py",
+        "engine/extensions/simulation/speech.py",
+        "engine/run/record/search.py",
+    ),
+    "our own marks, which no model can write": (
+        "protocols/prompts/parse.py",
+        "engine/extensions/people/task.py",
+    ),
+    "no model wrote it": (
+        "engine/extensions/datasets/commands/fetching.py",
+        "cache/disk.py",
+        "protocols/protocol.py",
+        "protocols/question.py",
+        "protocols/datasets/form_classifier.py",
+        "protocols/datasets/gsm8k.py",
+        "protocols/datasets/jsonl.py",
+        "protocols/datasets/leak.py",
+        "protocols/datasets/hub.py",
+        "protocols/datasets/rows.py",
+        "protocols/datasets/study.py",
+        "protocols/prompts/prompt_set.py",
+        "protocols/prompts/published.py",
+        "engine/extensions/inspect/logs.py",
+        "engine/run/folders.py",
+        "engine/run/parts.py",
+        "engine/run/settings.py",
+        "engine/run/stores.py",
+        "engine/extensions/people/rating.py",
+    ),
+}
+"""By reason, the modules that may."""
+
+
+def imported(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+@pytest.mark.wire
+def test_what_models_write_is_read_without_patterns():
+    files = (file for folder in READ_MODELS for file in (ROOT / folder).rglob("*.py"))
+    found = {str(file.relative_to(ROOT)) for file in files if "re" in imported(file)}
+    assert found == {file for files in MAY.values() for file in files}
+
+
+def opened() -> None:
+    with socket.socket() as ours:
+        ours.bind(("127.0.0.1", 0))
+
+
+@pytest.fixture
+def server() -> Iterator[None]:
+    """Stands for the server of other tests, which ends with the last test of a session."""
+    yield
+    opened()
+
+
+def test_a_server_of_others_may_end_with_a_unit_test(server):
+    pass
+
+
+def test_a_unit_test_that_leaves_its_process_fails():
+    with pytest.raises(AssertionError, match="a test that leaves its process is marked `wire`"):
+        opened()
+
+
+def test_every_marker_is_a_ring():
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    markers = {line.partition(":")[0] for line in options["markers"]}
+    assert markers - {"known_truth", "nightly"} == set(RINGS)
+
+
+def test_promises_know_no_module():
+    """They hold for whatever carries out a run, and are driven by the command line alone."""
+    files = list((ROOT / "tests" / "promises").glob("*.py"))
+    knows = re.compile(r"^\s*(?:from|import) oversight", re.MULTILINE)
+    assert files and [file.name for file in files if knows.search(file.read_text())] == []
+
+
+@pytest.mark.wire
+def test_no_row_weighs_more_than_its_bound():
+    most, rows = bounds(), weights()
+    assert {row: (n, most.get(row)) for row, n in rows.items() if n > most.get(row, 0)} == {}
