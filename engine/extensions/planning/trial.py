@@ -436,7 +436,12 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
         mistakes.append(Mistake(code.line_of_method("load"), "leak", leak.line))
     trial = Trial(code, subject.kind, sweep)
     with _never_awaited(code.path) as dropped:
-        asyncio.run(trial.run())
+        try:
+            asyncio.run(trial.run())
+        except KeyboardInterrupt as exc:
+            if not (line := line_in(code.path, exc)):
+                raise
+            mistakes.append(Mistake(line, "bounded", "it was here when it was interrupted"))
     mistakes += {*trial.mistakes, *dropped}
     checks = {each.check for each in mistakes}
     told = {follows for check, follows in CONSEQUENCES.items() if check in checks}
