@@ -19,7 +19,7 @@ import msgspec
 import platformdirs
 
 from ..errors import FolderBusy, RunFolderError
-from ..system.files import open_plain, read_bounded, replace_file
+from ..system.files import is_open_as, open_plain, read_bounded, replace_file
 from .manifest import read_manifest
 from .record.schema import RUN_DB
 
@@ -61,26 +61,38 @@ def beside(folder: Path) -> list[Path]:
 
 
 def take_lock(folder: Path) -> int:
-    """Lock a run folder for this process, until the returned descriptor is closed.
+    """Lock a run folder for this process, until `let_go`.
 
     FolderBusy names the process that has it; OSError if the file cannot be made.
     """
-    lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        if not _locked(lock, fcntl.LOCK_EX):
-            if not _locked(lock, fcntl.LOCK_SH):
-                raise FolderBusy(
-                    f"another process ({_owner(lock)}) is running {folder}. "
-                    f"Watch it: oversight status {folder}"
-                )
-            # Another process only checks for a holder, and is about to let go.
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"pid {os.getpid()}, since {time.strftime('%H:%M')}".encode(), 0)
-    except BaseException:
+    path = folder / LOCK_FILE
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if not _locked(lock, fcntl.LOCK_EX):
+                if not _locked(lock, fcntl.LOCK_SH):
+                    raise FolderBusy(
+                        f"another process ({_owner(lock)}) is running {folder}. "
+                        f"Watch it: oversight status {folder}"
+                    )
+                # Another process only checks for a holder, and is about to let go.
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if is_open_as(path, lock):
+                os.ftruncate(lock, 0)
+                os.pwrite(lock, f"pid {os.getpid()}, since {time.strftime('%H:%M')}".encode(), 0)
+                return lock
+        except BaseException:
+            os.close(lock)
+            raise
+        # Whoever had it has let go meanwhile, and taken the file away.
         os.close(lock)
-        raise
-    return lock
+
+
+def let_go(folder: Path, lock: int) -> None:
+    """Unlock a folder, and leave no file of it behind."""
+    with suppress(OSError):
+        (folder / LOCK_FILE).unlink()
+    os.close(lock)
 
 
 @contextmanager
@@ -90,7 +102,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        os.close(lock)
+        let_go(folder, lock)
 
 
 def holder(folder: Path) -> str | None:

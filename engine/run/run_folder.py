@@ -1,11 +1,11 @@
 """A run folder: one sweep's cells, safe against crashes and against a second process."""
 
 import logging
-import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from ...cache.writer import GroupCommit
 from ...protocols.datasets.jsonl import jsonl
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import RunFolderError, StoreFailed, UsageError
@@ -21,8 +22,7 @@ from ..sweep.document import MAX_SWEEP
 from ..sweep.grid import Grid, stored_grid
 from ..system.files import read_bounded, refuse_links_within, replace_file, unwritable
 from ..system.mounts import is_network
-from .folders import LOCK_FILE, is_as_left, note_run, store_noted, take_lock
-from .group_commit import GroupCommit
+from .folders import LOCK_FILE, is_as_left, let_go, note_run, store_noted, take_lock
 from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
@@ -36,6 +36,11 @@ JOURNAL = f"{RUN_DB}-journal"
 OWN_FILES = {LOCK_FILE, SWEEP, f".{SWEEP}.new", RUN_DB, JOURNAL}
 """Files of a folder whose creation was interrupted."""
 
+MAX_GROUP = 256
+"""Cells of one commit."""
+MAX_SECONDS = 0.25
+"""Seconds that the first cell of a group waits for others."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -47,7 +52,7 @@ class RunFolder:
     """
 
     database: RunDatabase
-    group: GroupCommit[RecordedCell]
+    group: GroupCommit[RecordedCell, None]
     """Takes cells, as long as the body of `keeping` runs."""
 
     def __init__(
@@ -92,7 +97,7 @@ class RunFolder:
                 refuse_links_within(self.path)
                 self._refuse_foreign()
                 self._lock = take_lock(self.path)
-                held.callback(os.close, self._lock)
+                held.callback(let_go, self.path, self._lock)
                 self._as_left = is_as_left(self.path)
                 self.database = RunDatabase(self.path)
                 held.callback(self.database.db.close)
@@ -133,7 +138,7 @@ class RunFolder:
                 # What was refused before anything was asked leaves no run behind.
                 shutil.rmtree(self.path)
         finally:
-            os.close(self._lock)
+            let_go(self.path, self._lock)
 
     def has(self, place: int) -> bool:
         """Whether the cell at this place of the sweep has an outcome."""
@@ -165,10 +170,12 @@ class RunFolder:
         """Every outcome so far, in the order of the sweep. RunFolderError."""
         return Outcomes(self.database).all()
 
-    def add(self, cells: Sequence[RecordedCell]) -> None:
-        """Record cells now. RunFolderError if the disk takes no more."""
-        self.database.write(cells)
-        self._landed(cells)
+    def add(self, cells: Iterable[RecordedCell]) -> None:
+        """Record cells now, some at a time. RunFolderError if the disk takes no more."""
+        coming = iter(cells)
+        while some := list(islice(coming, MAX_GROUP)):
+            self.database.write(some)
+            self._landed(some)
 
     @contextmanager
     def keeping(
@@ -180,12 +187,21 @@ class RunFolder:
         completed: called with cells once they are recorded. The token is stopped if they cannot be.
         """
 
-        def written(cells: Sequence[RecordedCell]) -> None:
+        def written(cells: Sequence[RecordedCell], _: None) -> None:
             self._landed(cells)
             completed(cells)
 
+        def failed(fault: BaseException) -> None:
+            if isinstance(fault, RunFolderError):
+                stop_token.stop(StoreFailed(str(fault)))
+
         self.group = GroupCommit(
-            self.database.write, written, lambda fault: stop_token.stop(StoreFailed(str(fault)))
+            self.database.write,
+            written,
+            name=RUN_DB,
+            seconds=MAX_SECONDS,
+            most=MAX_GROUP,
+            failed=failed,
         )
         with closing(self.group):
             yield

@@ -9,7 +9,7 @@ import platformdirs
 from ...cache.disk import DiskStore, ReadOnlyStore
 from ...cache.store import Reader, Store
 from ..errors import UsageError
-from ..system.entry_points import STORES_GROUP, load_registered, registered
+from ..system.entry_points import STORES_GROUP, load_function, registered
 
 STORE_VARIABLE = "OVERSIGHT_STORE"
 
@@ -51,8 +51,7 @@ def open_for_reading(named: str) -> Reader:
 
 def _database(url: str, make: bool) -> Store:
     name = scheme_of(url)
-    opened = load_registered(STORES_GROUP, name)
-    store = opened(url, make) if callable(opened) else opened
+    store = load_function(STORES_GROUP, name)(url, make)
     if not isinstance(store, Store):
         raise UsageError(f"{name}: {store!r}, which is registered, is no {Store.__name__}")
     return store

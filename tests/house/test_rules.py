@@ -108,6 +108,7 @@ MAY = {
         "engine/run/folders.py",
         "engine/run/parts.py",
         "engine/run/settings.py",
+        "engine/run/stores.py",
         "engine/extensions/people/rating.py",
     ),
 }

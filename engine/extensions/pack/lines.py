@@ -13,7 +13,14 @@ from ....protocols.doubts import Doubt
 from ....protocols.question import Problem
 from ....protocols.transcript import Failure, Judgement, Scalar, Transcript, Turn, Verdict
 from ...errors import RunFolderError
-from .values import CallCost, CellEnd, NotRun, RecordedCall, RecordedCell, RecordedJudgement
+from ...run.record.values import (
+    CallCost,
+    CellEnd,
+    NotRun,
+    RecordedCall,
+    RecordedCell,
+    RecordedJudgement,
+)
 
 
 class SaidCell(msgspec.Struct, frozen=True, omit_defaults=True):
