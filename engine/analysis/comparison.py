@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..display.quantity import signed
+from ..display.table import NONE
 from ..errors import UsageError
 from ..system.flags import flag
 from .catalogue import Analysis
@@ -40,17 +41,17 @@ from .findings.finding import (
     word,
 )
 from .judged import pair_of, read_asds
-from .pairs import pairs_across, pairs_between, pairs_within
+from .pairs import pairs_between, pairs_within
 from .reports.formats import CLUSTER, ERROR, INTERVAL, above_0
 from .reports.results import SCORE_NAMES
-from .rows import RunRows, pairs_meant
-from .scoring.contrasts import Contrast, Family, RankSet, contrasts
+from .rows import RunRows
+from .scoring.calibration import Flips
+from .scoring.contrasts import Contrast, RankSet, contrasts
 from .scoring.estimate import Interval
-from .scoring.inference import FEW_CLUSTERS, ErrorKind, Influences
-from .scoring.verdict_measures import Flips
+from .scoring.inference import FEW_CLUSTERS, WAY, ErrorKind, Influences
 
 RowPlace: TypeAlias = tuple[int, int]
-"""A row: the index of its run, and its index in that run."""
+"""A row: the index of its run, and its index in that run; a setting: 0, and its index."""
 
 DETAILED = 100
 """Most contrasts for which the questions that differ most are listed."""
@@ -68,16 +69,24 @@ class Compared:
 
     places: tuple[RowPlace, RowPlace]
     contrast: Contrast
-    flips: Flips | None
+    flips: Flips | None = None
     """Changes of the judge from the second row to the first, world by world; None if the rows have
-    no world in common."""
-    bounds: DifferenceBounds
-    """Bounds of the difference over all outcomes of failed and doubtful worlds (Manski 1990)."""
-    apart: tuple[tuple[str, float], ...]
+    no world in common, and of tables."""
+    bounds: DifferenceBounds | None = None
+    """Bounds of the difference over all outcomes of failed and doubtful worlds (Manski 1990); None
+    of tables."""
+    apart: tuple[tuple[str, float], ...] = ()
     """Questions on which the rows differ most, with the difference; () beyond `DETAILED`
     contrasts."""
     swayed: bool = False
     """Whether leaving out some one cluster moves the difference by more than its standard error."""
+    shared: float | None = None
+    """Of tables, the share of the problems of both that both judged: 1 is paired, 0 are two
+    samples."""
+
+    @property
+    def doubtful(self) -> bool:
+        return bool(self.bounds and self.bounds.low < self.bounds.high - 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,6 @@ class Comparison:
     name: str
     """Name of the run, or of both runs."""
     score: str
-    family: Family
     equivalence: float
     contrasts: tuple[Compared, ...]
     notes: tuple[str, ...] = ()
@@ -111,12 +119,10 @@ class Comparison:
         """Number of contrasts, and the correction of p for that number."""
         if len(self.contrasts) == 1:
             return "p is not corrected: 1 comparison."
-        how = {
-            "holm": "family-wise error, Holm's step-down",
-            "bh": "q, the false discovery rate (Benjamini and Hochberg)",
-        }[self.family]
-        corrected = CORRECTED[self.family]
-        return f"{corrected}: corrected for {len(self.contrasts):,} comparisons: {how}."
+        return (
+            f"p (Holm): corrected for {len(self.contrasts):,} comparisons: family-wise error, "
+            "Holm's step-down."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,6 @@ class Compare(Analysis):
     contrasts: tuple[str, ...] = flag(
         "Compare row A with row B; repeatable.", name="--contrast", default=(), metavar="'A - B'"
     )
-    family: Family = flag("How p values are corrected for the number of contrasts.", default="holm")
     equivalence: float = flag(
         "Rows whose ASD differs by less than this count as equivalent.",
         default=0.05,
@@ -143,7 +148,7 @@ class Compare(Analysis):
         return comparison_finding(compare_rows(run, None, self, score))
 
     def of_table(self, file: Path, score: str) -> Finding:
-        return compare_tables([file], self, score)
+        return comparison_finding(compare_tables([file], self, score))
 
     def tested(
         self,
@@ -155,7 +160,6 @@ class Compare(Analysis):
         return contrasts(
             samples,
             pairs,
-            family=self.family,
             equivalence=self.equivalence,
             error=self.error,
             interval=self.interval or interval or "t",
@@ -209,22 +213,6 @@ def compare_rows(
     return replace(result, notes=(*notes, *result.notes), ranks=ranks)
 
 
-def differences_meant(
-    comparison: Comparison, one: str, two: str, first: RunRows, second: RunRows | None = None
-) -> Iterator[tuple[Contrast, float]]:
-    """Contrasts between rows matching `one` and `two`, each with the difference one minus two."""
-    if second is not None:
-        pairs = [((0, a), (1, b)) for a, b in pairs_across(first, second, one, two)]
-    else:
-        rows = first.sweep.rows
-        pairs = [((0, a), (0, b)) for a, b in pairs_meant(one, two, rows, first.names)]
-    for each in comparison.contrasts:
-        if each.places in pairs:
-            yield each.contrast, each.contrast.estimate.value
-        elif each.places[::-1] in pairs:
-            yield each.contrast, -each.contrast.estimate.value
-
-
 def _labels(first: RunRows, second: RunRows) -> tuple[str, str]:
     names = first.folder.name, second.folder.name
     if first.folder == second.folder:
@@ -272,7 +260,6 @@ def _compared(
     return Comparison(
         name,
         score,
-        how.family,
         how.equivalence,
         tuple(
             Compared(
@@ -290,27 +277,6 @@ def _compared(
     )
 
 
-CORRECTED: Mapping[Family, str] = {"holm": "p (Holm)", "bh": "q (BH)"}
-"""Heads of the corrected p."""
-
-
-def contrast_columns(family: Family, several: bool, beside: Sequence[Column] = ()) -> list[Column]:
-    """Columns of lines with a `contrast`, behind its names. several: whether it is one of a family.
-    beside: behind n."""
-    return [
-        number("n", "contrast.estimate.n", key="n"),
-        *beside,
-        program("means", "contrast.means"),
-        figure("difference", "contrast.estimate", key="difference"),
-        column("p", "contrast.p", _p, key="p"),
-        column(CORRECTED[family], "contrast.p_family", _p if several else None, key="p_family"),
-        people("verdict", _verdict),
-        program("verdict", "contrast.verdict"),
-        program("undone", "contrast.undone"),
-        program("mde", "contrast.mde"),
-    ]
-
-
 MOST_CONTRASTS = 40
 """Contrasts that are printed for people."""
 
@@ -321,14 +287,24 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     lines = comparison.contrasts
     several = len(lines) > 1
     clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
-    doubtful = any(line.bounds.low < line.bounds.high - 1e-9 for line in lines)
+    doubtful = any(line.doubtful for line in lines)
+    beside = [number("shared", "shared", ".0%")] * any(line.shared is not None for line in lines)
+    beside += [people("clusters", _clusters)] * clustered
     names = _names(lines)
     columns = [
         *names,
-        *contrast_columns(comparison.family, several, [people("clusters", _clusters)] * clustered),
+        number("n", "contrast.estimate.n", key="n"),
+        *beside,
+        program("means", "contrast.means"),
+        figure("difference", "contrast.estimate", key="difference"),
+        column("p", "contrast.p", _p, key="p"),
+        column("p (Holm)", "contrast.p_family", _p if several else None, key="p_family"),
+        people("verdict", _verdict),
+        *(program(name, f"contrast.{name}") for name in ("verdict", "undone", "mde")),
         program("effective_clusters", "contrast.estimate.effective"),
         *(program(name, f"contrast.{name}") for name in ("equivalent", "correlation")),
-        *[people("bounds", lambda line: span((line.bounds.low, line.bounds.high), 2))] * doubtful,
+        program("errors", "contrast.estimate.errors"),
+        *[people("bounds", _bounds)] * doubtful,
         program("bounds", "bounds"),
         number("pairing", "contrast.pairing", ".2f", key="pairing"),
         program("flips", "flips", tuple(each.name for each in fields(Flips))),
@@ -374,7 +350,6 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     about = {
         "name": comparison.name,
         "score": comparison.score,
-        "family": comparison.family,
         "equivalence": comparison.equivalence,
         "multiplicity": comparison.multiplicity,
         "notes": comparison.notes,
@@ -424,6 +399,10 @@ def _clusters(line: Compared) -> str:
     return f"{line.contrast.estimate.clusters} (effective {line.contrast.estimate.effective:.0f})"
 
 
+def _bounds(line: Compared) -> str:
+    return span((line.bounds.low, line.bounds.high), 2) if line.bounds else NONE
+
+
 def _verdict(line: Any) -> str:
     its: Contrast = line.contrast
     if its.verdict != "inconclusive":
@@ -439,7 +418,9 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
     found = [one.contrast for one in comparison.contrasts]
     fewest = min((one.estimate for one in found), key=lambda one: one.effective)
     yield comparison.multiplicity
-    yield f"Brackets: 95% CI, {fewest.how}; p and equivalence invert the same interval."
+    how, ways = fewest.how or fewest.reason, " × ".join(fewest.ways)
+    how += f" ({ways})" * (fewest.ways != WAY)
+    yield f"Brackets: 95% CI, {how}; p and equivalence invert the same interval."
     yield from footnotes(one.estimate for one in found)
     if any(one.verdict == "equivalent" for one in found):
         yield f"equivalent: the 90% CI lies within ±{comparison.equivalence:g}."
@@ -447,14 +428,16 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
         yield "detectable: with power .8."
     if fewest.effective < FEW_CLUSTERS:
         yield (
-            f"only {fewest.clusters} problems or groups (effective {fewest.effective:.1f}): rough "
-            "intervals."
+            f"only {fewest.clusters} {ways if fewest.ways != WAY else 'problems or groups'} "
+            f"(effective {fewest.effective:.1f}): rough intervals."
         )
     if swayed := [one.contrast for one in comparison.contrasts if one.swayed]:
         where = ", ".join(f"{one.first} - {one.second}" for one in swayed[:NAMED])
         yield f"one problem or group of them alone moves by more than its error: {where}."
     if doubtful:
         yield "bounds: with every failed or doubtful world at its worst, and at its best."
+    if any(one.shared is not None for one in comparison.contrasts):
+        yield "shared: of the problems or texts of both, those that both judged."
     yield "pairing: error of the paired difference over that of the unpaired; below 1 it helped."
     if len(found) <= NAMED:
         for one in comparison.contrasts:
@@ -464,16 +447,7 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
                 yield f"problems on which {both} differ most: {apart}"
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedContrast:
-    """A contrast of two settings, with how far they share what they judged."""
-
-    contrast: Contrast
-    shared: float
-    """Share of the problems of both that both judged: 1 is paired, 0 are two samples."""
-
-
-def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Finding:
+def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Comparison:
     """Contrasts of settings of one table or several, each `A - B`; by default of all pairs.
 
     UsageError for unknown names, a single setting, or a file that cannot be read.
@@ -487,37 +461,22 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Finding:
             f"contrast needs two; give lines a 'setting', or compare two files"
         )
     pairs = [pair_of(words, rows) for words in how.contrasts] or None
+    number = {name: n for n, name in enumerate(rows)}
     try:
-        lines = [
-            JudgedContrast(each, _shared(rows[each.first], rows[each.second]))
+        lines = tuple(
+            Compared(
+                ((0, number[each.first]), (0, number[each.second])),
+                each,
+                shared=_shared(rows[each.first], rows[each.second]),
+            )
             for each in how.tested(rows, pairs)
-        ]
+        )
     except ValueError as exc:
         raise UsageError(f"{', '.join(map(str, files))}: {exc}") from exc
-    return _table_finding(lines, " and ".join(file.stem for file in files), score, how.family)
+    name = " and ".join(file.stem for file in files)
+    return Comparison(name, score, how.equivalence, lines)
 
 
 def _shared(one: Influences, two: Influences) -> float:
     ours, theirs = (set(each.ways[next(iter(each.ways))].tolist()) for each in (one, two))
     return len(ours & theirs) / len(ours | theirs)
-
-
-def _table_finding(
-    lines: Sequence[JudgedContrast], name: str, score: str, family: Family
-) -> Finding:
-    columns = [
-        *(word(role, f"contrast.{role}", key=role) for role in ("first", "second")),
-        *contrast_columns(family, True, [number("shared", "shared", ".0%")]),
-        program("errors", "contrast.estimate.errors"),
-    ]
-    first = lines[0].contrast.estimate
-    notes = [
-        f"[ ] 95%, {first.how or first.reason} ({' × '.join(first.ways)}); p inverts the same "
-        f"interval; {CORRECTED[family]}: corrected for {len(lines):,} comparisons.",
-        *footnotes(line.contrast.estimate for line in lines),
-        "shared: of the problems or texts of both, those that both judged; what is shared pairs "
-        "the difference, the rest counts as two samples.",
-    ]
-    title = f"{name}: differences of ASD ({SCORE_NAMES[score]}), first - second"
-    about = {"name": name, "score": score, "family": family}
-    return Finding((Part("contrasts", title, columns, lines, notes),), about)

@@ -17,7 +17,7 @@ from ..providers.provider_settings import Api
 from ..providers.simulated import PREFIX
 from ..stop import StopToken
 from ..sweep.document import Document
-from ..system.descriptors import left, raise_limit, require_room
+from ..system.process import left, raise_limit, require_room
 from .accounting.ledger import Accounting, Ledger, UsageTotals
 from .accounting.prices import PriceList, listed
 from .accounting.quarantine import Quarantine

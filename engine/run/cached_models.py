@@ -7,7 +7,7 @@ from ...cache.store import Store
 from ...protocols.prompts.parse import shared_beginning
 from ..display.progress import Snapshot
 from ..errors import Halt
-from ..models.accounting.ledger import Ledger, UsageTotals, sum_usage
+from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.router import Models
 
 if TYPE_CHECKING:
@@ -65,10 +65,6 @@ class CachedModels:
     @property
     def in_flight(self) -> int:
         return self.models.in_flight
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.models.ledger
 
     def standing(
         self,

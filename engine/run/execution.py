@@ -15,7 +15,7 @@ from ..models.accounting.ledger_file import LedgerFile
 from ..providers.simulated import PREFIX
 from ..sweep.sweep import Cell
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
-from ..system.garbage import YOUNG, gc_relaxed
+from ..system.process import YOUNG, gc_relaxed
 from .cached_models import CachedModels
 from .canaries import CANARIES, FREE_PATIENCE, Canaries
 from .dry_run import chains, require_abilities, require_service
@@ -44,7 +44,7 @@ class RunSession(CachedModels):
         loaded, settings = run.loaded, run.settings
         loaded.models.prepare(loaded.sweep.roles, run.policy(before))
         paid = set[str]()
-        super().__init__(loaded.models, run.store, settings.cache, run.folder.id, paid)
+        super().__init__(loaded.models, run.store, settings.cache, run.folder.manifest.id, paid)
         self._run = run
         self._stop_token = loaded.stop_token
         batches = run.batched or run.has_batches or run.cancels is not None
@@ -214,7 +214,7 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
             stack.enter_context(run.folder.keeping(completed, stop_token))
             marked = store_watermark(run.folder, added, run.store, stop_token)
             await stack.enter_async_context(marked)
-            await stack.enter_async_context(ledger.kept(stop_token, working.ledger))
+            await stack.enter_async_context(ledger.kept(stop_token, working.models.ledger))
             for observer in watching:
                 await stack.enter_async_context(observer.watching(run.snapshot))
             try:

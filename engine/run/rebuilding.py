@@ -21,6 +21,7 @@ from .record.values import RecordedCell
 from .replay import replay_cache
 from .run_folder import SWEEP, RunFolder
 from .scheduler import attempt_noted
+from .settings import RunSettings
 from .stores import open_store, shown_name, store_name
 
 
@@ -59,7 +60,8 @@ async def rebuild(
         for name in (RUN_DB, f"{RUN_DB}-wal", f"{RUN_DB}-shm", f"{RUN_DB}-journal"):
             if (folder / name).exists():
                 (folder / name).rename(folder / name.replace(RUN_DB, f"damaged-{RUN_DB}"))
-        made = run_folder(loaded, folder, shown_name(named), began.part, kept_in=replies, anew=True)
+        settings = RunSettings(folder=folder, part=began.part)
+        made = run_folder(loaded, settings, shown_name(named), replies, anew=True)
         with made as run:
             sync_events(folder)
             missing = await _cells(loaded, run, replies)

@@ -1,6 +1,5 @@
 """The kinds of pictures of a run, by name: what each of them shows."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -12,10 +11,9 @@ from ....protocols.scores import RANGES
 from ...errors import UsageError
 from ...run.listing import Parts
 from ...run.reader import RunReader
-from ...sweep.grid import GridRow
 from ..catalogue import analysis
 from ..comparison import BY_DEFAULT, compare_rows
-from ..findings.chart import Chart, Point, Series, by_protocol, point
+from ..findings.chart import Chart, Series, point
 from ..findings.finding import estimated
 from ..reports.groups import pivot
 from ..reports.measured import trends
@@ -23,7 +21,7 @@ from ..reports.results import SCORE_NAMES, Results
 from ..rows import RunRows, read_rows
 from ..scoring.arrays import Floats
 from ..scoring.contrasts import gap_recovered
-from ..scoring.estimate import Interval
+from ..scoring.estimate import Estimate, Interval
 from ..scoring.inference import Influences, estimates
 from ..scoring.worlds import BETAS
 from .data import Forest, ForestLine, Heat, Picture
@@ -73,14 +71,12 @@ class ScoredRun:
         y: str,
         series: Sequence[Series],
         why: str = INCOMPLETE,
-        zero: bool = False,
-        log_x: bool = False,
     ) -> Chart:
         """UsageError, with `why`, if there is nothing to draw."""
         if not series:
             raise UsageError(f"{kind}: there is nothing to draw: {why}")
         title = f"{MEASURES.get(kind, y)} ({SCORE_NAMES[self.score]})"
-        return Chart(title[:1].upper() + title[1:], x, y, tuple(series), zero=zero, log_x=log_x)
+        return Chart(title[:1].upper() + title[1:], x, y, tuple(series))
 
 
 def _analysis(kind: str, run: ScoredRun) -> Chart:
@@ -130,19 +126,28 @@ def lift(run: ScoredRun) -> Forest:
     return Forest("lift over the naive judge", run.score, lines)
 
 
+AVERAGED: Mapping[str, str] = {
+    "asd": "agent score difference",
+    "lift": "lift over the naive judge",
+    "jse": "judge score expected",
+}
+"""What can be drawn by group in place of by row."""
+
+
 def averaged(kind: str, by: Sequence[str], run: ScoredRun) -> Forest:
-    """ASD or lift, averaged over the rows of each group."""
+    """A figure, averaged over the rows of each group that a picture shows."""
+    rows = tuple(run.results.rows[n] for n in run.numbers)
     lines = []
-    for line in pivot(run.results, run.run.problems, by):
-        estimate = line.asd if kind == "asd" else line.lift
+    for line in pivot(replace(run.results, rows=rows), by):
+        estimate: Estimate | None = getattr(line, kind)
         if estimate is not None:
             name, *others = (value or "–" for value in line.group)
             names = name, " · ".join(others), ""
             lines.append(ForestLine(line.rows[0], *names, estimate.n, estimate))
     if not lines:
         raise UsageError(f"{kind}: no group of rows by {', '.join(by)} has a figure yet")
-    what = "agent score difference" if kind == "asd" else "lift over the naive judge"
-    return Forest(f"{what}, mean of rows", run.score, tuple(lines))
+    beta = f" (beta {run.results.beta:g})" if kind == "jse" else ""
+    return Forest(f"{AVERAGED[kind]}{beta}, mean of rows", run.score, tuple(lines))
 
 
 def gap(run: ScoredRun) -> Forest:
@@ -176,16 +181,6 @@ def jse(run: ScoredRun) -> Chart:
     return run.chart("jse", "softmax temperature of the agent", "judge score expected", series)
 
 
-def asd_jse(run: ScoredRun) -> Chart:
-    points = [
-        point(run.rows.names[n], row.asd, row.jse[1.0])
-        for n in run.numbers
-        if (row := run.results.rows[n]).asd and 1.0 in row.jse
-    ]
-    y = "judge score expected (beta 1)"
-    return run.chart("asd-jse", "agent score difference", y, by_protocol(points))
-
-
 def trend_chart(run: ScoredRun) -> Chart:
     """ASD over expected agent score, one point per agent, with the fitted line."""
     results = run.results
@@ -204,46 +199,6 @@ def trend_chart(run: ScoredRun) -> Chart:
     why = "it takes three agents or more under one protocol and judge, and a slope with an interval"
     x = f"expected agent score (beta {results.beta:g})"
     return run.chart("trend", x, "agent score difference", series, why)
-
-
-def over(kind: str, settings: Sequence[str], x: str, run: ScoredRun) -> Chart:
-    """ASD over a setting of the protocol or of its agent, for rows that differ in nothing else."""
-    lines: dict[tuple[str, str, str], list[Point]] = {}
-    for n in run.numbers:
-        row, its = run.run.sweep.rows[n], run.results.rows[n].asd
-        if its is None:
-            continue
-        found = [
-            (_without(row, setting, value), value)
-            for owner in (row.settings, row.agent_settings)
-            for setting, value in owner.items()
-            if setting in settings and isinstance(value, int) and not isinstance(value, bool)
-        ]
-        if kind == "bestof" and "n" not in row.agent_settings:
-            found.append((row.shown_names, 1))
-        for name, value in found:
-            lines.setdefault(name, []).append(point(f"{value}", float(value), its))
-    series = [
-        Series(
-            " · ".join(filter(None, name)),
-            tuple(sorted(points, key=lambda each: each.x)),
-            joined=True,
-        )
-        for name, points in lines.items()
-        if len({each.x for each in points}) > 1
-    ]
-    why = f"no two rows differ in {' or '.join(settings)} alone"
-    y, log_x = "agent score difference", kind == "bestof"
-    return run.chart(kind, x, y, series, why, zero=True, log_x=log_x)
-
-
-def _without(row: GridRow, setting: str, value: int) -> tuple[str, str, str]:
-    """The names of a row, less the value of one of its settings."""
-    if setting == "n":
-        return row.shown, row.shown_agent.removesuffix(f" best of {value}"), row.shown_judge
-    # The last such number: `debate simultaneous 2 rounds`.
-    less = re.sub(rf"(.*) {value}( (?:round|turn)s?)?(?= |$)", r"\1", row.kind, count=1)
-    return less, row.shown_agent, row.shown_judge
 
 
 def heat(run: ScoredRun) -> Heat:
@@ -305,12 +260,9 @@ KINDS: Mapping[str, Callable[[ScoredRun], Picture]] = {
     "lift": lift,
     "worlds": partial(_analysis, "worlds"),
     "jse": jse,
-    "asd-jse": asd_jse,
     "calibration": partial(_analysis, "calibration"),
-    "rounds": partial(over, "rounds", ("rounds", "turns"), "rounds or turns"),
     "trend": trend_chart,
     "gap": gap,
-    "bestof": partial(over, "bestof", ("n",), "n of best-of-n"),
     "frontier": partial(_analysis, "frontier"),
     "heat": heat,
 }

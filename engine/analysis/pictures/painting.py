@@ -2,8 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import cycle
 from math import ceil, floor, log10
 from statistics import fmean
 from textwrap import wrap
@@ -32,21 +30,15 @@ SHADES = (
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
-MAX_LABELLED = 6
-"""Lines that are labelled at their ends; more lines would run into each other's names."""
 MAX_TICKS = 5
 MAX_TOGETHER = 8
-"""Series in one set of axes; more are split by protocol into axes of their own."""
-MAX_LINES = 60
-"""Lines of a forest; of more, each protocol is one line with a dot for every row."""
+"""Lines, or clouds of points, in one set of axes; more are split by protocol into their own."""
 NAME_WIDTH = 34
 """Characters after which a name goes on in another line."""
 FACET_NAME = 30
 FEW = 20
 """Points of which each is drawn for itself; of more, those that fall together are one mark, whose
 area is their number."""
-MAX_COLOURED = 4
-"""Series of a protocol that are told apart by colour; more are grey, with their mean over them."""
 
 
 def grouped(
@@ -134,23 +126,28 @@ def _looks() -> "Iterator[tuple[str, str]]":
 def chart_axes(chart: Chart, figure: "FigureBase") -> None:
     axes = figure.add_subplot()
     _framed(axes, chart)
-    looks = list(zip(chart.series, _looks(), strict=False))
-    for series, (colour, marker) in looks:
+    for series, (colour, marker) in zip(chart.series, _looks(), strict=False):
         _drawn(axes, chart, series, colour, marker, has_intervals(chart))
     _limits(axes, chart)
     axes.set_xlabel(chart.x)
     axes.set_ylabel(chart.y)
     axes.set_title(plain_name(chart.title), loc="left")
-    if is_labelled(chart):
-        _label_ends(axes, looks)
-    elif len(chart.series) > 1 or chart.series[0].note:
+    if len(chart.series) > 1 or chart.series[0].note:
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False)
 
 
-def is_labelled(chart: Chart) -> bool:
-    """Whether the lines of a chart have their names at their ends, in place of a legend."""
-    return 1 < len(chart.series) <= MAX_LABELLED and all(each.joined for each in chart.series)
+def has_intervals(chart: Chart) -> bool:
+    """Whether the intervals of a chart's points are drawn: in crowded axes they would hide them."""
+    apart = sum(len(each.points) for each in chart.series if not each.joined)
+    known = any(point.interval for each in chart.series for point in each.points)
+    return known and apart <= FEW and not is_split(chart)
+
+
+def is_split(chart: Chart) -> bool:
+    """Whether each protocol has axes of its own."""
+    crowded = chart.square or all(each.joined for each in chart.series)
+    return crowded and len(chart.series) > MAX_TOGETHER
 
 
 def _framed(axes: "Axes", chart: Chart) -> None:
@@ -219,28 +216,6 @@ def _heaped(axes: "Axes", several: Sequence[Series], colour: str, label: str = "
     )
 
 
-def _label_ends(axes: "Axes", looks: Sequence[tuple[Series, tuple[str, str]]]) -> None:
-    """The name of each line at its right end, moved apart where they would overlap."""
-    low, high = axes.get_ylim()
-    apart = (high - low) / 16
-    ends = sorted(looks, key=lambda look: look[0].points[-1].y)
-    at = low - apart
-    for series, (colour, _) in ends:
-        y = series.points[-1].y
-        at = max(y, at + apart * (1 + 0.8 * _named(series.name).count("\n")))
-        axes.annotate(
-            _named(f"{series.name} ({series.note})" if series.note else series.name),
-            (series.points[-1].x, y),
-            (1.02, at),
-            xycoords="data",
-            textcoords=axes.get_yaxis_transform(),
-            color=colour,
-            va="center",
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.4},
-        )
-
-
 def facets(chart: Chart) -> dict[str, list[Series]]:
     """Series by their protocol, which their names begin with."""
     groups: dict[str, list[Series]] = {}
@@ -258,16 +233,9 @@ def facet_axes(
     """Axes for each protocol: every row in grey, and the mean of the rows over it."""
     grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
     every = [axes for line in grid for axes in line]
-    rests = list(dict.fromkeys(_rest(each) for several in groups.values() for each in several))
-    coloured, intervals = is_coloured(groups), has_intervals(chart)
-    looks = dict(zip(rests, _looks(), strict=False))
     for axes, (name, several) in zip(every, groups.items(), strict=False):
         _framed(axes, chart)
-        if coloured:
-            for series in several:
-                told = replace(series, name=_rest(series), note="")
-                _drawn(axes, chart, told, *looks[_rest(series)], intervals)
-        elif any(series.joined for series in several):
+        if any(series.joined for series in several):
             for series in several:
                 x, y = [p.x for p in series.points], [p.y for p in series.points]
                 axes.plot(x, y, color="#9aa3a9", linewidth=0.5, alpha=0.6, zorder=1)
@@ -275,43 +243,14 @@ def facet_axes(
             axes.plot(*zip(*mean, strict=True), "o-", color=PALETTE[0], ms=3, lw=1.4, zorder=3)
         else:
             _heaped(axes, several, PALETTE[0])
-        rows = f"\n{len(several)} rows" if len(several) > 1 and not coloured else ""
+        rows = f"\n{len(several)} rows" if len(several) > 1 else ""
         axes.set_title(_named(name, FACET_NAME) + rows, fontsize="small", loc="left")
         _limits(axes, chart)
     for axes in every[len(groups) :]:
         axes.set_visible(False)
-    if coloured and len(rests) > 1:
-        handles = dict[str, Any]()
-        for axes in every[: len(groups)]:
-            handles |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-        figure.legend(
-            [*handles.values()], [*handles], loc="outside lower left", ncols=3, frameon=False
-        )
     figure.supylabel(plain_name(chart.y), fontsize="medium")
-    # The legend is on the left.
     figure.supxlabel(plain_name(chart.x), fontsize="medium", ha="right", x=0.99)
     figure.suptitle(plain_name(chart.title), fontsize="medium", ha="left", x=0.01)
-
-
-def is_coloured(groups: Mapping[str, Sequence[Series]]) -> bool:
-    """Whether the series of every protocol are told apart by colour."""
-    rests = {_rest(each) for several in groups.values() for each in several}
-    return max(map(len, groups.values())) <= MAX_COLOURED and len(rests) <= len(PALETTE)
-
-
-def has_intervals(chart: Chart) -> bool:
-    """Whether the intervals of a chart's points are drawn: in crowded axes they would hide them."""
-    groups = facets(chart) if len(chart.series) > MAX_TOGETHER else {"": chart.series}
-    if len(groups) > 1 and not is_coloured(groups):
-        return False
-    apart = (sum(len(each.points) for each in many if not each.joined) for many in groups.values())
-    known = any(point.interval for each in chart.series for point in each.points)
-    return known and max(apart) <= FEW
-
-
-def _rest(series: Series) -> str:
-    """A series' name without its protocol."""
-    return " · ".join(series.name.split(" · ")[1:]) or series.name.partition(": ")[2]
 
 
 def _mean_line(several: Sequence[Series]) -> list[tuple[float, float]]:
@@ -322,45 +261,6 @@ def _mean_line(several: Sequence[Series]) -> list[tuple[float, float]]:
             at.setdefault(point.x, []).append(point.y)
     enough = max(len(each) for each in at.values()) / 2
     return [(x, fmean(each)) for x, each in sorted(at.items()) if len(each) >= enough]
-
-
-def protocols(forest: Forest) -> dict[str, list[ForestLine]]:
-    """Lines by protocol, from the best mean of their rows."""
-    groups: dict[str, list[ForestLine]] = {}
-    for line in forest.lines:
-        if line.mean is not None:
-            groups.setdefault(line.protocol, []).append(line)
-    by_mean = sorted(groups.items(), key=lambda each: fmean(r.mean or 0.0 for r in each[1]))
-    return dict(by_mean)
-
-
-def strip_axes(forest: Forest, width: float, figure: "FigureBase") -> None:
-    """A line for each protocol: a dot for every row, in its judge's colour, and their mean."""
-    axes = figure.add_subplot()
-    groups = protocols(forest)
-    judges = list(dict.fromkeys(line.judge for line in forest.lines))
-    colour = dict(zip(judges, cycle(PALETTE), strict=False))
-    few = judges if len(judges) < 5 else ()
-    for place, lines in enumerate(groups.values()):
-        for judge in judges:
-            mine = [line.mean for line in lines if line.judge == judge and line.mean is not None]
-            shift = 0.16 * (judges.index(judge) - (len(judges) - 1) / 2) if judge in few else 0
-            axes.plot(
-                mine, [place + shift] * len(mine), "o", color=colour[judge], ms=3, alpha=0.5, mew=0
-            )
-        mean = fmean(line.mean for line in lines if line.mean is not None)
-        axes.plot([mean] * 2, [place - 0.38, place + 0.38], color="#111111", lw=1.6, zorder=4)
-    _on_lines(axes, range(len(groups)), [f"{n} ({len(g)})" for n, g in groups.items()])
-    name = f"{_measured(forest)}; a dot for each row, a bar at the mean"
-    axes.set_xlabel(_named(name, int(14 * width)), loc="right")
-    if len(judges) > 1:
-        from matplotlib.lines import Line2D
-
-        keys = [
-            Line2D([], [], ls="", marker="o", ms=4, color=colour[each], label=_named(each))
-            for each in judges
-        ]
-        figure.legend(handles=keys, loc="outside upper right", ncols=4, frameon=False)
 
 
 def _measured(forest: Forest) -> str:

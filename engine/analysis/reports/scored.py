@@ -1,14 +1,16 @@
 """Judgements from elsewhere, scored: every measure under every score, by setting."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from ....protocols.scores import SCORES, Compat, applicable
+from ....protocols.scores import SCORES, Compat
 from ...display.quantity import counted
+from ...display.table import NONE
 from ...errors import UsageError
 from ..findings.finding import (
     Column,
@@ -26,10 +28,10 @@ from ..findings.finding import (
 from ..raters import told
 from ..scoring.asd import scored
 from ..scoring.calibration import Calibration
-from ..scoring.estimate import Estimate, Interval
+from ..scoring.estimate import Ends, Estimate, Interval
 from ..scoring.inference import ErrorKind, Influences
 from ..scoring.judgements import Judgements
-from ..scoring.worlds import Worlds, beta_name
+from ..scoring.worlds import beta_name
 from .results import SCORE_NAMES
 from .verdicts import TOLD_APART
 
@@ -57,7 +59,7 @@ class ScoredLine:
     """JSE and EAS by beta, of lines with every world; by name."""
     worst: float | None
     best: float | None
-    bounds: tuple[float, float] | None
+    bounds: Ends | None
     lost: int
 
 
@@ -152,21 +154,10 @@ def score_finding(
         *_if_any(found, figure("score of truth", "truth"), "truth"),
         *(Column(each, partial(_chosen, each), ("chosen", each), _of(each)) for each in names),
         program("lost", "lost"),
+        *_if_any(found, change("worst", "worst"), "worst"),
+        *_if_any(found, change("best", "best"), "best"),
+        *_if_any(found, column("bounds", "bounds", _span), "bounds"),
     ]
-    bounds = Part(
-        "bounds",
-        "bounds on the ASD from missing verdicts",
-        [
-            *head,
-            column("score", "score", lambda score: SCORE_NAMES[score], words=True),
-            number("n", "n"),
-            change("worst", "worst"),
-            change("best", "best"),
-            column("95%", "bounds", lambda ends: span(ends) if ends else "–"),
-        ],
-        [line for line in found if line.worst is not None],
-        ("worst, best: every missing verdict at its worst, and at its best, for the ASD.",),
-    )
     right = Part(
         "raters",
         "accuracy and calibration",
@@ -181,19 +172,20 @@ def score_finding(
         raters,
         ("calibration error: mean distance of stated from true shares, ten bins of max p.",),
     )
+    measured = cache(partial(_by_question, every, betas, compat))
     questions = Part(
         "questions",
         "",
         [
             program("id", lambda n: every.questions[every.question[n]]),
-            *(program(score, partial(_question, every, score, betas, compat)) for score in SCORES),
+            *(program(score, partial(_question, measured, score)) for score in SCORES),
         ],
         range(len(every)),
         shown=False,
     )
     lost = int(every.lost.sum())
     rows = Part("rows", _title(name, every, lost, compat), columns, found, _notes(every, found))
-    return Finding((rows, bounds, right, questions), {"clusters": list(ways)})
+    return Finding((rows, right, questions), {"clusters": list(ways)})
 
 
 def _title(name: str, every: Judgements, lost: int, compat: Compat) -> str:
@@ -221,12 +213,22 @@ def _notes(every: Judgements, found: Sequence[ScoredLine]) -> Iterable[str]:
             "at random. ASD of pairs: the questions judged in every world."
         )
         yield "JSE and EAS need all worlds of a question in one line, and are left out."
+    if any(line.worst is not None for line in found):
+        yield (
+            "worst, best: ASD with every missing verdict at its worst, or its best. bounds: 95% "
+            "CI of all worlds (Stoye 2009)."
+        )
     if any(line.gain for line in found):
         yield "gained: ASD of the last belief less that of the first, within judgements."
 
 
 def _if_any(found: Sequence[ScoredLine], shown: Column, name: str) -> list[Column]:
-    return [shown] if any(getattr(line, name) for line in found) else [program(name, name)]
+    there = any(getattr(line, name) is not None for line in found)
+    return [shown] if there else [program(name, name)]
+
+
+def _span(ends: Ends | None) -> str:
+    return span(ends) if ends else NONE
 
 
 def _of(name: str) -> Any:
@@ -276,18 +278,29 @@ def _line(
     )
 
 
-def _question(
-    every: Judgements, score: str, betas: Sequence[float], compat: Compat, n: int
-) -> dict[str, Any] | None:
-    """The measures of one line; None unless it has a verdict in every world and so many answers."""
-    k = int(every.answers[n])
-    if every.lost[n].any() or not every.ran[n, :k].all() or score not in applicable(k):
-        return None
-    worlds = Worlds(every.worlds[n, :k, :k], every.values[n, :k], compat)
+def _question(measured: Callable[[str], Mapping[int, Any]], score: str, line: int) -> Any:
+    return measured(score).get(line)
+
+
+def _by_question(
+    every: Judgements, betas: Sequence[float], compat: Compat, score: str
+) -> dict[int, dict[str, Any]]:
+    """The measures of each line under a score, by its place, where they are known."""
+    found = scored(every, score, compat)
+    if found is None:
+        return {}
+    places = np.flatnonzero(np.isin(every.answers, np.unique(found.every.answers))).tolist()
+    asd, chosen = found.each.tolist(), found.each_chosen(betas)
     return {
-        "asd": float(worlds.asd(score)),
-        "jse": {beta_name(beta): float(worlds.jse(score, beta)) for beta in betas},
-        "eas": {beta_name(beta): float(worlds.eas(score, beta)) for beta in betas},
+        place: {
+            "asd": asd[n],
+            **{
+                name: {beta_name(beta): float(chosen[name, beta][n]) for beta in betas}
+                for name in ("jse", "eas")
+            },
+        }
+        for n, place in enumerate(places)
+        if not math.isnan(asd[n])
     }
 
 

@@ -10,7 +10,7 @@ from oversight.engine.analysis.differences import difference_bounds
 from oversight.engine.analysis.scoring import inference
 from oversight.engine.analysis.scoring.agreement import shrunk
 from oversight.engine.analysis.scoring.asd import bounded, scored
-from oversight.engine.analysis.scoring.calibration import accuracy_at, calibration
+from oversight.engine.analysis.scoring.calibration import apart, calibration
 from oversight.engine.analysis.scoring.contrasts import contrasts, gap_recovered
 from oversight.engine.analysis.scoring.estimate import (
     Ends,
@@ -22,7 +22,6 @@ from oversight.engine.analysis.scoring.estimate import (
 from oversight.engine.analysis.scoring.inference import Influences, estimates, of_questions
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.analysis.scoring.power import Spread, design_effect, mde
-from oversight.engine.analysis.scoring.verdict_measures import apart
 
 RNG = np.random.default_rng(0)
 
@@ -137,13 +136,6 @@ def test_many_figures_are_estimated_as_each_alone(monkeypatch: pytest.MonkeyPatc
         alone = figure.estimate()
         assert (found.value, found.n) == (alone.value, alone.n)
         assert found.interval == pytest.approx(alone.interval)
-
-
-def test_the_surest_verdicts_are_taken_level_by_level() -> None:
-    sure, right = np.array([0.9, 0.8, 0.7, 0.6]), np.array([1.0, 0.0, 1.0, 0.0])
-    assert [accuracy_at(sure, right, share) for share in (0.25, 0.5, 0.75, 1)] == pytest.approx(
-        [1, 1 / 2, 2 / 3, 1 / 2]
-    )
 
 
 def test_keys_that_come_late_and_answers_of_several_numbers_keep_their_lines() -> None:
