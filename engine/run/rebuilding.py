@@ -10,7 +10,6 @@ from ..errors import RunFolderError, UsageError
 from ..models.accounting.prices import listed
 from ..sweep.sweepfile import read_sweep_file
 from .events import sync_events
-from .group_commit import MAX_GROUP
 from .loaded_sweep import LoadedSweep, load_sweep, read_started, run_folder
 from .manifest import Manifest, read_manifest
 from .parts import SweepPart
@@ -19,7 +18,7 @@ from .record.capture import Capture
 from .record.schema import RUN_DB
 from .record.values import RecordedCell
 from .replay import replay_cache
-from .run_folder import SWEEP, RunFolder
+from .run_folder import MAX_GROUP, SWEEP, RunFolder
 from .scheduler import attempt_noted
 from .settings import RunSettings
 from .stores import open_store, shown_name, store_name
