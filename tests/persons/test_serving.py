@@ -19,7 +19,7 @@ from oversight.engine.extensions.people.journal import TaskAnswered, TaskGiven, 
 from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.extensions.people.results import rater_agreement
 from oversight.engine.models.accounting.ledger_file import read_ledger
-from oversight.engine.run.loaded_sweep import open_run
+from oversight.engine.run.opened import open_run
 from oversight.engine.run.record.database import TAKEN_BACK
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import NotRun
