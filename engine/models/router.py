@@ -20,9 +20,7 @@ from ..sweep.document import Document
 from ..system.process import left, raise_limit, require_room
 from .accounting.ledger import Accounting, Ledger, UsageTotals
 from .accounting.prices import PriceList, listed
-from .accounting.quarantine import Quarantine
 from .directory import ModelDirectory
-from .limits.limits import Limits
 
 if TYPE_CHECKING:
     from ..providers.limit_headers import HeaderLimits
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
     from ..providers.settings import Settings
     from ..throughput import LimitStatistics
     from .accounting.budget import Budget
+    from .accounting.quarantine import Quarantine
+    from .limits.limits import Limits
     from .limits.rate_limiter import RateLimiter
     from .own_servers import OwnServers
     from .sender import Sender
@@ -148,7 +148,11 @@ class Models(ModelDirectory):
             from .accounting.budget import Budget
 
             budget = Budget(terms.max_cost, terms.spent, tokens=terms.tokens)
-        quarantine = None if terms.quarantine is None else Quarantine(terms.quarantine)
+        quarantine = None
+        if terms.quarantine is not None and real:
+            from .accounting.quarantine import Quarantine
+
+            quarantine = Quarantine(terms.quarantine)
         prices = self.priced(terms.prices)
         self._accounting = Accounting(self.ledger, prices, budget, quarantine)
         for model, _ in real:
@@ -214,12 +218,14 @@ class Models(ModelDirectory):
         return self._accounting.prices
 
     @property
-    def quarantine(self) -> Quarantine | None:
+    def quarantine(self) -> "Quarantine | None":
         """Where malformed bodies are kept; None where they are not."""
         return self._accounting.quarantine
 
-    def limits_of(self, model: str) -> Limits:
+    def limits_of(self, model: str) -> "Limits":
         """Limits known before the first call: the sweep file's, and the slots of a server."""
+        from .limits.limits import Limits
+
         slots = self.servers[model].slots or entry(provider_of(model)).concurrency
         limits = self.limits.get(model, Limits()).filled(Limits(concurrency=slots or None))
         return limits.part(self.sharers)

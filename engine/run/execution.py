@@ -142,7 +142,7 @@ class RunSession(CachedModels):
 
     def keep(self, cell: Cell, end: NotedOutcome) -> None:
         """Hand over how a cell ended. RunFolderError."""
-        self._run.folder.group.put((self._capture.cell(cell, end.outcome, end.notes),))
+        self._run.folder.group.put(self._capture.cell(cell, end.outcome, end.notes))
         self._ended[cell.place] = 1
         self._kept += 1
 

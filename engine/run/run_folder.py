@@ -13,16 +13,15 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from ...cache.writer import GroupCommit
 from ...protocols.datasets.jsonl import jsonl
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import RunFolderError, StoreFailed, UsageError
 from ..stop import StopToken
 from ..sweep.document import MAX_SWEEP
 from ..sweep.grid import Grid, stored_grid
-from ..system.files import read_bounded, refuse_links_within, replace_file, unwritable
-from ..system.mounts import is_network
+from ..system.files import is_network, read_bounded, refuse_links_within, replace_file, unwritable
 from .folders import LOCK_FILE, is_as_left, let_go, note_run, store_noted, take_lock
-from .group_commit import MAX_GROUP, GroupCommit
 from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
@@ -36,6 +35,11 @@ JOURNAL = f"{RUN_DB}-journal"
 OWN_FILES = {LOCK_FILE, SWEEP, f".{SWEEP}.new", RUN_DB, JOURNAL}
 """Files of a folder whose creation was interrupted."""
 
+MAX_GROUP = 256
+"""Cells of one commit."""
+MAX_SECONDS = 0.25
+"""Seconds that the first cell of a group waits for others."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -47,7 +51,7 @@ class RunFolder:
     """
 
     database: RunDatabase
-    group: GroupCommit[RecordedCell]
+    group: GroupCommit[RecordedCell, None]
     """Takes cells, as long as the body of `keeping` runs."""
 
     def __init__(
@@ -182,12 +186,21 @@ class RunFolder:
         completed: called with cells once they are recorded. The token is stopped if they cannot be.
         """
 
-        def written(cells: Sequence[RecordedCell]) -> None:
+        def written(cells: Sequence[RecordedCell], _: None) -> None:
             self._landed(cells)
             completed(cells)
 
+        def failed(fault: BaseException) -> None:
+            if isinstance(fault, RunFolderError):
+                stop_token.stop(StoreFailed(str(fault)))
+
         self.group = GroupCommit(
-            self.database.write, written, lambda fault: stop_token.stop(StoreFailed(str(fault)))
+            self.database.write,
+            written,
+            name=RUN_DB,
+            seconds=MAX_SECONDS,
+            most=MAX_GROUP,
+            failed=failed,
         )
         with closing(self.group):
             yield

@@ -381,7 +381,7 @@ class RaySession(RunSession):
             self._changed.set()
         self._told(standing)
         try:
-            self._run.folder.group.put(landed)
+            self._run.folder.group.put(*landed)
             await self._run.folder.group.room()
         except RunFolderError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))

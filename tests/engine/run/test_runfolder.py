@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from oversight.cache.writer import MAX_HELD, GroupCommit
 from oversight.engine.errors import FolderBusy, RunFolderError, UsageError
 from oversight.engine.run.folders import holder, locked
-from oversight.engine.run.group_commit import MAX_GROUP, MAX_GROUPS, GroupCommit
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.reader import Follower, RunReader
 from oversight.engine.run.record.database import RunDatabase
@@ -325,9 +325,11 @@ def test_the_loop_hears_while_the_disk_stands_still() -> None:
         moving.wait()
 
     async def main() -> None:
-        group = GroupCommit[int](write, landed.extend, lambda fault: None)
-        for n in range(MAX_GROUP * (MAX_GROUPS + 1)):
-            group.put([n])
+        group = GroupCommit[int, None](
+            write, lambda items, _: landed.extend(items), name="slow", seconds=0.1, most=256
+        )
+        for n in range(256 + MAX_HELD):
+            group.put(n)
         assert group.full and not landed
         waiting = asyncio.create_task(group.room())
         await asyncio.sleep(0)
@@ -338,4 +340,4 @@ def test_the_loop_hears_while_the_disk_stands_still() -> None:
         group.close()
 
     asyncio.run(main())
-    assert landed == [*range(MAX_GROUP * (MAX_GROUPS + 1))]
+    assert landed == [*range(256 + MAX_HELD)]

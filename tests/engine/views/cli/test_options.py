@@ -147,7 +147,6 @@ JSON = {
     "dataset check": "bundled --set name=arithmetic",
     "doctor": "",
     "export verify": "run.oversight",
-    "export open": "run.oversight --list",
 }
 """What each is asked. Others have tests of theirs: servers, people, studies, one's own code, and
 `cache list`, which prints a line of JSON for each reply."""
