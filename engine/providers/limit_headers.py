@@ -42,13 +42,6 @@ class HeaderLimits:
     """Input and output tokens counted together."""
     input_tokens: Allowance = Allowance()
     output_tokens: Allowance = Allowance()
-    date: str = ""
-    """The Date header of the answer; empty if there is none."""
-
-    @property
-    def clock(self) -> datetime | None:
-        """The server's time when it answered, to the second; None if it cannot be parsed."""
-        return _instant(self.date)
 
     @property
     def longest_reset(self) -> float:
@@ -81,9 +74,7 @@ def duration_limits(headers: Mapping[str, str]) -> HeaderLimits:
             _duration(headers.get(f"x-ratelimit-reset-{kind}", "")),
         )
 
-    return HeaderLimits(
-        requests=allowance("requests"), tokens=allowance("tokens"), date=headers.get("date", "")
-    )
+    return HeaderLimits(requests=allowance("requests"), tokens=allowance("tokens"))
 
 
 def instant_limits(headers: Mapping[str, str]) -> HeaderLimits:
@@ -101,7 +92,6 @@ def instant_limits(headers: Mapping[str, str]) -> HeaderLimits:
         allowance("tokens"),
         allowance("input-tokens"),
         allowance("output-tokens"),
-        headers.get("date", ""),
     )
 
 
