@@ -10,11 +10,10 @@ from ...protocols.transcript import Failure
 from ..display.progress import Snapshot
 from ..display.quantity import dollars, short
 from ..errors import Halt, RunFolderError, StoreFailed, UsageError
-from ..models.accounting.ledger import UsageTotals, sum_usage
+from ..models.accounting.ledger import Accounting, UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
 from ..models.accounting.prices import PriceList
 from ..models.directory import ModelDirectory
-from ..models.router import RunPolicy
 from ..sweep.rows import Row
 from ..system.settings import is_url
 from .cached_models import CachedModels
@@ -124,9 +123,9 @@ class Run:
         """Usage since the run began, by model; earlier sessions included."""
         return self.ledger.by_model() if self.ledger else {}
 
-    def policy(self, before: Mapping[str, UsageTotals]) -> RunPolicy:
+    def accounting(self, before: Mapping[str, UsageTotals]) -> Accounting:
         """before: what earlier sessions paid; what they may have paid counts towards the cap."""
-        return RunPolicy.capped(
+        return Accounting.capped(
             self.prices,
             self.settings.max_cost,
             self.settings.max_tokens,

@@ -65,14 +65,14 @@ class RaySession(RunSession):
     def __init__(self, run: Run, before: Mapping[str, UsageTotals], workers: int) -> None:
         """UsageError for a sweep that no other process can make."""
         super().__init__(run, before)
-        loaded, policy, settings = run.loaded, run.policy(before), run.settings
+        loaded, accounting, settings = run.loaded, run.accounting(before), run.settings
         self._address = address = settings.ray
-        self._dollars = None if policy.max_cost is None else policy.max_cost - policy.spent
+        self._budget, store = accounting.budget, store_name(settings.store)
+        self._dollars = None if self._budget is None else self._budget.cap - self._budget.spent
         if address:
-            policy = replace(policy, quarantine=None)
-        self._policy, store = policy, store_name(settings.store)
+            accounting = replace(accounting, quarantine=None)
         code, mode, run_id = code_of(loaded.sweep), settings.cache, run.folder.id
-        self._setup = Setup(loaded.file, code, store, mode, run_id, policy, workers)
+        self._setup = Setup(loaded.file, code, store, mode, run_id, accounting, workers)
         try:
             self._packed = pickle.dumps(self._setup)
         except (AttributeError, ModuleNotFoundError, pickle.PicklingError, TypeError) as exc:
@@ -282,14 +282,13 @@ class RaySession(RunSession):
         """Stop where a call does not fit that no other in flight can make room for."""
         alive = self._alive()
         wants = min((each.wants for each in alive if each.wants), default=0.0)
-        if self._dollars is None or not wants or any(each.reserved for each in alive):
+        before = self._budget
+        if before is None or not wants or any(each.reserved for each in alive):
             return
         dead = self._reach.keys() - {each.life for each in alive}
         spent = sum(each.spent for each in alive) + sum(self._reach[life] for life in dead)
-        if spent + wants > self._dollars:
-            before = self._policy
-            cap, used = self._dollars + before.spent, spent + before.spent
-            budget = Budget(cap, used, tokens=before.tokens)
+        if before.spent + spent + wants > before.cap:
+            budget = Budget(before.cap, spent + before.spent, tokens=before.tokens)
             self._stop_token.stop(BudgetReached(budget.reached(wants)))
 
 

@@ -14,8 +14,7 @@ from uuid import uuid4
 from ....cache.cache import CacheStatistics, Mode
 from ...errors import Halt, UsageError
 from ...models.accounting.budget import Budget
-from ...models.accounting.ledger import UsageTotals
-from ...models.router import RunPolicy
+from ...models.accounting.ledger import Accounting, UsageTotals
 from ...run.cached_models import CachedModels
 from ...run.lanes import run_lanes
 from ...run.loaded_sweep import load_sweep
@@ -40,7 +39,7 @@ class Setup:
     store: str
     mode: Mode
     run_id: str
-    policy: RunPolicy
+    accounting: Accounting
     """That of the run: of a cap, what a worker may spend is told in orders."""
     workers: int
     """How many share every limit."""
@@ -158,17 +157,17 @@ class _Opened:
                 "oversight-bench, and of packages with protocols of your own, on all machines"
             )
         self.sweep, paid = loaded.sweep, set[str]()
-        self.share = Share(0.0, tokens=setup.policy.tokens)
+        cap = setup.accounting.budget
+        self.share = Share(0.0, tokens=cap is not None and cap.tokens)
         loaded.models.sharers = setup.workers
-        capped = setup.policy.max_cost is not None
-        policy = replace(setup.policy, max_cost=None, budget=self.share if capped else None)
-        loaded.models.prepare(loaded.sweep.roles, policy)
+        accounting = replace(setup.accounting, budget=cap and self.share)
+        loaded.models.prepare(loaded.sweep.roles, accounting)
         store = open_store(setup.store)
         self.cached = CachedModels(loaded.models, store, setup.mode, setup.run_id, paid)
         cache = self.cached.cache
         self.attempt = partial(attempt_noted, ask=cache, shared=cache.shared_work)
         models = loaded.models
-        self.capture = Capture(loaded.sweep, models, models.prices, paid, cache.token)
+        self.capture = Capture(loaded.sweep, models, models.accounting.prices, paid, cache.token)
         self._most = loaded.file.top.max_cells
         self._workers = setup.workers
 

@@ -14,8 +14,8 @@ from ....protocols.question import Problem
 from ...analysis.reports.failures import called
 from ...display.quantity import counted
 from ...errors import Halt, UsageError
-from ...models.accounting.ledger import sum_usage
-from ...models.router import Models, RunPolicy
+from ...models.accounting.ledger import Accounting
+from ...models.router import Models
 from ...providers.environment import environment
 from ...providers.simulated import PREFIX
 from ...run.batching import BatchedWork, Deferred, batching
@@ -59,7 +59,7 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
         say(f"{generation.model} is simulated: its answers are made up, for a trial only")
     models = Models(Document.parse("", "generate"), {}, {}, (), environment(Path()), StopToken())
     caps = asks.price_list, asks.max_cost, asks.max_tokens
-    models.prepare([(generation.model, "--model")], RunPolicy.capped(*caps, sum_usage([])))
+    models.prepare([(generation.model, "--model")], Accounting.capped(*caps))
     batched = batched_models(models, (generation.model,), asks.terms.every)
     books = output.with_name(f"{output.name}.work")
     with ExitStack() as stack:
