@@ -1,6 +1,7 @@
 """Making providers: the wire of each over the plain transport, or over its vendor's own client."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -38,8 +39,8 @@ def _openai_wire(settings: Settings) -> Wire:
     return OpenAIWire(settings.provider, settings.models, settings.extra)
 
 
-def _anthropic_wire(settings: Settings) -> Wire:
-    return AnthropicWire(settings.provider, settings.option("version"), models=settings.models)
+def _anthropic_wire(settings: Settings) -> AnthropicWire:
+    return AnthropicWire(settings.provider, settings.models, settings.option("version"))
 
 
 def batch_wire(settings: Settings) -> Wire:
@@ -48,8 +49,7 @@ def batch_wire(settings: Settings) -> Wire:
 
 
 def _cloud_wire(settings: Settings) -> Wire:
-    version, models = settings.option("version"), settings.models
-    return AnthropicWire(settings.provider, version, version_in_body=True, models=models)
+    return replace(_anthropic_wire(settings), version_in_body=True)
 
 
 def _azure(settings: Settings, on_limits: OnLimits | None) -> Provider:
