@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
@@ -19,14 +19,16 @@ from .record import LEAST_SHARED, Record, make_ready, new_record, stored_reply
 from .reply import Reply
 from .shared_work import SharedWork
 from .store import Reader, Store
-from .thoughts import Tags
 from .writer import Kept, Writer
+
+if TYPE_CHECKING:
+    from .thoughts import Tags
 
 Mode: TypeAlias = Literal["use", "refresh", "replay", "off"]
 """`use` what is stored and ask for the rest; `refresh` asks for each call once more; `replay`
 never asks; `off` neither reads nor writes."""
 
-TagsOf: TypeAlias = Callable[[str], Tags | None]
+TagsOf: TypeAlias = "Callable[[str], Tags | None]"
 """The tags of a model's thoughts that somebody has named; None: those of `TAGS` are all."""
 
 

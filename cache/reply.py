@@ -1,19 +1,21 @@
 """What comes back: a `Reply`, everything of an answer that somebody may want to read again."""
 
 import re
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from .folding import folded
-from .thoughts import TAGS, Tags, beside, split, spoken_from
+
+if TYPE_CHECKING:
+    from .thoughts import Tags
 
 Outcome: TypeAlias = Literal["ok", "truncated", "refused", "empty"]
 """How a paid reply ended: as asked, cut at max_tokens, declined, or with nothing in it."""
 
 
-_marked = re.compile("|".join(sorted({re.escape(tag[0]) for tag in TAGS.either}))).search
+_marked = re.compile(r"[<\[◁]").search
 """Finds how a tag of thoughts begins: most texts have none, and need no search for each tag."""
 
 
@@ -92,11 +94,13 @@ class Reply(Struct, frozen=True):
             force_setattr(self, "text", text)
             force_setattr(self, "hidden", self.hidden + hidden)
         if self.opaque and not self.reasoning:
+            from .thoughts import beside
+
             force_setattr(self, "reasoning", beside(self.opaque))
         if self.logprobs or _marked(self.text):
-            self._split(TAGS)
+            self._split()
 
-    def split(self, tags: Tags) -> "Reply":
+    def split(self, tags: "Tags") -> "Reply":
         """This reply, split by the tags of its model beside those that all are split by.
 
         One that was cut and has no thoughts is all thoughts: a model with tags thinks, and where
@@ -108,8 +112,10 @@ class Reply(Struct, frozen=True):
             reply = replace(reply, text="", reasoning=reply.text, logprobs=())
         return reply
 
-    def _split(self, tags: Tags) -> None:
-        found = split(self.text, bool(self.reasoning), tags)
+    def _split(self, tags: "Tags | None" = None) -> None:
+        from .thoughts import TAGS, split, spoken_from
+
+        found = split(self.text, bool(self.reasoning), tags or TAGS)
         if found is not None:
             speech, thoughts, within = found
             reasoning = "\n\n".join(filter(None, (self.reasoning, thoughts)))

@@ -1,8 +1,8 @@
 from .agents.agent import ADVOCATE as ADVOCATE
+from .agents.agent import TOOLS as TOOLS
 from .agents.agent import Agent as Agent
 from .agents.agent import Brief as Brief
 from .agents.agent import Speaker as Speaker
-from .agents.tool import TOOLS as TOOLS
 from .agents.tool import Found as Found
 from .agents.tool import Scene as Scene
 from .agents.tool import Tool as Tool
@@ -42,7 +42,6 @@ from .judges.votes import VotesJudge as VotesJudge
 from .mechanisms.adversarial_propaganda import AdversarialPropaganda as AdversarialPropaganda
 from .mechanisms.amplification import Amplification as Amplification
 from .mechanisms.baselines import NaiveJudge as NaiveJudge
-from .mechanisms.baselines import OpenTrust as OpenTrust
 from .mechanisms.baselines import Propaganda as Propaganda
 from .mechanisms.consultancy import Consultancy as Consultancy
 from .mechanisms.critique import Critique as Critique
@@ -56,6 +55,7 @@ from .mechanisms.interactive_debate import InteractiveDebate as InteractiveDebat
 from .mechanisms.market_making import MarketMaking as MarketMaking
 from .mechanisms.open_protocols import OpenConsultancy as OpenConsultancy
 from .mechanisms.open_protocols import OpenDebate as OpenDebate
+from .mechanisms.open_protocols import OpenTrust as OpenTrust
 from .mechanisms.proposer_critic import ProposerCritic as ProposerCritic
 from .mechanisms.prover_estimator_debate import ProverEstimatorDebate as ProverEstimatorDebate
 from .mechanisms.recursive_reward_modelling import (

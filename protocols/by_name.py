@@ -12,18 +12,18 @@ T = TypeVar("T")
 class ByName(Mapping[str, T]):
     """A catalogue: a run of two protocols imports two, and listing the names imports none."""
 
-    def __init__(self, kind: type, places: Mapping[str, str]) -> None:
-        """kind: what all of them are, or are subclasses of. places: `module:Name` below this
-        package, by name."""
+    def __init__(self, kind: type | str, places: Mapping[str, str]) -> None:
+        """kind: what all of them are, or are subclasses of; as `module:Name` below this package, as
+        all places are, it is imported with the first of them."""
         self._kind, self._places = kind, dict(places)
         self._found: dict[str, T] = {}
 
     def __getitem__(self, name: str) -> T:
         if name not in self._found:
-            module, _, called = self._places[name].partition(":")
-            found: Any = getattr(import_module(f".{module}", __package__), called)
-            if not (isinstance(found, self._kind) or issubclass(found, self._kind)):
-                raise ProtocolError(f"{name}: {found!r} is no {self._kind.__name__}")
+            kind = _found(self._kind) if isinstance(self._kind, str) else self._kind
+            found = _found(self._places[name])
+            if not (isinstance(found, kind) or issubclass(found, kind)):
+                raise ProtocolError(f"{name}: {found!r} is no {kind.__name__}")
             self._found[name] = found
         return self._found[name]
 
@@ -35,3 +35,8 @@ class ByName(Mapping[str, T]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def _found(place: str) -> Any:
+    module, _, called = place.partition(":")
+    return getattr(import_module(f".{module}", __package__), called)

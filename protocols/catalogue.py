@@ -8,7 +8,7 @@ PROTOCOLS: ByName[type[Protocol]] = ByName(
     Protocol,
     {
         "naive_judge": "mechanisms.baselines:NaiveJudge",
-        "open_trust": "mechanisms.baselines:OpenTrust",
+        "open_trust": "mechanisms.open_protocols:OpenTrust",
         "propaganda": "mechanisms.baselines:Propaganda",
         "consultancy": "mechanisms.consultancy:Consultancy",
         "debate": "mechanisms.debate:Debate",

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from oversight.engine.errors import Halt, Interrupted
+from oversight.engine.extensions.batches.dispatch import ENDPOINTS
 from oversight.engine.extensions.batches.rounds import BatchRounds
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.extensions.mock.profile import BatchProfile
@@ -21,15 +23,12 @@ from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import LoadedSweep
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.run import Run
-from oversight.engine.run.settings import FOLDER, BatchTerms, RunSettings
+from oversight.engine.run.settings import FOLDER, RunSettings
 from oversight.engine.sweep.sweepfile import SweepFile
 from tests.engine.sweep_files import sweep_file
 from tests.run_folders import outcomes
-from tests.shipments import shipments
+from tests.world import shipments
 
-BATCHED = BatchTerms(every=True)
-WAIT = replace(BATCHED, then="wait")
-NO_WAIT = replace(BATCHED, waits=False)
 MODELS = {
     "openai": ("openai/gpt-4o", "openai/gpt-4o-mini"),
     "anthropic": ("anthropic/claude-sonnet-4-6", "anthropic/claude-haiku-4-5"),
@@ -105,18 +104,23 @@ class BatchBench:
         self,
         server: MockServer,
         name: str = "run",
-        terms: BatchTerms = BATCHED,
         loaded: LoadedSweep | None = None,
         store: str = "",
+        batch: bool = True,
+        lines: int | None = None,
+        cancels: tuple[str, ...] | None = None,
         **options: Any,
     ) -> RunEnd:
-        """Start a run, or go on with it. store: its URL; empty for a folder of the run's own."""
+        """Start a run, or go on with it. store: its URL; empty for a folder of the run's own.
+        lines: calls that the vendor takes in one batch."""
         loaded = loaded or self.loaded(server.url)
         folder = self.folder / name
         store = store or str(self.folder / f"{name}-store")
-        with Run.open(
-            loaded, RunSettings(store=store, folder=folder, batch=terms, **options)
-        ) as run:
+        settings = RunSettings(store=store, folder=folder, batch=batch, **options)
+        with pytest.MonkeyPatch.context() as patch, Run.open(loaded, settings) as run:
+            for vendor in ENDPOINTS.values() if lines else ():
+                patch.setattr(vendor, "caps", replace(vendor.caps, lines=lines))
+            run.cancels = cancels
             return RunEnd(await execute(run), run, folder)
 
     async def live(self) -> RunEnd:
@@ -124,7 +128,7 @@ class BatchBench:
         kind = (self.vendor, self.text, self.problems, self.first, self.flags)
         if kind not in _LIVE:
             async with self.server() as server:
-                went = _LIVE[kind] = await self.run(server, "live", BatchTerms())
+                went = _LIVE[kind] = await self.run(server, "live", batch=False)
             # Its folder goes with the test that asked first.
             assert went.bytes and went.records and went.account
         return _LIVE[kind]

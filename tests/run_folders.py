@@ -24,7 +24,7 @@ from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.transcript import Failure, Transcript, Verdict
-from tests.shipments import shipments
+from tests.world import shipments
 
 TEXT = b"# the sweep file, as written\n"
 GRID = Sweep("s", tuple(shipments(4)), report_rows([NaiveJudge(StatedJudge("sim/judge"))]))

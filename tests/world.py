@@ -1,14 +1,61 @@
-"""What tests stand on: mechanisms at their defaults, and what they ask of a model."""
+"""What tests stand on: problems and a world in which they are known, stores, mechanisms at their
+defaults and what they ask of a model."""
 
+from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
+from pathlib import Path
 
 from oversight.cache.call import Call
+from oversight.cache.disk import DiskStore
 from oversight.cache.reply import Reply
+from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Problem
-from tests.shipments import shipment, simulated
+from oversight.protocols.question import Problem, labelled
+
+QUIET = SimModel(persuasion=1.25, honesty_gap=0.5, insight=0.75, noise=0)
+"""A model without chance: 1.5 nats for the truth, 1 against it, and 0.75 of its own."""
+
+
+@cache
+def shipment(n: int) -> Problem:
+    """Problem number n, from 0: two answers, each with its work; the truth may be A or B."""
+    all_apples, lost = 4 * (n + 3), n % 5
+    right, wrong = 2 * all_apples - 2 * lost, all_apples - lost
+    counted = f"4 crates x {n + 3} = {all_apples}\nLess the lost ones: {all_apples - lost}"
+    return labelled(
+        f"shipment-{n}",
+        f"Shipment {n}: four crates hold {n + 3} apples each, and {lost} apples are lost on the "
+        "way. A week later the owner doubles what is left. How many apples are there now?",
+        [(str(right), f"{counted}\nDoubled: {right}", 1), (str(wrong), counted, -1)],
+    )
+
+
+def shipments(n: int) -> list[Problem]:
+    return [shipment(number) for number in range(n)]
+
+
+THREE = labelled("three", "Which?", [("1", "", 1), ("2", "", -1), ("3", "", -1)])
+"""A problem of three answers."""
+
+
+def simulated(problems: list[Problem], model: SimModel = QUIET) -> SimProvider:
+    """A provider of `sim/it`, which is as given, and of `sim/quiet`."""
+    return SimProvider(GroundTruth(problems), {"sim/it": model, "sim/quiet": QUIET})
+
+
+def within(count: int, n: int, p: float) -> bool:
+    """Whether a count among n is no more than 4.5 standard errors from what p lets expect."""
+    return abs(count - n * p) <= 4.5 * (n * p * (1 - p)) ** 0.5
+
+
+def filled(folder: Path, entries: Mapping[str, bytes]) -> None:
+    """Add entries to the store in a folder."""
+    store = DiskStore(folder)
+    store.put_many(entries.items())
+    store.close()
 
 
 def plain(kind: type[Protocol], **settings: object) -> Protocol:

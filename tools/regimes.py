@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import NormalDist
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -16,14 +15,13 @@ import numpy as np
 from oversight.engine.analysis.scoring.agreement import krippendorff_alpha
 from oversight.engine.analysis.scoring.arrays import Floats, Places
 from oversight.engine.analysis.scoring.asd import scored
-from oversight.engine.analysis.scoring.calibration import auroc, bars
+from oversight.engine.analysis.scoring.calibration import apart, bars
 from oversight.engine.analysis.scoring.contrasts import contrasts, gap_recovered, rank_sets
 from oversight.engine.analysis.scoring.estimate import Ends, Estimate
 from oversight.engine.analysis.scoring.inference import Influences, mean_of, of_questions
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.analysis.scoring.power import Spread as Variances
 from oversight.engine.analysis.scoring.power import mde
-from oversight.engine.analysis.scoring.verdict_measures import apart
 
 Kind: TypeAlias = Literal["coverage", "size", "power"]
 Draw: TypeAlias = Callable[[np.random.Generator], float | None]
@@ -60,8 +58,6 @@ def checks() -> Iterator[Check]:
     for n in (12, 30):
         yield _check("gap recovered", f"rare errors, n {n}", "coverage", _gap, n)
         yield _check("first answer", f"rare errors, n {n}", "coverage", _first_answer, n)
-    for n, share in ((100, 0.05), (100, 0.15), (400, 0.05)):
-        yield _check("AUROC", f"{share:.0%} errors, n {n}", "coverage", _auroc, n, share)
     for units in (10, 20, 40):
         yield _check("Krippendorff's alpha", f"{units} units", "coverage", _alpha, units)
     for verdicts in (2, 8, 16):
@@ -159,14 +155,6 @@ def _gap(n: int, rng: np.random.Generator) -> float | None:
 def _first_answer(n: int, rng: np.random.Generator) -> float | None:
     first = np.where(rng.random(n) < 0.02, -2.0, 0.0)
     return _covers(apart(first, np.zeros(n), np.arange(n), ASD).estimate, -0.04)
-
-
-def _auroc(n: int, share: float, rng: np.random.Generator) -> float | None:
-    truth = NormalDist().cdf(1.5 / math.sqrt(2))
-    wrong = (rng.random(n) < share).astype(np.float64)
-    if not 0 < wrong.sum() < n:
-        return None
-    return _covers(auroc(rng.normal(size=n) + 1.5 * wrong, wrong).area, truth)
 
 
 def _alpha(units: int, rng: np.random.Generator) -> float | None:

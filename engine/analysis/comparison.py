@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..display.quantity import signed
+from ..display.table import NONE
 from ..errors import UsageError
 from ..system.flags import flag
 from .catalogue import Analysis
@@ -44,13 +45,13 @@ from .pairs import pairs_across, pairs_between, pairs_within
 from .reports.formats import CLUSTER, ERROR, INTERVAL, above_0
 from .reports.results import SCORE_NAMES
 from .rows import RunRows, pairs_meant
+from .scoring.calibration import Flips
 from .scoring.contrasts import Contrast, Family, RankSet, contrasts
 from .scoring.estimate import Interval
-from .scoring.inference import FEW_CLUSTERS, ErrorKind, Influences
-from .scoring.verdict_measures import Flips
+from .scoring.inference import FEW_CLUSTERS, WAY, ErrorKind, Influences
 
 RowPlace: TypeAlias = tuple[int, int]
-"""A row: the index of its run, and its index in that run."""
+"""A row: the index of its run, and its index in that run; a setting: 0, and its index."""
 
 DETAILED = 100
 """Most contrasts for which the questions that differ most are listed."""
@@ -68,16 +69,24 @@ class Compared:
 
     places: tuple[RowPlace, RowPlace]
     contrast: Contrast
-    flips: Flips | None
+    flips: Flips | None = None
     """Changes of the judge from the second row to the first, world by world; None if the rows have
-    no world in common."""
-    bounds: DifferenceBounds
-    """Bounds of the difference over all outcomes of failed and doubtful worlds (Manski 1990)."""
-    apart: tuple[tuple[str, float], ...]
+    no world in common, and of tables."""
+    bounds: DifferenceBounds | None = None
+    """Bounds of the difference over all outcomes of failed and doubtful worlds (Manski 1990); None
+    of tables."""
+    apart: tuple[tuple[str, float], ...] = ()
     """Questions on which the rows differ most, with the difference; () beyond `DETAILED`
     contrasts."""
     swayed: bool = False
     """Whether leaving out some one cluster moves the difference by more than its standard error."""
+    shared: float | None = None
+    """Of tables, the share of the problems of both that both judged: 1 is paired, 0 are two
+    samples."""
+
+    @property
+    def doubtful(self) -> bool:
+        return bool(self.bounds and self.bounds.low < self.bounds.high - 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +152,7 @@ class Compare(Analysis):
         return comparison_finding(compare_rows(run, None, self, score))
 
     def of_table(self, file: Path, score: str) -> Finding:
-        return compare_tables([file], self, score)
+        return comparison_finding(compare_tables([file], self, score))
 
     def tested(
         self,
@@ -321,14 +330,17 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     lines = comparison.contrasts
     several = len(lines) > 1
     clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
-    doubtful = any(line.bounds.low < line.bounds.high - 1e-9 for line in lines)
+    doubtful = any(line.doubtful for line in lines)
+    beside = [number("shared", "shared", ".0%")] * any(line.shared is not None for line in lines)
+    beside += [people("clusters", _clusters)] * clustered
     names = _names(lines)
     columns = [
         *names,
-        *contrast_columns(comparison.family, several, [people("clusters", _clusters)] * clustered),
+        *contrast_columns(comparison.family, several, beside),
         program("effective_clusters", "contrast.estimate.effective"),
         *(program(name, f"contrast.{name}") for name in ("equivalent", "correlation")),
-        *[people("bounds", lambda line: span((line.bounds.low, line.bounds.high), 2))] * doubtful,
+        program("errors", "contrast.estimate.errors"),
+        *[people("bounds", _bounds)] * doubtful,
         program("bounds", "bounds"),
         number("pairing", "contrast.pairing", ".2f", key="pairing"),
         program("flips", "flips", tuple(each.name for each in fields(Flips))),
@@ -424,6 +436,10 @@ def _clusters(line: Compared) -> str:
     return f"{line.contrast.estimate.clusters} (effective {line.contrast.estimate.effective:.0f})"
 
 
+def _bounds(line: Compared) -> str:
+    return span((line.bounds.low, line.bounds.high), 2) if line.bounds else NONE
+
+
 def _verdict(line: Any) -> str:
     its: Contrast = line.contrast
     if its.verdict != "inconclusive":
@@ -439,7 +455,9 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
     found = [one.contrast for one in comparison.contrasts]
     fewest = min((one.estimate for one in found), key=lambda one: one.effective)
     yield comparison.multiplicity
-    yield f"Brackets: 95% CI, {fewest.how}; p and equivalence invert the same interval."
+    how, ways = fewest.how or fewest.reason, " × ".join(fewest.ways)
+    how += f" ({ways})" * (fewest.ways != WAY)
+    yield f"Brackets: 95% CI, {how}; p and equivalence invert the same interval."
     yield from footnotes(one.estimate for one in found)
     if any(one.verdict == "equivalent" for one in found):
         yield f"equivalent: the 90% CI lies within ±{comparison.equivalence:g}."
@@ -447,14 +465,16 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
         yield "detectable: with power .8."
     if fewest.effective < FEW_CLUSTERS:
         yield (
-            f"only {fewest.clusters} problems or groups (effective {fewest.effective:.1f}): rough "
-            "intervals."
+            f"only {fewest.clusters} {ways if fewest.ways != WAY else 'problems or groups'} "
+            f"(effective {fewest.effective:.1f}): rough intervals."
         )
     if swayed := [one.contrast for one in comparison.contrasts if one.swayed]:
         where = ", ".join(f"{one.first} - {one.second}" for one in swayed[:NAMED])
         yield f"one problem or group of them alone moves by more than its error: {where}."
     if doubtful:
         yield "bounds: with every failed or doubtful world at its worst, and at its best."
+    if any(one.shared is not None for one in comparison.contrasts):
+        yield "shared: of the problems or texts of both, those that both judged."
     yield "pairing: error of the paired difference over that of the unpaired; below 1 it helped."
     if len(found) <= NAMED:
         for one in comparison.contrasts:
@@ -464,16 +484,7 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
                 yield f"problems on which {both} differ most: {apart}"
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedContrast:
-    """A contrast of two settings, with how far they share what they judged."""
-
-    contrast: Contrast
-    shared: float
-    """Share of the problems of both that both judged: 1 is paired, 0 are two samples."""
-
-
-def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Finding:
+def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Comparison:
     """Contrasts of settings of one table or several, each `A - B`; by default of all pairs.
 
     UsageError for unknown names, a single setting, or a file that cannot be read.
@@ -487,37 +498,22 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Finding:
             f"contrast needs two; give lines a 'setting', or compare two files"
         )
     pairs = [pair_of(words, rows) for words in how.contrasts] or None
+    number = {name: n for n, name in enumerate(rows)}
     try:
-        lines = [
-            JudgedContrast(each, _shared(rows[each.first], rows[each.second]))
+        lines = tuple(
+            Compared(
+                ((0, number[each.first]), (0, number[each.second])),
+                each,
+                shared=_shared(rows[each.first], rows[each.second]),
+            )
             for each in how.tested(rows, pairs)
-        ]
+        )
     except ValueError as exc:
         raise UsageError(f"{', '.join(map(str, files))}: {exc}") from exc
-    return _table_finding(lines, " and ".join(file.stem for file in files), score, how.family)
+    name = " and ".join(file.stem for file in files)
+    return Comparison(name, score, how.family, how.equivalence, lines)
 
 
 def _shared(one: Influences, two: Influences) -> float:
     ours, theirs = (set(each.ways[next(iter(each.ways))].tolist()) for each in (one, two))
     return len(ours & theirs) / len(ours | theirs)
-
-
-def _table_finding(
-    lines: Sequence[JudgedContrast], name: str, score: str, family: Family
-) -> Finding:
-    columns = [
-        *(word(role, f"contrast.{role}", key=role) for role in ("first", "second")),
-        *contrast_columns(family, True, [number("shared", "shared", ".0%")]),
-        program("errors", "contrast.estimate.errors"),
-    ]
-    first = lines[0].contrast.estimate
-    notes = [
-        f"[ ] 95%, {first.how or first.reason} ({' × '.join(first.ways)}); p inverts the same "
-        f"interval; {CORRECTED[family]}: corrected for {len(lines):,} comparisons.",
-        *footnotes(line.contrast.estimate for line in lines),
-        "shared: of the problems or texts of both, those that both judged; what is shared pairs "
-        "the difference, the rest counts as two samples.",
-    ]
-    title = f"{name}: differences of ASD ({SCORE_NAMES[score]}), first - second"
-    about = {"name": name, "score": score, "family": family}
-    return Finding((Part("contrasts", title, columns, lines, notes),), about)

@@ -12,10 +12,10 @@ from ..errors import UsageError
 from .rows import RunRows
 from .scoring.arrays import Floats, codes_of
 from .scoring.asd import bounded
+from .scoring.calibration import Flips
 from .scoring.contrasts import RankSet, contrasts, rank_sets, shared_samples
 from .scoring.estimate import Ends, Interval, ends_apart
 from .scoring.inference import ErrorKind, Influences, means
-from .scoring.verdict_measures import Flips
 
 Extremes = tuple[Influences, Influences] | None
 """Least and most ASD of the questions of a row."""

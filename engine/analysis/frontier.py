@@ -1,4 +1,4 @@
-"""The frontier of what rows, or settings of a judgement table, cost against what they are worth."""
+"""The frontier of what rows cost against what they are worth."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,17 +17,14 @@ from ..system.flags import flag
 from .catalogue import Analysis
 from .costs import CostAxis, Costs, calls_of_run, costs_part, row_costs, sampled_costs
 from .findings.chart import Chart, Series, by_protocol, point
-from .findings.finding import Column, Finding, Part, figure, number, word
+from .findings.finding import Finding, Part, figure, number, word
 from .findings.finding import flag as marked
-from .judged import asds, lines_of
-from .reports.formats import CLUSTER
 from .reports.results import SCORE_NAMES
-from .reports.scored import by_setting, ways_of
 from .rows import RunRows
 from .scoring.arrays import Flags, Floats
 from .scoring.contrasts import Contrast, contrasts, shared_samples
 from .scoring.estimate import Estimate, exact
-from .scoring.inference import estimates, mean_of
+from .scoring.inference import estimates
 
 CHEAPER = 1e-12
 """Costs closer than this count as equal."""
@@ -35,13 +32,12 @@ CHEAPER = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class FrontierPoint:
-    """A row, or a setting, by its cost and its lift or ASD."""
+    """A row by its cost and its lift or ASD."""
 
     name: str
     judge: str
-    """"" where settings of a table are compared."""
-    cost: float | Estimate
-    """Cost of a problem if the row ran alone; for experiments made elsewhere, of a judgement."""
+    cost: float
+    """Of a problem, if the row ran alone."""
     worth: Estimate
     on_frontier: bool
     """Whether no other one of its judge is as good at a lower cost, or better at the same cost."""
@@ -51,15 +47,13 @@ class FrontierPoint:
 
 
 def frontier_points(
-    costs: Mapping[str, float | Estimate],
+    cost: Mapping[str, float],
     worth: Mapping[str, Estimate],
     decide: Callable[[list[tuple[str, str]]], tuple[Contrast, ...]],
-    judges: Mapping[str, str] | None = None,
+    of: Mapping[str, str],
 ) -> tuple[FrontierPoint, ...]:
-    """Points by rising cost. decide: contrasts of pairs of names. judges: by name; what another
+    """Points by rising cost. decide: contrasts of pairs of names. of: judges by name; what another
     judge makes of a row says nothing of it, so each has a frontier of its own."""
-    cost = {name: c.value if isinstance(c, Estimate) else c for name, c in costs.items()}
-    of = judges or dict.fromkeys(worth, "")
     on = dict[str, bool]()
     for judge in dict.fromkeys(of[name] for name in worth):
         its = [name for name in worth if of[name] == judge]
@@ -76,7 +70,7 @@ def frontier_points(
         better = []
     beaten = {each.second for each in better}
     points = (
-        FrontierPoint(name, of[name], costs[name], its, on[name], name in beaten)
+        FrontierPoint(name, of[name], cost[name], its, on[name], name in beaten)
         for name, its in worth.items()
     )
     return tuple(sorted(points, key=lambda each: (cost[each.name], -each.worth.value)))
@@ -92,57 +86,21 @@ def not_dominated(cost: Floats, worth: Floats) -> Flags:
     return found
 
 
-def frontier_part(
-    title: str, of: str, cost: Column, worth: Column, points: tuple[FrontierPoint, ...], note: str
-) -> Part:
-    """of: what a point is, as the head of its column."""
+def frontier_chart(title: str, x: str, y: str, points: Sequence[FrontierPoint]) -> Chart:
+    """The points, a series a protocol, and the frontier of each judge as a line."""
     hulls: dict[str, list[FrontierPoint]] = {}
     for each in points:
         if each.on_frontier:
             hulls.setdefault(each.judge, []).append(each)
+    series = list[Series]()
     named = {judge: f" · {judge}" * (len(hulls) > 1) for judge in hulls}
-    drawn = [
-        replace(series, name=f"{series.name}{end}")
-        for judge, end in named.items()
-        for series in by_protocol(
-            point(each.name, each.cost, each.worth) for each in points if each.judge == judge
-        )
-    ]
-    return Part(
-        "frontier",
-        title,
-        [
-            word(of, "name", key="setting" if of != "row" else None),
-            cost,
-            worth,
-            marked("on the frontier", "on_frontier"),
-            marked("beaten, p < 0.05", "beaten"),
-        ],
-        points,
-        (
-            note,
-            "beaten: one that costs no more is better, with p below 0.05 in the family of all "
-            "such pairs.",
-        ),
-        chart=Chart(
-            title,
-            cost.head,
-            worth.head,
-            (
-                *drawn,
-                *(
-                    Series(
-                        f"frontier{named[judge]}",
-                        tuple(point(each.name, each.cost, each.worth.value) for each in hull),
-                        joined=True,
-                    )
-                    for judge, hull in hulls.items()
-                ),
-            ),
-            zero=True,
-            log_x=True,
-        ),
-    )
+    for judge, end in named.items():
+        its = (point(p.name, p.cost, p.worth) for p in points if p.judge == judge)
+        series += [replace(each, name=f"{each.name}{end}") for each in by_protocol(its)]
+    for judge, end in named.items():
+        line = tuple(point(p.name, p.cost, p.worth.value) for p in hulls[judge])
+        series.append(Series(f"frontier{end}", line, joined=True))
+    return Chart(title, x, y, tuple(series), zero=True, log_x=True)
 
 
 def frontier_finding(
@@ -187,14 +145,25 @@ def frontier_finding(
     problems = len(next(iter(shared.values())).questions)
     measure = "lift" if lifted else "ASD"
     unit, digits = ("$", 5) if axis == "dollars" else ("tokens", 0)
-    part = frontier_part(
-        f"frontier: {measure} ({SCORE_NAMES[score]}) against {unit} a problem",
-        "row",
-        number(f"{unit} a problem", "cost", f",.{digits}f"),
-        figure(measure, "worth", 2),
+    title, a_problem = f"frontier: {measure} ({SCORE_NAMES[score]}) against {unit}", "a problem"
+    part = Part(
+        "frontier",
+        f"{title} {a_problem}",
+        [
+            word("row", "name"),
+            number(f"{unit} {a_problem}", "cost", f",.{digits}f"),
+            figure(measure, "worth", 2),
+            marked("on the frontier", "on_frontier"),
+            marked("beaten, p < 0.05", "beaten"),
+        ],
         points,
-        f"{problems} problems that all rows have. On the frontier: no row is as good at a lower "
-        "cost, or better at the same; costs have no interval.",
+        (
+            f"{problems} problems that all rows have. On the frontier: no row is as good at a "
+            "lower cost, or better at the same; costs have no interval.",
+            "beaten: one that costs no more is better, with p below 0.05 in the family of all "
+            "such pairs.",
+        ),
+        chart=frontier_chart(f"{title} {a_problem}", f"{unit} {a_problem}", measure, points),
     )
     about = {
         "axis": axis,
@@ -216,9 +185,6 @@ class Frontier(Analysis):
     for once. "Alone" is what a row would cost by itself: all of its calls.
     "Marginal" is what it adds to the rows above it in the report: the calls that none of them
     uses. Nothing is sent.
-
-    RUN may be a judgement table (.jsonl), as `oversight measure judgements` reads it, with a "cost"
-    in every line: then its settings are compared by the cost of a judgement.
     """
 
     title = "Frontier of cost"
@@ -233,7 +199,6 @@ class Frontier(Analysis):
     prices: Path | None = flag(
         "TOML file with prices that take precedence over the built-in ones.", exists=True
     )
-    ways: tuple[str, ...] = CLUSTER
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         prices = load_prices(self.prices) if self.prices else listed()
@@ -245,35 +210,3 @@ class Frontier(Analysis):
         """Of a sample of problems; the page of costs has the table that comes with it."""
         found = frontier_finding(run, sampled_costs(run), score=score)
         return replace(found, parts=found.parts[:1])
-
-    def of_table(self, file: Path, score: str) -> Finding:
-        """The settings by the mean cost of a judgement and their ASD, cheapest first. UsageError if
-        a line has no cost, or no setting an ASD."""
-        if self.axis or self.prices:
-            raise UsageError("of judgement tables: --score, --cluster alone")
-        every = lines_of(file)
-        if np.isnan(every.cost).any():
-            line = every.line[int(np.isnan(every.cost).argmax())]
-            raise UsageError(f"line {line} has no cost: a frontier needs the 'cost' of every line")
-        ways, settings = ways_of(every, self.ways), by_setting(every)
-        rows = asds(settings, score, ways)
-        if not rows:
-            raise UsageError(f"{file}: no setting has an ASD")
-        costs = {
-            name: mean_of(settings[name].cost, settings[name].clusters(ways)).estimate()
-            for name in rows
-        }
-        points = frontier_points(
-            costs,
-            {name: its.estimate() for name, its in rows.items()},
-            partial(contrasts, rows),
-        )
-        part = frontier_part(
-            f"frontier: ASD ({SCORE_NAMES[score]}) against the cost of a judgement",
-            "setting",
-            figure("cost", "cost", sign=False),
-            figure("ASD", "worth"),
-            points,
-            "on the frontier: no setting is as good at a lower cost, or better at the same cost.",
-        )
-        return Finding((part,), {"score": score, "clusters": list(ways)})

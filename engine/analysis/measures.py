@@ -1,7 +1,7 @@
 """Dimensionless measures of each row from its stored verdicts, without calls or replay.
 
-Definitions in `oversight.engine.analysis.scoring.verdict_measures`, `calibration` and `ratios`. The
-naive judge of a row is the naive row with the same judge, compared world by world.
+Definitions in `oversight.engine.analysis.scoring.calibration` and `contrasts`. The naive judge of a
+row is the naive row with the same judge, compared world by world.
 """
 
 from collections.abc import Sequence
@@ -26,26 +26,11 @@ from .reports.aggregate import OPEN_TRUST
 from .rows import RunRows, against_naive
 from .scoring.arrays import Flags, Floats
 from .scoring.asd import Scored
-from .scoring.calibration import (
-    Auroc,
-    Calibration,
-    accuracy_at,
-    calibration,
-    fails_loudly,
-)
+from .scoring.calibration import Apart, Calibration, Flips, apart, calibration, flips
 from .scoring.contrasts import gap_recovered
 from .scoring.estimate import Estimate
 from .scoring.inference import of_questions
-from .scoring.verdict_measures import (
-    Apart,
-    Flips,
-    apart,
-    flips,
-)
 from .scoring.worlds import asd_ends
-
-COVERAGE = 0.8
-"""Share of verdicts, the most confident first, over which `accuracy_when_sure` is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +40,6 @@ class AgainstNaive:
     flips: Flips
     lift: Estimate | None
     """Accuracy less the naive judge's, both as in the report."""
-    redrawn: Flips | None
-    """Flips between two draws of the naive judge itself. Flips of a protocol that are as
-    frequent are regression to the mean. None with a single draw."""
     gap_recovered: Estimate | None
     """(ASD - naive ASD) / (largest possible ASD - naive ASD); None if undetermined, or without
     shared questions."""
@@ -69,14 +51,8 @@ class VerdictMeasures:
 
     name: str
     verdicts: int
-    slope: float | None
-    """ASD per unit of value."""
     calibration: Calibration | None
     """Calibration of the largest probability as the judge's confidence of being right."""
-    auroc: Auroc | None
-    """AUROC of the judge's doubt as a predictor of its errors."""
-    accuracy_when_sure: float | None
-    """Accuracy over the most confident `COVERAGE` of the verdicts."""
     first_label: Apart | None
     """Reward for arguing the first answer minus that for the second, on questions with two."""
     naive: AgainstNaive | None
@@ -95,21 +71,11 @@ def _measured(run: RunRows, row: int, naive: int | None, score: str) -> VerdictM
     its = run.table.scored(row, score)
     rewards = _rewards(run, its)
     right = run.table.judged_right(row)
-    clusters = run.table.cells.cluster
-    squares = gained = 0.0
-    if its:
-        weight, own = its.weight[its.whole], its.own[its.whole]
-        gained = float(np.where(weight == 0, 0.0, weight * own).sum())
-        squares = float(np.square(weight).sum())
     largest = np.fmax.reduce(verdicts, axis=1, initial=-np.inf)
-    any_verdicts = has_verdict.any()
     return VerdictMeasures(
         run.names[row],
         int(has_verdict.sum()),
-        gained / squares if squares else None,
-        calibration(largest[has_verdict], right[has_verdict]) if any_verdicts else None,
-        fails_loudly(largest[has_verdict], right[has_verdict], clusters[has_verdict]),
-        accuracy_at(largest[has_verdict], right[has_verdict], COVERAGE) if any_verdicts else None,
+        calibration(largest[has_verdict], right[has_verdict]) if has_verdict.any() else None,
         _first_label(run, row, rewards, score),
         None if naive is None else _against(run, row, naive, right, score),
     )
@@ -125,19 +91,8 @@ def _against(run: RunRows, row: int, naive: int, right: Floats, score: str) -> A
     return AgainstNaive(
         flips(alone[both], right[both]),
         lift.estimate() if lift else None,
-        _redrawn(run, alone),
         _gap(run, row, naive, score),
     )
-
-
-def _redrawn(run: RunRows, alone: Floats) -> Flips | None:
-    """Flips from one draw of the naive judge to the next, on the same question."""
-    index = run.table.cells
-    worlds = index.answers[index.problem]
-    later = np.flatnonzero(index.draw > 0)
-    first, second = alone[later - worlds[later]], alone[later]
-    both = ~np.isnan(first) & ~np.isnan(second)
-    return flips(first[both], second[both]) if both.any() else None
 
 
 def _gap(run: RunRows, row: int, naive: int, score: str) -> Estimate | None:
@@ -179,15 +134,11 @@ def measures_finding(rows: Sequence[VerdictMeasures]) -> Finding:
     own = [
         word("row", "name"),
         number("verdicts", "verdicts"),
-        change("slope", "slope"),
         number("reliability", "calibration.reliability", ".3f", key=""),
         number("resolution", "calibration.resolution", ".3f", key=""),
         number("cal. error", "calibration.debiased_error", ".3f", key=""),
         change("overconf.", "calibration.overconfidence", key=""),
         program("calibration", "calibration"),
-        figure("AUROC", "auroc.area", 2, sign=False, key=""),
-        program("auroc", "auroc"),
-        share(f"right at {COVERAGE:.0%}", "accuracy_when_sure"),
         column("first answer", "first_label", _apart),
         program("naive", "naive"),
     ]
@@ -196,20 +147,14 @@ def measures_finding(rows: Sequence[VerdictMeasures]) -> Finding:
         figure("lift of accuracy", "naive.lift", 2),
         share("right → wrong", "naive.flips.misled"),
         share("wrong → right", "naive.flips.corrected"),
-        share("redrawn: right → wrong", "naive.redrawn.misled"),
-        share("wrong → right", "naive.redrawn.corrected"),
         figure("gap recovered", "naive.gap_recovered", 2, sign=False),
     ]
     notes = (
-        "slope: ASD for each unit of value. cal. error: debiased. overconf.: largest probability - "
-        "accuracy.",
-        f"AUROC: of the judge's doubt, for its errors. right at {COVERAGE:.0%}: accuracy over the "
-        "surest verdicts. first answer: reward for arguing it - for the second; ! above 0.2 "
-        "standard deviations.",
+        "cal. error: debiased. overconf.: largest probability - accuracy. first answer: reward for "
+        "arguing it - for the second; ! above 0.2 standard deviations.",
     )
     beside = (
-        "right → wrong: share of what the naive judge had right. redrawn: the same between two "
-        "draws of the naive judge, which is chance; – with one draw.",
+        "right → wrong: share of what the naive judge had right.",
         "gap recovered: (ASD - naive) / (most - naive), by Fieller; bare where it is not "
         "determined.",
     )

@@ -43,7 +43,7 @@ class Report(Analysis):
     )
     by: tuple[str, ...] = flag(
         "Average over all other dimensions of the grid: protocol, mechanism, agent, judge, model, "
-        "judge_model, rounds, …; or flaw, of the problems.",
+        "judge_model, rounds, ….",
         name="--group",
         default="",
         metavar="NAME,NAME,…",
@@ -77,7 +77,7 @@ class Report(Analysis):
         if self.by or self.table:
             judges = {value_of(row.row, "judge") for row in results.rows}
             by = self.by or ("protocol", *["judge"] * (len(judges) > 1))
-            lines = pivot(results, run.sweep.problems, by)
+            lines = pivot(results, by)
             found = pivot_finding(
                 lines, by, results, measures=self.measures, paper=self.table is not None
             )

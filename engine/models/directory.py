@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ...cache.call import Call, Effort
-from ...cache.thoughts import Tags
 from ...protocols.question import Problem
 from ..errors import UsageError
 from ..providers.catalogue import entry, provider_names, provider_of
@@ -19,6 +18,7 @@ from .accounting.prices import PriceList
 from .limits.limits import Limits
 
 if TYPE_CHECKING:
+    from ...cache.thoughts import Tags
     from ..providers.capabilities import Endpoint
     from ..providers.retirements import Retirement
     from ..providers.settings import Settings
@@ -278,8 +278,10 @@ def no_batches(model: str) -> str:
     return f"{model}: {provider_of(model)} takes no batches here; {providers} do"
 
 
-def thinking_tags(node: Node) -> Tags:
+def thinking_tags(node: Node) -> "Tags":
     """What a model's thoughts begin and end with."""
+    from ...cache.thoughts import Tags
+
     tags = checked_value(node, tuple[str, ...])
     if len(tags) != 2 or len({*filter(str.strip, tags)}) != 2:
         raise node.fault("thoughts begin and end with two different texts", "[<plan>, </plan>]")

@@ -1,6 +1,6 @@
 """Replies that come in their own time, as far as the core knows them: of batches, and of people.
 
-Work that asks for them is gone through in waves. An extension registers a `Batching` under
+Work that asks for them is gone through in waves. An extension registers a `MakeDeferred` under
 `oversight.batching`.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...cache.cache import Cache, CacheStatistics
 from ...cache.call import Ask, Call
@@ -18,10 +18,10 @@ from ..models.accounting.ledger import UsageTotals
 from ..models.router import Models
 from ..stop import StopToken
 from ..sweep.sweep import Cell
-from ..system.entry_points import BATCHING_GROUP, load_one, registered
+from ..system.entry_points import BATCHING_GROUP, load_function, registered
 from .lanes import run_lanes
 from .order import Completed, Missing, Order, Plain, Work
-from .settings import BatchTerms
+from .settings import AskSettings
 
 
 class Deferred(ABC):
@@ -156,7 +156,7 @@ class BatchedWork:
     models: Models
     """Prepared."""
     cache: Cache
-    terms: BatchTerms
+    settings: AskSettings
     batched: Sequence[str]
     """Models to ask in batches."""
     entered: Mapping[str, UsageTotals] = field(default_factory=dict)
@@ -165,18 +165,18 @@ class BatchedWork:
     """People who answer meanwhile."""
     forgives: bool = False
     """Whether calls that can never be served are asked once more."""
+    cancels: tuple[str, ...] | None = None
+    """Set to cancel batches and do no work: the ids or marks of those to give up, or () to cancel
+    all of them."""
 
 
-class Batching(ABC):
-    """Asks some models through their vendors' batch endpoints."""
-
-    @abstractmethod
-    def deferred(self, work: BatchedWork) -> Deferred | None:
-        """The replies of batches; None where none are to be asked for, and none are out."""
+MakeDeferred: TypeAlias = Callable[[BatchedWork], Deferred | None]
+"""The replies of batches, at half the price; None where none are to be asked for, and none are
+out."""
 
 
 @cache
-def batching() -> Batching | None:
-    """The registered one; None where there is none."""
+def batching() -> MakeDeferred | None:
+    """The one that is registered; None where there is none."""
     names = registered(BATCHING_GROUP)
-    return next((load_one(BATCHING_GROUP, name, Batching) for name in names), None)
+    return next((load_function(BATCHING_GROUP, name) for name in names), None)

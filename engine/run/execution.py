@@ -48,8 +48,8 @@ class RunSession(CachedModels):
         super().__init__(loaded.models, run.store, settings.cache, run.folder.id, paid)
         self._run = run
         self._stop_token = loaded.stop_token
-        cancels = settings.terms.cancels is not None
-        if settings.cache != "replay" and (run.batched or run.has_batches or cancels):
+        batches = run.batched or run.has_batches or run.cancels is not None
+        if settings.cache != "replay" and batches:
             if settings.cache == "off":
                 raise UsageError(
                     "what comes of a batch goes into the store, which --cache off does not write: "
@@ -57,19 +57,21 @@ class RunSession(CachedModels):
                 )
             from .batching import BatchedWork, batching
 
-            by = batching()
-            assert by is not None, "there would be no batches"
-            work = BatchedWork(
-                run.folder.path,
-                loaded.models,
-                self.cache,
-                settings.terms,
-                run.batched,
-                before,
-                run.later,
-                forgives=bool(run.run_again),
+            make = batching()
+            assert make is not None, "there would be no batches"
+            self.deferred = make(
+                BatchedWork(
+                    run.folder.path,
+                    loaded.models,
+                    self.cache,
+                    settings,
+                    run.batched,
+                    before,
+                    run.later,
+                    forgives=bool(run.run_again),
+                    cancels=run.cancels,
+                )
             )
-            self.deferred = by.deferred(work)
         self._begun = self._kept = 0
         """Cells that were begun, and those of them that have ended with an outcome."""
         self._ended = run.folder.ended()

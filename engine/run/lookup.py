@@ -19,7 +19,7 @@ from .folders import locked
 from .listing import Parts
 from .reader import Place, RunReader
 from .record.database import RunDatabase
-from .record.search import Hit, Query, Source, is_indexed, search
+from .record.search import Hit, Query, Source, search
 from .record.values import CellEnd, NotRun, RecordedCall, RecordedCell
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def hits_in(
     """Every hit in these rows. The first search in a large run indexes it, and says so before;
     where it is being run, or nothing can be written, searches do without. RunFolderError."""
     ((replies,),) = run.tables.fetched("SELECT count(*) FROM calls")
-    if replies >= LARGE and not is_indexed(run.tables) and os.access(run.folder, os.W_OK):
+    if replies >= LARGE and not run.tables.is_indexed and os.access(run.folder, os.W_OK):
         with suppress(RunFolderError, OSError), locked(run.folder), kept_as_left(run.folder):
             say(f"indexing {replies:,} replies, for this search and later ones")
             with closing(RunDatabase(run.folder)) as database:

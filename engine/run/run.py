@@ -56,6 +56,8 @@ class Run:
         """What was taken over from other runs."""
         self.later: AnsweredLater | None = None
         """People who answer at their own pace; set before `execute`."""
+        self.cancels: tuple[str, ...] | None = None
+        """As `BatchedWork` has it; set before `execute`."""
         self.session: CachedModels | None = None
         """What asks; set once the run is executed."""
         self.ledger: LedgerFile | None = None
@@ -74,7 +76,7 @@ class Run:
                 f"--ray {settings.ray}: {named} is a folder, which the machines of a "
                 "cluster do not share: name a database with --store postgresql://…"
             )
-        batched_models(loaded.models, loaded.sweep.models, settings.terms.every)
+        batched_models(loaded.models, loaded.sweep.models, settings.batch)
         with (
             closing(open_store(named)) as store,
             run_folder(
@@ -137,7 +139,7 @@ class Run:
     def batched(self) -> tuple[str, ...]:
         """Models to ask in batches."""
         loaded = self.loaded
-        return batched_models(loaded.models, loaded.sweep.models, self.settings.terms.every)
+        return batched_models(loaded.models, loaded.sweep.models, self.settings.batch)
 
     @property
     def has_batches(self) -> bool:

@@ -59,32 +59,6 @@ FOLDER = "batches"
 """What a run keeps of its batches, in its folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchTerms:
-    """Which calls go in batches, and how long the run waits for them."""
-
-    every: bool = False
-    """Whether all models do that the sweep file does not mention."""
-    waits: bool = True
-    """Whether to wait for batches; else the run does what can be done now, and stops."""
-    patience: float | None = None
-    """Seconds from the first batch of the run to wait; then batches that are out are cancelled and
-    the rest is asked live. None: as long as it takes."""
-    then: Literal["live", "wait"] = "live"
-    """What becomes of a call to which three batches brought no reply."""
-    max_lines: int | None = None
-    """Maximum number of calls per batch; None: the vendor's."""
-    cancels: tuple[str, ...] | None = None
-    """Set to cancel batches and do no work: the ids or marks of those to give up, or () to cancel
-    all of them."""
-
-    def __post_init__(self) -> None:
-        if self.patience is not None and not self.patience >= 0:
-            raise ValueError(f"patience: {self.patience} is not a number of seconds, 0 or more")
-        if self.max_lines is not None and self.max_lines < 1:
-            raise ValueError(f"max_lines: {self.max_lines} is less than 1")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskSettings:
     """What the calls of a command may cost, and which of them go in batches."""
@@ -106,7 +80,7 @@ class AskSettings:
         exists=True,
         under="Cost",
     )
-    batch: bool | BatchTerms = flag(
+    batch: bool = flag(
         "Ask through the vendors' batch endpoints: half the price, replies within a day.",
         default=False,
         under="Cost",
@@ -121,6 +95,7 @@ class AskSettings:
         "How long to wait for batches in all; then they are cancelled, and the rest asked live.",
         metavar="6h",
         read=_seconds,
+        least=0,
         under="Cost",
         rare=True,
     )
@@ -130,13 +105,6 @@ class AskSettings:
         under="Cost",
         rare=True,
     )
-
-    @property
-    def terms(self) -> BatchTerms:
-        """How batches are used."""
-        if isinstance(self.batch, BatchTerms):
-            return self.batch
-        return BatchTerms(self.batch, not self.no_wait, self.batch_for, self.batch_then)
 
     @property
     def price_list(self) -> PriceList:

@@ -1,6 +1,6 @@
 """Prompt sets from a sweep file: the default one, a file, or single blocks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -31,12 +31,6 @@ def prompt_sets(
     if not sets:
         raise document.fault(KEY, "an empty list leaves nothing to read")
     return sets, reader.blocks
-
-
-def used(prompts: PromptSet, sections: Iterable[str]) -> PromptSet | None:
-    """The part of a set that a protocol reads; None if nothing of it was changed."""
-    part = prompts.only(sections)
-    return None if part.is_unchanged else part
 
 
 class _SetReader:

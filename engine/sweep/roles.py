@@ -25,7 +25,6 @@ from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
 from .document import Document
 from .loading import class_named, shots
 from .node import Faults, Node, checked_value, fields_of, made_of, required_of
-from .prompts import used
 
 RoleSettings: TypeAlias = dict[str, Any]
 CALL_SETTINGS = ("temperature", "max_tokens", "top_logprobs", *PARAMETERS)
@@ -194,7 +193,7 @@ def _rows_of(
         asked = benches[:1]
     for point in _points(one, settings, types_, needs=()):
         for make, judge, prompts in product(seats if takes_agent else [None], asked, words):
-            roles: RoleSettings = {"judge": judge, "prompts": used(prompts, cls.sections)}
+            roles: RoleSettings = {"judge": judge, "prompts": _used(prompts, cls.sections)}
             if make is not None:
                 roles["agent"] = make(judge)
             # A nested role is a function of the judge by now, not yet a speaker.
@@ -208,6 +207,12 @@ def _rows_of(
                 if skipped is None:
                     raise
                 skipped.append(str(exc))
+
+
+def _used(prompts: PromptSet, sections: Iterable[str]) -> PromptSet | None:
+    """The part of a set that a protocol reads; None if nothing of it was changed."""
+    part = prompts.only(sections)
+    return None if part.is_unchanged else part
 
 
 SWEEP_AXES = ("agent", "judge", "prompts")

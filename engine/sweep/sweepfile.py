@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...protocols.datasets.overlap import overlap
 from ...protocols.judges.judge import Judge
@@ -17,10 +17,12 @@ from .document import Document
 from .grid import MAX_CELLS
 from .loading import load_problems, problems_of
 from .node import Faults, Node, filled
-from .prompts import Changes, prompt_sets
 from .roles import MakeSpeaker, agents, judges, protocols, words_of
 from .rows import Row, report_rows
 from .sweep import Sweep
+
+if TYPE_CHECKING:
+    from .prompts import Changes
 
 MAX_CELLS_AT_ONCE = 100_000
 """Maximum number of cells under way at once; each takes some kilobytes."""
@@ -73,7 +75,7 @@ class SweepFile:
     """Model -> settings: limits, or the parameters of a simulated model."""
     providers: Mapping[str, Mapping[str, Any]]
     """Provider -> settings: base URL of a compatible server, and the variable with its key."""
-    prompts: Changes = field(default_factory=dict)
+    prompts: "Changes" = field(default_factory=dict)
     """Contents of the prompt set files, which the run folder keeps."""
     notes: tuple[str, ...] = ()
     """Rows that were left out under `grid: skip`, and why."""
@@ -138,7 +140,7 @@ def checked_sweep(
     document: Document,
     path: Path,
     problems: tuple[Problem, ...] | None = None,
-    prompts: Changes | None = None,
+    prompts: "Changes | None" = None,
 ) -> SweepFile:
     """The checked sweep of a document. path: its file, for relative paths and the default name.
 
@@ -175,7 +177,11 @@ def checked_sweep(
     read: Changes = {}
     with faults.noted():
         words = words_of(of("protocols"))
-        sets, read = prompt_sets(document, path.parent, words, prompts)
+        sets = (words,)
+        if "prompts" in value:
+            from .prompts import prompt_sets
+
+            sets, read = prompt_sets(document, path.parent, words, prompts)
     notes: list[str] = []
     # In place of roles that are wrong, so that the protocols are checked as well.
     seats: list[MakeSpeaker] = [lambda judge: judge.base_agent]

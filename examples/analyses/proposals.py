@@ -1,4 +1,4 @@
-"""How well the verdicts of each row tell right proposals from wrong ones: J, AUROC, lift.
+"""How well the verdicts of each row tell right proposals from wrong ones: J, and its lift.
 
 oversight measure proposals.py:Proposals RUN     # of a run on problems with `proposals: true`
 
@@ -19,8 +19,7 @@ import numpy as np
 from oversight.engine.analysis.catalogue import Analysis
 from oversight.engine.analysis.findings.finding import Finding, Part, figure, word
 from oversight.engine.analysis.rows import RunRows
-from oversight.engine.analysis.scoring.arrays import Floats, codes_of
-from oversight.engine.analysis.scoring.calibration import Auroc, auroc
+from oversight.engine.analysis.scoring.arrays import Floats
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.analysis.scoring.inference import Influences, mean_of
 from oversight.engine.errors import UsageError
@@ -34,7 +33,6 @@ class Graded(NamedTuple):
     right: Influences
     """Share of right proposals that are accepted."""
     wrong: Influences
-    area: Auroc
     best: Influences
     """Whether the proposal that is likeliest to be right, of those for one problem, is right."""
     any: Influences
@@ -66,7 +64,7 @@ def graded(accepted: Floats, is_right: Floats, groups: list[str]) -> Graded | No
         mean_of(values, {"problem": np.array(list(members))}, (0.0, 1.0))
         for values in (likeliest, [is_right[at].mean() for at in members.values()])
     )
-    return Graded(right, wrong, auroc(accepted, is_right, codes_of(groups)), best, any_of)
+    return Graded(right, wrong, best, any_of)
 
 
 def read(reader: RunReader) -> dict[tuple[str, str, str], tuple[Graded | None, Graded | None]]:
@@ -110,7 +108,6 @@ class Row(NamedTuple):
     lift: Estimate | None
     critic: Estimate | None
     audited: Estimate | None
-    area: Estimate
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ class Proposals(Analysis):
             )
             figures = found.right, found.wrong, found.youden, found.best - found.any, *beside
             told = (each.estimate() if each else None for each in figures)
-            lines.append(Row(" · ".join(filter(None, row)), *told, found.area.area))
+            lines.append(Row(" · ".join(filter(None, row)), *told))
         columns = [
             word("row", "name"),
             figure("accepts right", "right", 2, sign=False),
@@ -145,6 +142,5 @@ class Proposals(Analysis):
             figure("lift of J", "lift", 2),
             figure("critic's J", "critic", 2),
             figure("critic over judge", "audited", 2),
-            figure("AUROC", "area", 2, sign=False),
         ]
         return Finding((Part("rows", "proposals: right and wrong ones apart", columns, lines),))

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from msgspec import Struct, structs
 from msgspec.structs import force_setattr
@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
 from ...cache.memo import memoized
 from ...cache.reply import Reply
+from ..by_name import ByName
 from ..prompts.escape import escape_and_count, escape_tags
 from ..prompts.prompt_set import PromptSet, default_prompts, for_side
 from ..prompts.render import Instructions, messages
@@ -28,7 +29,23 @@ from ..settings import (
 )
 from ..tags import find_tags
 from ..transcript import ToolUse, Transcript, Turn
-from .tool import CHECKERS, TOOLS, Scene, Tool, require_tool
+
+if TYPE_CHECKING:
+    from .tool import Tool
+
+    Toolbox: TypeAlias = Mapping[str, Tool]
+else:
+    Toolbox = Mapping
+
+TOOLS: "ByName[Tool]" = ByName(
+    "agents.tool:Tool",
+    {
+        "calculator": "agents.calculator:CALCULATOR",
+        "query": "agents.query:QUERY",
+        "python": "agents.python:PYTHON",
+    },
+)
+"""The built-in tools by name."""
 
 PRIVATE, SPEECH = "<private>", "<speech>"
 """Tags that a prompt may ask for: around what nobody else reads, and around the speech."""
@@ -112,7 +129,7 @@ class Speaker(ABC):
 class Agent(Parameters, Speaker):
     """A model with settings."""
 
-    toolbox: ClassVar[Mapping[str, Tool]] = TOOLS
+    toolbox: ClassVar[Toolbox] = TOOLS
     """The tools that there are, by name; an agent of one's own may have others."""
 
     model: str
@@ -140,10 +157,13 @@ class Agent(Parameters, Speaker):
     limit. Drafts, and speeches that do not hear one another, have equal parts of it."""
 
     def __post_init__(self) -> None:
-        for tool in (*self.tools, *self.claims):
-            require_tool(tool, self.toolbox)
-        for tool in self.claims:
-            require_known("claims", tool, CHECKERS)
+        if self.tools or self.claims:
+            from .tool import CHECKERS, require_tool
+
+            for tool in (*self.tools, *self.claims):
+                require_tool(tool, self.toolbox)
+            for tool in self.claims:
+                require_known("claims", tool, CHECKERS)
         if self.budget is not None and self.budget < 0:
             raise ValueError(f"budget: {self.budget:g} is below 0")
         require_positive(self, "words")
@@ -272,6 +292,7 @@ class Agent(Parameters, Speaker):
             return self.read(await ask(call), (), side, brief)
         # Here, and not above: most agents have none of it.
         from ..quotes import find_quotes
+        from .tool import Scene
         from .tool_loop import ask_with_tools
         from .tools import Allowance, check_claims, unspoken
 
@@ -281,7 +302,7 @@ class Agent(Parameters, Speaker):
             scene = replace(scene, before=tuple(use for turn in mine for use in turn.tools))
             if budget is not None:
                 budget -= sum(map(unspoken, mine))
-        may = Allowance(self.tools, budget, toolbox=self.toolbox)
+        may = Allowance(self.toolbox, self.tools, budget)
         reply, used = await ask_with_tools(call, ask, may, scene)
         turn = self.read(reply, used, side, brief)
         if self.claims:

@@ -10,7 +10,6 @@ import orjson
 
 from ...cache.call import ToolSpec
 from ...cache.folding import folded
-from ..by_name import ByName
 from ..question import Answer, Question
 from ..spelling import meant
 from ..transcript import ToolUse
@@ -130,15 +129,6 @@ class Tool:
         return found
 
 
-TOOLS: ByName[Tool] = ByName(
-    Tool,
-    {
-        "calculator": "agents.calculator:CALCULATOR",
-        "query": "agents.query:QUERY",
-        "python": "agents.python:PYTHON",
-    },
-)
-"""The built-in tools by name."""
 CHECKERS = ("calculator", "query")
 """The tools that check claims: what they compute stands in the claim, for everyone to read."""
 

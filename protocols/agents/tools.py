@@ -6,7 +6,7 @@ kept. A claim is a use of a tool inside a speech, with the result that the speak
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import orjson
@@ -14,7 +14,7 @@ import orjson
 from ...cache.reply import ToolCall
 from ..tags import find_tags
 from ..transcript import ToolUse, Turn
-from .tool import ERROR_PREFIX, TOOLS, Found, Scene, Tool, listed
+from .tool import ERROR_PREFIX, Found, Scene, Tool, listed
 
 OVER_BUDGET = "error: over budget"
 CLAIM = "claim"
@@ -31,11 +31,11 @@ MAX_EXPECTED = 40
 class Allowance:
     """What a speaker may use."""
 
+    toolbox: Mapping[str, Tool]
+    """By name, the tools that there are."""
     tools: tuple[str, ...] = ()
     budget: float | None = None
     """What may be spent, with what was spent before; None: as much as one likes."""
-    toolbox: Mapping[str, Tool] = field(default_factory=lambda: TOOLS)
-    """By name, the tools that there are."""
 
 
 async def use(may: Allowance, wish: ToolCall, scene: Scene) -> ToolUse:

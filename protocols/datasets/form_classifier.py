@@ -17,10 +17,6 @@ import numpy.typing as npt
 from ..question import Answer, Problem, randomness
 
 FOLDS = 5
-FEWEST = 40
-"""Minimum number of clusters; with fewer, nothing learned would generalise."""
-MOST = 1500
-"""Maximum number of problems read, from the first on: time and memory grow with its square."""
 BUCKETS = 1 << 13
 """Hash buckets for features of words, and as many for those of letters."""
 LONGEST_RUN = 4
@@ -39,13 +35,9 @@ _NUMBER = re.compile(r"\d[\d,.]*\d|\d")
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-def preferences(problems: Sequence[Problem]) -> list[list[float]] | None:
-    """How much each answer looks like a best one, for each of the first MOST problems; None if they
-    form fewer than FEWEST clusters."""
-    problems = problems[:MOST]
+def preferences(problems: Sequence[Problem]) -> list[list[float]]:
+    """How much each answer looks like a best one, for each problem."""
     clusters = [problem.group or problem.id for problem in problems]
-    if len(set(clusters)) < FEWEST:
-        return None
     # Features are centred on their mean over the problem: what all answers share tells none of them
     # apart. Centred features and predictions sum to zero over a problem, so its last answer is
     # implied by the others and left out.

@@ -77,6 +77,10 @@ WORDING = "wording (classifier)"
 """The rule of `form_classifier`, which is learned; it leaks only where it is above chance."""
 RULES = len(FEATURES) + 2
 
+FEWEST, MOST = 40, 1500
+"""Clusters without which nothing learned would generalise; problems that are read, from the first
+on: time and memory grow with the square of their number."""
+
 REMEDIES: tuple[tuple[str, str], ...] = (
     (
         POSITION,
@@ -221,11 +225,13 @@ def _binomial(k: int, n: int, p: float) -> float:
 
 def _learned(problems: Sequence[Problem], level: float) -> RuleAccuracy:
     """The wording rule on the problems that the classifier reads; at chance if they are too few."""
+    read = problems[:MOST]
+    if len({problem.group or problem.id for problem in read}) < FEWEST:
+        return _measured(WORDING, problems, [[0.0] * len(each.values) for each in problems], level)
     # Imported here: numpy is slow to import, and only this rule needs it.
     from .form_classifier import preferences
 
-    scores = preferences(problems) or [[0.0] * len(problem.values) for problem in problems]
-    return _measured(WORDING, problems[: len(scores)], scores, level)
+    return _measured(WORDING, read, preferences(read), level)
 
 
 def _measured(

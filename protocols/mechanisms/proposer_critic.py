@@ -11,7 +11,7 @@ from ..question import Answer
 from ..seat import Role, hear, laid_down
 from ..transcript import Transcript
 from .auxiliary import Assisted, Aux
-from .baselines import choose
+from .open_protocols import choose
 
 PROPOSER = Role("proposer_critic.proposer", "Proposer")
 VERDICT = Role("proposer_critic.verdict", "Critic")

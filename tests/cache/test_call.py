@@ -312,6 +312,11 @@ def test_what_is_split_stays_as_it_is_in_a_store_too(text, reasoning):
     assert not reply.text.lstrip().startswith(TAGS.either)
 
 
+def test_thoughts_are_looked_for_wherever_one_of_their_tags_may_begin():
+    for tag in TAGS.either:
+        assert Reply(f"{tag}a").text != f"{tag}a"
+
+
 def test_a_reply_stored_before_is_split_when_it_is_read():
     record = new_record("k", FULL, Reply("d"), "here/v1", 0)
     for text, outcome in (("<think>a</think>d", "ok"), ("<think>a", "truncated")):

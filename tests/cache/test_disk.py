@@ -24,7 +24,7 @@ from oversight.cache.rows import STORE_FILE
 from oversight.cache.store import Store
 from tests.calls import FULL, REPLY
 from tests.fakes import Scripted
-from tests.stores import filled
+from tests.world import filled
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from oversight.cache.recover import recoverable
 from oversight.cache.rows import STORE_FILE
 from tests.cache.asking import entry
 from tests.starting import Started
-from tests.stores import filled
+from tests.world import filled
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from oversight.engine.sweep.document import Document
 from oversight.engine.sweep.sweep import Sweep
 from oversight.engine.sweep.sweepfile import SweepFile, checked_sweep
 from oversight.protocols.question import Problem
-from tests.shipments import shipments
+from tests.world import shipments
 
 FILE = Path("s.yaml")
 

@@ -31,7 +31,7 @@ from tests.command_line import ROOT
 from tests.documents import shown
 from tests.run_folders import written
 from tests.server import call_of, sender
-from tests.shipments import shipments, simulated
+from tests.world import shipments, simulated
 
 ONE = Limits(concurrency=1)
 """Whoever holds a slot for longer than it asks is asked in vain ever after."""

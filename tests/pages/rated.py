@@ -19,8 +19,8 @@ from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn
 from tests.fakes import laid_out
 from tests.persons.desks import MODEL, PLAIN, judgement
-from tests.shipments import shipment
 from tests.waiting import PATIENCE
+from tests.world import shipment
 
 FORM = """{"type": "object", "properties": {"reasoning": {"type": "string"},
 "question": {"type": "string"}, "steps": {"type": "array", "items": {"type": "string"}},

@@ -147,7 +147,7 @@ def test_the_first_page_is_there_before_models_and_figures_are_loaded() -> None:
     assert told.stdout == "[]\n"
 
 
-DRAWN = ("asd", "lift", "worlds", "jse", "asd-jse", "calibration", "frontier", "heat")
+DRAWN = ("asd", "lift", "worlds", "jse", "calibration", "frontier", "heat")
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,7 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
 
 
 def test_a_crowded_picture_has_no_intervals_and_its_caption_names_none(opened: RunReader) -> None:
-    picture = pictured(opened, "asd-jse")
+    picture = pictured(opened, "frontier")
     assert isinstance(picture, Chart)
     assert "95% CI (CR3 t" in caption(opened, picture)
     first = picture.series[0]
@@ -210,7 +210,6 @@ def test_a_crowded_picture_has_no_intervals_and_its_caption_names_none(opened: R
     assert "CI" not in caption(opened, crowded)
     forest = pictured(opened, "asd")
     assert isinstance(forest, Forest) and "95% CI (CR3 t" in caption(opened, forest)
-    assert "CI" not in caption(opened, replace(forest, lines=forest.lines * 61))
     guarded = caption(opened, pictured(opened, "asd", interval="guarded"))
     assert "95% CI (CR3 t, guarded) over problems" in guarded
 

@@ -20,7 +20,7 @@ from tests.pages.browser import asked_by, faults_in, opened, violations
 from tests.pages.rated import TASKS, at_desk, begin, filled
 from tests.pages.speaking import BIDI, LONG, MARKUP
 from tests.persons.desks import MODEL, PLAIN, judgement, what
-from tests.shipments import shipment
+from tests.world import shipment
 
 pytestmark = pytest.mark.browser
 

@@ -17,7 +17,7 @@ from oversight.protocols.judges.case import Case
 from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.question import Question
 from oversight.protocols.transcript import Transcript, Turn
-from tests.shipments import shipment
+from tests.world import shipment
 
 PLAIN = DeskSettings(before=False)
 MODEL = "person/raters"

@@ -20,8 +20,8 @@ from oversight.engine.run.events import EVENTS
 from oversight.protocols.question import randomness
 from tests.persons.desks import PLAIN, judgement, what, work, worlds
 from tests.persons.test_task import speech
-from tests.shipments import shipment
 from tests.virtual import run
+from tests.world import shipment
 
 ONE = judgement(shipment(0).question, 0)
 

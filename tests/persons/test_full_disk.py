@@ -29,8 +29,8 @@ from oversight.engine.views.pages.routes import Asked, Served
 from tests.command_line import Ran, run_in, running, within
 from tests.persons.desks import judgement, what, work
 from tests.persons.raters import ScriptedRater, percents
-from tests.shipments import shipment
 from tests.waiting import PATIENCE
+from tests.world import shipment
 
 pytestmark = pytest.mark.wire
 

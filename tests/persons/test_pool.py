@@ -18,7 +18,7 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.question import randomness
 from oversight.protocols.transcript import Verdict
 from tests.persons.desks import MODEL, Work, what, work
-from tests.shipments import shipments, simulated
+from tests.world import shipments, simulated
 
 
 @pytest.mark.parametrize(("rows", "raters"), [(1, 2), (1, 3), (2, 4)])

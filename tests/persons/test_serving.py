@@ -30,8 +30,8 @@ from tests.command_line import Ran, Running, run_in, running, within
 from tests.persons.desks import work, worlds
 from tests.persons.raters import Page, ScriptedRater, percents
 from tests.run_folders import moved, outcomes, recorded
-from tests.shipments import shipment
 from tests.waiting import PATIENCE
+from tests.world import shipment
 
 pytestmark = pytest.mark.wire
 

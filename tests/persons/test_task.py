@@ -17,9 +17,8 @@ from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn
 from tests.fakes import CRATES, laid_out
 from tests.protocols.judges.test_judges import JUDGES
 from tests.sessions import sessions
-from tests.shipments import shipment
 from tests.tables import expressions
-from tests.world import plain
+from tests.world import plain, shipment
 
 TRANSCRIPT = Transcript(CRATES).then(
     Turn("Debater A", "It is 48.", CRATES.answers[0]), Turn("Debater B", "No.", CRATES.answers[1])

@@ -15,9 +15,9 @@ from oversight.cache import Reply, Token
 from oversight.cache.folding import folded
 from oversight.cache.thoughts import split
 from oversight.protocols import Unreadable, Words
-from oversight.protocols.agents.agent import ADVOCATE, PRIVATE, SPEECH, Agent
+from oversight.protocols.agents.agent import ADVOCATE, PRIVATE, SPEECH, TOOLS, Agent
 from oversight.protocols.agents.calculator import calculate
-from oversight.protocols.agents.tool import TOOLS, Scene
+from oversight.protocols.agents.tool import Scene
 from oversight.protocols.agents.tools import Allowance, check_claims
 from oversight.protocols.datasets.solution import steps
 from oversight.protocols.judges.exchange import Renaming
@@ -130,7 +130,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "speech": (lambda text: Agent("x").read(Reply(text), (), A, BRIEF), "<private> </private>"),
     "concession": (lambda text: Agent("x").read(Reply(text), (), A, ADVOCATE), " i concede"),
     "claims": (
-        lambda text: asyncio.run(check_claims(Allowance(("calculator",)), text, SCENE)),
+        lambda text: asyncio.run(check_claims(Allowance(TOOLS, ("calculator",)), text, SCENE)),
         '<claim tool="calculator" expect="1">',
     ),
     "stated": (lambda text: read_percentages(Reply(text), CRATES), "A: 1, "),

@@ -29,7 +29,7 @@ from oversight.engine.run.scheduler import NotedOutcome
 from oversight.engine.stop import StopToken
 from oversight.protocols.transcript import Transcript, Verdict
 from tests import virtual
-from tests.shipments import shipments
+from tests.world import shipments
 from tools.bench.measured import Measured, at_least, at_most
 from tools.bench.options import Options
 

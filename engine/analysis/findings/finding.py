@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
@@ -17,7 +17,9 @@ from ...display.printable import one_line
 from ...display.quantity import signed
 from ...display.table import MOST_NOTE, NONE, Table, as_csv, formatted, wrapped
 from ..scoring.estimate import PARTS, Estimate
-from .chart import Chart
+
+if TYPE_CHECKING:
+    from .chart import Chart
 
 Cell: TypeAlias = Callable[[Any], str]
 
@@ -219,7 +221,7 @@ class Part:
     """Whether people see it."""
     total: Any = None
     """A last line of all, for people alone."""
-    chart: Chart | None = None
+    chart: "Chart | None" = None
     """The lines as a chart, for pages and pictures."""
     alike: Sequence[str] = ()
     """What holds for every line, for people: `agent sim/strong`."""

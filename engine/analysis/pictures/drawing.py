@@ -1,6 +1,6 @@
 """Pictures of a run by name, for a painter or a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ...display.table import as_csv
@@ -10,11 +10,12 @@ from ...run.reader import RunReader
 from ...run.sources import origins
 from ..findings.chart import Chart
 from ..findings.finding import brackets
+from ..reports.groups import grouping
 from ..scoring.estimate import Interval
 from ..scoring.worlds import BETAS
-from .data import Forest, ForestLine, Heat, Picture
-from .kinds import KINDS, ScoredRun, averaged, compared
-from .painting import MAX_LINES, has_intervals
+from .data import Forest, ForestLine, Picture
+from .kinds import AVERAGED, KINDS, ScoredRun, averaged, compared
+from .painting import has_intervals
 
 ALL_KINDS = (*KINDS, "compare")
 
@@ -26,8 +27,8 @@ CURVE = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 FEW_PROBLEMS = 30
 """Problems below which means without intervals are not drawn."""
 
-AVERAGED = ("asd", "lift")
-"""Kinds that can be drawn by group in place of by row."""
+MAX_LINES = 60
+"""Rows of `asd` and `lift` that are drawn; of more, the averages of their groups."""
 
 
 def pictured(
@@ -42,7 +43,7 @@ def pictured(
     """The figures of a picture. other: the second run, for `compare`. by: dimensions of rows, of
     whose groups the averages are drawn. UsageError with a remedy."""
     if by and kind not in AVERAGED:
-        raise UsageError(f"{kind}: --by is for {' and '.join(AVERAGED)}")
+        raise UsageError(f"{kind}: --by is for {', '.join(AVERAGED)}")
     if kind not in ALL_KINDS:
         raise UsageError(f"{kind!r} is no kind of picture; there are {', '.join(ALL_KINDS)}")
     if score not in run.scores:
@@ -52,6 +53,8 @@ def pictured(
             raise UsageError("compare: it takes two runs")
         return compared(run, other, score, interval)
     scored = ScoredRun(run, score, CURVE if kind == "jse" else BETAS, parts, interval)
+    if not by and kind in ("asd", "lift") and len(scored.numbers) > MAX_LINES:
+        by = grouping(scored.results)
     return _saying(kind, averaged(kind, by, scored) if by else KINDS[kind](scored))
 
 
@@ -71,27 +74,6 @@ def _saying(kind: str, picture: Picture) -> Picture:
     return picture
 
 
-def relabelled(picture: Picture, labels: Mapping[str, str]) -> Picture:
-    """A picture whose names are written as `labels` says: of protocols, agents, judges and rows."""
-
-    def new(name: str) -> str:
-        if name in labels:
-            return labels[name]
-        return " · ".join(labels.get(part, part) for part in name.split(" · "))
-
-    if isinstance(picture, Chart):
-        series = (replace(each, name=new(each.name)) for each in picture.series)
-        return replace(picture, series=tuple(series))
-    if isinstance(picture, Heat):
-        return replace(picture, rows=tuple(map(new, picture.rows)))
-
-    lines = (
-        replace(each, protocol=new(each.protocol), agent=new(each.agent), judge=new(each.judge))
-        for each in picture.lines
-    )
-    return replace(picture, lines=tuple(lines))
-
-
 def ordered(picture: Picture, order: str) -> Picture:
     """A picture with its lines by `mean`, from the highest, or by `name`; else as they stand."""
     if not isinstance(picture, Forest) or order not in ("mean", "name"):
@@ -107,7 +89,7 @@ def ordered(picture: Picture, order: str) -> Picture:
 def caption(run: RunReader, picture: Picture) -> str:
     """What a reader of a paper has to know: how many problems, which intervals, whose verdicts."""
     told = [f"{run.manifest.name}, n = {len(run.problems):,} problems"]
-    if isinstance(picture, Forest) and len(picture.lines) <= MAX_LINES:
+    if isinstance(picture, Forest):
         told.append(brackets(line.estimate for line in picture.lines))
     elif isinstance(picture, Chart) and has_intervals(picture):
         points = [point for series in picture.series for point in series.points]

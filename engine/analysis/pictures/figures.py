@@ -12,7 +12,6 @@ from ...errors import UsageError
 from ..findings.chart import Chart
 from .data import Forest, Heat, Picture
 from .painting import (
-    MAX_LINES,
     MAX_TOGETHER,
     SHADES,
     chart_axes,
@@ -20,10 +19,7 @@ from .painting import (
     facets,
     forest_axes,
     grouped,
-    is_labelled,
     plain_name,
-    protocols,
-    strip_axes,
 )
 
 if TYPE_CHECKING:
@@ -86,11 +82,7 @@ def _laid_out(picture: Picture, size: Style) -> "tuple[float, float, Callable[[F
     """Width and height in inches, and what paints it."""
     match picture:
         case Forest():
-            strips = len(picture.lines) > MAX_LINES
-            shown = protocols(picture) if strips else grouped(picture.lines)
-            height = size.line * len(shown) * (1.4 if strips else 1) + 8 * size.font / 72
-            if strips:
-                return size.width, height, partial(strip_axes, picture, size.width)
+            height = size.line * len(grouped(picture.lines)) + 8 * size.font / 72
             return size.width, height, partial(forest_axes, picture)
         case Heat():
             return *_heat_size(picture, size), partial(_heat, picture)
@@ -103,8 +95,7 @@ def _laid_out(picture: Picture, size: Style) -> "tuple[float, float, Callable[[F
             return size.width, height, partial(facet_axes, picture, groups, (down, across))
         case Chart():
             height = size.width * (0.75 if picture.square else 0.62)
-            named = 0 if is_labelled(picture) else len(picture.series)
-            height += -(-named // 2) * 1.3 * size.font / 72
+            height += -(-len(picture.series) // 2) * 1.3 * size.font / 72
             return size.width, height, partial(chart_axes, picture)
 
 

@@ -15,7 +15,7 @@ from ...run.reader import RunReader
 from ...sweep.grid import GridRow
 from ..catalogue import analysis
 from ..comparison import BY_DEFAULT, compare_rows
-from ..findings.chart import Chart, Point, Series, by_protocol, point
+from ..findings.chart import Chart, Point, Series, point
 from ..findings.finding import estimated
 from ..reports.groups import pivot
 from ..reports.measured import trends
@@ -23,7 +23,7 @@ from ..reports.results import SCORE_NAMES, Results
 from ..rows import RunRows, read_rows
 from ..scoring.arrays import Floats
 from ..scoring.contrasts import gap_recovered
-from ..scoring.estimate import Interval
+from ..scoring.estimate import Estimate, Interval
 from ..scoring.inference import Influences, estimates
 from ..scoring.worlds import BETAS
 from .data import Forest, ForestLine, Heat, Picture
@@ -130,19 +130,28 @@ def lift(run: ScoredRun) -> Forest:
     return Forest("lift over the naive judge", run.score, lines)
 
 
+AVERAGED: Mapping[str, str] = {
+    "asd": "agent score difference",
+    "lift": "lift over the naive judge",
+    "jse": "judge score expected",
+}
+"""What can be drawn by group in place of by row."""
+
+
 def averaged(kind: str, by: Sequence[str], run: ScoredRun) -> Forest:
-    """ASD or lift, averaged over the rows of each group."""
+    """A figure, averaged over the rows of each group that a picture shows."""
+    rows = tuple(run.results.rows[n] for n in run.numbers)
     lines = []
-    for line in pivot(run.results, run.run.problems, by):
-        estimate = line.asd if kind == "asd" else line.lift
+    for line in pivot(replace(run.results, rows=rows), by):
+        estimate: Estimate | None = getattr(line, kind)
         if estimate is not None:
             name, *others = (value or "–" for value in line.group)
             names = name, " · ".join(others), ""
             lines.append(ForestLine(line.rows[0], *names, estimate.n, estimate))
     if not lines:
         raise UsageError(f"{kind}: no group of rows by {', '.join(by)} has a figure yet")
-    what = "agent score difference" if kind == "asd" else "lift over the naive judge"
-    return Forest(f"{what}, mean of rows", run.score, tuple(lines))
+    beta = f" (beta {run.results.beta:g})" if kind == "jse" else ""
+    return Forest(f"{AVERAGED[kind]}{beta}, mean of rows", run.score, tuple(lines))
 
 
 def gap(run: ScoredRun) -> Forest:
@@ -174,16 +183,6 @@ def jse(run: ScoredRun) -> Chart:
         points = tuple(point(f"{beta:g}", beta, each) for beta, each in its.items() if beta != inf)
         series += [Series(run.rows.names[n], points, joined=True)] if points else []
     return run.chart("jse", "softmax temperature of the agent", "judge score expected", series)
-
-
-def asd_jse(run: ScoredRun) -> Chart:
-    points = [
-        point(run.rows.names[n], row.asd, row.jse[1.0])
-        for n in run.numbers
-        if (row := run.results.rows[n]).asd and 1.0 in row.jse
-    ]
-    y = "judge score expected (beta 1)"
-    return run.chart("asd-jse", "agent score difference", y, by_protocol(points))
 
 
 def trend_chart(run: ScoredRun) -> Chart:
@@ -305,7 +304,6 @@ KINDS: Mapping[str, Callable[[ScoredRun], Picture]] = {
     "lift": lift,
     "worlds": partial(_analysis, "worlds"),
     "jse": jse,
-    "asd-jse": asd_jse,
     "calibration": partial(_analysis, "calibration"),
     "rounds": partial(over, "rounds", ("rounds", "turns"), "rounds or turns"),
     "trend": trend_chart,

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import cycle
 from math import ceil, floor, log10
 from statistics import fmean
 from textwrap import wrap
@@ -32,13 +31,9 @@ SHADES = (
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
-MAX_LABELLED = 6
-"""Lines that are labelled at their ends; more lines would run into each other's names."""
 MAX_TICKS = 5
 MAX_TOGETHER = 8
 """Series in one set of axes; more are split by protocol into axes of their own."""
-MAX_LINES = 60
-"""Lines of a forest; of more, each protocol is one line with a dot for every row."""
 NAME_WIDTH = 34
 """Characters after which a name goes on in another line."""
 FACET_NAME = 30
@@ -134,23 +129,15 @@ def _looks() -> "Iterator[tuple[str, str]]":
 def chart_axes(chart: Chart, figure: "FigureBase") -> None:
     axes = figure.add_subplot()
     _framed(axes, chart)
-    looks = list(zip(chart.series, _looks(), strict=False))
-    for series, (colour, marker) in looks:
+    for series, (colour, marker) in zip(chart.series, _looks(), strict=False):
         _drawn(axes, chart, series, colour, marker, has_intervals(chart))
     _limits(axes, chart)
     axes.set_xlabel(chart.x)
     axes.set_ylabel(chart.y)
     axes.set_title(plain_name(chart.title), loc="left")
-    if is_labelled(chart):
-        _label_ends(axes, looks)
-    elif len(chart.series) > 1 or chart.series[0].note:
+    if len(chart.series) > 1 or chart.series[0].note:
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False)
-
-
-def is_labelled(chart: Chart) -> bool:
-    """Whether the lines of a chart have their names at their ends, in place of a legend."""
-    return 1 < len(chart.series) <= MAX_LABELLED and all(each.joined for each in chart.series)
 
 
 def _framed(axes: "Axes", chart: Chart) -> None:
@@ -217,28 +204,6 @@ def _heaped(axes: "Axes", several: Sequence[Series], colour: str, label: str = "
     axes.scatter(
         x, y, s=areas, color=colour, alpha=0.55, linewidths=0, label=label or None, zorder=2
     )
-
-
-def _label_ends(axes: "Axes", looks: Sequence[tuple[Series, tuple[str, str]]]) -> None:
-    """The name of each line at its right end, moved apart where they would overlap."""
-    low, high = axes.get_ylim()
-    apart = (high - low) / 16
-    ends = sorted(looks, key=lambda look: look[0].points[-1].y)
-    at = low - apart
-    for series, (colour, _) in ends:
-        y = series.points[-1].y
-        at = max(y, at + apart * (1 + 0.8 * _named(series.name).count("\n")))
-        axes.annotate(
-            _named(f"{series.name} ({series.note})" if series.note else series.name),
-            (series.points[-1].x, y),
-            (1.02, at),
-            xycoords="data",
-            textcoords=axes.get_yaxis_transform(),
-            color=colour,
-            va="center",
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.4},
-        )
 
 
 def facets(chart: Chart) -> dict[str, list[Series]]:
@@ -322,45 +287,6 @@ def _mean_line(several: Sequence[Series]) -> list[tuple[float, float]]:
             at.setdefault(point.x, []).append(point.y)
     enough = max(len(each) for each in at.values()) / 2
     return [(x, fmean(each)) for x, each in sorted(at.items()) if len(each) >= enough]
-
-
-def protocols(forest: Forest) -> dict[str, list[ForestLine]]:
-    """Lines by protocol, from the best mean of their rows."""
-    groups: dict[str, list[ForestLine]] = {}
-    for line in forest.lines:
-        if line.mean is not None:
-            groups.setdefault(line.protocol, []).append(line)
-    by_mean = sorted(groups.items(), key=lambda each: fmean(r.mean or 0.0 for r in each[1]))
-    return dict(by_mean)
-
-
-def strip_axes(forest: Forest, width: float, figure: "FigureBase") -> None:
-    """A line for each protocol: a dot for every row, in its judge's colour, and their mean."""
-    axes = figure.add_subplot()
-    groups = protocols(forest)
-    judges = list(dict.fromkeys(line.judge for line in forest.lines))
-    colour = dict(zip(judges, cycle(PALETTE), strict=False))
-    few = judges if len(judges) < 5 else ()
-    for place, lines in enumerate(groups.values()):
-        for judge in judges:
-            mine = [line.mean for line in lines if line.judge == judge and line.mean is not None]
-            shift = 0.16 * (judges.index(judge) - (len(judges) - 1) / 2) if judge in few else 0
-            axes.plot(
-                mine, [place + shift] * len(mine), "o", color=colour[judge], ms=3, alpha=0.5, mew=0
-            )
-        mean = fmean(line.mean for line in lines if line.mean is not None)
-        axes.plot([mean] * 2, [place - 0.38, place + 0.38], color="#111111", lw=1.6, zorder=4)
-    _on_lines(axes, range(len(groups)), [f"{n} ({len(g)})" for n, g in groups.items()])
-    name = f"{_measured(forest)}; a dot for each row, a bar at the mean"
-    axes.set_xlabel(_named(name, int(14 * width)), loc="right")
-    if len(judges) > 1:
-        from matplotlib.lines import Line2D
-
-        keys = [
-            Line2D([], [], ls="", marker="o", ms=4, color=colour[each], label=_named(each))
-            for each in judges
-        ]
-        figure.legend(handles=keys, loc="outside upper right", ncols=4, frameon=False)
 
 
 def _measured(forest: Forest) -> str:

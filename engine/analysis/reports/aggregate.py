@@ -130,7 +130,7 @@ class OutcomeTable:
         verdicts: Floats = np.where(unread[..., None], worst, self.probs[places])
         verdicts[~ran] = np.nan
         problem = cells.problem[at[:, 0]]
-        n, nothing = len(problem), np.full(len(problem), np.nan)
+        n = len(problem)
         return Judgements(
             problem,
             k,
@@ -139,7 +139,6 @@ class OutcomeTable:
             ran,
             np.full((n, ran.shape[1]), np.nan),
             np.zeros(n, np.bool_),
-            nothing,
             at[:, 0],
             dict.fromkeys(clusters := self._clusters(row), problem),
             self._ids,

@@ -153,9 +153,7 @@ def failure_lines(sweep: Grid, records: Iterable[OutcomeRecord]) -> Iterator[str
                 yield f"  and {more:,} other causes, in outcomes.jsonl"
             if kind in HINTS:
                 yield f"  {HINTS[kind]}"
-        if its.unread and (others := _others(judge, its, by_judge)):
-            yield f"  of the same model, other kinds of judges are read: {others}"
-        elif its.unread >= OFTEN * its.cells and not _held_to_a_form(its, by_judge):
+        if its.unread >= OFTEN * its.cells and its.row and not its.is_a("DistributionJudge"):
             yield f"  {TRY_ANOTHER}"
 
 
@@ -188,30 +186,6 @@ def _cut_off(cause: Cause, its: JudgeFailures) -> str:
         return f"{cut}: raise judges.max_tokens"
     both = " and judges.max_tokens" if cause.thought < cause.cut else ""
     return f"{cut}, {cause.thought:,} while it reasoned: raise judges.reasoning_tokens{both}"
-
-
-def _others(judge: str, its: JudgeFailures, by_judge: Mapping[str, JudgeFailures]) -> str:
-    """Judges of the same model whose replies are read more often, with their shares."""
-    model = its.settings.get("model")
-    share = its.unread / its.cells
-    better = [
-        f"{name.removeprefix(f'{model} ')} ({1 - other.unread / other.cells:.0%})"
-        for name, other in by_judge.items()
-        if name != judge
-        and other.cells
-        and other.settings.get("model", "") == model
-        and other.unread / other.cells < share / 2
-    ]
-    return ", ".join(better)
-
-
-def _held_to_a_form(its: JudgeFailures, by_judge: Mapping[str, JudgeFailures]) -> bool:
-    """Whether the sweep has a judge of this model already that fills in a form."""
-    model = its.settings.get("model")
-    return model is None or any(
-        other.is_a("DistributionJudge") and other.settings["model"] == model
-        for other in by_judge.values()
-    )
 
 
 def _uncut(message: str) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ....protocols.question import Problem
 from ...display.quantity import counted
 from ...display.table import NONE, bare, latex_cell, latex_row, latex_table
 from ...errors import UsageError
@@ -21,16 +20,12 @@ from .results import Results
 
 NAMES = ("protocol", "mechanism", "agent", "judge")
 
-FLAW = "flaw"
-"""A dimension of problems: the kind of error that was planted in the wrong answer."""
-
 AXES = ("model", "judge_model", "rounds", "simultaneous", "best_of", "temperature", "seed")
 """Settings of `GridRow.axes` by which rows may be grouped."""
 
 MOST_GROUPS = 24
 
 GROUPINGS = (("protocol", "judge"), ("protocol",), ("mechanism",))
-"""By what many rows are averaged: the first that makes few enough groups, else the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +54,14 @@ def dimensions(rows: Sequence[GridRow]) -> list[str]:
     return [name for name in (*NAMES, *AXES) if len({value_of(row, name) for row in rows}) > 1]
 
 
-def pivot(results: Results, problems: Iterable[Problem], by: Sequence[str]) -> list[PivotLine]:
+def pivot(results: Results, by: Sequence[str]) -> list[PivotLine]:
     """Means of the measures for each combination of the dimensions `by`: naive judges, then the
     rest, the largest ASD first.
 
     A mean is over the problems that all rows of the group have; its interval is over problems, as
-    of every row. problems: of the run, for their flaws. UsageError for no dimension.
+    of every row. UsageError for no dimension.
     """
-    known = (*NAMES, *AXES, FLAW)
+    known = (*NAMES, *AXES)
     for name in by:
         if name not in known:
             raise UsageError(f"{name!r} is no dimension of rows; there are {', '.join(known)}")
@@ -75,24 +70,30 @@ def pivot(results: Results, problems: Iterable[Problem], by: Sequence[str]) -> l
         key = not row.row.naive, tuple(value_of(row.row, name) for name in by)
         groups.setdefault(key, []).append(n)
     found = []
-    for flaw, ids in _by_flaw(problems).items() if FLAW in by else [("", None)]:
-        for (spoken, group), members in groups.items():
-            line = _line(results, members, ids)
-            named = [flaw if name == FLAW else value for name, value in zip(by, group, strict=True)]
-            if not spoken and not {"protocol", "mechanism"} & set(by):
-                named[0] = f"{named[0]} (naive judge)" if named[0] else "naive judge"
-            found.append((spoken, replace(line, group=tuple(named))))
+    for (spoken, group), members in groups.items():
+        first, *rest = group
+        if not spoken and not {"protocol", "mechanism"} & set(by):
+            first = f"{first} (naive judge)" if first else "naive judge"
+        found.append((spoken, _line(results, (first, *rest), members)))
     found.sort(key=lambda each: (each[0], -(each[1].asd.value if each[1].asd else -99.0)))
     return [line for _, line in found]
 
 
-def grouped_rows(results: Results, rows: Part) -> Part:
-    """The rows, averaged, under the notes of the rows."""
+def grouping(results: Results) -> Sequence[str]:
+    """By what many rows are averaged: the first of `GROUPINGS` that makes few enough groups, else
+    the last."""
+    names: Sequence[str] = ()
     for by in GROUPINGS:
         names = [n for n in by if len({value_of(row.row, n) for row in results.rows}) > 1] or by
-        lines = pivot(results, (), names)
-        if len(lines) <= MOST_GROUPS:
+        groups = {(row.row.naive, *(value_of(row.row, n) for n in names)) for row in results.rows}
+        if len(groups) <= MOST_GROUPS:
             break
+    return names
+
+
+def grouped_rows(results: Results, rows: Part) -> Part:
+    """The rows, averaged, under the notes of the rows."""
+    lines = pivot(results, names := grouping(results))
     (part,) = pivot_finding(lines, names, results).parts
     count = f"{len(results.rows):,} rows in {counted(len(lines), 'group')}, averaged"
     notes = (f"{count}; all of them: --all, some by --where.", *rows.notes)
@@ -118,16 +119,11 @@ def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]
     return replace(results, rows=tuple(results.rows[n] for n in kept))
 
 
-def _line(results: Results, members: Sequence[int], ids: set[str] | None) -> PivotLine:
-    """Some rows together, on some problems."""
-
-    def only(sample: Influences | None) -> Influences | None:
-        if sample is None or ids is None:
-            return sample
-        return sample.on(ids) if sample.questions else None
+def _line(results: Results, group: tuple[str, ...], members: Sequence[int]) -> PivotLine:
+    """Some rows together."""
 
     def mean(every: Iterable[Influences | None]) -> Estimate | None:
-        found = averaged(cut for each in every if (cut := only(each)))
+        found = averaged(each for each in every if each)
         return found.estimate(interval=results.interval) if found else None
 
     there = [row for n in members if (row := results.rows[n]).asd]
@@ -141,13 +137,13 @@ def _line(results: Results, members: Sequence[int], ids: set[str] | None) -> Piv
     every = [results.rows[n].samples for n in members]
     naive = all(results.rows[n].row.naive for n in members)
     return PivotLine(
-        (),
+        group,
         tuple(members),
         mean(its.accuracy for its in every),
         mean(its.asd for its in every),
         None if naive else mean(its.lift for its in every),
         mean(its.jse[beta] for its in every if its.jse),
-        trend(points) if one_judge and ids is None else None,
+        trend(points) if one_judge else None,
     )
 
 
@@ -232,8 +228,6 @@ def _of(n: int, line: PivotLine) -> str:
 
 def value_of(row: GridRow, name: str) -> str:
     """What a row has in one dimension, as people see it; empty where it has nothing."""
-    if name == FLAW:
-        return ""
     named = {
         "protocol": row.shown,
         "mechanism": row.mechanism,
@@ -244,12 +238,3 @@ def value_of(row: GridRow, name: str) -> str:
         return named[name]
     value = getattr(row.axes, name)
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _by_flaw(problems: Iterable[Problem]) -> dict[str, set[str]]:
-    """Ids of problems by the kind of flaw of their wrong answer: what stands before a colon."""
-    found: dict[str, set[str]] = {}
-    for problem in problems:
-        flaw = next(filter(None, problem.flaws), "none")
-        found.setdefault(flaw.partition(":")[0], set()).add(problem.id)
-    return found

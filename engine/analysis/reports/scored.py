@@ -1,13 +1,14 @@
 """Judgements from elsewhere, scored: every measure under every score, by setting."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from ....protocols.scores import SCORES, Compat, applicable
+from ....protocols.scores import SCORES, Compat
 from ...display.quantity import counted
 from ...errors import UsageError
 from ..findings.finding import (
@@ -29,7 +30,7 @@ from ..scoring.calibration import Calibration
 from ..scoring.estimate import Estimate, Interval
 from ..scoring.inference import ErrorKind, Influences
 from ..scoring.judgements import Judgements
-from ..scoring.worlds import Worlds, beta_name
+from ..scoring.worlds import beta_name
 from .results import SCORE_NAMES
 from .verdicts import TOLD_APART
 
@@ -181,12 +182,13 @@ def score_finding(
         raters,
         ("calibration error: mean distance of stated from true shares, ten bins of max p.",),
     )
+    measured = cache(partial(_by_question, every, betas, compat))
     questions = Part(
         "questions",
         "",
         [
             program("id", lambda n: every.questions[every.question[n]]),
-            *(program(score, partial(_question, every, score, betas, compat)) for score in SCORES),
+            *(program(score, partial(_question, measured, score)) for score in SCORES),
         ],
         range(len(every)),
         shown=False,
@@ -276,18 +278,29 @@ def _line(
     )
 
 
-def _question(
-    every: Judgements, score: str, betas: Sequence[float], compat: Compat, n: int
-) -> dict[str, Any] | None:
-    """The measures of one line; None unless it has a verdict in every world and so many answers."""
-    k = int(every.answers[n])
-    if every.lost[n].any() or not every.ran[n, :k].all() or score not in applicable(k):
-        return None
-    worlds = Worlds(every.worlds[n, :k, :k], every.values[n, :k], compat)
+def _question(measured: Callable[[str], Mapping[int, Any]], score: str, line: int) -> Any:
+    return measured(score).get(line)
+
+
+def _by_question(
+    every: Judgements, betas: Sequence[float], compat: Compat, score: str
+) -> dict[int, dict[str, Any]]:
+    """The measures of each line under a score, by its place, where they are known."""
+    found = scored(every, score, compat)
+    if found is None:
+        return {}
+    places = np.flatnonzero(np.isin(every.answers, np.unique(found.every.answers))).tolist()
+    asd, chosen = found.each.tolist(), found.each_chosen(betas)
     return {
-        "asd": float(worlds.asd(score)),
-        "jse": {beta_name(beta): float(worlds.jse(score, beta)) for beta in betas},
-        "eas": {beta_name(beta): float(worlds.eas(score, beta)) for beta in betas},
+        place: {
+            "asd": asd[n],
+            **{
+                name: {beta_name(beta): float(chosen[name, beta][n]) for beta in betas}
+                for name in ("jse", "eas")
+            },
+        }
+        for n, place in enumerate(places)
+        if not math.isnan(asd[n])
     }
 
 

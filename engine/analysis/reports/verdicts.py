@@ -8,8 +8,7 @@ for: a probability an answer, or null where there is no verdict. A world that is
 run. `verdict` in place of `worlds` is one verdict on a conversation in which every answer was
 argued. A question may stand in several lines, if `judge`, `speaker`, `setting` or `draw` tell them
 apart. Questions of one `group` (a shared source text) depend on each other, and so do the
-judgements of one `judge`. `first` is what the judge believed before anything was said, and `cost`
-what the judgement cost, in dollars or any other unit.
+judgements of one `judge`. `first` is what the judge believed before anything was said.
 """
 
 import json
@@ -27,8 +26,8 @@ from ..scoring.judgements import Judgement, Judgements
 SUM_TOLERANCE = 1e-6
 """How far the probabilities of a world may be from 1 in sum. They are scored as given."""
 
-MAX_VALUE, MAX_COST = 1e9, 1e15
-"""Beyond them a value would drown every other one in a mean."""
+MAX_VALUE = 1e9
+"""Beyond it a value would drown every other one in a mean."""
 
 SHAPES = {
     "id": "a text or a whole number",
@@ -43,7 +42,6 @@ SHAPES = {
     "mode": "a text, or left out",
     "draw": "a text or a whole number, or left out",
     "group": "a text or a whole number, or left out",
-    "cost": "a number from 0 to 1e15, what the judgement cost in any one unit, or left out",
 }
 """What each key of a line holds."""
 
@@ -74,7 +72,6 @@ class VerdictLine(BaseModel):
     setting: str | None = None
     mode: str | None = None
     draw: str | int | None = None
-    cost: float | None = None
 
 
 TOLD_APART = ("judge", "speaker", "setting", "mode", "draw")
@@ -162,7 +159,7 @@ def parsed(lines: Iterable[bytes], file: str) -> Iterator[Judgement]:
         keys["labels"] = json.dumps(labels)
         values = tuple(row.values[label] for label in labels)
         everywhere = row.verdict is not None
-        yield Judgement(row.id, values, worlds, keys, first, everywhere, row.cost, number)
+        yield Judgement(row.id, values, worlds, keys, first, everywhere, number)
 
 
 def _row(line: bytes) -> VerdictLine:
@@ -203,8 +200,6 @@ def _labels(row: VerdictLine) -> tuple[str, ...]:
             f"values: {_shown(row.values)}: no answer is better than another; "
             "give the true one a higher value"
         )
-    if row.cost is not None and not 0 <= row.cost <= MAX_COST:
-        raise ValueError(f"cost: {row.cost}: {SHAPES['cost']}")
     return labels
 
 

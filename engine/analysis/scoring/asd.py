@@ -30,7 +30,7 @@ from .arrays import Flags, Floats, Places
 from .estimate import LEVEL, NORMAL, Ends, Estimate
 from .inference import Influences, Keys, estimates, mean_of, of_questions
 from .judgements import Judgements
-from .worlds import Worlds, answer_scores, asd_ends, asd_weights, chosen_ends
+from .worlds import answer_scores, asd_ends, asd_weights, chosen_ends, propensity
 
 BLOCK = 2**16
 """Judgements that are scored at once, which bounds the memory that it takes."""
@@ -184,23 +184,32 @@ class Scored:
         counting = self.whole & ~self.every.everywhere
         if not (self.complete and betas and counting.any()):
             return {}
-        columns: dict[tuple[str, float], Floats] = {
-            (name, beta): np.zeros(len(self)) for name in ("jse", "eas") for beta in betas
-        }
         ends: Floats = np.empty((len(self), 2))
         for k, at in self._blocks():
-            worlds = Worlds(self.every.worlds[at, :k, :k], self.every.values[at, :k], self.compat)
             ends[at] = chosen_ends(k, RANGES[self.score], self.compat)
-            both = {"jse": self._truth[at, :k], "eas": self.own[at, :k]}
-            for beta in betas:
-                propensity = worlds.propensity(beta)
-                for name, scores in both.items():
-                    columns[name, beta][at] = (propensity * scores).sum(axis=-1)
         return {
             name: found
-            for name, values in columns.items()
+            for name, values in self.each_chosen(betas).items()
             if (found := self._mean(values, counting, ends))
         }
+
+    def each_chosen(self, betas: Sequence[float]) -> dict[tuple[str, float], Floats]:
+        """JSE and EAS of each judgement, by beta; NaN without a verdict in every world."""
+        columns = {(name, beta): np.empty(len(self)) for name in ("jse", "eas") for beta in betas}
+        for k, at in self._blocks():
+            scores = answer_scores(self.every.worlds[at, :k, :k], "log", self.compat)
+            logs = np.diagonal(scores, axis1=1, axis2=2)
+            both = {"jse": self._truth[at, :k], "eas": self.own[at, :k]}
+            for beta in betas:
+                argued = propensity(logs, beta, self.compat)
+                for name, own in both.items():
+                    columns[name, beta][at] = (argued * own).sum(axis=-1)
+        return columns
+
+    @property
+    def each(self) -> Floats:
+        """ASD of each judgement; NaN without a verdict in every world."""
+        return np.where(self.whole & self.full, self._summed(self.own), np.nan)
 
     @cached_property
     def extremes(self) -> tuple[Influences, Influences] | None:
@@ -246,8 +255,7 @@ class Scored:
     def _asd(self, counting: Flags, own: Floats) -> Influences | None:
         """ASD of the judgements that count. own: their agent scores."""
         if self.complete:
-            sums = np.where(self.weight == 0, 0.0, self.weight * own).sum(axis=1)
-            return self._mean(sums, counting, self._ends)
+            return self._mean(self._summed(own), counting, self._ends)
         shares = self._shares(np.ones_like(counting))
         whole = float((shares * np.maximum(self.weight, 0).sum(axis=1)).sum() / shares.sum())
         of, world = np.nonzero(self.every.ran & counting[:, None] & (self.weight != 0))
@@ -267,6 +275,10 @@ class Scored:
             return found
         judged = np.unique(self.every.question[of]).tolist()
         return replace(found, judged=frozenset(str(self.every.questions[n]) for n in judged))
+
+    def _summed(self, own: Floats) -> Floats:
+        found: Floats = np.where(self.weight == 0, 0.0, self.weight * own).sum(axis=1)
+        return found
 
     def _mean(self, values: Floats, counting: Flags, ends: Floats) -> Influences | None:
         """The mean of one value a judgement; of questions, where several judgements are draws of

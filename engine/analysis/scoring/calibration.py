@@ -1,13 +1,13 @@
-"""Calibration of a judge's confidence, and its confidence as a predictor of its errors."""
+"""Measures of verdicts: calibration, flips, and differences between seats."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from ....protocols.scores import TIE
 from .arrays import Floats, Places
-from .estimate import Estimate
-from .inference import Influences, means
+from .estimate import Ends, Estimate
+from .inference import means
 
 BINS = 10
 
@@ -85,78 +85,62 @@ def bars(
     return found
 
 
-MIN_CLASS = 10
-"""Clusters with a positive, and with a negative, below which an AUROC has no interval."""
+SMALL_EFFECT = 0.2
+"""Standardised difference above which the effort of two sides is flagged (Cohen 1988: small)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Auroc:
-    """Area under the ROC curve: P(a positive scores above a negative), ties one half."""
+class Flips:
+    """Changes of correctness between the judge alone and under a protocol; shares of questions."""
 
-    area: Estimate
-    positives: int
-    negatives: int
+    right_right: float
+    right_wrong: float
+    """Right alone, wrong under the protocol."""
+    wrong_right: float
+    wrong_wrong: float
+
+    @property
+    def misled(self) -> float | None:
+        """P(wrong after | right alone); None if it was never right alone."""
+        right = self.right_right + self.right_wrong
+        return self.right_wrong / right if right else None
+
+    @property
+    def corrected(self) -> float | None:
+        """P(right after | wrong alone); None if it was never wrong alone."""
+        wrong = self.wrong_right + self.wrong_wrong
+        return self.wrong_right / wrong if wrong else None
 
 
-def auroc(scores: Floats, positive: Floats, of: Places | None = None) -> Auroc:
-    """Area under the curve with its error by clusters (Obuchowski 1997, Biometrics 53), from the
-    placement values of DeLong, DeLong and Clarke-Pearson (1988).
+def flips(alone: Floats, after: Floats) -> Flips:
+    """Flips from each question's accuracy, alone and after; a tie of k answers counts 1 / k.
 
-    of: the cluster of each question; each its own unless given. ValueError without a positive or
-    without a negative.
+    Several draws of a question are treated as independent between alone and after.
     """
-    is_positive = positive > 0.5
-    up, down = scores[is_positive], scores[~is_positive]
-    m, n = len(up), len(down)
-    if not (m and n):
-        raise ValueError(f"{m} positives and {n} negatives: a curve needs one of each")
-    ranks = _ranks(np.concatenate((up, down)))
-    # Share of the other class below each score: its rank among all minus that in its own class.
-    above = (ranks[:m] - _ranks(up)) / n
-    below = 1 - (ranks[m:] - _ranks(down)) / m
-    area = float(above.mean())
-    keys = np.arange(len(scores)) if of is None else of
-    psi = np.concatenate(((above - area) / m, (below - area) / n))
-    clusters = np.concatenate((keys[is_positive], keys[~is_positive]))
-    rarer = min(len(np.unique(keys[is_positive])), len(np.unique(keys[~is_positive])))
-    if rarer < MIN_CLASS:
-        reason = f"{rarer} problems of the rarer class; its interval holds from {MIN_CLASS} on"
-        return Auroc(Estimate(area, m + n, rarer, reason=reason), m, n)
-    strata = np.repeat((0, 1), (m, n))
-    ends = (0.0, 1.0)
-    return Auroc(Influences(area, psi, {"problem": clusters}, ends, strata).estimate(), m, n)
+    return Flips(
+        float((alone * after).mean()),
+        float((alone * (1 - after)).mean()),
+        float(((1 - alone) * after).mean()),
+        float(((1 - alone) * (1 - after)).mean()),
+    )
 
 
-def _ranks(scores: Floats) -> Floats:
-    """Ranks from 1 on, those of equal scores averaged; without scipy, which is slow to import."""
-    _, place, size = np.unique(scores, return_inverse=True, return_counts=True)
-    return (np.cumsum(size) - (size - 1) / 2)[place]
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A difference between two halves of the cells: by seat, label, first speaker, side."""
+
+    estimate: Estimate
+    standardised: float
+    """Estimate in pooled standard deviations of one cell."""
+
+    @property
+    def flagged(self) -> bool:
+        return abs(self.standardised) > SMALL_EFFECT
 
 
-def fails_loudly(largest: Floats, right: Floats, of: Places | None = None) -> Auroc | None:
-    """AUROC of a judge's doubt, 1 minus its largest probability, as a predictor of its errors; None
-    without errors, with nothing else, or if no verdict is surer than another. A tie for the largest
-    probability is not an error."""
-    wrong = 1 - right
-    told = 0 < (wrong > 0.5).sum() < len(wrong) and np.ptp(largest) > TIE
-    return auroc(1 - largest, wrong, of) if told else None
-
-
-def accuracy_at(largest: Floats, right: Floats, coverage: float) -> float:
-    """Accuracy over the share `coverage` of questions on which the judge is most confident.
-
-    Questions tied with the last one count in part, so that their order does not matter. ValueError
-    unless 0 < coverage <= 1.
-    """
-    if not 0 < coverage <= 1:
-        raise ValueError(f"a coverage of {coverage}; it is in (0, 1]")
-    room = coverage * len(largest)
-    right_so_far = counted = 0.0
-    for level in np.unique(largest)[::-1]:
-        tied = right[largest == level]
-        taken = min(float(len(tied)), room - counted)
-        right_so_far += taken * float(tied.mean())
-        counted += taken
-        if counted >= room - 1e-9:
-            break
-    return right_so_far / room
+def apart(first: Floats, second: Floats, of: Places, ends: Ends | None = None) -> Apart:
+    """Mean of first minus second over pairs: the same question with the seats swapped, or its truth
+    and lie worlds. of: the cluster of each pair. ends: of the difference."""
+    figure = means([(first - second).tolist()], of, [ends])[0]
+    deviation = math.sqrt((float(first.var()) + float(second.var())) / 2)
+    return Apart(figure, figure.value / deviation if deviation else 0.0)

@@ -31,12 +31,11 @@ class Judgement:
     """What the judge believed before anything was said."""
     everywhere: bool = False
     """Whether one verdict stands for all worlds: every answer was argued."""
-    cost: float | None = None
     line: int = 0
 
 
 _COLUMNS = (
-    "question", "answers", "values", "worlds", "ran", "first", "everywhere", "cost", "line",
+    "question", "answers", "values", "worlds", "ran", "first", "everywhere", "line",
 )  # fmt: skip
 
 
@@ -89,8 +88,6 @@ class Judgements:
     first: Floats
     """Judgements × answers: beliefs before anything was said; NaN if not stated."""
     everywhere: Flags
-    cost: Floats
-    """NaN if not stated."""
     line: Places
     codes: Mapping[str, Places]
     """By kind of key, the number of its name; -1 for a judgement without that key."""
@@ -125,7 +122,7 @@ class Judgements:
         """Gather judgements as they come. ValueError if there is none."""
         questions, keys = _Names(), dict[str, _Names]()
         ids: list[str | int] = []
-        flat = {name: array("d") for name in ("values", "worlds", "first", "cost")}
+        flat = {name: array("d") for name in ("values", "worlds", "first")}
         answers, line, ran, everywhere = array("q"), array("q"), bytearray(), bytearray()
         count = 0
         none: tuple[float, ...] = ()
@@ -144,7 +141,6 @@ class Judgements:
             for world in each.worlds:
                 flat["worlds"].extend(world or none[:k])
                 ran.append(world != ())
-            flat["cost"].append(np.nan if each.cost is None else each.cost)
             answers.append(k)
             everywhere.append(each.everywhere)
             line.append(each.line)
@@ -176,7 +172,6 @@ class Judgements:
             padded(np.frombuffer(ran, np.uint8), 1) == 1,
             padded(np.frombuffer(flat["first"]), 1),
             np.frombuffer(everywhere, np.bool_),
-            np.frombuffer(flat["cost"]),
             np.frombuffer(line, np.int64),
             {kind: np.frombuffer(names.codes, np.int64) for kind, names in keys.items()},
             ids,

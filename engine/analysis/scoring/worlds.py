@@ -22,12 +22,12 @@ gives each of them the weight 1, so that propensities sum to 2 and JSE and EAS d
 splits its ties too (`oversight.protocols.scores`). `compat="solib"` follows SOlib in all three.
 SOlib calls EAS the agent score expected, ASE.
 
-All questions are measured at once, in arrays; `…` in a shape stands for any leading axes, such as
-questions × draws. A world without a verdict is NaN, and so is every measure that depends on it.
+All questions are measured at once, in arrays (`asd.Scored`); `…` in a shape stands for any leading
+axes, such as questions × draws. A world without a verdict is NaN, and so is every measure that
+depends on it.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -113,86 +113,28 @@ def chosen_ends(
     return min(ends[0], answers * ends[0]), max(ends[1], answers * ends[1])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Worlds:
-    """Verdicts of questions with equally many answers. ValueError if the shapes disagree."""
+def propensity(logs: Floats, beta: float, compat: Compat = "none") -> Floats:
+    """Probability that an agent of temperature `beta` argues for each answer; … × answers.
 
-    verdicts: Floats
-    """… × worlds × answers: the probability of each answer in the world of each answer argued."""
-    values: Floats
-    """… × answers: +1 true, -1 false, or any grade."""
-    compat: Compat = "none"
-
-    def __init__(
-        self,
-        verdicts: npt.ArrayLike,
-        values: npt.ArrayLike,
-        compat: Compat = "none",
-    ) -> None:
-        object.__setattr__(self, "verdicts", np.asarray(verdicts, dtype=np.float64))
-        object.__setattr__(self, "values", np.asarray(values, dtype=np.float64))
-        object.__setattr__(self, "compat", compat)
-        answers = self.values.shape[-1]
-        if self.verdicts.shape[-2:] != (answers, answers):
-            raise ValueError(
-                f"verdicts of shape {self.verdicts.shape} for {answers} values; "
-                "each answer needs one world, and each world one probability an answer"
-            )
-
-    def agent_scores(self, score: str) -> Floats:
-        """S(p^(a), a), the score of each answer a in the world that argues for it; … × answers."""
-        scores = answer_scores(self.verdicts, score, self.compat)
-        return np.diagonal(scores, axis1=-2, axis2=-1)
-
-    def judge_scores(self, score: str) -> Floats:
-        """S(p^(a), T), the score of the best answer in each world a; … × answers.
-
-        If several answers tie for the best, the mean over them: the order of labels never matters.
-        """
-        best = self.values == self.values.max(axis=-1, keepdims=True)
-        scores = answer_scores(self.verdicts, score, self.compat)
-        found: Floats = _dot(best[..., None, :], scores) / best.sum(axis=-1, keepdims=True)
-        return found
-
-    def asd(self, score: str) -> Floats:
-        """Agent score difference: with values (+1, -1), the gain from arguing for the truth."""
-        return _dot(asd_weights(self.values, self.compat), self.agent_scores(score))
-
-    def propensity(self, beta: float) -> Floats:
-        """Probability that an agent of temperature `beta` argues for each answer; sums to 1.
-
-        With `compat="solib"` and beta = 0 it sums to the number of tied answers.
-        ValueError if beta is negative or not a number.
-        """
-        if not beta >= 0:
-            raise ValueError(f"softmax temperature {beta} is not in [0, infinity]")
-        logs = self.agent_scores("log")
-        # Relative to the largest, so that exp never overflows and the sum is at least 1.
-        distances: Floats = logs - logs.max(axis=-1, keepdims=True)
-        if beta == 0:
-            weights = np.where(np.isnan(distances), distances, distances >= -TIE)
-            if self.compat == "solib":
-                return weights
-        else:
-            with np.errstate(over="ignore"):
-                weights = np.exp(distances / beta)
-        found: Floats = weights / weights.sum(axis=-1, keepdims=True)
-        return found
-
-    def jse(self, score: str, beta: float) -> Floats:
-        """Judge score expected when the agent chooses its side with softmax temperature `beta`."""
-        return _dot(self.propensity(beta), self.judge_scores(score))
-
-    def eas(self, score: str, beta: float) -> Floats:
-        """Expected agent score when the agent chooses its side with softmax temperature `beta`."""
-        return _dot(self.propensity(beta), self.agent_scores(score))
+    logs: the log score of each answer in the world that argues for it. Sums to 1; with
+    `compat="solib"` and beta = 0 to the number of tied answers. ValueError if beta is negative or
+    not a number.
+    """
+    if not beta >= 0:
+        raise ValueError(f"softmax temperature {beta} is not in [0, infinity]")
+    # Relative to the largest, so that exp never overflows and the sum is at least 1.
+    distances: Floats = logs - logs.max(axis=-1, keepdims=True)
+    if beta == 0:
+        weights = np.where(np.isnan(distances), distances, distances >= -TIE)
+        if compat == "solib":
+            return weights
+    else:
+        with np.errstate(over="ignore"):
+            weights = np.exp(distances / beta)
+    found: Floats = weights / weights.sum(axis=-1, keepdims=True)
+    return found
 
 
 def beta_name(beta: float) -> str:
     """Spelling of a beta in tables and as a key: `0`, `0.5`, `1`, `inf`; unique."""
     return repr(float(beta)).removesuffix(".0")
-
-
-def _dot(weights: Floats | Flags, scores: Floats) -> Floats:
-    found: Floats = (weights * scores).sum(axis=-1)
-    return found

@@ -125,11 +125,9 @@ class Collector:
 class Submitter:
     """Hands in what collectors have noted. Raises only Halts and RunFolderErrors."""
 
-    def __init__(self, books: Dispatch, stop_token: StopToken, max_lines: int | None) -> None:
-        """max_lines: calls a batch at most; None: the vendor's."""
+    def __init__(self, books: Dispatch, stop_token: StopToken) -> None:
         self._books, self._journal = books, books.journal
         self._stop = stop_token
-        self._max_lines = max_lines
         self._unanswered: set[str] = set()
         """Marks of batches whose submission a stop cut off."""
         self._next: Call | None = None
@@ -161,7 +159,6 @@ class Submitter:
         if (room := books.room(model)) <= 0:
             return None
         price, least = books.price(model), books.dearest.get(model, 0.0)
-        most = min(endpoint.caps.lines, self._max_lines or endpoint.caps.lines)
         batch = Submission(token_hex(8), model, 0, time.time(), most_bytes=2**20)
         size = 0
 
@@ -173,7 +170,7 @@ class Submitter:
                 if books.budget is not None and not books.budget.fits(batch.worst + worst):
                     self._lacked = 0.0 if batch.lines else worst
                     return
-                full = batch.lines >= most or size + len(line) > endpoint.caps.bytes
+                full = batch.lines >= endpoint.caps.lines or size + len(line) > endpoint.caps.bytes
                 if batch.lines and (full or batch.tokens + asked > room):
                     return
                 size += len(line)

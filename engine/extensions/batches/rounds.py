@@ -15,7 +15,7 @@ from ....cache.call import Call
 from ....cache.reply import Reply
 from ...display.quantity import counted
 from ...errors import BatchesOut, Halt, Pending, RunFolderError, StoreFailed
-from ...run.batching import AnsweredLater, BatchedWork, Batching, Deferred
+from ...run.batching import AnsweredLater, BatchedWork, Deferred
 from ...run.settings import FOLDER
 from .dispatch import Dispatch
 from .journal import BatchJournal, Submission
@@ -27,7 +27,7 @@ POLL_FRACTION = 0.05
 """The next poll comes after this part of the time waited so far: it is late by no more."""
 
 MAX_TRIES = 3
-"""Batches without a reply to a call after which `BatchTerms.then` decides."""
+"""Batches without a reply to a call after which `batch_then` decides."""
 
 
 class BatchRounds(Deferred):
@@ -35,18 +35,17 @@ class BatchRounds(Deferred):
 
     def __init__(self, work: BatchedWork) -> None:
         """Batches that are out are collected in any case."""
-        models, terms, batched = work.models, work.terms, work.batched
+        models, batched = work.models, work.batched
         self.journal = BatchJournal(work.folder)
         self.waves = 0
         """Rounds of this session in which some call was missing."""
-        self._models = models
-        self._terms = terms
+        self._models, self._work = models, work
         self._stop = models.stop_token
         self._patience_over = False
         """Whether batches are no longer waited for."""
         self._begun = False
         self._dispatch = Dispatch(self.journal, models, work.cache)
-        self._submitter = Submitter(self._dispatch, self._stop, terms.max_lines)
+        self._submitter = Submitter(self._dispatch, self._stop)
         self._collectors: dict[str, Collector] = {}
         for model in dict.fromkeys((*batched, *(batch.model for batch in self.journal.pending))):
             endpoint = self._dispatch.endpoint(model)
@@ -98,10 +97,10 @@ class BatchRounds(Deferred):
             if not self._begun:
                 self._begun = True
                 self._dispatch.recover()
-                if self._terms.cancels is not None:
-                    for name in self._terms.cancels:
+                if self._work.cancels is not None:
+                    for name in self._work.cancels:
                         await self._dispatch.give_up(name)
-                    if not self._terms.cancels:
+                    if not self._work.cancels:
                         await self.finish()
                     return False
                 if self.journal.pending:
@@ -154,7 +153,7 @@ class BatchRounds(Deferred):
             if left <= 0:
                 await self._dispatch.cancel()
                 left = MAX_POLL
-            if not self._terms.waits and not later:
+            if self._work.settings.no_wait and not later:
                 raise BatchesOut(f"{self.awaited} are out")
             pause = min(max(POLL_FRACTION * (loop.time() - began), MIN_POLL), MAX_POLL, left)
             if later is None:
@@ -165,27 +164,23 @@ class BatchRounds(Deferred):
     def _left(self) -> float:
         """Seconds of patience left. By wall-clock time, since they count from the first batch of
         the run, whichever process submitted it."""
-        if self._terms.patience is None:
+        patience, now = self._work.settings.batch_for, time.time()
+        if patience is None:
             return float("inf")
-        if self.journal.began is None:
-            return self._terms.patience
-        return self.journal.began + self._terms.patience - time.time()
+        return (self.journal.began or now) + patience - now
 
     def _goes_live(self, address: str) -> bool:
         tries = self.journal.tries.get(address, 0)
-        return self._patience_over or (self._terms.then == "live" and tries >= MAX_TRIES)
+        return self._patience_over or (
+            self._work.settings.batch_then == "live" and tries >= MAX_TRIES
+        )
 
 
 def _calls(batches: Iterable[Submission]) -> str:
     return counted(sum(batch.lines for batch in batches), "call")
 
 
-class Batches(Batching):
-    """What the core is given: the replies of batches, for runs and for other work."""
-
-    def deferred(self, work: BatchedWork) -> Deferred | None:
-        none_out = work.terms.cancels is None and not (work.folder / FOLDER).exists()
-        return None if none_out and not work.batched else BatchRounds(work)
-
-
-BATCHING = Batches()
+def deferred(work: BatchedWork) -> Deferred | None:
+    """The replies of batches, for runs and for other work."""
+    none_out = work.cancels is None and not (work.folder / FOLDER).exists()
+    return None if none_out and not work.batched else BatchRounds(work)

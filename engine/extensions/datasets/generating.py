@@ -60,18 +60,16 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
     models = Models(Document.parse("", "generate"), {}, {}, (), environment(Path()), StopToken())
     caps = asks.price_list, asks.max_cost, asks.max_tokens
     models.prepare([(generation.model, "--model")], Accounting.capped(*caps))
-    batched = batched_models(models, (generation.model,), asks.terms.every)
+    batched = batched_models(models, (generation.model,), asks.batch)
     books = output.with_name(f"{output.name}.work")
     with ExitStack() as stack:
-        by = batching() if batched or books.exists() else None
-        if by is not None:
+        make = batching() if batched or books.exists() else None
+        if make is not None:
             books.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(books))
 
         def replies(cache: Cache) -> Deferred | None:
-            if by is None:
-                return None
-            return by.deferred(BatchedWork(books, models, cache, asks.terms, batched))
+            return make and make(BatchedWork(books, models, cache, asks, batched))
 
         store = stack.enter_context(closing(open_store(store_name(asks.store))))
         session = ProductionSession(generation, models, store, asks.lanes, replies)

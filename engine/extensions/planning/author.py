@@ -1,4 +1,4 @@
-"""The code of an author: its file, and which line of it is behind what went wrong."""
+"""The code of an author: what is wrong with it before it runs, and which line is behind a fault."""
 
 import ast
 import inspect
@@ -9,8 +9,29 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
+
+CHANCE = re.compile(
+    r"(time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|localtime|gmtime)"
+    r"|datetime\.(datetime|date)\.(now|utcnow|today)|uuid\.uuid[14]|os\.(urandom|getpid)"
+    r"|secrets\..*|builtins\.(id|hash)|random\.(?!Random$).*|numpy\.random\..*)"
+)
+"""Functions that give something else each time, or in each process."""
+
+BLOCKING = re.compile(
+    r"(time\.sleep|builtins\.input|subprocess\..*|os\.system|requests\..*|urllib\.request\..*"
+    r"|httpx\..*|socket\..*|http\.client\..*|(openai|anthropic)\..*|asyncio\.run(ners\..*)?)"
+)
+"""Functions that wait in the one thread in which all cells run."""
+
+OUTSIDE = re.compile(r"((io|builtins)\.open|os\.getenv|.*\.(read_text|read_bytes))")
+"""Functions that read what is no part of a run."""
+
+MUTABLE = re.compile(r"(typing\.)?(list|dict|set|List|Dict|Set)\b")
+"""Annotations of what can be changed in place."""
+
+Method = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, order=True)
@@ -41,38 +62,46 @@ class AuthorCode:
         return ast.parse(self.source)
 
     @cached_property
-    def class_node(self) -> ast.ClassDef | None:
-        name = self.found.__name__
-        nodes = (n for n in ast.walk(self.tree) if isinstance(n, ast.ClassDef) and n.name == name)
-        return next(nodes, None)
+    def node(self) -> ast.ClassDef | Method | None:
+        """The definition; None if it is not in this file."""
+        name = getattr(self.found, "__name__", "")
+        defined = (n for n in ast.walk(self.tree) if isinstance(n, ast.ClassDef | Method))
+        return next((node for node in defined if node.name == name), None)
 
     @property
     def line(self) -> int:
         """Line number of the class or function, from 1; 0 if it is not known."""
-        if self.class_node is None:
-            code = getattr(self.found, "__code__", None)
-            return code.co_firstlineno if code else 0
-        return self.class_node.lineno
+        return self.node.lineno if self.node else 0
 
-    def methods(self) -> "Iterator[ast.FunctionDef | ast.AsyncFunctionDef]":
-        for node in self.class_node.body if self.class_node else ():
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                yield node
+    @cached_property
+    def methods(self) -> dict[str, Method]:
+        """Those that the class defines itself, by name."""
+        body = self.node.body if isinstance(self.node, ast.ClassDef) else ()
+        return {node.name: node for node in body if isinstance(node, Method)}
 
     def line_of_method(self, *names: str) -> int:
         """Line number of the first of these methods that the class defines; else of the class."""
-        defined = {node.name: node.lineno for node in self.methods()}
-        return next((defined[name] for name in names if name in defined), self.line)
+        return next(
+            (self.methods[name].lineno for name in names if name in self.methods), self.line
+        )
+
+    def line_of_end(self, *names: str) -> int:
+        """The last line of the first of these methods that the class defines, which makes its
+        result; of a function, its own last line."""
+        ends = [self.methods[name] for name in names if name in self.methods]
+        if not ends and isinstance(self.node, Method):
+            ends = [self.node]
+        if not ends:
+            return self.line
+        last = ends[0].body[-1]
+        returns = [node.lineno for node in ast.walk(last) if isinstance(node, ast.Return)]
+        return max(returns, default=last.lineno)
 
     def line_of_frame(self, frame: FrameType | None) -> int:
         """The line of this file that is being executed beneath a frame; 0 if there is none."""
         while frame is not None and frame.f_code.co_filename != self.path:
             frame = frame.f_back
         return frame.f_lineno if frame is not None else 0
-
-    def line_of_fault(self, fault: BaseException) -> int:
-        """The deepest line of this file in a traceback; 0 if there is none."""
-        return line_in(self.path, fault)
 
     def line_of_template(self, name: str, read: str) -> int:
         """The line of a placeholder's name in the first text with it that `read` was made of; 0 if
@@ -85,19 +114,6 @@ class AuthorCode:
                 return node.lineno + next((n for n, text in enumerate(lines) if name in text), 0)
         return 0
 
-    def line_using(self, name: str) -> int:
-        """The first line within a function that names a variable or attribute."""
-        functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-        lines = [
-            node.lineno
-            for function in ast.walk(self.tree)
-            if isinstance(function, functions)
-            for node in ast.walk(function)
-            if (isinstance(node, ast.Name) and node.id == name)
-            or (isinstance(node, ast.Attribute) and node.attr == name)
-        ]
-        return min(lines, default=self.line)
-
     def line_that_catches_all(self) -> int:
         """The first `except` that catches every Exception; 0 if there is none."""
         broad = ("Exception", "BaseException")
@@ -109,100 +125,107 @@ class AuthorCode:
         ]
         return min(lines, default=0)
 
-    def state(self) -> dict[str, str]:
-        """What its module, and the class itself, hold by now: values that could change."""
-        module = inspect.getmodule(self.found)
-        held = {**vars(module)} if module else {}
-        held |= vars(self.found)
-        return {
-            name: repr(value)
-            for name, value in held.items()
-            if not name.startswith("__") and type(value).__module__ in STATEFUL
-        }
-
-    def faults_of_class(self, base: type, *, frozen: bool = True) -> Iterator[Mistake]:
+    def faults_of_class(self, base: type) -> Iterator[Mistake]:
         """What can be known of a class before it is used, against the class it inherits from."""
-        params = vars(self.found).get("__dataclass_params__")
-        if frozen and (params is None or not params.frozen):
-            yield Mistake(
-                self.line,
-                "identity",
-                f"{self.found.__name__} is not a frozen dataclass, so its settings have no "
-                "identity: write @dataclass(frozen=True) above the class",
+        name, params = self.found.__name__, vars(self.found).get("__dataclass_params__")
+        if params is None or not params.frozen:
+            why = (
+                f"{name} is not a frozen dataclass, so its settings have no identity: write "
+                "@dataclass(frozen=True) above the class"
             )
-        missing = sorted(getattr(self.found, "__abstractmethods__", ()))
-        own = {node.name: node for node in self.methods()}
-        for name in missing:
-            strange = [each for each in own if not hasattr(base, each)]
-            near = get_close_matches(name, strange, 1, 0.6)
+            yield Mistake(self.line, "identity", why)
+        for missing in sorted(getattr(self.found, "__abstractmethods__", ())):
+            strange = [each for each in self.methods if not hasattr(base, each)]
+            near = get_close_matches(missing, strange, 1, 0.6)
             yield Mistake(
-                own[near[0]].lineno if near else self.line,
+                self.line_of_method(*near),
                 "complete",
-                f"{self.found.__name__} has no {name}, which every {base.__name__} has"
+                f"{name} has no {missing}, which every {base.__name__} has"
                 + (f"; its {near[0]} may be meant for it" if near else ""),
             )
-        yield from self._signatures(own)
+        yield from self._signatures()
         yield from self._settings()
 
-    def _signatures(
-        self, own: "dict[str, ast.FunctionDef | ast.AsyncFunctionDef]"
-    ) -> Iterator[Mistake]:
-        for name, node in own.items():
+    def _signatures(self) -> Iterator[Mistake]:
+        for name, node in self.methods.items():
             inherited = next(
                 (vars(each)[name] for each in self.found.__mro__[1:] if name in vars(each)), None
             )
-            if not inspect.isfunction(inherited) or name.startswith("__"):
+            given = vars(self.found)[name]
+            if name.startswith("__") or not (
+                inspect.isfunction(inherited) and inspect.isfunction(given)
+            ):
                 continue
             if inspect.iscoroutinefunction(inherited) and isinstance(node, ast.FunctionDef):
-                yield Mistake(
-                    node.lineno,
-                    "awaited",
-                    f"{name} is awaited: write async def {name}, and await what it asks",
-                )
+                why = f"{name} is awaited: write async def {name}, and await what it asks"
+                yield Mistake(node.lineno, "awaited", why)
             needed = list(inspect.signature(inherited).parameters.values())
-            given = vars(self.found)[name]
             places = [each for each in needed if each.kind is not each.KEYWORD_ONLY]
             named = {each.name: None for each in needed if each.kind is each.KEYWORD_ONLY}
-            if inspect.isfunction(given):
-                try:
-                    inspect.signature(given).bind(*places, **named)
-                except TypeError as exc:
-                    asked = ", ".join(each.name for each in needed)
-                    yield Mistake(node.lineno, "called", f"{name} is called with {asked}: {exc}")
+            try:
+                inspect.signature(given).bind(*places, **named)
+            except TypeError as exc:
+                asked = ", ".join(each.name for each in needed)
+                yield Mistake(node.lineno, "called", f"{name} is called with {asked}: {exc}")
 
     def _settings(self) -> Iterator[Mistake]:
         known = {name for each in self.found.__mro__[1:] for name in vars(each)}
-        for node in self.class_node.body if self.class_node else ():
+        for node in self.node.body if isinstance(self.node, ast.ClassDef) else ():
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     if isinstance(target, ast.Name) and target.id not in known:
-                        yield Mistake(
-                            node.lineno,
-                            "identity",
+                        why = (
                             f"{target.id} has no type, so it is no setting and no part of the "
-                            f"row's identity: write {target.id}: … = {ast.unparse(node.value)}",
+                            f"row's identity: write {target.id}: … = {ast.unparse(node.value)}"
                         )
+                        yield Mistake(node.lineno, "identity", why)
             if isinstance(node, ast.AnnAssign) and MUTABLE.match(ast.unparse(node.annotation)):
-                yield Mistake(
-                    node.lineno,
-                    "identity",
+                why = (
                     f"{ast.unparse(node.target)} can be changed in place, so it has no identity: "
-                    "a tuple has one",
+                    "a tuple has one"
                 )
+                yield Mistake(node.lineno, "identity", why)
+
+    def faults_of_calls(self, *, reads: bool = False) -> Iterator[Mistake]:
+        """Functions that a protocol may not use, by the names with which this code calls them; what
+        it reaches by way of other modules is not seen. reads: whether it may read files, as data
+        sets do."""
+        functions = [n for n in self.tree.body if isinstance(n, Method)]
+        for node in (each for part in (self.node, *functions) if part for each in ast.walk(part)):
+            if not isinstance(node, ast.Call):
+                continue
+            name, check, why = self._called(node.func), "pure", ""
+            if CHANCE.fullmatch(name):
+                why = (
+                    "gives something else each time: chance comes from ask alone, or nothing can "
+                    "be resumed or replayed"
+                )
+            elif BLOCKING.fullmatch(name):
+                check, why = "blocking", "stops all other cells while it waits: ask through ask"
+            elif OUTSIDE.fullmatch(name) and not reads:
+                why = "reads what is no part of the run: make it a setting, or part of the problems"
+            if why:
+                yield Mistake(node.lineno, check, f"{name} {why}")
+
+    def _called(self, function: ast.expr) -> str:
+        """The full name of what is called, its first part as the module knows it."""
+        first, dot, rest = ast.unparse(function).partition(".")
+        held = vars(inspect.getmodule(self.found) or object).get(first)
+        if held is None:
+            return f"{first}{dot}{rest}" if dot else f"builtins.{first}"
+        if not isinstance(held, ModuleType):
+            module = getattr(held, "__module__", None) or type(held).__module__
+            first = f"{module}.{getattr(held, '__qualname__', first)}"
+        else:
+            first = held.__name__
+        return f"{first}{dot}{rest}"
 
 
-STATEFUL = ("builtins", "collections", "itertools")
-"""Modules of the types whose values are compared before and after a run."""
-
-MUTABLE = re.compile(r"(typing\.)?(list|dict|set|List|Dict|Set)\b")
-"""Annotations of what can be changed in place."""
-
-
-def line_in(path: str, fault: BaseException) -> int:
+def line_in(path: str, fault: BaseException | None) -> int:
     """The deepest line of a file in a traceback; 0 if there is none."""
     if isinstance(fault, SyntaxError) and fault.filename == path:
         return fault.lineno or 0
-    found, trace = 0, fault.__traceback__
+    found, trace = 0, fault.__traceback__ if fault is not None else None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == path:
             found = trace.tb_lineno

@@ -35,7 +35,7 @@ from ...analysis.scoring.power import (
     mde,
     questions_needed,
 )
-from ...analysis.scoring.worlds import Worlds, asd_ends
+from ...analysis.scoring.worlds import answer_scores, asd_ends, asd_weights
 from ...errors import UsageError
 from ...models.accounting.prices import PriceList
 from ...run.loaded_sweep import LoadedSweep
@@ -371,8 +371,9 @@ def verdict_scores(run: RunRows, row: int, score: str) -> tuple[tuple[str, ...],
         at = places[start : start + k].tolist()
         if redrawn := [redraws[place] for place in at if place in redraws]:
             verdicts = np.array(redrawn).reshape(k, -1, k)
-        worlds = Worlds(np.moveaxis(verdicts, 1, 0), its.every.values[n, :k])
-        by_question.setdefault(int(its.every.question[n]), []).append(worlds.asd(score))
+        scores = np.diagonal(answer_scores(np.moveaxis(verdicts, 1, 0), score), axis1=1, axis2=2)
+        asd = (asd_weights(its.every.values[n, :k]) * scores).sum(axis=1)
+        by_question.setdefault(int(its.every.question[n]), []).append(asd)
     every = {n: draws for n, draws in by_question.items() if len(draws) == run.sweep.draws}
     ids = tuple(run.sweep.problems[n].id for n in every)
     if not ids:

@@ -41,7 +41,7 @@ class Kind:
     name: str
     base: type
     methods: tuple[str, ...]
-    """Names of the methods that an author writes; a bad result is traced to their last return."""
+    """Names of the methods that an author writes; a bad result is traced to their last line."""
     sections: Callable[[str, dict[str, Any], Seat, Seat], dict[str, Any]]
     """The sweep that tries it, from its name, its settings, an agent and a judge."""
 

@@ -43,7 +43,6 @@ from .schema import (
     use_log,
     use_no_log,
 )
-from .search import documents, is_indexed, make_words
 from .tables import AT_ONCE, RunTables
 from .values import RecordedCall, RecordedCell
 
@@ -217,6 +216,8 @@ class RunDatabase(RunTables):
     def index(self) -> None:
         """Index what was said, for those who search; what is written later takes the index away."""
         if not self._indexed:
+            from .search import documents, make_words
+
             with self._transaction():
                 make_words(self.db, documents(self))
                 self._indexed = True
@@ -378,7 +379,7 @@ class RunDatabase(RunTables):
         self._known, self._named, self._numbers = {}, {}, {}
         self._newest = self.fetched("SELECT coalesce(max(call), 0) FROM calls")[0][0]
         self._landed = self.fetched("SELECT coalesce(max(landed), 0) FROM cells")[0][0]
-        self._indexed = is_indexed(self)
+        self._indexed = self.is_indexed
         self._numbers_of = {
             table: {tuple(values): number for number, *values in self.table(table)}
             for table in ("parts", "endpoints")

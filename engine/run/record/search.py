@@ -101,11 +101,6 @@ def make_words(db: sqlite3.Connection, texts: Iterable[tuple[int, str, str]]) ->
     db.executemany("INSERT INTO words(rowid, said, thought) VALUES(?,?,?)", texts)
 
 
-def is_indexed(tables: RunTables) -> bool:
-    """Whether what was said is indexed, all of it."""
-    return bool(tables.fetched("SELECT 1 FROM sqlite_schema WHERE name='words'"))
-
-
 def search(tables: RunTables, query: Query, rows: Collection[int]) -> list[Hit]:
     """Every hit in these rows, in the order of row, problem, draw, world and turn. RunFolderError
     for a run that cannot be searched."""
@@ -147,7 +142,7 @@ def search(tables: RunTables, query: Query, rows: Collection[int]) -> list[Hit]:
 
 def _named(tables: RunTables, phrases: Sequence[Sequence[str]]) -> set[int] | None:
     """The numbers of what has all words, by the index; None where there is none."""
-    if not is_indexed(tables):
+    if not tables.is_indexed:
         return None
     words = " AND ".join(word for phrase in phrases for word in phrase)
     return {number for (number,) in tables.fetched("SELECT rowid FROM words(?)", words)}

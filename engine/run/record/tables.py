@@ -94,6 +94,11 @@ class RunTables:
                 for problem, (passage, _) in zip(read, rows, strict=True)
             )
 
+    @property
+    def is_indexed(self) -> bool:
+        """Whether what was said is indexed for a search, all of it."""
+        return bool(self.fetched("SELECT 1 FROM sqlite_schema WHERE name='words'"))
+
     def statuses(self) -> Iterator[tuple[int, int]]:
         """(place, status as a number of `STATUSES`) of every cell, in the order of the sweep."""
         for rows in self.stored():

@@ -29,13 +29,13 @@ def plot(
 ) -> "Figure":
     """A picture of a run as a matplotlib Figure, to be edited and saved.
 
-    run: a report, or a run folder. kind: asd, lift, worlds, jse, asd-jse, calibration, rounds,
-    trend, gap, bestof, frontier, heat, or compare with an `other` run.
+    run: a report, or a run folder. kind: asd, lift, worlds, jse, calibration, rounds, trend,
+    gap, bestof, frontier, heat, or compare with an `other` run.
     style: paper (two columns), column or slides. protocol, agent, judge: parts of the names of the
     rows to show. store: where the replies are, if not in the run's own store; only `frontier` reads
-    it. by: with asd and lift, what rows are averaged by. captioned: with a line that says n, the
-    intervals and whether models are simulated. Raises: UsageError, with the remedy, for a picture
-    that cannot be drawn.
+    it. by: with asd, lift and jse, what rows are averaged by. captioned: with a line that says n,
+    the intervals and whether models are simulated. Raises: UsageError, with the remedy, for a
+    picture that cannot be drawn.
     """
     from ...analysis.pictures.figures import draw
 

@@ -48,8 +48,8 @@ def ask_beside(
     caps = asks.price_list, asks.max_cost, asks.max_tokens
     models.prepare(asked, Accounting.capped(*caps, accounts.total(), folder / QUARANTINE))
     names = tuple(dict.fromkeys(model for model, _ in asked))
-    batched = batched_models(models, names, asks.terms.every)
-    by = batching()
+    batched = batched_models(models, names, asks.batch)
+    make = batching()
 
     def standing() -> Snapshot:
         at_risk = ledger.total().at_risk
@@ -59,8 +59,8 @@ def ask_beside(
         cache = Cache(
             replies, models, identity=models.identity, origin=models.origin, tags=models.tags
         )
-        beside = BatchedWork(folder, models, cache, asks.terms, batched, accounts.by_model())
-        deferred = None if by is None else by.deferred(beside)
+        beside = BatchedWork(folder, models, cache, asks, batched, accounts.by_model())
+        deferred = None if make is None else make(beside)
         try:
             async with accounts.kept(opened.stop_token, ledger):
                 await work(cache, deferred)

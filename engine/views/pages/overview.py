@@ -168,7 +168,7 @@ def _table(run: RunReader, results: Results, by: str, links: Addresses, plot: st
         return OverviewRow(name, its, its.failed, to, band, baseline)
 
     lines = []
-    for group in pivot(results, run.problems, [by]):
+    for group in pivot(results, [by]):
         rows = tuple(line(n, group.size == 1) for n in group.rows)
         known = [row.baseline for row in rows if row.baseline is not None]
         mean, failed = fmean(known) if known else None, sum(row.failed for row in rows)

@@ -16,8 +16,8 @@ from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
 from oversight.engine.analysis.pairs import read_condition, read_pair
 from oversight.engine.analysis.pictures.kinds import compared
 from oversight.engine.analysis.rows import RunRows, read_rows, rows_meant
+from oversight.engine.analysis.scoring.calibration import flips
 from oversight.engine.analysis.scoring.inference import of_questions
-from oversight.engine.analysis.scoring.verdict_measures import flips
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
 from oversight.protocols.datasets.bundled import bundled

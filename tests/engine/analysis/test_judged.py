@@ -105,21 +105,6 @@ def test_what_cannot_be_compared_or_clustered_is_told(place: Path, command: Comm
     assert "a single judge shows no variation" in " ".join(out.split())
 
 
-def test_settings_are_placed_by_the_cost_of_a_judgement(place: Path, command: Command) -> None:
-    cheap, dear = judged("naive", 0.0), judged("debate", 0.4, seed=1)
-    lines = [{**line, "cost": 0.5} for line in cheap] + [{**line, "cost": 2} for line in dear]
-    lines += [{**line, "cost": 3} for line in judged("worse", -0.2, seed=2)]
-    file = table(place / "costs.jsonl", lines)
-    ran = command("measure", "frontier", file, "--json")
-    assert ran.code == 0, ran.err
-    naive, debate, worse = json.loads(ran.out)["frontier"]
-    assert [each["cost"]["value"] for each in (naive, debate, worse)] == [0.5, 2, 3]
-    assert [each["on_frontier"] for each in (naive, debate, worse)] == [True, True, False]
-    assert worse["beaten"] and not debate["beaten"]
-    ran = command("measure", "frontier", table(place / "none.jsonl", [*lines, *judged("x", 0.1)]))
-    assert ran.code == 2 and "line 181 has no cost" in ran.err
-
-
 @pytest.mark.wire
 def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -> None:
     (place / "named.yaml").write_text(

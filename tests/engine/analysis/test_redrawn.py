@@ -21,7 +21,7 @@ from oversight.protocols.judges import Redrawn, StatedJudge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.transcript import Transcript
 from tests.engine.kept_runs import Kept
-from tests.shipments import shipments
+from tests.world import shipments
 
 REDRAWN = """\
 name: redrawn

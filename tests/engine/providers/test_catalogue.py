@@ -249,7 +249,7 @@ async def replicas(*servers: Server) -> AsyncIterator[Replicas]:
         for server in servers:
             await server.begin()
             stack.push_async_callback(server.end)
-        ways = [Settings("vllm", server.url, "vllm", deadline=5.0) for server in servers]
+        ways = [Settings("vllm", server.url, "vllm", deadline=60.0) for server in servers]
         ours = Replicas(ways[0], [Replica(way.base_url, connect(way)) for way in ways])
         stack.push_async_callback(ours.close)
         yield ours

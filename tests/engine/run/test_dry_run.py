@@ -24,9 +24,10 @@ from oversight.engine.sweep.sweepfile import report_rows
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges import Jury, LogprobJudge, StatedJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust
+from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question
 from tests.fakes import APPLES, Scripted

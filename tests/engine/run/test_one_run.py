@@ -21,7 +21,7 @@ from oversight.engine.run.run import Run
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.stop import StopToken
 from oversight.protocols import NaiveJudge, StatedJudge
-from tests.shipments import shipments
+from tests.world import shipments
 
 SWEEP = """
 name: one run

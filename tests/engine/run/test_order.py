@@ -26,8 +26,8 @@ from oversight.protocols import NaiveJudge, StatedJudge
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.fakes import Scripted
-from tests.shipments import shipments
 from tests.virtual import run
+from tests.world import shipments
 
 SURE = "A: 80%\nB: 20%"
 GOOD, BAD = StatedJudge("sim/judge"), StatedJudge("sim/mute")

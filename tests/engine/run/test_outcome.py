@@ -19,7 +19,7 @@ from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Turn, Verdict
 from tests.run_folders import CELLS as PLAIN
 from tests.run_folders import ended, folder
-from tests.shipments import shipments
+from tests.world import shipments
 
 SWEEP = Sweep(
     "s",

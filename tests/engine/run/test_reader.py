@@ -23,7 +23,6 @@ from oversight.engine.run.folders import LOCK_FILE, locked
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
-from oversight.engine.run.record.search import is_indexed
 from tests.command_line import Command, environment
 from tests.own_protocol import STEEL
 from tests.run_folders import noted
@@ -219,7 +218,7 @@ def test_a_large_run_is_indexed_at_its_first_search_unless_it_is_being_run(
         found = command("show", finished.folder, "--search", "apples", "--json")
         assert found.code == 0 and '"hits":' in found.out
         with RunReader(finished.folder) as run:
-            return found.out, "indexing" in found.err, is_indexed(run.tables)
+            return found.out, "indexing" in found.err, run.tables.is_indexed
 
     with locked(finished.folder):
         without = search()

@@ -14,7 +14,7 @@ from oversight.protocols.mechanisms.baselines import Propaganda
 from tests import starting
 from tests.command_line import ROOT, calls, environment, oversight
 from tests.run_folders import cut, everything, len_of, only_run, outcomes, written
-from tests.shipments import shipments
+from tests.world import shipments
 
 # Start to end.
 

@@ -36,8 +36,8 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.fakes import Scripted, prompt, run_cells
-from tests.shipments import shipments, simulated
 from tests.virtual import run
+from tests.world import shipments, simulated
 
 JUDGE = StatedJudge("sim/judge")
 SURE = "A: 80%\nB: 20%"

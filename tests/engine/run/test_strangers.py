@@ -18,7 +18,7 @@ from oversight.engine.run.sources import read_sources, source_lines
 from oversight.engine.run.stores import open_store, store_name
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.node import Document
-from tests.batches import BATCHED, BatchBench
+from tests.batches import BatchBench
 from tests.desk import Desk
 from tests.run_folders import FORMS
 
@@ -156,7 +156,7 @@ def test_dated_snapshots_are_no_alarm_and_other_models_are():
 async def test_a_run_says_which_model_answered_and_what_share_comes_from_elsewhere(bench, capsys):
     live = await bench.live()
     async with bench.server() as server:
-        went = await bench.run(server, terms=BATCHED if bench.vendor == "openai" else None)  # type: ignore[arg-type]
+        went = await bench.run(server, batch=bench.vendor == "openai")
         lines = source_lines(read_sources(went.folder))
         known = read_sources(went.folder)
         assert {each.origin.split()[0] for each in known} == {"batch"}

@@ -14,7 +14,7 @@ from oversight.protocols.errors import DatasetError
 from oversight.protocols.mechanisms.debate import Debate
 from tests.engine.sweep_files import sweep, sweep_file
 from tests.protocols.datasets.published import needs_published
-from tests.shipments import THREE, shipment, shipments
+from tests.world import THREE, shipment, shipments
 from tools.examples import PRICED, header, planned
 
 ROOT = Path(__file__).parents[3]

@@ -17,20 +17,21 @@ from oversight.protocols import Transcript, Turn, Words
 from oversight.protocols.agents import query
 from oversight.protocols.agents.agent import (
     ADVOCATE,
+    TOOLS,
     Agent,
     Brief,
     Speaker,
     limit_words,
     without_thoughts,
 )
-from oversight.protocols.agents.tool import TOOLS, Found, Scene, Tool
+from oversight.protocols.agents.tool import Found, Scene, Tool
 from oversight.protocols.agents.tools import OVER_BUDGET
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.drafting import BestOf, Refine, SideCheck
 from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.mechanisms.baselines import choice_form
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.open_protocols import choice_form
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.protocol import Protocol
@@ -38,9 +39,8 @@ from oversight.protocols.question import Question
 from oversight.protocols.transcript import ToolUse
 from tests.fakes import CRATES, Scripted
 from tests.sessions import sessions
-from tests.shipments import shipment, simulated
 from tests.tables import expressions
-from tests.world import plain
+from tests.world import plain, shipment, simulated
 
 AGENT = Agent("sim/strong")
 SIDE, OTHER = CRATES.answers

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from oversight.cache import Call, Message, Reply, Request, ToolCall
 from oversight.protocols import Agent
 from oversight.protocols.agents import python
+from oversight.protocols.agents.agent import TOOLS
 from oversight.protocols.agents.calculator import ALLOWED, calculate
-from oversight.protocols.agents.tool import TOOLS, Scene
+from oversight.protocols.agents.tool import Scene
 from oversight.protocols.agents.tool_loop import (
     MAX_CALLS,
     MAX_TOOL_ROUNDS,
@@ -65,7 +66,7 @@ def used(
     arguments: str, name: str = "calculator", given: tuple[str, ...] = tuple(TOOLS)
 ) -> ToolUse:
     wish = ToolCall("1", name, arguments)
-    return asyncio.run(use(Allowance(given), wish, Scene(CRATES, None)))
+    return asyncio.run(use(Allowance(TOOLS, given), wish, Scene(CRATES, None)))
 
 
 @given(
@@ -118,7 +119,7 @@ def replies(*said: str | Reply) -> Scripted:
 
 async def test_the_model_hears_the_result_and_then_speaks():
     ask = replies(Reply("Let me see.", (reckon("4*12"),)), "It is 48.")
-    reply, used = await ask_with_tools(CALL, ask, Allowance(("calculator",)), SCENE)
+    reply, used = await ask_with_tools(CALL, ask, Allowance(TOOLS, ("calculator",)), SCENE)
     assert reply.text == "It is 48."
     assert used == (ToolUse("calculator", "4*12", "48"),)
     assert ask.calls[1].messages == (
@@ -131,7 +132,7 @@ async def test_the_model_hears_the_result_and_then_speaks():
 async def test_several_wishes_of_one_reply_are_answered_in_order():
     wishes = (reckon("1+1", "x"), reckon("1/0", "y"))
     ask = replies(Reply("", wishes), "Done.")
-    _, used = await ask_with_tools(CALL, ask, Allowance(("calculator",)), SCENE)
+    _, used = await ask_with_tools(CALL, ask, Allowance(TOOLS, ("calculator",)), SCENE)
     assert [use.result for use in used] == ["2", "error: division by zero"]
     gave = [(m.tool_call_id, m.text) for m in ask.calls[1].messages if m.role == "tool"]
     assert gave == [("x", "2"), ("y", "error: division by zero")]
@@ -139,13 +140,13 @@ async def test_several_wishes_of_one_reply_are_answered_in_order():
 
 async def test_opaque_reasoning_goes_back_as_it_came():
     ask = replies(Reply("", (reckon("1"),), opaque='[{"signature":"s"}]'), "Done.")
-    await ask_with_tools(CALL, ask, Allowance(("calculator",)), SCENE)
+    await ask_with_tools(CALL, ask, Allowance(TOOLS, ("calculator",)), SCENE)
     assert ask.calls[1].messages[1].opaque == '[{"signature":"s"}]'
 
 
 async def test_the_loop_is_bounded():
     ask = Scripted(lambda call: Reply("still busy", (reckon("1"),)))
-    reply, used = await ask_with_tools(CALL, ask, Allowance(("calculator",)), SCENE)
+    reply, used = await ask_with_tools(CALL, ask, Allowance(TOOLS, ("calculator",)), SCENE)
     assert reply.text == "still busy"
     assert len(ask.calls) == MAX_TOOL_ROUNDS + 1
     assert len(used) == MAX_TOOL_ROUNDS - 1
@@ -155,7 +156,7 @@ async def test_the_loop_is_bounded():
 
 async def test_a_wish_without_tools_is_a_speech():
     ask = replies(Reply("I speak.", (reckon("1"),)))
-    reply, used = await ask_with_tools(CALL, ask, Allowance(()), SCENE)
+    reply, used = await ask_with_tools(CALL, ask, Allowance(TOOLS, ()), SCENE)
     assert (reply.text, used) == ("I speak.", ())
 
 
@@ -186,7 +187,7 @@ async def test_no_words_of_a_model_stand_in_a_tool_tag(forgery):
 
 async def test_of_five_thousand_wishes_in_one_reply_a_few_are_run():
     ask = replies(Reply("", tuple(reckon("1+1", f"{n}") for n in range(5_000))), "Done.")
-    _, used = await ask_with_tools(CALL, ask, Allowance(("calculator",)), SCENE)
+    _, used = await ask_with_tools(CALL, ask, Allowance(TOOLS, ("calculator",)), SCENE)
     assert used == (ToolUse("calculator", "1+1", "2"),) * MAX_CALLS
     answers = [message.text for message in ask.calls[1].messages if message.role == "tool"]
     assert answers == ["2"] * MAX_CALLS + [TOO_MANY] * (5_000 - MAX_CALLS)
@@ -200,7 +201,7 @@ async def used_python(code: str, seconds: float | None = None) -> ToolUse:
     with pytest.MonkeyPatch.context() as patch:
         if seconds is not None:
             patch.setattr(python, "SECONDS", seconds)
-        return await use(Allowance(("python",), 2.0), wish, Scene(CRATES, None))
+        return await use(Allowance(TOOLS, ("python",), 2.0), wish, Scene(CRATES, None))
 
 
 async def tried(code: str, seconds: float | None = None) -> list[str]:

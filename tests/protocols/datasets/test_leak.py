@@ -7,9 +7,9 @@ import pytest
 
 from oversight.protocols.datasets import form_classifier
 from oversight.protocols.datasets.balance import Balance
-from oversight.protocols.datasets.form_classifier import FEWEST
 from oversight.protocols.datasets.leak import (
     FEATURES,
+    FEWEST,
     POSITION,
     WORDING,
     LeakageCheck,

@@ -16,7 +16,7 @@ from oversight.protocols.question import Answer, Question
 from oversight.protocols.scores import brier
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, A, B, Scripted, prompt
-from tests.shipments import shipments, simulated
+from tests.world import shipments, simulated
 
 
 def exchange(*turns: Turn, question: Question = CRATES) -> Transcript:

@@ -39,8 +39,7 @@ from oversight.protocols.prompts.forms import probabilities_form, read_form
 from oversight.protocols.prompts.parse import find_question, find_statement, read_question
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.fakes import CRATES, Scripted, prompt, token
-from tests.shipments import shipment
-from tests.world import asked, plain
+from tests.world import asked, plain, shipment
 
 MODEL, TRANSCRIPT = "sim/quiet", Transcript(CRATES, (Turn("Critic", "Step 2 is wrong."),))
 ANSWERS: dict[str, str | Reply] = {

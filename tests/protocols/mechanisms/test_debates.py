@@ -21,9 +21,9 @@ from oversight.protocols import (
     StatedJudge,
     WeakToStrong,
 )
-from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
-from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
+from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate, OpenTrust
 from oversight.protocols.question import Problem
 from oversight.protocols.scores import brier
 from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, paid, prompt

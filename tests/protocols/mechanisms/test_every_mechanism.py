@@ -32,8 +32,7 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Verdict
 from tests.fakes import CRATES, Scripted, addresses, form, held, prompt
 from tests.sessions import sessions
-from tests.shipments import shipment, simulated
-from tests.world import asked, plain
+from tests.world import asked, plain, shipment, simulated
 
 JUDGE, OTHER = StatedJudge("sim/quiet"), Agent("sim/it")
 

@@ -23,7 +23,26 @@ from oversight.protocols import (
 from oversight.protocols.mechanisms.market_making import distance, losses, surprise
 from oversight.protocols.scores import brier
 from tests.fakes import ALICE, BOB, CRATES, JUDGE, A, B, Scripted, prompt
-from tests.markets import priced, trading
+
+
+def priced(p: float) -> str:
+    return orjson.dumps({"A": p, "B": 1 - p}).decode()
+
+
+def trading(*prices: float, final: str = "A: 70%\nB: 30%") -> Callable[[Call], str]:
+    """A market whose price for A after n speeches is prices[n]; the last one stays."""
+
+    def answer(call: Call) -> str:
+        asked = prompt(call)
+        match asked.task:
+            case "probabilities":
+                return priced(prices[min(len(asked.speeches), len(prices) - 1)])
+            case "percentages":
+                return final
+        return f"{asked.asks} after {asked.speeches}"
+
+    return answer
+
 
 MARY = Agent("mary")
 MARKETS: dict[str, Callable[..., Protocol]] = {

@@ -10,9 +10,39 @@ from hypothesis import strategies as st
 
 from oversight.cache import Call
 from oversight.protocols import Answer, ProverEstimatorDebate, Question, Unreadable, Verdict
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.prover_estimator_debate import Level, chained, gain
 from tests.fakes import CRATES, Scripted, form, held, prompt
-from tests.prover_estimator import ALICE, ESTHER, JUDGE, LINK, A, estimated, script
+
+JUDGE = StatedJudge("judge")
+ALICE, ESTHER = Agent("alice"), Agent("esther")
+A, B = CRATES.answers
+
+
+LINK = "If "
+"""How the subclaim begins that the claim follows."""
+
+
+def estimated(call: Call, *stated: float, link: float = 1.0) -> str:
+    """The estimate of the one statement that is shown: for `part 1` the first of `stated`."""
+    said = prompt(call).speeches[0]
+    return form(probability=link if said.startswith(LINK) else stated[int(said[-1]) - 1])
+
+
+def script(call: Call, subclaim: object = 2, truth_is: object = "higher") -> str:
+    asked = prompt(call)
+    match asked.task:
+        case "subclaims":
+            parts = [f"{asked.speeches[0]} part {n}" for n in "123"]
+            return form(subclaims=parts, needed="all", at_least=3)
+        case "estimate":
+            return estimated(call, 0.9, 0.5, 0.8, link=0.95)
+        case "pick":
+            return form(subclaim=subclaim, truth_is=truth_is)
+        case "statement":
+            return held(0.75)
+    raise AssertionError(asked.task)
 
 
 @pytest.mark.parametrize(("truth_is", "opening"), [("higher", ""), ("lower", "It is not the case")])

@@ -17,9 +17,10 @@ from oversight.protocols.agents.agent import Agent, Brief
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.counts import Counts
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.baselines import OpenTrust, Propaganda
+from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
+from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from oversight.protocols.prompts.parse import read_rules
 from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
 from oversight.protocols.prompts.render import turn_block
@@ -29,8 +30,7 @@ from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.quotes import MAX_QUOTE_WORDS, find_quotes, fold, marked
 from oversight.protocols.transcript import Quote, Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt
-from tests.shipments import shipment
-from tests.world import asked, plain
+from tests.world import asked, plain, shipment
 
 DEFAULT = default_prompts()
 JUDGE, AGENT = StatedJudge("sim/quiet"), Agent("sim/quiet")

@@ -14,7 +14,7 @@ from ....run.execution import execute
 from ....run.loaded_sweep import open_run
 from ....run.manifest import read_manifest
 from ....run.run import Run
-from ....run.settings import BatchTerms, RunSettings
+from ....run.settings import RunSettings
 from ....run.stores import store_name
 from ....system.flags import flag
 from ....views.cli.faults import halt_code
@@ -82,10 +82,10 @@ def _see_to_batches(
     manifest, loaded = read_manifest(run), open_run(run, own=own)
     known = store_noted(run)
     known = store_name(store or (Path(known).expanduser() if known else None))
-    terms = BatchTerms(cancels=given_up)
-    settings = RunSettings(store=known, folder=run, part=manifest.part, batch=terms)
+    settings = RunSettings(store=known, folder=run, part=manifest.part)
     before = _batches_out(run)
     with Run.open(loaded, settings) as opened:
+        opened.cancels = given_up
         halt = under_signals(lambda: execute(opened), loaded.stop_token, opened.snapshot)
     left = _batches_out(run)
     paid = sum_usage(read_ledger(run).values())

@@ -20,7 +20,6 @@ from ....errors import RunFolderError, UsageError
 from ....extensions.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
 from ....extensions.planning.power import Power, power_finding, power_plan
 from ....extensions.planning.reasoning import cramped
-from ....extensions.planning.sharing import Sharing, sharing_of
 from ....models.accounting.latency import Latency
 from ....models.accounting.ledger import Accounting
 from ....models.accounting.ledger_file import read_ledger
@@ -61,8 +60,6 @@ PLAN_HEAD = (
     "at its limits",
 )
 
-SHARING_HEAD = ("row", "calls alone", "shared with others", "its own")
-
 
 @as_command
 def command(
@@ -86,11 +83,6 @@ def command(
         "A run from which to take the time of calls (the newest of this sweep unless given) and, "
         "with --contrast, the spread of these rows; or a judgement table with these settings.",
         metavar="RUN",
-    ),
-    with_sharing: bool = flag(
-        "How many calls each row shares with the others.",
-        name="--sharing",
-        default=False,
     ),
     rehearsed: str | None = flag(
         "Run all of it against a local mock server, real HTTP and no key, which behaves like this: "
@@ -117,8 +109,7 @@ def command(
     largest that the score allows. With judges of the kind `redrawn`, a pilot also shows what more
     verdicts on each transcript are worth.
 
-    --sharing prints the calls of each row, alone and beside the others; --prompts, with
-    --protocol, the prompts in place of an estimate.
+    --prompts, with --protocol, prints the prompts in place of an estimate.
 
     --rehearse runs the sweep instead, against a server on this machine with the latency, limits and
     faults of the profile; simulated models answer, and your store and your runs are not touched. In
@@ -129,11 +120,11 @@ def command(
         raise click.UsageError("PROBLEM and --protocol are for --prompts")
     if pilot is not None and apart.contrast is None and Path(pilot).suffix == TABLE:
         raise click.UsageError(f"{pilot}: a table of judgements is a pilot for --contrast alone")
-    estimates = bool(with_sharing or apart.contrast or pilot)
+    estimates = bool(apart.contrast or pilot)
     if dry_run + with_prompts + bool(rehearsed) + estimates > 1:
         raise click.UsageError(
             "--dry-run, --prompts and --rehearse print no estimate: give one of them alone, or "
-            "--sharing, --contrast and --pilot"
+            "--contrast and --pilot"
         )
     if rehearsed:
         from ..rehearsal import rehearse
@@ -160,9 +151,6 @@ def command(
         if apart.contrast is not None:
             rows = _pilot(pilot) if pilot else None
             needs = asyncio.run(power_plan(opened, apart, replies, known, pilot=rows, score=score))
-    shared = (
-        asyncio.run(sharing_of(opened.sweep, opened.models.simulated)) if with_sharing else None
-    )
     gate = leakage_check(opened.sweep.problems).line
     if as_json:
         told: dict[str, object] = {
@@ -174,7 +162,6 @@ def command(
             "retirements": opened.models.retirements(opened.sweep.models),
         }
         told |= {"power": power_finding(needs).plain()} if needs else {}
-        told |= {"sharing": shared} if shared else {}
         show_json(told)
         return
     show(f"{sweep} · {counted(plan.problems, 'problem')} · {gate}")
@@ -182,8 +169,6 @@ def command(
     if needs is not None:
         show("")
         show(power_finding(needs).text("text", width()))
-    if shared is not None:
-        show(f"\n{as_text(_sharing_table(shared), width())}")
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
     try:
@@ -234,16 +219,6 @@ def _table(headline: str, plan: Plan) -> Table:
         time = _time(plan.pace) if any(model.waits for model in plan.models) else ""
         rows.append(("total", left, *tokens, *_dollars(plan.cost), time))
     return Table(headline, PLAN_HEAD, tuple(rows), 1)
-
-
-def _sharing_table(shared: Sharing) -> Table:
-    rows = [
-        (each.row, f"{each.alone:,.1f}", f"{each.alone - each.own:,.1f}", f"{each.own:,.1f}")
-        for each in shared.rows
-    ]
-    saved = sum(each.alone for each in shared.rows) - shared.together
-    note = f"together: {shared.together:,.1f} calls, {saved:,.1f} fewer than alone."
-    return Table("calls per problem", SHARING_HEAD, tuple(rows), 1, (note,))
 
 
 def _row(model: ModelPlan) -> tuple[str, ...]:

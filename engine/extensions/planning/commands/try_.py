@@ -2,25 +2,20 @@
 
 import asyncio
 import re
-import time
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from ....analysis.reports.side_by_side import as_plain, side_by_side
 from ....display.console import PrintableConsole
 from ....display.quantity import counted
-from ....errors import EngineError
 from ....extensions.planning.prompts import Prompted, prompts_read
 from ....extensions.planning.trial import Trial, Tried, tried
-from ....system.flags import argument, flag
+from ....system.flags import argument
 from ....views.cli.exit_codes import ExitCode
 from ....views.cli.flags import as_command
 from ....views.cli.options import JSON, SET
-from ....views.cli.output import say, show, show_json
+from ....views.cli.output import show, show_json
 
-LOOK_SECONDS = 0.3
 PASSAGE = re.compile(r"(?<=<passage>\n)(.{60}).*?\n(?=</passage>)", re.DOTALL)
 
 
@@ -28,7 +23,6 @@ PASSAGE = re.compile(r"(?<=<passage>\n)(.{60}).*?\n(?=</passage>)", re.DOTALL)
 def command(
     subject: str = argument("FILE:NAME"),
     overrides: tuple[str, ...] = SET,
-    watch: bool = flag("Try it again whenever the file is saved.", default=False),
     as_json: bool = JSON,
 ) -> None:
     """Try a protocol, judge, agent, data set or tool of your own. Nothing is sent.
@@ -44,56 +38,30 @@ def command(
 
     Exit codes: 0 nothing is wrong, 1 something is.
     """
-    while True:
-        try:
-            fine = _tried(subject, overrides, as_json)
-        except EngineError as exc:
-            if not watch:
-                raise
-            fine = False
-            say(str(exc))
-        if not watch:
-            raise SystemExit(ExitCode.DONE if fine else ExitCode.FAILED)
-        file = Path(subject.rpartition(":")[0])
-        say(f"watching {file}; Ctrl-C ends it")
-        _wait_for_change(file)
-
-
-def _wait_for_change(file: Path) -> None:
-    before = _stamp(file)
-    while _stamp(file) == before:
-        time.sleep(LOOK_SECONDS)
-
-
-def _stamp(file: Path) -> object:
-    with suppress(FileNotFoundError):
-        stat = file.stat()
-        return stat.st_mtime_ns, stat.st_size, stat.st_ino
-    return None
-
-
-def _tried(word: str, overrides: Sequence[str], as_json: bool) -> bool:
-    """Whether nothing is wrong; prints what was found."""
-    found = tried(word, overrides)
-    fine, path = not found.mistakes, word.rpartition(":")[0]
-    trial = found.trial
+    found = tried(subject, overrides)
+    fine, trial = not found.mistakes, found.trial
     prompts = asyncio.run(prompts_read(trial.sweep)) if trial is not None and fine else []
     if as_json:
-        show_json(_plain(word, found, prompts))
-        return fine
+        show_json(_plain(subject, found, prompts))
+    else:
+        _show(subject, found, prompts)
+    raise SystemExit(ExitCode.DONE if fine else ExitCode.FAILED)
+
+
+def _show(word: str, found: Tried, prompts: Sequence[Prompted]) -> None:
     for each in prompts:
         show(f"[{each.protocol} · {each.seat} · {each.model}]")
         show("\n".join(f"{role}: {_brief(text)}" for role, text in each.messages) + "\n")
+    trial = found.trial
     if trial is not None and trial.worlds:
         cell, console = trial.worlds[0].cell, PrintableConsole()
         worlds = [world.shown for world in trial.worlds]
         console.print(side_by_side(cell.row, cell.problem, worlds, "brier", console.width))
         show(_sharing(trial))
     for fault in found.mistakes:
-        show(f"{path}:{fault.line}: {fault.check}: {fault.message}")
-    wrong = counted(len(found.mistakes), "fault")
-    show(f"{word}: {'nothing is wrong' if fine else wrong}")
-    return fine
+        show(f"{word.rpartition(':')[0]}:{fault.line}: {fault.check}: {fault.message}")
+    wrong = counted(len(found.mistakes), "fault") if found.mistakes else "nothing is wrong"
+    show(f"{word}: {wrong}")
 
 
 def _brief(text: str) -> str:

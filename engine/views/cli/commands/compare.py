@@ -66,7 +66,8 @@ def command(
         if asked:
             raise click.UsageError("--fail-if is of runs")
         files = [Path(each) for each in (one, other) if each]
-        show(compare_tables(files, how, score).text(format, width()))
+        tables = comparison_finding(compare_tables(files, how, score), short=not every)
+        show(tables.text(format, width()))
         return
     words = (*how.contrasts, *(f"{each.first} - {each.second}" for each in asked))
     first = read_rows(run_named(one))

@@ -17,8 +17,8 @@ from ..options import RECORDED_STORE, SCORE, output
 from ..output import say, show
 
 KINDS = (
-    "asd", "lift", "worlds", "jse", "asd-jse", "calibration", "rounds", "trend", "gap", "bestof",
-    "frontier", "heat", "compare",
+    "asd", "lift", "worlds", "jse", "calibration", "rounds", "trend", "gap", "bestof", "frontier",
+    "heat", "compare",
 )  # fmt: skip
 
 
@@ -45,16 +45,10 @@ def command(
         type=click.Choice(["paper", "column", "slides"]),
     ),
     by: tuple[str, ...] = flag(
-        "With asd and lift: average over all rows of one protocol, agent, judge or setting; "
+        "With asd, lift and jse: average over all rows of one protocol, agent, judge or setting; "
         "repeatable.",
         default=(),
         metavar="DIMENSION",
-    ),
-    labels: tuple[str, ...] = flag(
-        "Write the name of a protocol, agent, judge or row otherwise; repeatable.",
-        name="--label",
-        default=(),
-        metavar="OLD=NEW",
     ),
     order: str = flag(
         "Order of the lines of asd, lift, gap and compare.",
@@ -69,7 +63,7 @@ def command(
     The file is a .pdf, .svg or .png, as the name given to -o ends. The same run gives the same
     bytes. With --data and without -o only the numbers are written; that needs no matplotlib.
     """
-    from ....analysis.pictures.drawing import caption, data_of, ordered, pictured, relabelled
+    from ....analysis.pictures.drawing import caption, data_of, ordered, pictured
     from ....run.reader import RunReader
     from ....run.sources import origins
 
@@ -78,7 +72,7 @@ def command(
     runs = [RunReader(run_named(word), store) for word in named]
     try:
         picture = pictured(runs[0], kind, score, runs[1] if runs[1:] else None, parts, by, interval)
-        picture = ordered(relabelled(picture, _labels(labels)), order)
+        picture = ordered(picture, order)
         told = "" if no_caption else caption(runs[0], picture)
         come = dict.fromkeys(line for run in runs for line in origins(run.sweep, run.folder))
     finally:
@@ -103,15 +97,3 @@ def command(
     about = "; ".join([runs[0].manifest.identity[:12], *come])
     save(draw(picture, style, told), to, about, style)
     show(str(to))
-
-
-def _labels(given: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for each in given:
-        old, sign, new = each.partition("=")
-        if not (sign and old and new):
-            raise UsageError(
-                f"--label {each!r}: write it as OLD=NEW, with the name as tables have it"
-            )
-        found[old] = new
-    return found

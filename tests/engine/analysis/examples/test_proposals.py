@@ -42,7 +42,6 @@ def test_the_lift_of_a_critic_is_what_it_knows_more_than_the_judge(t: float) -> 
     assert naive and led
     lift = led.youden.value - naive.youden.value
     assert lift == pytest.approx(2 * w * (t - j), abs=0.01)
-    assert led.area.area.value == pytest.approx((led.youden.value + 1) / 2, abs=1e-9)
 
 
 @pytest.mark.wire

@@ -6,7 +6,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from oversight.engine.analysis.reports.failures import TRANSIENT_KINDS, WORDS, called, failure_lines
+from oversight.engine.analysis.reports.failures import (
+    TRANSIENT_KINDS,
+    TRY_ANOTHER,
+    WORDS,
+    called,
+    failure_lines,
+)
 from oversight.engine.run.canaries import CANARIES, FAILED_ALIKE
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.protocols.transcript import Failure
@@ -49,7 +55,7 @@ def test_unreadable_replies_are_told_with_shares_causes_an_example_and_the_mend(
         "     whole: oversight cache show 77aa77aa77aa",
         "  2: (A) has '70000', no plain probability",
         "     for example: «A: 70000»",
-        "  of the same model, other kinds of judges are read: logprob max tokens 80 (100%)",
+        f"  {TRY_ANOTHER}",
     ]
 
 

@@ -20,12 +20,13 @@ from oversight.engine.run.record.errors import RunDamaged
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from tests.command_line import Command
 from tests.disks import disk
 from tests.engine.kept_runs import Kept, muddled
 from tests.run_folders import cut
-from tests.shipments import shipments
+from tests.world import shipments
 
 
 def source(run: Path) -> FrameSource:

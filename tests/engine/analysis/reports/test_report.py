@@ -189,7 +189,7 @@ def test_rows_are_chosen_ordered_and_cut_to_columns_in_every_format() -> None:
 
 def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
     found = many(4, 2)
-    lines = pivot(found, (), ["protocol"])
+    lines = pivot(found, ["protocol"])
     assert lines[0].group == ("naive judge",) and len(lines) == 3
     debate = next(line for line in lines if line.group == ("debate simultaneous 1 round",))
     its = [row for row in found.rows if row.kind == "debate simultaneous 1 round"]
@@ -225,7 +225,7 @@ def test_tables_for_a_paper_compile_within_one_column(score: str, tmp_path: Path
 
     found = collect(grid, completed(grid, told), score=score)
     by = ["protocol", "judge"]
-    (part,) = pivot_finding(pivot(found, (), by), by, found, paper=True).parts
+    (part,) = pivot_finding(pivot(found, by), by, found, paper=True).parts
     table = paper_table(part, ("SIMULATED models: sim/judge",))
     assert "protocol & ASD & slope & JSE" in table
     assert table.count(r"[$-$") + table.count(r" [.") >= 10, "no intervals to fit"
@@ -249,7 +249,7 @@ def test_rows_are_kept_by_name_with_the_lift_over_their_naive_judge() -> None:
     kept = rows_where(FOUND, ["protocol=Propaganda"], range(2))
     assert [row.protocol for row in kept.rows] == ["propaganda"]
     assert kept.rows[0].lift == FOUND.rows[1].lift is not None
-    (line,) = pivot(kept, (), ["protocol"])
+    (line,) = pivot(kept, ["protocol"])
     assert line.lift is not None
     with pytest.raises(UsageError, match="no row has it; there are naive judge, propaganda"):
         rows_where(FOUND, ["protocol=debate"], range(2))

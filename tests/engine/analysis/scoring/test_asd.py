@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from oversight.engine.analysis.scoring.asd import Bounds, Scored, scored
 from oversight.engine.analysis.scoring.contrasts import contrasts
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
-from oversight.engine.analysis.scoring.worlds import BETAS, Worlds, answer_scores, asd_weights
+from oversight.engine.analysis.scoring.worlds import BETAS, answer_scores, asd_weights
 from oversight.protocols.scores import RANGES, SCORES, Compat, applicable
+from tests.engine.analysis.scoring.one_question import Worlds
 
 DRAWS = 3
 GRADES = (1.0, -1.0, 0.25, -0.5, 0.0)
@@ -80,7 +81,10 @@ def test_measures_are_means_over_the_draws_that_have_all_verdicts(
     for n, question in enumerate(questions):
         whole = [verdicts for verdicts in question.verdicts if not np.isnan(verdicts).any()]
         if whole and score in applicable(len(question.values)):
-            each = [Worlds(verdicts, question.values, compat) for verdicts in whole]
+            each = [
+                Worlds(tuple(map(tuple, verdicts.tolist())), question.values, compat)
+                for verdicts in whole
+            ]
             measures = [
                 [
                     one.asd(score),

@@ -10,7 +10,7 @@ from oversight.engine.analysis.differences import difference_bounds
 from oversight.engine.analysis.scoring import inference
 from oversight.engine.analysis.scoring.agreement import shrunk
 from oversight.engine.analysis.scoring.asd import bounded, scored
-from oversight.engine.analysis.scoring.calibration import accuracy_at, calibration
+from oversight.engine.analysis.scoring.calibration import apart, calibration
 from oversight.engine.analysis.scoring.contrasts import contrasts, gap_recovered
 from oversight.engine.analysis.scoring.estimate import (
     Ends,
@@ -23,7 +23,6 @@ from oversight.engine.analysis.scoring.estimate import (
 from oversight.engine.analysis.scoring.inference import Influences, estimates, of_questions
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.analysis.scoring.power import Spread, design_effect, mde
-from oversight.engine.analysis.scoring.verdict_measures import apart
 
 RNG = np.random.default_rng(0)
 
@@ -149,13 +148,6 @@ def test_two_means_are_drawn_together_too() -> None:
     """tau^2 of DerSimonian and Laird: (q - 1) / (sum w - sum w^2 / sum w) = (20 - 1) / 10."""
     drawn = shrunk(np.array([0.0, 2.0]), np.full(2, 0.1), 1.0)
     assert drawn.tolist() == pytest.approx([1 - 1.9 / 2.0, 1 + 1.9 / 2.0])
-
-
-def test_the_surest_verdicts_are_taken_level_by_level() -> None:
-    sure, right = np.array([0.9, 0.8, 0.7, 0.6]), np.array([1.0, 0.0, 1.0, 0.0])
-    assert [accuracy_at(sure, right, share) for share in (0.25, 0.5, 0.75, 1)] == pytest.approx(
-        [1, 1 / 2, 2 / 3, 1 / 2]
-    )
 
 
 def test_keys_that_come_late_and_answers_of_several_numbers_keep_their_lines() -> None:

@@ -1,24 +1,16 @@
 """Measures of verdicts by identities, by hand and on planted judges: known truths."""
 
-import itertools
-
 import numpy as np
 import pytest
 
-from oversight.engine.analysis.scoring.calibration import (
-    accuracy_at,
-    auroc,
-    calibration,
-    fails_loudly,
-)
-from oversight.engine.analysis.scoring.verdict_measures import apart, flips
-from oversight.engine.analysis.scoring.worlds import Worlds
+from oversight.engine.analysis.scoring.calibration import apart, calibration, flips
 from oversight.protocols.scores import probability, spherical
+from tests.engine.analysis.scoring.one_question import Worlds
 
 
 def test_asd_is_the_number_of_answers_times_the_covariance_of_reward_and_value() -> None:
     worlds = Worlds(((0.5, 0.3, 0.2), (0.2, 0.5, 0.3), (0.1, 0.2, 0.7)), (1, 0.25, -2))
-    u, v = worlds.agent_scores("brier"), worlds.values
+    u, v = worlds.agent_scores("brier"), np.array(worlds.values)
     assert worlds.asd("brier") == pytest.approx(3 * np.cov(u, v, ddof=0)[0, 1])
 
 
@@ -80,44 +72,3 @@ def test_a_calibrated_judge_has_no_error_but_for_chance() -> None:
     sure = calibration(np.full(4000, 0.85), (rng.random(4000) < 0.65).astype(float))
     assert sure.debiased_error == pytest.approx(0.2, abs=0.03)
     assert sure.overconfidence == pytest.approx(0.2, abs=0.03)
-
-
-def test_the_area_is_the_share_of_pairs_in_order_and_its_error_that_of_delong() -> None:
-    rng = np.random.default_rng(4)
-    positive = (rng.random(60) < 0.4).astype(float)
-    scores = np.round(positive + rng.normal(size=60), 1)
-    found = auroc(scores, positive)
-    up, down = scores[positive == 1], scores[positive == 0]
-    share = np.mean([(a > b) + 0.5 * (a == b) for a, b in itertools.product(up, down)])
-    assert found.area.value == pytest.approx(share)
-    v10 = np.array([np.mean((a > down) + 0.5 * (a == down)) for a in up])
-    v01 = np.array([np.mean((up > b) + 0.5 * (up == b)) for b in down])
-    delong = v10.var(ddof=1) / len(up) + v01.var(ddof=1) / len(down)
-    assert (found.area.error or 0) ** 2 == pytest.approx(delong, rel=0.06)
-
-
-def test_the_error_of_an_area_goes_by_clusters() -> None:
-    """Each question twice is no new evidence."""
-    rng = np.random.default_rng(5)
-    positive = (rng.random(80) < 0.5).astype(float)
-    scores = positive + rng.normal(size=80)
-    once = auroc(scores, positive)
-    twice = auroc(np.repeat(scores, 2), np.repeat(positive, 2), np.repeat(np.arange(80), 2))
-    assert twice.area.value == pytest.approx(once.area.value)
-    assert twice.area.error == pytest.approx(once.area.error)
-    with pytest.raises(ValueError, match="0 negatives"):
-        auroc(scores, np.ones(80))
-
-
-def test_a_judge_who_doubts_where_it_errs_fails_loudly() -> None:
-    right = np.array([1.0, 1, 1, 0, 0])
-    sure = np.array([0.99, 0.9, 0.8, 0.6, 0.55])
-    loudly = fails_loudly(sure, right)
-    assert loudly is not None and loudly.area.value == 1.0
-    assert loudly.area.reason.startswith("2 problems of the rarer class")
-    # What ties is no error: there is nothing to foretell.
-    assert fails_loudly(sure, np.array([1.0, 1, 1, 0.5, 0.5])) is None
-    assert accuracy_at(sure, right, 0.6) == 1.0
-    assert accuracy_at(sure, right, 1.0) == pytest.approx(0.6)
-    # Of two that are as sure, half of each is taken.
-    assert accuracy_at(np.array([0.9, 0.9]), np.array([1.0, 0.0]), 0.5) == 0.5

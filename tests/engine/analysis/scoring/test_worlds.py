@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.engine.analysis.scoring.worlds import BETAS, Worlds, answer_scores, asd_ends
+from oversight.engine.analysis.scoring.worlds import BETAS, answer_scores, asd_ends
 from oversight.protocols.scores import ALL_SCORES, RANGES, SOLIB_SCORES, TIE, applicable
+from tests.engine.analysis.scoring.one_question import Worlds, measured
 
 SOME = Worlds(((0.8, 0.2), (0.4, 0.6)), (1, -1))
 """The judge believes the truth at 0.8 where it is argued, and the lie at 0.6."""
@@ -44,8 +45,8 @@ class Formulas:
     """The measures once more, from the formulas and by the plainest means."""
 
     def __init__(self, worlds: Worlds) -> None:
-        self.p = worlds.verdicts.tolist()
-        self.v = worlds.values.tolist()
+        self.p = [verdict or () for verdict in worlds.verdicts]
+        self.v = worlds.values
         self.solib = worlds.compat == "solib"
         self.answers = range(len(worlds.values))
 
@@ -140,7 +141,7 @@ def test_propensity_is_a_softmax_of_log_agent_scores() -> None:
 
 def test_a_greedy_agent_argues_for_what_is_believed_most() -> None:
     assert SOME.propensity(0).tolist() == [1.0, 0.0]
-    assert SOME.jse("brier", 0) == SOME.judge_scores("brier")[0]
+    assert SOME.jse("brier", 0) == answer_scores((0.8, 0.2), "brier")[0]
     assert SOME.eas("brier", 0) == SOME.agent_scores("brier")[0]
 
 
@@ -186,13 +187,6 @@ def test_a_tiny_beta_is_the_greedy_limit_and_a_huge_one_the_uniform_limit() -> N
             SOME.propensity(beta)
 
 
-def test_worlds_of_the_wrong_shape_are_refused() -> None:
-    with pytest.raises(ValueError, match="each answer needs one world"):
-        Worlds(((0.5, 0.5),), (1, -1))
-    with pytest.raises(ValueError, match=r"\(2, 2\) for 3 values"):
-        Worlds(((0.5, 0.5), (0.5, 0.5)), (1, -1, -1))
-
-
 def test_log_odds_are_for_two_answers_and_scores_go_by_their_names() -> None:
     with pytest.raises(ValueError, match="compare two answers, and there are 3"):
         answer_scores((0.5, 0.3, 0.2), "logodds")
@@ -209,7 +203,8 @@ def test_scores_of_arrays_are_those_of_one_verdict(worlds: Worlds) -> None:
         found = answer_scores(worlds.verdicts, name, worlds.compat)
         known = [
             [scores[name](tuple(verdict), answer) for answer in range(len(verdict))]
-            for verdict in worlds.verdicts.tolist()
+            for verdict in worlds.verdicts
+            if verdict
         ]
         if name in ("log", "logodds", "spherical"):
             assert found == pytest.approx(np.array(known), abs=1e-14)
@@ -227,18 +222,18 @@ def test_measures_agree_with_the_formulas(worlds: Worlds, betas: Sequence[float]
             assert worlds.eas(score, beta) == pytest.approx(plain.eas(score, beta), abs=1e-9)
 
 
-@given(st.lists(questions(st.just(3)), min_size=1, max_size=5), betas)
+@given(st.lists(questions(st.integers(2, 4)), min_size=1, max_size=5), betas)
 def test_many_questions_are_measured_as_each_by_itself(each: list[Worlds], beta: float) -> None:
-    compat = each[0].compat
-    many = Worlds([one.verdicts for one in each], [one.values for one in each], compat)
-    for name in ("asd", "jse", "eas"):
-        how = () if name == "asd" else (beta,)
-        apart = [float(getattr(replace(one, compat=compat), name)("log", *how)) for one in each]
-        assert getattr(many, name)("log", *how).tolist() == apart
+    alike = [replace(one, compat=each[0].compat) for one in each]
+    many = measured(alike, "log")
+    assert many.each.tolist() == [one.asd("log") for one in alike]
+    chosen = many.each_chosen([beta])
+    assert chosen["jse", beta].tolist() == [one.jse("log", beta) for one in alike]
+    assert chosen["eas", beta].tolist() == [one.eas("log", beta) for one in alike]
 
 
 def test_a_world_without_a_verdict_makes_every_measure_unknown() -> None:
-    lost = Worlds(((0.8, 0.2), (math.nan, math.nan)), (1, -1))
+    lost = Worlds(((0.8, 0.2), None), (1, -1))
     for score in ALL_SCORES:
         assert np.isnan(lost.agent_scores(score)).tolist() == [False, True]
         assert math.isnan(lost.asd(score))

@@ -4,7 +4,6 @@ lines and batches that fail: which cells fail with them, and what stops the run.
 
 import asyncio
 import re
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -34,13 +33,9 @@ from oversight.engine.extensions.batches.openai_endpoint import OpenAIEndpoint
 from oversight.engine.extensions.mock import Profile, rehearsed
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
-from oversight.engine.run.settings import BatchTerms
 from tests.batches import (
-    BATCHED,
     DEPTH,
     MODELS,
-    NO_WAIT,
-    WAIT,
     BatchBench,
     end_batches,
     stopped_once_out,
@@ -71,7 +66,7 @@ async def test_whoever_does_not_wait_hands_in_and_goes_home(bench):
     live = await bench.live()
     async with bench.server(delay=60.0) as server:
         sittings = 0
-        while isinstance((went := await bench.run(server, terms=NO_WAIT)).halt, BatchesOut):
+        while isinstance((went := await bench.run(server, no_wait=True)).halt, BatchesOut):
             sittings += 1
             end_batches(server)
         seen = server.counts()
@@ -85,10 +80,10 @@ async def test_whoever_does_not_wait_hands_in_and_goes_home(bench):
 async def test_a_run_goes_home_with_what_is_out_though_it_is_live_by_now(bench):
     live = await bench.live()
     async with bench.server(delay=60.0) as server:
-        await bench.run(server, terms=NO_WAIT)
+        await bench.run(server, no_wait=True)
         out = server.counts()["lines"]
         end_batches(server)
-        went = await bench.run(server, terms=BatchTerms())
+        went = await bench.run(server, batch=False)
         seen = server.counts()
     assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines"] == out == seen["lines_ok"]
@@ -97,10 +92,10 @@ async def test_a_run_goes_home_with_what_is_out_though_it_is_live_by_now(bench):
 
 async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(bench):
     async with bench.server(delay=5.0) as server:
-        await bench.run(server, terms=NO_WAIT)
+        await bench.run(server, no_wait=True)
         out = server.counts()["lines"]
         (bench.folder / "other-store").symlink_to(bench.folder / "run-store")
-        await bench.run(server, "other", BatchTerms())
+        await bench.run(server, "other", batch=False)
         went = await bench.run(server)
         seen = server.counts()
     assert went.halt is None
@@ -113,7 +108,7 @@ async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(bench):
 async def test_when_patience_ends_batches_are_cancelled_before_anything_is_asked_live(bench):
     live = await bench.live()
     async with bench.server(Profile(speed=20.0), delay=3600.0) as server:
-        went = await bench.run(server, terms=replace(BATCHED, patience=1.0))
+        went = await bench.run(server, batch_for=1.0)
         seen = server.counts()
     assert (went.halt, went.bytes) == (None, live.bytes)
     # A line of each was in progress when it was cancelled; nothing is paid twice.
@@ -126,9 +121,8 @@ async def test_a_batch_that_was_made_though_the_answer_was_lost_is_found(bench):
     live = await bench.live()
     async with bench.server(deaf=1.0, delay=0.1) as server:
         # Other batches of the account, of other sizes.
-        other = replace(BATCHED, max_lines=1)
         another = BatchBench(bench.folder / "another", bench.vendor, problems=1, first=5)
-        await another.run(server, terms=other)
+        await another.run(server, lines=1)
         went = await bench.run(server)
         seen = server.counts()
     assert (went.halt, went.bytes) == (None, live.bytes)
@@ -140,12 +134,12 @@ async def test_a_batch_that_is_listed_late_is_a_liability_until_it_is_found(benc
     """By the vendor's clock, which may be hours ahead: it is neither asked again nor cancelled."""
     live = await bench.live()
     async with bench.server(deaf=1.0, delay=60.0, unlisted=3600.0, ahead=ahead) as server:
-        went = await bench.run(server, terms=NO_WAIT)
+        went = await bench.run(server, no_wait=True)
         assert isinstance(went.halt, BatchesOut)
         owed = server.counts()["lines"]
         assert went.account.count("ambiguous") == went.account.sent == owed
         assert went.account.doubtful > 0
-        again = await bench.run(server, terms=replace(NO_WAIT, patience=0.0))
+        again = await bench.run(server, no_wait=True, batch_for=0.0)
         assert isinstance(again.halt, BatchesOut) and server.counts()["lines"] == owed
         server.desk.profile = BatchProfile(ahead=ahead)
         end_batches(server)
@@ -171,8 +165,8 @@ async def test_what_the_vendor_never_lists_is_free_again_once_its_window_has_pas
     async with bench.server() as server:
         with monkeypatch.context() as patched:
             patched.setattr(ENDPOINTS[bench.vendor], "create", lost)
-            await bench.run(server, terms=NO_WAIT)
-        out = await bench.run(server, terms=NO_WAIT)
+            await bench.run(server, no_wait=True)
+        out = await bench.run(server, no_wait=True)
         assert isinstance(out.halt, BatchesOut) and "lines" not in server.counts()
         server.desk.profile = A_DAY_LATER
         went = await bench.run(server)
@@ -191,12 +185,12 @@ async def test_a_batch_of_somebody_else_is_neither_adopted_nor_cancelled(bench, 
         raise fault("500")
 
     async with bench.server(delay=60.0) as server:
-        await team.run(server, terms=NO_WAIT)
+        await team.run(server, no_wait=True)
         theirs = server.desk.batches
         with monkeypatch.context() as patched:
             patched.setattr(ENDPOINTS[bench.vendor], "create", failed)
-            await bench.run(server, terms=NO_WAIT)
-            await bench.run(server, terms=replace(NO_WAIT, patience=0.0))
+            await bench.run(server, no_wait=True)
+            await bench.run(server, no_wait=True, batch_for=0.0)
         assert not any(batch.cancelled for batch in theirs)
         end_batches(server)
         server.desk.profile = A_DAY_LATER
@@ -210,7 +204,7 @@ async def test_a_batch_of_somebody_else_is_neither_adopted_nor_cancelled(bench, 
 async def test_results_that_stay_short_stop_the_run_and_nothing_is_asked_again(bench, monkeypatch):
     monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.0)
     async with bench.server(missing=0.4) as server:
-        went = await bench.run(server, terms=WAIT)
+        went = await bench.run(server, batch_then="wait")
         seen = server.counts()
     assert "Downloading again brought no more" in str(went.halt)
     assert seen["lines_missing"] > 0 == seen["lines_twice"]
@@ -243,9 +237,9 @@ async def test_a_batch_whose_id_was_never_noted_is_found_again_and_not_paid_twic
 
 async def test_what_was_landed_and_not_entered_is_entered_once(bench):
     async with bench.server(delay=60.0) as server:
-        await bench.run(server, terms=NO_WAIT)
+        await bench.run(server, no_wait=True)
         end_batches(server)
-        half = await bench.run(server, terms=NO_WAIT)
+        half = await bench.run(server, no_wait=True)
         assert isinstance(half.halt, BatchesOut)
         known = half.account
         # As a kill leaves it between the book and the ledger.
@@ -283,8 +277,7 @@ async def test_a_stop_does_not_wait_for_a_vendor_that_never_answers(openai, monk
 async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(openai, monkeypatch):
     monkeypatch.setattr(endpoint, "GIVE_UP", 1.0)
     async with openai.server(delay=60.0) as server:
-        terms = replace(BATCHED, max_lines=1, waits=False)
-        out = await openai.run(server, terms=terms)
+        out = await openai.run(server, lines=1, no_wait=True)
         assert len(out.marks("submitted")) >= 8
         loaded = openai.loaded(server.url)
     waits: list[float] = []
@@ -430,7 +423,7 @@ async def test_lines_that_say_that_no_call_will_be_served_stop_the_run(bench, sa
 async def test_with_another_key_batches_are_not_to_be_seen_and_the_mend_is_told(bench, monkeypatch):
     key = rehearsed.REHEARSAL_KEY
     async with bench.server(delay=60.0) as server:
-        await bench.run(server, terms=NO_WAIT)
+        await bench.run(server, no_wait=True)
         monkeypatch.setattr(rehearsed, "REHEARSAL_KEY", "another")
         monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.0)
         stopped = await bench.run(server)
@@ -449,7 +442,7 @@ async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_
 ):
     live = await bench.live()
     async with bench.server(delay=60.0) as server:
-        await bench.run(server, terms=NO_WAIT)
+        await bench.run(server, no_wait=True)
         lost, kept = server.desk.batches
         lost.owner = b"of an account that is gone"
         monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.0)
@@ -460,7 +453,7 @@ async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_
         assert f"the batch {lost.id} " in str(stopped.halt)
         assert f"--give-up {lost.id}" in str(stopped.halt)
         assert kept.id in [step["landed"] for step in stopped.marks("landed")]
-        await bench.run(server, terms=BatchTerms(cancels=(lost.id,)))
+        await bench.run(server, cancels=(lost.id,))
         went = await bench.run(server)
         seen = server.counts()
     assert (went.halt, went.bytes) == (None, live.bytes)

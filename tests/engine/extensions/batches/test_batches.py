@@ -1,7 +1,5 @@
 """Runs in batches at both vendors: the bytes of a live run at half the price."""
 
-from dataclasses import replace
-
 import pytest
 from msgspec import structs
 
@@ -13,7 +11,7 @@ from oversight.engine.errors import BudgetReached, RowsPaused, UsageError
 from oversight.engine.extensions.batches.anthropic_endpoint import AnthropicEndpoint
 from oversight.engine.extensions.batches.endpoint import Caps
 from oversight.engine.extensions.batches.openai_endpoint import OpenAIEndpoint
-from oversight.engine.extensions.batches.rounds import BATCHING
+from oversight.engine.extensions.batches.rounds import deferred
 from oversight.engine.extensions.datasets.production import ProductionSession, generation
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.extensions.mock.answers import simulated
@@ -26,41 +24,42 @@ from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Models
 from oversight.engine.run.batching import BatchedWork, Deferred
-from oversight.engine.run.settings import BatchTerms
+from oversight.engine.run.settings import AskSettings
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
 from oversight.protocols.datasets.known import Known
 from oversight.protocols.datasets.writing import Generator
 from oversight.protocols.question import Answer
-from tests.batches import BATCHED, DEPTH, MODELS, SWEEP, WAIT, BatchBench, lines, waves
+from tests.batches import DEPTH, MODELS, SWEEP, BatchBench, lines, waves
 from tests.desk import Desk
 
 pytestmark = pytest.mark.wire
+WAIT = {"batch_then": "wait"}
 SPOILED = ("cut", "empty", "html", "error", "no_file")
 
 
 @pytest.mark.parametrize(
-    ("does", "terms"),
+    ("does", "asked"),
     [
-        ({"delay": 0.2, "doubled": True}, BATCHED),
-        ({"lines": 4}, replace(BATCHED, max_lines=4)),
+        ({"delay": 0.2, "doubled": True}, {}),
+        ({"lines": 4}, {"lines": 4}),
         ({"overloaded": 0.4}, WAIT),
         ({"expired": 0.4}, WAIT),
         ({"expires": 0.5}, WAIT),
-        ({"unmade": 0.4, "flaky": 0.2}, replace(BATCHED, max_lines=5)),
-        ({"enqueued": 2_500, "delay": 0.1}, BATCHED),
-        *(({"spoiled": how, "downloads": 2}, BATCHED) for how in SPOILED),
-        ({"stale": 3, "delay": 0.05}, replace(BATCHED, max_lines=4)),
-        ({"denied": 3, "delay": 0.05}, replace(BATCHED, max_lines=4)),
+        ({"unmade": 0.4, "flaky": 0.2}, {"lines": 5}),
+        ({"enqueued": 2_500, "delay": 0.1}, {}),
+        *(({"spoiled": how, "downloads": 2}, {}) for how in SPOILED),
+        ({"stale": 3, "delay": 0.05}, {"lines": 4}),
+        ({"denied": 3, "delay": 0.05}, {"lines": 4}),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, dict) else "",
 )
 async def test_whatever_a_vendor_does_the_outcomes_are_those_of_a_live_run_at_half_its_dollars(
-    bench, does, terms
+    bench, does, asked
 ):
     live = await bench.live()
     async with bench.server(**does) as server:
-        went = await bench.run(server, terms=terms)
+        went = await bench.run(server, **asked)
         seen, account = server.counts(), went.account
     assert (went.halt, went.bytes) == (None, live.bytes)
     assert "requests" not in seen, "a call went live"
@@ -75,14 +74,14 @@ async def test_whatever_a_vendor_does_the_outcomes_are_those_of_a_live_run_at_ha
     assert account.dollars == pytest.approx(live.account.dollars / 2)
     assert went.run.calls.asked == account.stored, "waves repeat calls"
     most = max(step["intend"]["lines"] for step in went.marks("intend"))
-    assert most <= (terms.max_lines or most)
+    assert most <= asked.get("lines", most)
     assert bool(went.marks("room")) == ("batches_refused" in seen)
     # Nothing stays behind but the journal.
     assert not list((went.folder / "batches").iterdir())
 
 
-@pytest.mark.parametrize("terms", [BATCHED, BatchTerms()], ids=["in batches", "live"])
-async def test_a_row_that_is_never_readable_is_paused_and_tried_again(openai, terms):
+@pytest.mark.parametrize("batch", [True, False], ids=["in batches", "live"])
+async def test_a_row_that_is_never_readable_is_paused_and_tried_again(openai, batch):
     mute, judge = MODELS["openai"]
     openai.problems = 8
     openai.text = f"name: s\nprotocols: naive_judge\njudges: {{model: [{mute}, {judge}]}}\n"
@@ -93,7 +92,7 @@ async def test_a_row_that_is_never_readable_is_paused_and_tried_again(openai, te
     async with MockServer(Profile(batch=BatchProfile()), says) as server:
         failed = []
         for _ in range(2):
-            went = await openai.run(server, terms=terms)
+            went = await openai.run(server, batch=batch)
             assert isinstance(went.halt, RowsPaused)
             failed.append(sum(bool(each.failure) for each in went.records))
             assert len(went.records) - failed[-1] == 16
@@ -108,10 +107,10 @@ async def test_live_calls_and_batches_share_one_budget(openai, monkeypatch):
     judge = MODELS["openai"][1]
     openai.text = SWEEP.format(*MODELS["openai"]) + f"models:\n  {judge}: {{batch: true}}\n"
     async with openai.server() as server:
-        went = await openai.run(server, terms=BatchTerms(), max_cost=0.0005)
+        went = await openai.run(server, batch=False, max_cost=0.0005)
         assert isinstance(went.halt, BudgetReached)
         assert went.account.dollars + went.account.doubtful <= 0.0005
-        enough = await openai.run(server, terms=BatchTerms(), max_cost=5.0)
+        enough = await openai.run(server, batch=False, max_cost=5.0)
         seen = server.counts()
     assert (enough.halt, enough.bytes) == (None, live.bytes)
     assert (seen["lines_twice"], seen.get("repeats", 0)) == (0, 0)
@@ -123,10 +122,10 @@ async def test_what_is_asked_in_batches_is_not_asked_live_again_and_the_other_wa
     async with bench.server() as server:
         await bench.run(server)
         (bench.folder / "other-store").symlink_to(bench.folder / "run-store")
-        again = await bench.run(server, "other", BatchTerms())
+        again = await bench.run(server, "other", batch=False)
         assert again.halt is None
         assert "requests" not in server.counts()
-        live = await bench.run(server, "live", BatchTerms())
+        live = await bench.run(server, "live", batch=False)
         (bench.folder / "third-store").symlink_to(bench.folder / "live-store")
         before = server.counts()["lines"]
         await bench.run(server, "third")
@@ -261,8 +260,8 @@ async def test_wrong_answers_are_written_in_batches(tmp_path):
             models.prepare([(production.model, "--model")], Accounting(listed()))
 
             def replies(cache: Cache) -> Deferred | None:
-                work = BatchedWork(tmp_path, models, cache, BatchTerms(), batched)  # noqa: B023
-                return BATCHING.deferred(work) if work.batched else None
+                work = BatchedWork(tmp_path, models, cache, AskSettings(), batched)  # noqa: B023
+                return deferred(work) if work.batched else None
 
             session = ProductionSession(production, models, MemoryStore(), 8, replies)
             try:

@@ -14,7 +14,6 @@ from oversight.engine.errors import UsageError
 from oversight.engine.extensions.mock import MockServer, Profile, load_profile
 from oversight.engine.extensions.mock.rehearsed import actors
 from oversight.engine.extensions.mock.thinking import THOUGHT
-from oversight.engine.run.batching import BatchTerms
 from oversight.engine.run.record.tables import RunTables
 from oversight.protocols.transcript import Verdict
 from tests.batches import BatchBench, RunEnd
@@ -63,7 +62,7 @@ async def run(bench: BatchBench, profile: Profile) -> tuple[RunEnd, list[Call], 
         return said[-1]
 
     async with MockServer(profile, answer) as server:
-        ended = await bench.run(server, terms=BatchTerms())
+        ended = await bench.run(server, batch=False)
     assert ended.halt is None
     return ended, got, said
 
@@ -137,11 +136,11 @@ async def test_tags_that_are_named_later_split_what_is_stored(tmp_path):
 
     store = str(tmp_path / "store")
     async with MockServer(Profile(), answer) as server:
-        await first.run(server, "first", BatchTerms(), store=store)
+        await first.run(server, "first", batch=False, store=store)
         assert leaks(), "nobody knows these tags"
         asked = {call.address for call in got}
         got.clear()
-        await then.run(server, "then", BatchTerms(), store=store)
+        await then.run(server, "then", batch=False, store=store)
     assert got and not leaks()
     assert not asked & {call.address for call in got}, "what is stored is not asked again"
 

@@ -4,23 +4,17 @@ import asyncio
 import inspect
 import json
 import re
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from oversight.engine.extensions.planning import watcher
 from oversight.engine.extensions.planning.author import AuthorCode
-from oversight.engine.extensions.planning.tool_trial import ToolTrial
-from oversight.engine.extensions.planning.trial import tried
+from oversight.engine.extensions.planning.trial import tool_faults, tried
 from oversight.engine.views.cli.group import oversight
-from oversight.protocols.agents.tool import TOOLS
+from oversight.protocols.agents.agent import TOOLS
 from tests import virtual
-from tests.command_line import ROOT, environment
-from tests.waiting import until
+from tests.command_line import ROOT
 
 HEAD = """\
 import asyncio, itertools, random, subprocess, time, uuid
@@ -66,9 +60,9 @@ MISTAKES = {
 words of the message."""
 
 
+@pytest.mark.filterwarnings("ignore:.*never awaited")
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_told_by_the_line_of_its_author(mistake, tmp_path, monkeypatch):
-    monkeypatch.setattr(watcher, "LINES", 100_000)
     monkeypatch.setattr(asyncio, "run", virtual.run)
     code, words = MISTAKES[mistake]
     code = code if "SAYS = " in code else HEAD + code
@@ -106,7 +100,7 @@ def test_problems_of_ones_own_take_the_place_of_ours(tmp_path, monkeypatch):
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=list(TOOLS))
 def test_nothing_is_wrong_with_our_tools(tool):
     code = AuthorCode(tool.run, inspect.getsourcefile(tool.run) or "")
-    assert ToolTrial(tool, code).run() == []
+    assert asyncio.run(tool_faults(tool, code)) == []
 
 
 def test_several_causes_are_told_at_once_and_as_json(tmp_path, monkeypatch):
@@ -123,22 +117,3 @@ def test_several_causes_are_told_at_once_and_as_json(tmp_path, monkeypatch):
     assert len(told["worlds"]["A"]["turns"]) == 2
     unknown = CliRunner().invoke(oversight, ["try", "mine.py:Mime"])
     assert "mine.py has no 'Mime'; did you mean 'Mine'?" in str(unknown.exception)
-
-
-@pytest.mark.wire
-def test_saving_the_file_tries_it_again(tmp_path):
-    file, out = tmp_path / "mine.py", tmp_path / "out"
-    file.write_text(PROTOCOL)
-    with out.open("w") as sink:
-        words = [sys.executable, "-m", "oversight.engine", "try", "mine.py:Mine", "--watch"]
-        process = subprocess.Popen(
-            words, cwd=tmp_path, env=environment({}), stdout=sink, stderr=sink
-        )
-    try:
-        until(lambda: "watching mine.py" in out.read_text())
-        assert "blocking: time.sleep" in out.read_text()
-        file.write_text(PROTOCOL.replace("time.sleep(0)", "pass"))
-        until(lambda: "nothing is wrong" in out.read_text())
-    finally:
-        process.send_signal(signal.SIGINT)
-        assert process.wait() == 130

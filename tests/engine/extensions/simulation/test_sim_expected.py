@@ -1,24 +1,181 @@
 """Closed form against protocols that are really run through simulated models."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean, pstdev
+from typing import TypeAlias
 
 import pytest
 
 from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
-from oversight.protocols.agents.agent import Agent
+from oversight.engine.extensions.simulation.judgement import probabilities
+from oversight.engine.extensions.simulation.model import SHIFTS, nats_summed
+from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.drafting import BestOf
-from oversight.protocols.judges import Judge, LogprobJudge, StatedJudge, VotesJudge
+from oversight.protocols.judges import (
+    DistributionJudge,
+    Judge,
+    LogprobJudge,
+    StatedJudge,
+    VotesJudge,
+)
 from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
-from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.market_making import MarketMaking
+from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.scores import SCORES
-from tests.expected_scores import expected_scores
-from tests.shipments import shipments
+from oversight.protocols.scores import SCORES, Score
+from tests.world import shipments
+
+CLOSED_FORMS = (NaiveJudge, Propaganda, Consultancy, Debate, AdversarialPropaganda, MarketMaking)
+"""Protocols whose expected scores have a closed form here."""
+
+EvidenceSpread: TypeAlias = dict[float, float]
+"""Nats toward the truth -> probability."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedScores:
+    """Expected scores of a protocol on problems with two answers, of values +1 and -1."""
+
+    true: float
+    """Mean agent score in the world in which the agent argues for the true answer."""
+    false: float
+    """Mean agent score in the world in which it argues for the wrong one."""
+    deviation: float
+    """Standard deviation of the ASD of one problem."""
+
+    @property
+    def asd(self) -> float:
+        """Mean agent score difference."""
+        return self.true - self.false
+
+
+def expected_scores(
+    protocol: Protocol, models: Mapping[str, SimModel], score: str = "brier"
+) -> ExpectedScores:
+    """Exact expected scores of `protocol` with these models.
+
+    score: a name in oversight.protocols.scores.SCORES.
+
+    Raises: ValueError for roles without a closed form here, which is any but plain agents, and
+    judges that state a probability or are read by logprobs, in one order.
+    """
+    measure = SCORES[score]
+    # Exact types: a subclass may add other speakers.
+    if type(protocol) not in CLOSED_FORMS or getattr(protocol, "epsilon", 0.0) > 0:
+        raise ValueError(f"{protocol.name}: its expected score has no closed form here")
+    in_true, in_false = _worlds(protocol, models)
+    true = _moments(in_true, measure, for_true=1.0, for_false=0.0)
+    false = _moments(in_false, measure, for_true=0.0, for_false=1.0)
+    if _one_conversation(protocol):
+        variance = _moments(in_true, measure, for_true=1.0, for_false=-1.0)[1]
+    else:
+        variance = true[1] + false[1]
+    return ExpectedScores(true[0], false[0], max(variance, 0.0) ** 0.5)
+
+
+def _worlds(
+    protocol: Protocol, models: Mapping[str, SimModel]
+) -> tuple[EvidenceSpread, EvidenceSpread]:
+    """Spreads of the judge's final nats toward the truth, in the world in which the agent argues
+    for the true answer and in the other."""
+    if isinstance(protocol, MarketMaking):
+        market = _leaning(_plain(protocol.agent, models))
+        rival = _plain(protocol.adversary or protocol.agent, models)
+        against = [[market, *[_case(rival, true)] * protocol.rounds] for true in (False, True)]
+        return _total(against[0]), _total(against[1])
+    reading = _reading(protocol, models)
+    match protocol:
+        case NaiveJudge():
+            return reading, reading
+        case AdversarialPropaganda():
+            agent = rival = _plain(protocol.agent, models)
+            said, answered = protocol.rounds, 0
+        case Propaganda():
+            agent = rival = _plain(protocol.agent, models)
+            said, answered = 1, 0
+        case Consultancy():
+            agent = rival = _plain(protocol.agent, models)
+            said = (protocol.turns + (protocol.first == "consultant")) // 2
+            answered = 0
+        case Debate():
+            agent = _plain(protocol.agent, models)
+            rival = _plain(protocol.opponent or protocol.agent, models)
+            said = answered = protocol.rounds
+    in_true = [reading, *[_case(agent, True)] * said, *[_case(rival, False)] * answered]
+    in_false = [reading, *[_case(agent, False)] * said, *[_case(rival, True)] * answered]
+    return _total(in_true), _total(in_false)
+
+
+def _one_conversation(protocol: Protocol) -> bool:
+    """Whether both worlds consist of the same calls."""
+    match protocol:
+        case NaiveJudge():
+            return True
+        case Debate():
+            return protocol.simultaneous and protocol.opponent in (None, protocol.agent)
+    return False
+
+
+def _reading(protocol: Protocol, models: Mapping[str, SimModel]) -> EvidenceSpread:
+    """Spread of the judge's own nats toward the truth, before any speech."""
+    judge = protocol.judge
+    if not isinstance(judge, (StatedJudge, DistributionJudge, LogprobJudge)) or judge.both_orders:
+        raise ValueError(f"{judge.name}: no closed form here; use a judge that is asked once")
+    return _leaning(models[judge.model])
+
+
+def _leaning(model: SimModel) -> EvidenceSpread:
+    return _gathered((model.leaning(shift), 0.5) for shift in SHIFTS)
+
+
+def _case(model: SimModel, true: bool) -> EvidenceSpread:
+    """Spread of the nats toward the truth from one speech, for the true or for the wrong answer."""
+    sign = 1 if true else -1
+    spoken = ((sign * model.strength(true, shift), (1 - model.refusal) / 2) for shift in SHIFTS)
+    return _gathered([*spoken, (0.0, model.refusal)])
+
+
+def _plain(speaker: Speaker, models: Mapping[str, SimModel]) -> SimModel:
+    if not isinstance(speaker, Agent):
+        raise ValueError(f"{speaker.name}: no closed form here; use a plain agent")
+    return models[speaker.model]
+
+
+def _total(spreads: Iterable[EvidenceSpread]) -> EvidenceSpread:
+    """Spread of a sum of independent parts."""
+    total: EvidenceSpread = {0.0: 1.0}
+    for spread in spreads:
+        total = _gathered(
+            (nats + more, p * q) for nats, p in total.items() for more, q in spread.items()
+        )
+    return total
+
+
+def _gathered(outcomes: Iterable[tuple[float, float]]) -> EvidenceSpread:
+    """A spread from outcomes; those that a simulated judge rounds to the same nats are merged."""
+    spread: EvidenceSpread = {}
+    for nats, p in outcomes:
+        spread[nats_summed(nats)] = spread.get(nats_summed(nats), 0.0) + p
+    return spread
+
+
+def _moments(
+    spread: EvidenceSpread, measure: Score, *, for_true: float, for_false: float
+) -> tuple[float, float]:
+    """Mean and variance of a weighted sum of the scores of the two answers."""
+    mean = square = 0.0
+    for nats, p in spread.items():
+        probs = tuple(probabilities([nats, 0.0]))
+        scored = for_true * measure(probs, 0) + for_false * measure(probs, 1)
+        mean += p * scored
+        square += p * scored * scored
+    return mean, square - mean * mean
+
 
 MODELS = {
     "sim/strong": SimModel(persuasion=1.6, honesty_gap=0.9, noise=0.7, insight=0.3),

@@ -16,7 +16,7 @@ from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief
 from oversight.protocols.drafting import NO_SIDE, SideCheck, reader, side_form
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import DistributionJudge, LogprobJudge, StatedJudge, VotesJudge
-from oversight.protocols.mechanisms.baselines import OpenTrust, choice_form
+from oversight.protocols.mechanisms.open_protocols import OpenTrust, choice_form
 from oversight.protocols.prompts.forms import NUMBER, Form, probabilities_form
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.words import Words
@@ -25,8 +25,8 @@ from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES
 from tests.sessions import sessions
-from tests.shipments import shipments, simulated, within
 from tests.tables import expressions
+from tests.world import shipments, simulated, within
 
 PROBLEMS = shipments(1000)
 FIRST = PROBLEMS[0]

@@ -27,8 +27,8 @@ from oversight.protocols.prompts.words import Words
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.transcript import Transcript
 from tests.fakes import APPLES, CRATES, laid_out
-from tests.shipments import QUIET, shipments, simulated, within
 from tests.virtual import run
+from tests.world import QUIET, shipments, simulated, within
 
 PROBLEMS = shipments(500)
 QUIETLY = simulated(PROBLEMS)

@@ -19,7 +19,7 @@ from oversight.engine.errors import RunFolderError
 from oversight.engine.run.outcome import Outcomes
 from oversight.engine.run.record.database import TAKEN_BACK, RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
-from oversight.engine.run.record.search import Query, is_indexed, search
+from oversight.engine.run.record.search import Query, search
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import (
     CallCost,
@@ -41,7 +41,7 @@ from oversight.protocols.transcript import (
     Turn,
     Verdict,
 )
-from tests.shipments import shipments
+from tests.world import shipments
 
 PROBLEMS = shipments(3)
 ROWS = [
@@ -475,7 +475,7 @@ def test_words_are_found_by_the_call_and_an_index_is_never_out_of_date(tmp_path:
         ((number, reply),) = writer.fetched("SELECT call, reply FROM calls WHERE call=1")
         assert (number,) in hits and "oranges" in writer.reply(reply).text
         writer.write([spoken(2, "crates of lemons")])
-        assert not is_indexed(writer)
+        assert not writer.is_indexed
         writer.index()
         assert writer.fetched("SELECT rowid FROM words('lemons')")
         assert not writer.fetched("SELECT rowid FROM words('lemons oranges')")
@@ -527,7 +527,7 @@ def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
         assert len(addresses) == 2
         assert writer.withdraw(addresses) == writer.withdraw(addresses) == 1
     with RunTables.open(tmp_path) as tables:
-        assert not is_indexed(tables) and b"zanzibar" not in tables.file.read_bytes()
+        assert not tables.is_indexed and b"zanzibar" not in tables.file.read_bytes()
         assert tables.count() == (len(cells) - 1, 0)
         for table, column in (("calls", "reply"), ("cells", "body")):
             for (packed,) in tables.fetched(f"SELECT {column} FROM {table}"):

@@ -12,7 +12,7 @@ from oversight.cache.errors import ReplayMiss
 from oversight.engine.errors import BudgetReached, UsageError
 from oversight.engine.extensions.mock.process import counts, serving
 from oversight.protocols import Agent, Debate, Problem, StatedJudge
-from tests.shipments import shipments
+from tests.world import shipments
 
 DEBATE = Debate(StatedJudge("sim/judge"), Agent("sim/strong"))
 CALL = Call(Request("openai/gpt-4o-mini", (Message("user", "Say hello."),)))

@@ -33,8 +33,8 @@ from oversight.protocols import (
 )
 from tests.run_folders import outcomes
 from tests.sessions import Session, sessions
-from tests.shipments import THREE, shipments
 from tests.tables import PUBLIC, expressions
+from tests.world import THREE, shipments
 
 JUDGE, AGENT = StatedJudge("sim/judge"), Agent("sim/strong")
 NAIVE, PROPAGANDA = NaiveJudge(JUDGE), Propaganda(JUDGE, AGENT)

@@ -19,8 +19,7 @@ from oversight.engine.run.scheduler import attempt
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import LogprobJudge
-from oversight.protocols.mechanisms.baselines import OpenTrust
-from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
+from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate, OpenTrust
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Verdict
 from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, problem, said, sweep

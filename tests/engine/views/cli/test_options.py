@@ -60,7 +60,6 @@ VARIANTS = {
     "--model": 2,  # of stored replies, and to write answers
     "--dry-run": 3,  # checks a sweep, counts questions, and counts what would go
     "--from": 3,  # a mirror of data sets, a folder of studies, and a run
-    "--watch": 2,  # a file that is written, and raters who answer
 }
 
 

@@ -20,7 +20,7 @@ from oversight.protocols.datasets.catalogue import LOADERS
 from tests.command_line import environment, oversight
 from tests.documents import ROOT, blocks
 from tests.run_folders import outcomes
-from tests.shipments import shipments
+from tests.world import shipments
 from tools.reference import remade
 
 README = (ROOT / "README.md").read_text()
