@@ -9,7 +9,7 @@ from ...cache.call import Call, Effort
 from ...protocols.question import Problem
 from ..errors import UsageError
 from ..providers.catalogue import entry, provider_names, provider_of
-from ..providers.provider_settings import ROUTING, Api, ProviderSettings
+from ..providers.settings import ROUTING, Api, ProviderSettings, Settings
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, simulation
 from ..sweep.document import Document
 from ..sweep.named import naming
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ...cache.thoughts import Tags
     from ..providers.capabilities import Endpoint
     from ..providers.retirements import Retirement
-    from ..providers.settings import Settings
 
 
 MEANING = "is"
@@ -173,11 +172,11 @@ class ModelDirectory:
         each that of the dearest service tier that a role asks for."""
         return prices.named(self._is).tiered(self.tiers)
 
-    def settings_of(self, model: str) -> "Settings":
+    def settings_of(self, model: str) -> Settings:
         """How the endpoint of a model is reached."""
         return self.settings(provider_of(model), self.api(model))
 
-    def replicas(self, provider: str, api: Api = "chat") -> "tuple[Settings, ...]":
+    def replicas(self, provider: str, api: Api = "chat") -> tuple[Settings, ...]:
         """How each of several servers of one provider is reached; empty if there is one alone.
 
         UsageError where it is not the user's own: elsewhere limits belong to an account."""
@@ -190,7 +189,7 @@ class ModelDirectory:
             )
         return tuple(self.settings(provider, api, url) for url in urls)
 
-    def settings(self, provider: str, api: Api = "chat", url: str = "") -> "Settings":
+    def settings(self, provider: str, api: Api = "chat", url: str = "") -> Settings:
         """How a provider is reached: the sweep file's settings, else the environment's.
 
         url: that of one of several servers, in place of the first.

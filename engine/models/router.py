@@ -10,7 +10,7 @@ from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ...protocols.question import Problem
 from ..providers.catalogue import entry, provider_of
-from ..providers.provider_settings import Api
+from ..providers.settings import Api, Settings
 from ..providers.simulated import PREFIX
 from ..stop import StopToken
 from ..sweep.document import Document
@@ -23,7 +23,6 @@ from .limits.limits import Limits
 if TYPE_CHECKING:
     from ..providers.limit_headers import HeaderLimits
     from ..providers.provider import Provider
-    from ..providers.settings import Settings
     from ..throughput import LimitStatistics
     from .limits.rate_limiter import RateLimiter
     from .own_servers import OwnServers
@@ -88,8 +87,7 @@ class Models(ModelDirectory):
         real = [(model, role) for model, role in roles if not model.startswith(PREFIX)]
         raise_limit()
         if real:
-            from ..providers.keys import require_keys
-            from ..providers.trust import require_trust
+            from ..providers.keys import require_keys, require_trust
 
             require_keys(real, self._environment)
             require_trust([self.settings_of(model) for model, _ in real], self._environment)
@@ -184,7 +182,7 @@ class Models(ModelDirectory):
         for provider in self._providers.values():
             await provider.close()
 
-    def _ways(self, model: str) -> "tuple[Settings, ...]":
+    def _ways(self, model: str) -> tuple[Settings, ...]:
         """How each server of a model is reached."""
         return self.replicas(provider_of(model)) or (self.settings_of(model),)
 
@@ -211,7 +209,7 @@ class Models(ModelDirectory):
             )
         return self._senders[model]
 
-    def _connected(self, settings: "Settings", api: Api) -> "Provider":
+    def _connected(self, settings: Settings, api: Api) -> "Provider":
         """The provider; one over several where there are several servers of the user's own."""
         from ..providers.connecting import connect
         from ..providers.replicas import Replica, Replicas

@@ -12,7 +12,7 @@ import orjson
 
 from ...cache.call import Call, Effort
 from ...protocols.settings import PARAMETERS
-from .provider_settings import Api
+from .settings import Api
 
 RESPONSES_LEAST = 16
 """Smallest max_tokens that the responses endpoint accepts."""

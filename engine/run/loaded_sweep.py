@@ -15,7 +15,7 @@ from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
 from ..models.router import Models
 from ..providers.environment import environment
-from ..providers.provider_settings import Api
+from ..providers.settings import Api
 from ..stop import StopToken
 from ..sweep.code import RowCode, combined, row_codes
 from ..sweep.document import Document, code_named

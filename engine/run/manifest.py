@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from ..errors import RunFolderError
-from ..providers.provider_settings import Api
+from ..providers.settings import Api
 from ..system.files import refuse_links_within
 from .record.tables import RunTables
 
