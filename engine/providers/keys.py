@@ -1,5 +1,7 @@
-"""Addresses and keys of real models, from the environment and the sweep file; and what a file that
-came with a sweep may not decide alone: where a key goes, and whose replies are taken for a vendor's.
+"""Addresses and keys of real models, from the environment and the sweep file.
+
+What a file that came with a sweep may not decide alone is decided here too: where a key goes, and
+whose replies are stored as a vendor's.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
