@@ -14,13 +14,14 @@ from ..providers.settings import Api, Settings
 from ..providers.simulated import PREFIX
 from ..stop import StopToken
 from ..sweep.document import Document
-from ..system.descriptors import Room, raise_limit, require_room
+from ..system.descriptors import raise_limit, require_room
 from .accounting.ledger import Accounting
 from .accounting.prices import listed
 from .directory import ModelDirectory
 from .limits.limits import Limits
 
 if TYPE_CHECKING:
+    from ..providers.connecting import Room
     from ..providers.limit_headers import HeaderLimits
     from ..providers.provider import Provider
     from ..throughput import LimitStatistics
@@ -63,7 +64,7 @@ class Models(ModelDirectory):
         self._ready: dict[str, Ask] = {}
         """By model, its sender, once nothing has to be found out before its calls."""
         self._providers: dict[str, Provider] = {}
-        self._room = Room()
+        self._room: Room | None = None
 
     def settle_for(self, call: Call) -> None:
         """`settle` for calls that a program makes without a sweep: chat completions, until a call
@@ -95,7 +96,9 @@ class Models(ModelDirectory):
                 if (require := entry(provider).require) is not None:
                     require()
             require_room()
-        self._room = Room(len({(provider_of(model), self.api(model)) for model, _ in real}))
+            from ..providers.connecting import Room
+
+            self._room = Room(len({(provider_of(model), self.api(model)) for model, _ in real}))
         prices = self.priced(accounting.prices)
         self.accounting = replace(accounting, prices=prices, ledger=self.accounting.ledger)
         for model, _ in real:
@@ -189,12 +192,14 @@ class Models(ModelDirectory):
     def _sender(self, model: str) -> "Sender":
         if model not in self._senders:
             # Here and below: a run on simulated models alone does without half of the engine.
+            from ..providers.connecting import Room
             from .sender import Sender
 
             provider, api = provider_of(model), self.api(model)
             name = f"{provider} {api}"
             if name not in self._providers:
                 settings = self.settings(provider, api)
+                self._room = self._room or Room()
                 connections = self._room.part(provider, settings.connections)
                 settings = replace(settings, connections=connections)
                 self._providers[name] = self._connected(settings, api)
