@@ -151,7 +151,7 @@ class Cache:
         """What has been made of its replies, which are durable, for cells that have it in common;
         None where each cell is to ask for itself."""
         self._closed = False
-        self._asked = self._stored = self._shared = self._new = self._missed = 0
+        self._asked = self._stored = self._shared = self._new = self._missed = self._unsaved = 0
 
     async def __call__(self, call: Call) -> Reply:
         """ReplayMiss, DamagedEntry, StoreFull, StoreError, or whatever `inner` raises."""
@@ -222,8 +222,7 @@ class Cache:
 
     @property
     def statistics(self) -> CacheStatistics:
-        unsaved = self._writer.failed if self._writer else 0
-        return CacheStatistics(self._asked, self._stored, self._shared, self._new, unsaved)
+        return CacheStatistics(self._asked, self._stored, self._shared, self._new, self._unsaved)
 
     @property
     def waits(self) -> bool:
@@ -236,7 +235,7 @@ class Cache:
         if flying := [each.task for each in self._flights.values() if each.task]:
             await asyncio.wait(flying)
         if self._writer is not None:
-            await self._writer.close()
+            await self._writer.end()
 
     async def abandon(self) -> None:
         """Cancel the flights, which may have been paid, and save those that had landed."""
@@ -313,13 +312,18 @@ class Cache:
             return kept(None)
         call, key = flight.call, flight.key
         record = new_record(key, call, reply, identity, int(self._clock()))
-        return self._put(key, partial(self._packed, record, call), kept)
+        try:
+            self._put((key, partial(self._packed, record, call), kept))
+        except StoreError:
+            self._unsaved += 1
+            raise
 
     def _durable(self, flight: _Flight, reply: Reply, kept: Kept) -> None:
         """Hand out a reply that is durable, or the fault for which it is not."""
         what: Reply | BaseException = reply
         try:
             if isinstance(kept, BaseException):
+                self._unsaved += 1
                 what = kept
             else:
                 if self._mode == "refresh":

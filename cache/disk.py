@@ -1,19 +1,20 @@
-"""The store that stays: diskcache on one SQLite file, hardened: it loses and runs nothing."""
+"""The store that stays: one SQLite file in diskcache's layout, which loses and runs nothing."""
 
 import hashlib
 import os
-import re
+import sqlite3
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from threading import Lock
+from typing import TypeAlias
 from uuid import uuid4
 
-import diskcache
-
+from .bounded import BoundedConnection, open_bounded
 from .checksum import SIZE, add_checksum
-from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
+from .errors import NO_ROOM, StoreError, StoreFull, StoreGone
 from .lock import share_lock
 from .record import SHARES, split_shared
 from .rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
@@ -36,70 +37,51 @@ SETTINGS: dict[str, str | int] = {
     # No side files: diskcache never syncs them.
     "disk_min_file_size": 2**31 - 1,
 }
-_LOG_PAGES = "PRAGMA wal_autocheckpoint = 16000"
+"""Rows of the table `Settings`, which diskcache goes by where it opens a store; those of SQLite
+are this program's too."""
+_LOG_PAGES = 16_000
 """Pages of SQLite's log, 64 MB, before it is folded into the file. Keys are random: of two entries
 that touch one page of the index, a longer log writes that page once."""
 MAX_LOSSES = 2**31 - 1
 """Above this, `losses` begins again from 0."""
 
-_KEEP = f"""
-    INSERT INTO Cache (key, raw, store_time, access_time, size, mode, value)
-    VALUES (?, 1, ?, ?, 0, {diskcache.core.MODE_RAW}, ?) ON CONFLICT (key, raw) DO NOTHING
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS Settings (key TEXT NOT NULL UNIQUE, value)",
+    "CREATE TABLE IF NOT EXISTS Cache (rowid INTEGER PRIMARY KEY, key BLOB, raw INTEGER,"
+    " store_time REAL, expire_time REAL, access_time REAL, access_count INTEGER DEFAULT 0,"
+    " tag BLOB, size INTEGER DEFAULT 0, mode INTEGER DEFAULT 0, filename TEXT, value BLOB)",
+    "CREATE UNIQUE INDEX IF NOT EXISTS Cache_key_raw ON Cache(key, raw)",
+)
+"""As diskcache lays them out. Its triggers are left out, and dropped: they count rows and bytes,
+which nobody reads, at a third of the time of an entry; and a planted one would run."""
+_KEEP = """
+    INSERT INTO Cache (raw, key, store_time, access_time, size, mode, value)
+    VALUES {} ON CONFLICT (key, raw) DO NOTHING
 """
-"""A row as diskcache lays it out; one that is there already stays."""
+"""A row that is there already stays."""
 _PUT = _KEEP.replace(
     "NOTHING",
     "UPDATE SET store_time = excluded.store_time, expire_time = NULL, size = 0, "
     "mode = excluded.mode, filename = NULL, value = excluded.value",
 )
 """As `_KEEP`, but a row that is there already is replaced."""
-_KEEP_TEXT = _PUT.replace("(?, 1,", "(?, 0,") + (
-    "WHERE value IS NOT excluded.value OR mode IS NOT excluded.mode"
-)
+_KEEP_TEXT = _PUT + "WHERE value IS NOT excluded.value OR mode IS NOT excluded.mode"
 """A text that records share; one that is damaged is replaced."""
+_REPLY, _TEXT = "(1, ?, ?, ?, 0, 1, ?)", "(0, ?, ?, ?, 0, 1, ?)"
+_AT_ONCE = (64, 8, 1)
+"""Rows that one step of SQLite writes. The interpreter's lock is given up for each step, and the
+event loop keeps it for a while."""
 _DROP_TEXTS = f"""
     DELETE FROM Cache WHERE raw = 0 AND length(key) = 64 AND key NOT IN (
         SELECT lower(hex(substr(value, -32))) FROM Cache
         WHERE substr(value, {SIZE + 1}, 1) = x'{SHARES.hex()}'
     )
 """
-_NAME = "INSERT OR IGNORE INTO Settings VALUES ('store_id', ?)"
-_KNOWN = {*diskcache.DEFAULT_SETTINGS, "count", "size", "hits", "misses"}
-_ID = re.compile(rb"[0-9a-f]{32}")
-_TABLES = {b"Settings", b"Cache"}
+_KNOWN = {b"Settings", b"Cache"}
 _THEIR_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-
+_TRIGGERS = "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
 
 _Row: TypeAlias = tuple[str, float, float, bytes]
-
-
-class RawDisk(diskcache.Disk):
-    """Stores and accepts bytes under text keys, in the row: nothing is pickled, read or removed."""
-
-    def put(self, key: object) -> tuple[str, bool]:
-        if not isinstance(key, str):
-            raise TypeError(f"key {key!r}: only text is a key")
-        return key, True
-
-    def get(self, key: object, raw: bool) -> object:
-        if not raw or not isinstance(key, str):
-            raise DamagedEntry(repr(key), "its key is no text")
-        return key
-
-    def store(
-        self, value: object, read: bool, key: object = None
-    ) -> tuple[int, int, None, memoryview]:
-        if read or not isinstance(value, bytes):
-            raise TypeError(f"value of {key!r}: only bytes are stored, no {type(value).__name__}")
-        return 0, diskcache.core.MODE_RAW, None, memoryview(value)
-
-    def fetch(self, mode: int, filename: str | None, value: object, read: bool) -> bytes:
-        if mode != diskcache.core.MODE_RAW or not isinstance(value, bytes):
-            raise DamagedEntry("?", f"its row is of mode {mode!r}, which this program never writes")
-        return value
-
-    def remove(self, file_path: str) -> None:
-        """Nothing: no row of ours names a file, and a planted one may name any."""
 
 
 def rescue_places(folder: Path) -> tuple[Path, Path]:
@@ -118,10 +100,7 @@ def require_rescued(folder: Path) -> None:
 
 
 class DiskStore(RowReader, Store):
-    """Reads and writes; several processes may share one folder.
-
-    Close it in the thread that opened it. Not to be used across a fork.
-    """
+    """Reads and writes; several processes may share one folder. Not to be used across a fork."""
 
     def __init__(self, folder: Path, id: str = "") -> None:
         """Makes the folder, readable by its owner alone, if there is none. StoreError.
@@ -129,8 +108,6 @@ class DiskStore(RowReader, Store):
         id: given to a new store that takes another's place; a store that has one keeps its own.
         """
         folder = Path(os.path.abspath(folder))
-        if os.path.expandvars(folder) != str(folder):
-            raise StoreError(f"{folder}: a store's path may not hold the name of a variable")
         file = folder / STORE_FILE
         require_rescued(folder)
         with ExitStack() as undo:
@@ -138,44 +115,36 @@ class DiskStore(RowReader, Store):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 lock = share_lock(folder)
                 undo.callback(os.close, lock)
-                new = not file.exists()
-                if not new:
+                if file.exists():
                     _refuse_foreign(file)
                     _refuse_second_name(file)
-                self._disk = _opened(folder)
-                undo.callback(self._disk.close)
-                self._disk._con.execute(_NAME, (id or uuid4().hex,))
-                if new and id:
-                    # It may have fewer replies than the store in whose place it stands.
-                    losses = int(time.time()) % MAX_LOSSES
-                    self._disk._con.execute(f"PRAGMA user_version = {losses}")
+                self._writing = undo.enter_context(closing(_open_to_write(file, id)))
                 self._place = file.stat()
-            except (*FAULTS, diskcache.Timeout) as exc:
-                raise _fault(exc, file) from exc
+            except FAULTS as exc:
+                raise fault(exc, file) from exc
             except OSError as exc:
                 kind = StoreFull if exc.errno in NO_ROOM else StoreError
                 if folder.is_file():
                     raise kind(f"{folder} is a file, and a store is a folder: name one") from exc
                 raise kind(f"{folder} cannot be a store: {exc}") from exc
             super().__init__(file)
+            self._turn = Lock()
+            # The connection that writes goes last: the last one out folds the log into the file.
             self._kept = undo.pop_all()
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         rows, texts = _rows(entries)
-        with self._transaction():
-            self._disk._con.executemany(_KEEP_TEXT, texts)
-            self._disk._con.executemany(_PUT, rows)
-            self._count_losses(REPLACED)
+        with self._transaction() as db:
+            _write(db, _KEEP_TEXT, _TEXT, texts)
+            _write(db, _PUT, _REPLY, rows)
+            _count_losses(db, REPLACED)
 
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
         given = list(entries)
         rows, texts = _rows(given)
-        with self._transaction():
-            if texts:
-                self._disk._con.executemany(_KEEP_TEXT, texts)
-            # One statement in place of diskcache's `set`, which first looks for the row, takes
-            # twice as long, and gives up the interpreter's lock twice as often.
-            if self._disk._con.executemany(_KEEP, rows).rowcount == len(rows):
+        with self._transaction() as db:
+            _write(db, _KEEP_TEXT, _TEXT, texts)
+            if _write(db, _KEEP, _REPLY, rows) == len(rows):
                 return {}
         # Seldom: another process was first with some of them, which ones is seen by their values.
         older: dict[str, bytes] = {}
@@ -186,19 +155,20 @@ class DiskStore(RowReader, Store):
         return older
 
     def delete_many(self, keys: Iterable[str]) -> int:
-        with self._transaction():
-            deleted: int = sum(map(self._disk.delete, keys))
+        with self._transaction() as db:
+            delete = "DELETE FROM Cache WHERE key = ? AND raw = 1"
+            deleted = db.executemany(delete, ((key,) for key in keys)).rowcount
             if deleted:
-                self._count_losses(1)
+                _count_losses(db, 1)
             return deleted
 
     def drop_unused(self) -> None:
-        with self._transaction():
-            self._disk._con.execute(_DROP_TEXTS)
+        with self._transaction() as db:
+            db.execute(_DROP_TEXTS)
 
     def check(self) -> None:
         try:
-            if os.path.samestat(self.file.stat(), self._place):
+            if os.path.samestat(os.stat(self.file), self._place):
                 return
         except OSError:
             pass  # it is not there: raised below
@@ -207,35 +177,88 @@ class DiskStore(RowReader, Store):
             "pay again for what was in it with --accept-empty"
         )
 
-    def close_thread(self) -> None:
-        self._disk.close()
-
     def close(self) -> None:
-        # diskcache's connection goes last: the last one out folds the log into the file.
         super().close()
-        self._kept.close()
-
-    def _count_losses(self, more: int) -> None:
-        """Raise `losses` with the transaction that is open."""
-        # A field of the file's header that SQLite leaves to programs: versions that know nothing
-        # of it read the store as before.
-        (count,) = self._disk._con.execute("PRAGMA user_version").fetchone()
-        self._disk._con.execute(f"PRAGMA user_version = {(count + more) % MAX_LOSSES}")
+        with self._turn:
+            self._kept.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        if self._closed:
-            raise StoreError(f"{self.file} is closed")
-        try:
-            self._disk._con.execute(_LOG_PAGES)  # of this thread's connection
-            with self._disk.transact():
-                yield
+    def _transaction(self) -> Iterator[BoundedConnection]:
+        with self._turn:
+            if self._closed:
+                raise StoreError(f"{self.file} is closed")
+            try:
+                with _transaction(self._writing):
+                    yield self._writing
+            except FAULTS as exc:
+                raise fault(exc, self.file) from exc
             # After the commit: what was committed into a file that is gone is not stored.
             self.check()
-        except (*FAULTS, diskcache.Timeout) as exc:
-            # Whatever state the failure left the connection in, the next one starts clean.
-            self._disk.close()
-            raise _fault(exc, self.file) from exc
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        # What went wrong first is told; a full disk has rolled back already.
+        with suppress(sqlite3.Error):
+            db.rollback()
+        raise
+
+
+def _open_to_write(file: Path, id: str) -> BoundedConnection:
+    """A connection that writes; in one commit, all is made that is not there. FAULTS."""
+    db = open_bounded(f"{file.as_uri()}?mode=rwc", file)
+    try:
+        new = not db.execute("PRAGMA page_count").fetchone()[0]
+        for name, value in SETTINGS.items():
+            if name.startswith("sqlite_"):
+                db.execute(f"PRAGMA {name.removeprefix('sqlite_')} = {value}")
+        db.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+        known: dict[object, object] = {}
+        with suppress(sqlite3.OperationalError):  # there is none
+            known = dict(db.execute("SELECT key, value FROM Settings"))
+        triggers = [name for (name,) in db.execute(_TRIGGERS)]
+        if "store_id" not in known or not SETTINGS.items() <= known.items() or triggers:
+            with _transaction(db):
+                for statement in _TABLES:
+                    db.execute(statement)
+                for name in triggers:
+                    quoted = name.replace('"', '""')
+                    db.execute(f'DROP TRIGGER IF EXISTS "{quoted}"')
+                db.executemany("REPLACE INTO Settings VALUES (?, ?)", SETTINGS.items())
+                named = "INSERT OR IGNORE INTO Settings VALUES ('store_id', ?)"
+                db.execute(named, (id or uuid4().hex,))
+                if new and id:
+                    # It may have fewer replies than the store in whose place it stands.
+                    db.execute(f"PRAGMA user_version = {int(time.time()) % MAX_LOSSES}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _write(db: BoundedConnection, statement: str, row: str, rows: Sequence[_Row]) -> int:
+    """Write rows, many in a step; how many there are now that were not there."""
+    at = written = 0
+    for count in _AT_ONCE:
+        whole = statement.format(",".join([row] * count))
+        while len(rows) - at >= count:
+            values = [*chain.from_iterable(rows[at : at + count])]
+            written += db.execute(whole, values).rowcount
+            at += count
+    return written
+
+
+def _count_losses(db: BoundedConnection, more: int) -> None:
+    """Raise `losses` with the transaction that is open."""
+    # A field of the file's header that SQLite leaves to programs: versions that know nothing of it
+    # read the store as before.
+    (count,) = db.execute("PRAGMA user_version").fetchone()
+    db.execute(f"PRAGMA user_version = {(count + more) % MAX_LOSSES}")
 
 
 class ReadOnlyStore(RowReader):
@@ -327,52 +350,13 @@ def _stamp(file: Path) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
-def _opened(folder: Path) -> diskcache.Cache:
-    """diskcache's writing half. What it raises leaves no connection behind.
-
-    One that was left to the collector would hold the log of a store that may be gone by then, and
-    with it the very room that the disk is short of.
-    """
-    disk = diskcache.Cache.__new__(diskcache.Cache)
-    try:
-        diskcache.Cache.__init__(disk, str(folder), timeout=60, disk=RawDisk, **SETTINGS)
-    except BaseException:
-        disk.close()
-        raise
-    return disk
-
-
 def _refuse_foreign(file: Path) -> None:
-    """Nothing is added to another program's file; and diskcache takes its attributes and PRAGMAs
-    from the file: only known ones may stand there."""
+    """Nothing is added to another program's file."""
     with closing(connect_safely(file, "mode=ro")) as db:
         tables = {name for (name,) in db.execute(_THEIR_TABLES)}
-        if foreign := sorted(tables - _TABLES):
-            raise StoreError(
-                f"{file} has a table {foreign[0].decode(errors='replace')!r}, which no store has: "
-                "it is another program's, or damaged. Choose another folder with --store; or, if "
-                f"it was a store: oversight cache verify --recover --store {file.parent}"
-            )
-        if b"Settings" not in tables:
-            return
-        rows: list[tuple[Any, Any]] = db.execute("SELECT key, value FROM Settings").fetchall()
-    for key, value in rows:
-        name = key.decode(errors="replace") if isinstance(key, bytes) else repr(key)
-        if name == "store_id":
-            known = isinstance(value, bytes) and _ID.fullmatch(value) is not None
-        else:
-            known = name in _KNOWN and (isinstance(value, int) or value in (b"none", b"wal"))
-        if not known:
-            raise StoreError(
-                f"{file}: setting {name} = {value!r} was not written by this program; "
-                f"take its replies over: oversight cache import {file.parent} --store NEW"
-            )
-
-
-def _fault(exc: BaseException | None, file: Path) -> StoreError:
-    """What SQLite said first, which diskcache and a rollback that failed have covered up."""
-    first = exc
-    while exc is not None:
-        first = exc if isinstance(exc, FAULTS) else first
-        exc = exc.__context__
-    return fault(first, file)
+    if foreign := sorted(tables - _KNOWN):
+        raise StoreError(
+            f"{file} has a table {foreign[0].decode(errors='replace')!r}, which no store has: "
+            "it is another program's, or damaged. Choose another folder with --store; or, if "
+            f"it was a store: oversight cache verify --recover --store {file.parent}"
+        )

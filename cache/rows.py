@@ -1,8 +1,5 @@
-"""The rows that diskcache keeps in SQLite, read without diskcache.
-
-diskcache unpickles what a row calls a pickle, and writes to every file that it opens. So all
-reading is done here: a row that is not checksummed bytes under a text key is damage.
-"""
+"""Reading a store: rows in diskcache's layout, of which one that is not checksummed bytes under a
+text key is damage. Nothing is unpickled or written here."""
 
 import hashlib
 import resource
@@ -171,7 +168,7 @@ class RowReader(Reader):
 
     def __len__(self) -> int:
         try:
-            # The count that diskcache keeps is one flipped byte away from being wrong.
+            # A count that is kept would be one flipped byte away from being wrong.
             (count,) = self._db.execute("SELECT COUNT(*) FROM Cache WHERE raw = 1").fetchone()
         except FAULTS as exc:
             raise fault(exc, self.file) from exc

@@ -1,19 +1,159 @@
-"""The thread that writes to a store, many entries to a commit."""
+"""Writing in groups, in a thread of its own: a commit costs about as much for one as for many."""
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from .errors import StoreError
 from .store import Store
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 MAX_COMMIT_ENTRIES = 1024
 """Maximum number of entries in one commit."""
 
-GATHER_SECONDS = 0.002
-"""Seconds that a commit waits for more entries. A reply takes a hundred times as long; and a
-commit costs as much as writing ten entries, and two changes of thread."""
+GATHER_SECONDS = 0.004
+"""Seconds that the first entry of a commit waits for more. A reply takes a hundred times as long;
+and a commit costs as much as writing thirty entries, and two changes of thread."""
+
+MAX_HELD = 8192
+"""Items that may wait for the disk; see `GroupCommit.room`."""
+
+
+class GroupCommit(Generic[Item, Result]):
+    """Collects items, and has a thread write them, group by group and in order.
+
+    Items that come while a group gathers, or while another is written, go together. It belongs to
+    one event loop; the thread starts with the first item.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[Item]], Result],
+        written: Callable[[Sequence[Item], Result], None],
+        *,
+        name: str,
+        seconds: float,
+        most: int,
+        failed: Callable[[BaseException], None] = lambda fault: None,
+        at_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        """write: called in the thread with each group. written: called on the loop with the group
+        and what `write` gave. name: of the thread. seconds: for which the first item of a group
+        waits for others; most: items of one group, which does not wait for more.
+
+        failed: called on the loop, once, with what either of the two raises; then nothing is
+        written any more, and the next `put` or `flush` raises it. at_end: called in the thread.
+        """
+        self._write, self._written, self._failed = write, written, failed
+        self._seconds, self._most = seconds, most
+        self._name, self._at_end = name, at_end
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
+        self._work = SimpleQueue[list[Item] | None]()
+        self._items: list[Item] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = self._busy = False
+        """Whether the items have waited for long enough; whether the thread has a group."""
+        self.full = False
+        """Whether as much waits for the disk as may: whoever goes on then fills the memory."""
+        self._moved: list[asyncio.Future[None]] = []
+        """Of those who wait until a group is back."""
+        self._fault: BaseException | None = None
+
+    def put(self, *items: Item) -> None:
+        """Queue items for writing. Raises whatever an earlier write raised."""
+        if self._fault is not None:
+            raise self._fault
+        self._items += items
+        if self._timer is None and not self._due:
+            if self._loop is None:
+                self._loop = asyncio.get_running_loop()
+            self._timer = self._loop.call_later(self._seconds, self._hand_over)
+        if len(self._items) >= self._most:
+            self._hand_over()
+
+    async def room(self) -> None:
+        """Wait until not as much waits for the disk as may."""
+        while self.full:
+            await self._back_again()
+
+    async def _back_again(self) -> None:
+        """Wait until the thread is done with the group that it has."""
+        moved = asyncio.get_running_loop().create_future()
+        self._moved.append(moved)
+        await moved
+
+    async def flush(self) -> None:
+        """Wait until all that was put is written. Raises whatever a write raised."""
+        while self._busy or (self._items and self._fault is None):
+            self._hand_over()
+            await self._back_again()
+        if self._fault is not None:
+            raise self._fault
+
+    def close(self) -> None:
+        """End the thread, once it is done with its group. What was not flushed is lost."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._thread is not None:
+            self._work.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _hand_over(self) -> None:
+        """Give the thread a group, now or as soon as it is done with another."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._due = bool(self._items)
+        if self._busy or not self._due:
+            self.full = len(self._items) >= MAX_HELD
+            return
+        if self._thread is None:
+            # Whatever it has not acknowledged is not kept: a process ends without it.
+            self._thread = Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        group, self._items = self._items[: self._most], self._items[self._most :]
+        self._due, self._busy = bool(self._items), True
+        self.full = len(self._items) >= MAX_HELD
+        self._work.put(group)
+
+    def _run(self) -> None:
+        assert self._loop is not None, "items were put"
+        while (group := self._work.get()) is not None:
+            back: tuple[Any, BaseException | None]
+            try:
+                back = self._write(group), None
+            except BaseException as fault:
+                back = None, fault
+            with suppress(RuntimeError):  # the loop is closed: nobody waits for it
+                self._loop.call_soon_threadsafe(self._back, group, *back)
+        self._at_end()
+
+    def _back(self, group: Sequence[Item], result: Any, fault: BaseException | None) -> None:
+        self._busy = False
+        if fault is None and self._fault is None:
+            try:
+                self._written(group, result)
+            except Exception as exc:
+                fault = exc
+        if fault is not None and self._fault is None:
+            self._fault = fault
+            self._failed(fault)
+        if self._fault is not None:
+            self._items.clear()
+        if self._due:
+            self._hand_over()
+        moved, self._moved = self._moved, []
+        for each in moved:
+            if not each.done():
+                each.set_result(None)
+
 
 Kept: TypeAlias = BaseException | bytes | None
 """What became of an entry: None once it is durable, or the value that was stored first and stays,
@@ -21,97 +161,65 @@ or the fault for which nothing of its commit is kept: StoreFull, StoreError, or 
 raised."""
 _Waiting: TypeAlias = tuple[str, Callable[[], bytes], Callable[[Kept], None]]
 """(key, what makes the value, what is told of it)."""
-_Landed: TypeAlias = tuple[Callable[[Kept], None], Kept]
 
 
-class Writer:
-    """Group commit: entries that arrive while a commit gathers, or while another runs, go together.
+class Writer(GroupCommit[_Waiting, list[Kept]]):
+    """Writes entries to a store, and tells of each what became of it.
 
-    Belongs to one event loop. A commit costs about the same for one entry and for a hundred, so
-    the busier the writer, the cheaper an entry. The thread starts with the first entry.
+    What makes a value is called in the writer's thread, where compressing delays nobody; who is
+    told, in the loop. Nothing takes an entry back.
     """
 
     def __init__(self, store: Store, *, replaces: bool = False) -> None:
         """replaces: whether an entry replaces one that is stored; if not, the stored one stays."""
         self._store = store
         self._replaces = replaces
-        self._threads = ThreadPoolExecutor(1, "store-writer")
-        self._waiting: list[_Waiting] = []
-        self._writing: asyncio.Task[None] | None = None
-        self._closed = False
-        self.failed = 0
-        """Entries that could not be stored, whether anybody still waits for them or not."""
+        super().__init__(
+            self._commit,
+            self._tell,
+            name="store-writer",
+            seconds=GATHER_SECONDS,
+            most=MAX_COMMIT_ENTRIES,
+            at_end=store.close_thread,
+        )
 
-    def put(self, key: str, pack: Callable[[], bytes], told: Callable[[Kept], None]) -> None:
-        """Have an entry written; nothing takes it back. pack: makes the value; called on the
-        writer's thread, where compressing delays nobody. told: called in the loop."""
-        if self._closed:
-            self.failed += 1
-            told(StoreError("the writer is closed: a reply came after the last commit"))
-            return
-        self._waiting.append((key, pack, told))
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.get_running_loop().create_task(self._write())
-
-    def put_at_once(
-        self, key: str, pack: Callable[[], bytes], told: Callable[[Kept], None]
-    ) -> None:
+    def put_at_once(self, entry: _Waiting) -> None:
         """`put` in this thread, for a store that never waits for a disk."""
-        for _, kept in self._commit([(key, pack, told)]):
-            self.failed += isinstance(kept, BaseException)
+        if self._fault is not None:
+            raise self._fault
+        self._tell([entry], self._commit([entry]))
+
+    async def end(self) -> None:
+        """Write what is queued and end the thread; what comes later is refused. Safe to repeat."""
+        if self._fault is None:
+            await self.flush()
+            self._fault = StoreError("the writer is closed: a reply came after the last commit")
+            self.close()
+
+    def _tell(self, entries: Sequence[_Waiting], ends: Sequence[Kept]) -> None:
+        for (_, _, told), kept in zip(entries, ends, strict=True):
             told(kept)
 
-    async def close(self) -> None:
-        """Write what is queued and end the thread. Safe to call twice."""
-        self._closed = True
-        loop = asyncio.get_running_loop()
-        wrote = self._writing is not None
-        while self._waiting or (self._writing is not None and not self._writing.done()):
-            if self._writing is None or self._writing.done():
-                # The task that was to write these was cancelled, as all are when a loop is closed.
-                self._writing = loop.create_task(self._write())
-            # Not awaited itself: cancelling this wait must not cancel the writing.
-            await asyncio.wait([self._writing])
-        if wrote:
-            self._writing = None
-            await loop.run_in_executor(self._threads, self._store.close_thread)
-        self._threads.shutdown(wait=False)
-
-    async def _write(self) -> None:
-        """Commits until no caller waits."""
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            await asyncio.sleep(0 if self._closed else GATHER_SECONDS)
-            batch = self._waiting[:MAX_COMMIT_ENTRIES]
-            del self._waiting[:MAX_COMMIT_ENTRIES]
-            for told, kept in await loop.run_in_executor(self._threads, self._commit, batch):
-                self.failed += isinstance(kept, BaseException)
-                told(kept)
-
-    def _commit(self, batch: list[_Waiting]) -> list[_Landed]:
+    def _commit(self, entries: Sequence[_Waiting]) -> list[Kept]:
         """Store what can be packed; what became of each entry."""
-        entries: list[tuple[str, bytes]] = []
-        landed: list[_Landed] = []
-        waiting: list[tuple[str, Callable[[Kept], None]]] = []
-        for key, pack, told in batch:
+        packed: list[tuple[str, bytes]] = []
+        ends: dict[int, Kept] = {}
+        for place, (key, pack, _) in enumerate(entries):
             try:
-                entries.append((key, pack()))
-                waiting.append((key, told))
+                packed.append((key, pack()))
             except OSError as exc:
-                landed.append((told, StoreError(f"a reply cannot be stored: {exc}")))
+                ends[place] = StoreError(f"a reply cannot be stored: {exc}")
             except BaseException as exc:
                 # One that cannot be packed must not take its paid neighbours down with it.
-                landed.append((told, exc))
+                ends[place] = exc
         older: dict[str, bytes] = {}
+        whole: Kept = None
         try:
-            older = self._keep(entries)
+            if self._replaces:
+                self._store.put_many(packed)
+            else:
+                older = self._store.keep_many(packed)
         except BaseException as exc:
             # Raised in every waiting caller, bugs too: none may wait for ever.
-            return landed + [(told, exc) for _, told in waiting]
-        return landed + [(told, older.get(key)) for key, told in waiting]
-
-    def _keep(self, entries: list[tuple[str, bytes]]) -> dict[str, bytes]:
-        if not self._replaces:
-            return self._store.keep_many(entries)
-        self._store.put_many(entries)
-        return {}
+            whole = exc
+        return [ends.get(place, whole or older.get(key)) for place, (key, *_) in enumerate(entries)]

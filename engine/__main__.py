@@ -5,7 +5,7 @@ import os
 import signal
 from types import FrameType
 
-from .system.garbage import LOADING
+from .system.process import LOADING
 from .views.cli.exit_codes import ExitCode
 
 

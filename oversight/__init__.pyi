@@ -1,4 +1,3 @@
-from .engine.extensions.inspect.monitor import oversight_monitor as oversight_monitor
 from .engine.extensions.inspect.task import oversight_task as oversight_task
 from .engine.views.api.comparing import compare as compare
 from .engine.views.api.comparing import measure as measure

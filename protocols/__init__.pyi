@@ -39,12 +39,12 @@ from .judges.repeated import Ensemble as Ensemble
 from .judges.shots import Shot as Shot
 from .judges.stated import StatedJudge as StatedJudge
 from .judges.votes import VotesJudge as VotesJudge
-from .mechanisms.adversarial_propaganda import AdversarialPropaganda as AdversarialPropaganda
 from .mechanisms.amplification import Amplification as Amplification
 from .mechanisms.baselines import NaiveJudge as NaiveJudge
 from .mechanisms.baselines import Propaganda as Propaganda
 from .mechanisms.consultancy import Consultancy as Consultancy
 from .mechanisms.critique import Critique as Critique
+from .mechanisms.critique import ProposerCritic as ProposerCritic
 from .mechanisms.cross_examination import CrossExamination as CrossExamination
 from .mechanisms.debate import Debate as Debate
 from .mechanisms.debate_feedback import DebateFeedback as DebateFeedback
@@ -52,11 +52,11 @@ from .mechanisms.debate_game import DebateGame as DebateGame
 from .mechanisms.double_consultancy import DoubleConsultancy as DoubleConsultancy
 from .mechanisms.doubly_efficient_debate import DoublyEfficientDebate as DoublyEfficientDebate
 from .mechanisms.interactive_debate import InteractiveDebate as InteractiveDebate
+from .mechanisms.market_making import AdversarialPropaganda as AdversarialPropaganda
 from .mechanisms.market_making import MarketMaking as MarketMaking
 from .mechanisms.open_protocols import OpenConsultancy as OpenConsultancy
 from .mechanisms.open_protocols import OpenDebate as OpenDebate
 from .mechanisms.open_protocols import OpenTrust as OpenTrust
-from .mechanisms.proposer_critic import ProposerCritic as ProposerCritic
 from .mechanisms.prover_estimator_debate import ProverEstimatorDebate as ProverEstimatorDebate
 from .mechanisms.recursive_reward_modelling import (
     RecursiveRewardModelling as RecursiveRewardModelling,

@@ -19,9 +19,9 @@ PROTOCOLS: ByName[type[Protocol]] = ByName(
         "double_consultancy": "mechanisms.double_consultancy:DoubleConsultancy",
         "cross_examination": "mechanisms.cross_examination:CrossExamination",
         "critique": "mechanisms.critique:Critique",
-        "proposer_critic": "mechanisms.proposer_critic:ProposerCritic",
+        "proposer_critic": "mechanisms.critique:ProposerCritic",
         "market_making": "mechanisms.market_making:MarketMaking",
-        "adversarial_propaganda": "mechanisms.adversarial_propaganda:AdversarialPropaganda",
+        "adversarial_propaganda": "mechanisms.market_making:AdversarialPropaganda",
         "amplification": "mechanisms.amplification:Amplification",
         "recursive_reward_modelling": (
             "mechanisms.recursive_reward_modelling:RecursiveRewardModelling"

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from oversight.engine.errors import Halt, Interrupted
-from oversight.engine.extensions.batches.dispatch import ENDPOINTS
 from oversight.engine.extensions.batches.rounds import BatchRounds
+from oversight.engine.extensions.batches.vendors import ENDPOINTS
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.extensions.mock.rehearsed import actors, staged
@@ -119,7 +119,7 @@ class BatchBench:
         settings = RunSettings(store=store, folder=folder, batch=batch, **options)
         with pytest.MonkeyPatch.context() as patch, Run.open(loaded, settings) as run:
             for vendor in ENDPOINTS.values() if lines else ():
-                patch.setattr(vendor, "caps", replace(vendor.caps, lines=lines))
+                patch.setattr(vendor, "most_lines", lines)
             run.cancels = cancels
             return RunEnd(await execute(run), run, folder)
 

@@ -89,8 +89,8 @@ line of the journal, a reply into the store."""
 
 HUNG = """\
 import asyncio
-from oversight.engine.extensions.batches.openai_endpoint import OpenAIEndpoint
-from oversight.engine.extensions.batches.anthropic_endpoint import AnthropicEndpoint
+from oversight.engine.extensions.batches.vendors import OpenAIEndpoint
+from oversight.engine.extensions.batches.vendors import AnthropicEndpoint
 
 async def hung(self, *given):
     await asyncio.sleep(600)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from msgspec import structs
 
 from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.errors import RunFolderError
-from oversight.engine.run.as_left import note
+from oversight.engine.run.folders import note_run
 from oversight.engine.run.manifest import Manifest, encoded, read_manifest
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
 from oversight.engine.run.reader import RunReader
@@ -89,10 +88,10 @@ def moved(run: Path, before: Path, place: Path) -> None:
     """Have a run that was copied from one working folder to another find its store there."""
     manifest = read_manifest(run)
     with closing(RunDatabase(run)) as database:
-        named = replace(manifest, store=manifest.store.replace(str(before), str(place)))
+        named = structs.replace(manifest, store=manifest.store.replace(str(before), str(place)))
         database.tell("manifest", encoded(named))
     # Its store has another name now.
-    note(run, manifest.id, str(place / "store"), left=True)
+    note_run(run, manifest.id, str(place / "store"), left=True)
 
 
 def only_run(place: Path) -> Path:
@@ -114,7 +113,7 @@ def everything(folder: Path) -> dict[str, bytes]:
 def noted(folder: Path, **changed: object) -> None:
     """Change what the manifest of a run says."""
     with closing(RunDatabase(folder)) as database:
-        told = replace(read_manifest(folder), **changed)  # type: ignore[arg-type]
+        told = structs.replace(read_manifest(folder), **changed)  # type: ignore[arg-type]
         database.tell("manifest", encoded(told))
 
 

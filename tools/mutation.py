@@ -39,7 +39,7 @@ from hypothesis import Phase, settings
 ROOT = Path(__file__).parents[1]
 CHOSEN = (
     *("protocols/mechanisms", "protocols/judges", "protocols/drafting.py", "protocols/prompts"),
-    *("protocols/doubts.py", "protocols/sampling.py", "protocols/scores.py"),
+    *("protocols/doubts.py", "protocols/scores.py"),
     *("protocols/protocol.py", "protocols/seat.py", "engine/analysis"),
 )
 """Files and folders that are mutated unless others are named."""

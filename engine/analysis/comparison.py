@@ -41,12 +41,12 @@ from .findings.finding import (
     word,
 )
 from .judged import pair_of, read_asds
-from .pairs import pairs_across, pairs_between, pairs_within
+from .pairs import pairs_between, pairs_within
 from .reports.formats import CLUSTER, ERROR, INTERVAL, above_0
 from .reports.results import SCORE_NAMES
-from .rows import RunRows, pairs_meant
+from .rows import RunRows
 from .scoring.calibration import Flips
-from .scoring.contrasts import Contrast, Family, RankSet, contrasts
+from .scoring.contrasts import Contrast, RankSet, contrasts
 from .scoring.estimate import Interval
 from .scoring.inference import FEW_CLUSTERS, WAY, ErrorKind, Influences
 
@@ -96,7 +96,6 @@ class Comparison:
     name: str
     """Name of the run, or of both runs."""
     score: str
-    family: Family
     equivalence: float
     contrasts: tuple[Compared, ...]
     notes: tuple[str, ...] = ()
@@ -120,12 +119,10 @@ class Comparison:
         """Number of contrasts, and the correction of p for that number."""
         if len(self.contrasts) == 1:
             return "p is not corrected: 1 comparison."
-        how = {
-            "holm": "family-wise error, Holm's step-down",
-            "bh": "q, the false discovery rate (Benjamini and Hochberg)",
-        }[self.family]
-        corrected = CORRECTED[self.family]
-        return f"{corrected}: corrected for {len(self.contrasts):,} comparisons: {how}."
+        return (
+            f"p (Holm): corrected for {len(self.contrasts):,} comparisons: family-wise error, "
+            "Holm's step-down."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,6 @@ class Compare(Analysis):
     contrasts: tuple[str, ...] = flag(
         "Compare row A with row B; repeatable.", name="--contrast", default=(), metavar="'A - B'"
     )
-    family: Family = flag("How p values are corrected for the number of contrasts.", default="holm")
     equivalence: float = flag(
         "Rows whose ASD differs by less than this count as equivalent.",
         default=0.05,
@@ -164,7 +160,6 @@ class Compare(Analysis):
         return contrasts(
             samples,
             pairs,
-            family=self.family,
             equivalence=self.equivalence,
             error=self.error,
             interval=self.interval or interval or "t",
@@ -218,22 +213,6 @@ def compare_rows(
     return replace(result, notes=(*notes, *result.notes), ranks=ranks)
 
 
-def differences_meant(
-    comparison: Comparison, one: str, two: str, first: RunRows, second: RunRows | None = None
-) -> Iterator[tuple[Contrast, float]]:
-    """Contrasts between rows matching `one` and `two`, each with the difference one minus two."""
-    if second is not None:
-        pairs = [((0, a), (1, b)) for a, b in pairs_across(first, second, one, two)]
-    else:
-        rows = first.sweep.rows
-        pairs = [((0, a), (0, b)) for a, b in pairs_meant(one, two, rows, first.names)]
-    for each in comparison.contrasts:
-        if each.places in pairs:
-            yield each.contrast, each.contrast.estimate.value
-        elif each.places[::-1] in pairs:
-            yield each.contrast, -each.contrast.estimate.value
-
-
 def _labels(first: RunRows, second: RunRows) -> tuple[str, str]:
     names = first.folder.name, second.folder.name
     if first.folder == second.folder:
@@ -281,7 +260,6 @@ def _compared(
     return Comparison(
         name,
         score,
-        how.family,
         how.equivalence,
         tuple(
             Compared(
@@ -297,27 +275,6 @@ def _compared(
         (left_out,) if dropped else (),
         origins=tuple(dict.fromkeys(line for run in runs for line in run.origins)),
     )
-
-
-CORRECTED: Mapping[Family, str] = {"holm": "p (Holm)", "bh": "q (BH)"}
-"""Heads of the corrected p."""
-
-
-def contrast_columns(family: Family, several: bool, beside: Sequence[Column] = ()) -> list[Column]:
-    """Columns of lines with a `contrast`, behind its names. several: whether it is one of a family.
-    beside: behind n."""
-    return [
-        number("n", "contrast.estimate.n", key="n"),
-        *beside,
-        program("means", "contrast.means"),
-        figure("difference", "contrast.estimate", key="difference"),
-        column("p", "contrast.p", _p, key="p"),
-        column(CORRECTED[family], "contrast.p_family", _p if several else None, key="p_family"),
-        people("verdict", _verdict),
-        program("verdict", "contrast.verdict"),
-        program("undone", "contrast.undone"),
-        program("mde", "contrast.mde"),
-    ]
 
 
 MOST_CONTRASTS = 40
@@ -336,7 +293,14 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     names = _names(lines)
     columns = [
         *names,
-        *contrast_columns(comparison.family, several, beside),
+        number("n", "contrast.estimate.n", key="n"),
+        *beside,
+        program("means", "contrast.means"),
+        figure("difference", "contrast.estimate", key="difference"),
+        column("p", "contrast.p", _p, key="p"),
+        column("p (Holm)", "contrast.p_family", _p if several else None, key="p_family"),
+        people("verdict", _verdict),
+        *(program(name, f"contrast.{name}") for name in ("verdict", "undone", "mde")),
         program("effective_clusters", "contrast.estimate.effective"),
         *(program(name, f"contrast.{name}") for name in ("equivalent", "correlation")),
         program("errors", "contrast.estimate.errors"),
@@ -386,7 +350,6 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     about = {
         "name": comparison.name,
         "score": comparison.score,
-        "family": comparison.family,
         "equivalence": comparison.equivalence,
         "multiplicity": comparison.multiplicity,
         "notes": comparison.notes,
@@ -511,7 +474,7 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Compariso
     except ValueError as exc:
         raise UsageError(f"{', '.join(map(str, files))}: {exc}") from exc
     name = " and ".join(file.stem for file in files)
-    return Comparison(name, score, how.family, how.equivalence, lines)
+    return Comparison(name, score, how.equivalence, lines)
 
 
 def _shared(one: Influences, two: Influences) -> float:

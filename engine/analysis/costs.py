@@ -15,7 +15,7 @@ from ...cache.reply import Usage
 from ..models.accounting.prices import PriceList
 from ..run.reader import RunReader
 from ..sweep.grid import Grid
-from ..system.garbage import gc_relaxed
+from ..system.process import gc_relaxed
 from .findings.finding import Part, column, number, program, word
 from .rows import RunRows
 

@@ -1,45 +1,14 @@
-"""Which two rows are meant: by words such as `debate - consultancy < .05`, or by what they are.
+"""Which two rows are meant: by words such as `debate - consultancy`, or by what they are.
 
-    contrast     A - B
-    condition    A - B < X     (or <=, >, >=)    of --fail-if
-
-A and B are names of rows or parts of names (`oversight.engine.analysis.rows`).
+A and B of `A - B` are names of rows or parts of names (`oversight.engine.analysis.rows`).
 """
 
-import math
-import operator
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import combinations
-from types import MappingProxyType
 from typing import Literal
 
 from ..errors import UsageError
 from .rows import RunRows, against_naive, distinct, matched, pairs_meant, rows_meant, same_roles
-
-COMPARED: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
-    {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-)
-
-_PAIR = r"\s*(?P<first>.+?)\s+-\s+(?P<second>.+?)\s*"
-_CONDITION = re.compile(rf"{_PAIR}(?P<sign><=|>=|<|>)\s*(?P<number>\S+)\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition on the difference between two rows."""
-
-    first: str
-    second: str
-    sign: str
-    number: float
-
-    def holds(self, difference: float) -> bool:
-        return COMPARED[self.sign](difference, self.number)
-
-    def __str__(self) -> str:
-        return f"{self.first} - {self.second} {self.sign} {self.number:g}"
 
 
 def read_pair(text: str) -> tuple[str, str]:
@@ -48,26 +17,6 @@ def read_pair(text: str) -> tuple[str, str]:
     if len(names) != 2 or not all(names):
         raise UsageError(f"{text!r} is no contrast; write two rows: 'debate - consultancy'")
     return names[0], names[1]
-
-
-def read_condition(text: str) -> Condition:
-    """Parse `A - B < X`. UsageError with an example if malformed."""
-    if not (match := _CONDITION.fullmatch(text)):
-        raise UsageError(
-            f"{text!r} is not a condition; write it as 'debate - consultancy < 0.05', with spaces "
-            "around the minus"
-        )
-    return Condition(match["first"], match["second"], match["sign"], _number(text, match["number"]))
-
-
-def _number(text: str, word: str) -> float:
-    try:
-        number = float(word)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise UsageError(f"{text!r}: {word!r} is not a finite number")
-    return number
 
 
 def pairs_within(

@@ -1,6 +1,6 @@
 """How good those are who judged, one by one, and how far they agree: of people and models alike."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from ...protocols.question import Problem
 from ...protocols.scores import TIE, brier
+from .findings.finding import Part, change, figure, number, share, word
 from .scoring.agreement import Agreement, krippendorff_alpha, shrunk
 from .scoring.arrays import Flags, Floats, Places
 from .scoring.calibration import Calibration, calibration
@@ -195,3 +196,56 @@ def alpha(units: Sequence[Sequence[Probs]], clusters: Sequence[str] = ()) -> Agr
     most = max((len(p) for unit in units for p in unit), default=0)
     filled = [[(*p, *(0.0,) * (most - len(p))) for p in unit] for unit in units]
     return krippendorff_alpha(filled, clusters)
+
+
+def raters_part(every: Judgements, title: str) -> Part:
+    """How good each of those is who judged, the best first."""
+    columns = [
+        word("judge", "judge"),
+        number("n", "n"),
+        share("right", "right.value", key="right"),
+        figure("Brier", "score"),
+        change("shrunk", "shrunk"),
+        number("calibration error", "calibration.debiased_error", "z.3f"),
+        change("overconfident", "calibration.overconfidence"),
+        figure("moved by what was said", "moved"),
+    ]
+    notes = ("shrunk: Brier score, shrunk toward the mean of all by its noise; the order.",)
+    lines = sorted(raters(every), key=lambda rater: (-rater.shrunk, -rater.n))
+    return Part("raters", title, columns, lines, notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alpha:
+    of: str
+    agreement: Agreement | None
+
+
+def agreement_part(
+    title: str, found: Mapping[str, Agreement | None], notes: Sequence[str] = ()
+) -> Part:
+    """found: Krippendorff's alpha, by what it is of."""
+    columns = [
+        word("of", "of"),
+        figure("alpha", "agreement.alpha", key="alpha"),
+        number("units", "agreement.units", key="units"),
+        number("values", "agreement.values", key="values"),
+    ]
+    return Part("agreement", title, columns, [_Alpha(*each) for each in found.items()], notes)
+
+
+def beside_part(title: str, lines: Sequence[Beside]) -> Part:
+    columns = [
+        word("judge", "first"),
+        word("and", "second", key="second"),
+        number("transcripts", "transcripts"),
+        number("judgements", "judgements"),
+        figure("Brier", "first_score"),
+        figure("of the others", "second_score"),
+        figure("others less judge", "difference"),
+        number("apart", "apart", ".3f"),
+        share("same", "same"),
+        number("correlation", "correlation", ".3f"),
+        figure("alpha", "alpha.alpha", 2, key="alpha"),
+    ]
+    return Part("beside", title, columns, lines)

@@ -14,7 +14,7 @@ from ..providers.settings import Api, Settings
 from ..providers.simulated import PREFIX
 from ..stop import StopToken
 from ..sweep.document import Document
-from ..system.descriptors import raise_limit, require_room
+from ..system.process import raise_limit, require_room
 from .accounting.ledger import Accounting
 from .accounting.prices import listed
 from .directory import ModelDirectory

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..system.descriptors import left
+from ..system.process import left
 from . import sdk_clients
 from .anthropic_wire import AnthropicWire
 from .catalogue import entry

@@ -7,7 +7,7 @@ from ...cache.store import Store
 from ...protocols.prompts.parse import shared_beginning
 from ..display.progress import Snapshot
 from ..errors import Halt
-from ..models.accounting.ledger import Ledger, UsageTotals, sum_usage
+from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.router import Models
 from ..throughput import lines as told
 
@@ -53,7 +53,7 @@ class CachedModels:
         return known if self.deferred is None else self.deferred.counted(known)
 
     def accounts(self) -> dict[str, UsageTotals]:
-        return self.ledger.accounts()
+        return self.models.accounting.ledger.accounts()
 
     def lines(self) -> tuple[str, ...]:
         lines = told(self.models.statistics())
@@ -66,10 +66,6 @@ class CachedModels:
     @property
     def in_flight(self) -> int:
         return self.models.in_flight
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.models.accounting.ledger
 
     def standing(
         self,

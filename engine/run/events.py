@@ -20,8 +20,8 @@ from zlib import crc32
 import msgspec
 
 from ..errors import RunFolderError
-from ..system.files import replace_file, sync_folder, unwritable, whole_lines
-from .as_left import kept_as_left
+from ..system.files import is_open_as, replace_file, sync_folder, unwritable, whole_lines
+from .folders import kept_as_left
 from .record.errors import RunDamaged
 from .record.schema import RUN_DB, faulty, open_to_read, open_to_write, put_event, sealed, sound
 
@@ -161,7 +161,7 @@ def _held(run: Path) -> Iterator[FileIO]:
         while True:
             with FileIO(os.open(path, mode, 0o644), "ab+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
-                if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                if not is_open_as(path, file.fileno()):
                     continue  # another process has put a new one in its place
                 size = file.seek(0, os.SEEK_END)
                 if size and os.pread(file.fileno(), 1, size - 1) != b"\n":

@@ -15,7 +15,7 @@ from ..models.accounting.ledger_file import LedgerFile
 from ..providers.simulated import PREFIX
 from ..sweep.sweep import Cell
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
-from ..system.garbage import YOUNG, gc_relaxed
+from ..system.process import YOUNG, gc_relaxed
 from ..throughput import busy
 from .cached_models import CachedModels
 from .canaries import CANARIES, FREE_PATIENCE, Canaries
@@ -45,7 +45,7 @@ class RunSession(CachedModels):
         loaded, settings = run.loaded, run.settings
         loaded.models.prepare(loaded.sweep.roles, run.accounting(before))
         paid = set[str]()
-        super().__init__(loaded.models, run.store, settings.cache, run.folder.id, paid)
+        super().__init__(loaded.models, run.store, settings.cache, run.folder.manifest.id, paid)
         self._run = run
         self._stop_token = loaded.stop_token
         batches = run.batched or run.has_batches or run.cancels is not None
@@ -143,7 +143,7 @@ class RunSession(CachedModels):
 
     def keep(self, cell: Cell, end: NotedOutcome) -> None:
         """Hand over how a cell ended. RunFolderError."""
-        self._run.folder.group.put((self._capture.cell(cell, end.outcome, end.notes),))
+        self._run.folder.group.put(self._capture.cell(cell, end.outcome, end.notes))
         self._ended[cell.place] = 1
         self._kept += 1
 
@@ -216,7 +216,9 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
             stack.enter_context(run.folder.keeping(completed, stop_token))
             marked = store_watermark(run.folder, added, run.store, stop_token)
             await stack.enter_async_context(marked)
-            await stack.enter_async_context(ledger.kept(stop_token, working.ledger))
+            await stack.enter_async_context(
+                ledger.kept(stop_token, working.models.accounting.ledger)
+            )
             for observer in watching:
                 await stack.enter_async_context(observer.watching(run.snapshot))
             try:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from os.path import relpath
 from pathlib import Path
 
-from msgspec import MsgspecError, Struct, field
+from msgspec import MsgspecError, Struct, field, structs
 from msgspec.json import decode, encode
 
 from ...cache.store import Reader
@@ -27,7 +27,7 @@ from ..system.files import whole_lines
 from .folders import RUNS, is_run, newest_first, run_folders
 from .manifest import Manifest, RunCode, listed, read_manifest
 from .run_folder import REPORT, SWEEP, RunFolder
-from .settings import ChangedCode
+from .settings import RunSettings
 
 STARTED = "# started with: "
 """Begins the last line of a run's sweep file, where the file alone does not say all."""
@@ -136,24 +136,22 @@ def _may_be(folder: Path, sweep: Sweep) -> bool:
 
 def run_folder(
     loaded: LoadedSweep,
-    path: Path | None,
+    settings: RunSettings,
     store: str,
-    part: str = "",
-    changed: ChangedCode = "refuse",
-    code: RunCode | None = None,
     kept_in: Reader | None = None,
-    tags: Mapping[str, str] | None = None,
+    *,
+    code: RunCode | None = None,
     anew: bool = False,
 ) -> RunFolder:
     """The run folder of a sweep: that of the same sweep if there is one, else a new one.
 
-    code: of a run that was made elsewhere; None for the code as it is now. kept_in: the store that
-    a new run begins with. tags: added to those that the run has. anew: as for `RunFolder`.
+    store: its name; kept_in: it, where a new run begins with it. code: of a run that was made
+    elsewhere; None for the code as it is now. anew: as for `RunFolder`.
     """
     sweep, document = loaded.sweep, loaded.file.document
     now = {} if code else row_codes(sweep.rows)
-    folder = path or folder_of(sweep, None if code else now)
-    if changed == "anew" and is_run(folder):
+    folder = settings.folder or folder_of(sweep, None if code else now)
+    if settings.adopt_code == "anew" and is_run(folder):
         known = read_manifest(folder).code_of(sweep)
         if known is not None and known.changes(now, sweep.rows):
             folder = _free(folder)
@@ -166,7 +164,7 @@ def run_folder(
         loaded.file.overrides,
         version("oversight-bench"),
         store,
-        part=part,
+        part=settings.part,
         sweep_folder=beside,
         apis=loaded.models.apis,
         prompts=sweep.prompts,
@@ -174,12 +172,12 @@ def run_folder(
         code=code or RunCode().adopting(now, now),
         store_id="" if kept_in is None else kept_in.id,
         losses=None if kept_in is None else kept_in.losses,
-        tags=tags or {},
+        tags=settings.tags,
     )
 
     def resume(known: Manifest) -> Manifest:
         changes = known.code.changes(now, sweep.rows)
-        if changes and changed != "adopt":
+        if changes and settings.adopt_code is not True:
             rows = listed(changes.values(), "\n  ")
             raise RunFolderError(
                 f"{folder} was run with other code than there is now, in {len(changes)} of "
@@ -189,10 +187,10 @@ def run_folder(
                 f"to run these rows anew, and take the others over: --run-folder {_free(folder)}"
             )
         code = known.code.adopting(now, changes)
-        return replace(known, code=code, tags={**known.tags, **(tags or {})})
+        return structs.replace(known, code=code, tags={**known.tags, **settings.tags})
 
     grid = replace(sweep, code=combined(now)) if now else sweep
-    text = _started_with(loaded.file, part)
+    text = _started_with(loaded.file, settings.part)
     return RunFolder(folder, manifest, text, grid, None if code else resume, anew)
 
 

@@ -7,20 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
-
-from ...cache.reply import Reply
-from ...protocols.errors import Unreadable
-from ...protocols.prompts.forms import REASONING, object_in
 from ...protocols.transcript import Verdict
 from ..errors import RunFolderError, UsageError
-from .as_left import kept_as_left
-from .folders import locked
+from .folders import kept_as_left, locked
 from .listing import Parts
 from .reader import Place, RunReader
 from .record.database import RunDatabase
 from .record.search import Hit, Query, Source, search
-from .record.values import CellEnd, NotRun, RecordedCall, RecordedCell
+from .record.values import NotRun, RecordedCell
 
 if TYPE_CHECKING:
     from ..sweep.sweep import Cell, Sweep
@@ -81,28 +75,6 @@ def locate(run: RunReader, wanted: str, parts: Parts, draw: int | None = None) -
     return [Place(row, about, drawn) for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class Thought:
-    """Reasoning of a seat before a form that no other seat reads: a choice, a rating."""
-
-    form: str
-    reasoning: str
-    filled: str
-    """The form, as JSON."""
-    call: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShownWorld:
-    """The outcome of a world, and the private reasoning on the way."""
-
-    outcome: CellEnd
-    thoughts: tuple[Thought, ...] = ()
-    """In the order of the record; reasoning behind a turn or judgement is shown with that."""
-    calls: tuple[RecordedCall, ...] = ()
-    """Every call that it asked, those for drafts and ratings too."""
-
-
 def fullest(run: RunReader, places: Sequence[Place]) -> Place:
     """The one with the most turns in any of its worlds; the first of several."""
     if len(places) == 1:
@@ -115,32 +87,16 @@ def fullest(run: RunReader, places: Sequence[Place]) -> Place:
     return max(places, key=lambda place: max(turns.get(at, 0) for at in run.worlds(place)))
 
 
-def worlds_of(run: RunReader, place: Place) -> list[ShownWorld]:
+def worlds_of(run: RunReader, place: Place) -> list[RecordedCell]:
     """All worlds of a reading. RunFolderError."""
-    cells = run.cells(run.worlds(place))
-    return [_shown(cells[at]) if at in cells else ShownWorld(NOT_YET) for at in run.worlds(place)]
+    cells, about = run.cells(run.worlds(place)), (place.row, place.problem)
+    return [
+        cells.get(at) or RecordedCell(at, "", *about, side, place.draw, NOT_YET)
+        for side, at in enumerate(run.worlds(place))
+    ]
 
 
 NOT_YET = NotRun("it has not been run yet")
-
-
-def _shown(cell: RecordedCell) -> ShownWorld:
-    heard = set[str]()
-    if isinstance(cell.outcome, Verdict):
-        heard = {turn.call for turn in cell.outcome.transcript.turns}
-        heard |= {judgement.call for judgement in cell.outcome.judgements}
-    thoughts = []
-    for call in cell.calls:
-        # A reply may hold an object of its own; a form that was asked for has the room to reason.
-        form = None
-        if REASONING in call.text:
-            with suppress(Unreadable):
-                form = object_in(Reply(call.text))
-        if call.address not in heard and form and form.get(REASONING):
-            reasoning = str(form.pop(REASONING))
-            filled = orjson.dumps(form).decode()
-            thoughts.append(Thought(call.role, reasoning, filled, call.address))
-    return ShownWorld(cell.outcome, tuple(thoughts), cell.calls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 """The manifest of a run: what the run is, and which sweep belongs to it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import msgspec
-import orjson
 
 from ..errors import RunFolderError
 from ..providers.settings import Api
@@ -50,8 +49,7 @@ class RunCode:
         return told
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Enough to know whether a sweep belongs to a run folder, and to open the sweep again."""
 
     identity: str
@@ -72,18 +70,18 @@ class Manifest:
     """The id of that store, wherever it is; empty in a run that has noted none yet."""
     part: str = ""
     """Which part of a larger sweep this is, as `3/16`; empty for a whole one."""
-    apis: Mapping[str, Api] = field(default_factory=dict)
+    apis: Mapping[str, Api] = {}
     """By model, which of OpenAI's two endpoints answers for it, where there are two."""
     sweep_folder: str = ""
     """Where the sweep file lay, from the run folder, in a sweep that names code by files."""
     prompts: str = ""
     """12 hex digits of all words that the seats of the run read."""
-    prompt_sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    prompt_sets: Mapping[str, Mapping[str, str]] = {}
     """By path, as the sweep names them: the blocks of the prompt sets that were read from files."""
-    code: RunCode = field(default_factory=RunCode)
+    code: RunCode = RunCode()
     losses: int | None = None
     """`Reader.losses` of the store when the run began; None where nobody counts."""
-    tags: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = {}
     """What the team that runs it calls it by: `owner`, `project`, as it likes."""
 
     @property
@@ -105,22 +103,14 @@ def listed(named: Iterable[str], between: str) -> str:
 
 def encoded(manifest: Manifest) -> bytes:
     """A manifest as JSON."""
-    told = {each.name: getattr(manifest, each.name) for each in fields(Manifest)}
-    for name in ("sweep_folder", "tags"):
-        # Most have none.
-        if not told[name]:
-            del told[name]
-    return orjson.dumps(told, option=orjson.OPT_INDENT_2)
+    return msgspec.json.format(msgspec.json.encode(manifest))
 
 
 def decoded(content: bytes, named: Path) -> Manifest:
     """A manifest from JSON; named: what it was read from. RunFolderError if it is none."""
     try:
-        told = orjson.loads(content)
-        if strange := sorted(told.keys() - _FIELDS):
-            raise ValueError(f"it has {strange[0]!r}, which no version writes")
-        return msgspec.convert(told, Manifest)
-    except (AttributeError, msgspec.ValidationError, ValueError) as exc:
+        return msgspec.json.decode(content, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise RunFolderError(f"{named}: its manifest is damaged: {exc}") from exc
 
 
@@ -134,6 +124,3 @@ def read_manifest(folder: Path) -> Manifest:
     refuse_links_within(folder)
     with RunTables.open(folder) as tables:
         return manifest_in(tables)
-
-
-_FIELDS = frozenset(each.name for each in fields(Manifest))

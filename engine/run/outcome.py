@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..sweep.sweep import Cell
 
 
-class OutcomeRecord(msgspec.Struct, frozen=True, gc=False, rename={"label": "side", "side": "at"}):
+class OutcomeRecord(msgspec.Struct, frozen=True, gc=False):
     """The outcome of a cell. Exactly one of `probs`, `failure` and `not_run` is there."""
 
     place: int
@@ -181,20 +181,3 @@ class Outcomes:
                         told.bounds,
                         told.unread,
                     )
-
-
-def read_outcome(line: bytes) -> OutcomeRecord:
-    """ValueError if the line is no outcome."""
-    try:
-        record = _records.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise ValueError(f"no outcome of a cell: {exc}") from exc
-    if (record.probs is not None) + (record.failure is not None) + bool(record.not_run) != 1:
-        raise ValueError("no outcome of a cell: it has neither a verdict nor a failure, or both")
-    for probs in (record.probs, *record.redraws):
-        if probs is not None and not are_probabilities(probs):
-            raise ValueError(f"no outcome of a cell: {list(probs)} are no probabilities")
-    return record
-
-
-_records = msgspec.json.Decoder(OutcomeRecord)

@@ -14,8 +14,8 @@ from ..sweep.sweep import Sweep
 from ..sweep.sweepfile import SweepFile
 from .folders import run_folders
 from .loaded_sweep import LoadedSweep, load_sweep, open_run
-from .manifest import Manifest, RunCode, read_manifest
-from .reader import RunReader
+from .manifest import Manifest, read_manifest
+from .record.tables import RunTables
 from .record.values import RecordedCell
 
 
@@ -56,7 +56,6 @@ class PartRun:
     part: SweepPart
     manifest: Manifest
     loaded: LoadedSweep
-    code: RunCode
 
 
 def part_runs(place: Path, own: Path | None = None) -> list[PartRun]:
@@ -70,13 +69,12 @@ def part_runs(place: Path, own: Path | None = None) -> list[PartRun]:
         if not manifest.part:
             continue
         loaded = open_run(folder, own=own)
-        code = manifest.code_of(loaded.sweep)
-        if code is None:
+        if manifest.code_of(loaded.sweep) is None:
             raise RunFolderError(
                 f"{folder} is not of the sweep that lies in it: gather it with the version that "
                 f"made it, {manifest.version}"
             )
-        run = PartRun(folder, SweepPart.read(manifest.part), manifest, loaded, code)
+        run = PartRun(folder, SweepPart.read(manifest.part), manifest, loaded)
         if run.part.number in found:
             raise RunFolderError(
                 f"{folder} and {found[run.part.number].folder} are both part {run.part}; move one "
@@ -116,16 +114,17 @@ def whole_sweep(runs: Sequence[PartRun]) -> LoadedSweep:
 def cells_of(run: PartRun, sweep: Sweep) -> Iterator[RecordedCell]:
     """The cells of a part, each at its place in the whole sweep. RunFolderError where some of its
     cells have no outcome."""
-    part, (finished, _) = run.loaded.sweep, RunReader(run.folder).tables.count()
-    if finished < len(part):
-        raise RunFolderError(
-            f"{run.folder}: part {run.part} has {finished:,} of {len(part):,} outcomes; finish it "
-            "with the command that started it"
-        )
-    for cell in RunReader(run.folder).tables.cells():
-        number = cell.problem * run.part.count + run.part.number - 1
-        place = sweep.span(number).start + cell.place - part.span(cell.problem).start
-        yield msgspec.structs.replace(cell, place=place, problem=number)
+    part = run.loaded.sweep
+    with RunTables.open(run.folder) as tables:
+        if (finished := tables.count()[0]) < len(part):
+            raise RunFolderError(
+                f"{run.folder}: part {run.part} has {finished:,} of {len(part):,} outcomes; finish "
+                "it with the command that started it"
+            )
+        for cell in tables.cells():
+            number = cell.problem * run.part.count + run.part.number - 1
+            place = sweep.span(number).start + cell.place - part.span(cell.problem).start
+            yield msgspec.structs.replace(cell, place=place, problem=number)
 
 
 def _refuse_other(run: PartRun, first: PartRun) -> None:
@@ -133,7 +132,7 @@ def _refuse_other(run: PartRun, first: PartRun) -> None:
         raise RunFolderError(
             f"{run.folder} is a part of another sweep than {first.folder}: gather them apart"
         )
-    if run.code.rows != first.code.rows:
+    if run.manifest.code.rows != first.manifest.code.rows:
         raise RunFolderError(
             f"{run.folder} was run with other code than {first.folder}: run one of them anew"
         )

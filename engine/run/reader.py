@@ -23,15 +23,14 @@ from ...protocols.scores import applicable
 from ..errors import RunFolderError
 from ..sweep.grid import MAX_CELLS, Grid, read_grid
 from ..system.files import refuse_links_within
-from ..system.settings import is_url
-from .as_left import store_noted
+from .folders import store_noted
 from .manifest import Manifest, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.errors import RunDamaged
 from .record.schema import RUN_DB
 from .record.tables import RunTables, damage_named
 from .record.values import RecordedCall, RecordedCell
-from .stores import open_for_reading, store_name
+from .stores import is_url, open_for_reading, store_name
 
 if TYPE_CHECKING:
     from ..models.accounting.prices import PriceList

@@ -10,7 +10,6 @@ from ..errors import RunFolderError, UsageError
 from ..models.accounting.prices import listed
 from ..sweep.sweepfile import read_sweep_file
 from .events import sync_events
-from .group_commit import MAX_GROUP
 from .loaded_sweep import LoadedSweep, load_sweep, read_started, run_folder
 from .manifest import Manifest, read_manifest
 from .parts import SweepPart
@@ -19,8 +18,9 @@ from .record.capture import Capture
 from .record.schema import RUN_DB
 from .record.values import RecordedCell
 from .replay import replay_cache
-from .run_folder import SWEEP, RunFolder
+from .run_folder import MAX_GROUP, SWEEP, RunFolder
 from .scheduler import attempt_noted
+from .settings import RunSettings
 from .stores import open_store, shown_name, store_name
 
 
@@ -59,7 +59,8 @@ async def rebuild(
         for name in (RUN_DB, f"{RUN_DB}-wal", f"{RUN_DB}-shm", f"{RUN_DB}-journal"):
             if (folder / name).exists():
                 (folder / name).rename(folder / name.replace(RUN_DB, f"damaged-{RUN_DB}"))
-        made = run_folder(loaded, folder, shown_name(named), began.part, kept_in=replies, anew=True)
+        settings = RunSettings(folder=folder, part=began.part)
+        made = run_folder(loaded, settings, shown_name(named), replies, anew=True)
         with made as run:
             sync_events(folder)
             missing = await _cells(loaded, run, replies)

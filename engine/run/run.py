@@ -15,14 +15,13 @@ from ..models.accounting.ledger_file import LedgerFile
 from ..models.accounting.prices import PriceList
 from ..models.directory import ModelDirectory
 from ..sweep.rows import Row
-from ..system.settings import is_url
 from .cached_models import CachedModels
 from .folders import beside
 from .lanes import RETRIED_KINDS
 from .loaded_sweep import LoadedSweep, run_folder
 from .run_folder import QUARANTINE, RunFolder
 from .settings import FOLDER, RunSettings
-from .stores import open_store, shown_name, store_name
+from .stores import is_url, open_store, shown_name, store_name
 
 if TYPE_CHECKING:
     from .batching import AnsweredLater
@@ -79,15 +78,7 @@ class Run:
         batched_models(loaded.models, loaded.sweep.models, settings.batch)
         with (
             closing(open_store(named)) as store,
-            run_folder(
-                loaded,
-                settings.folder,
-                shown_name(named),
-                settings.part,
-                settings.changed_code,
-                kept_in=store,
-                tags=settings.tags,
-            ) as folder,
+            run_folder(loaded, settings, shown_name(named), store) as folder,
         ):
             asks = not folder.complete or folder.failed
             if settings.cache in ("use", "replay") and asks and not settings.accept_empty:

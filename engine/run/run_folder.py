@@ -1,17 +1,19 @@
 """A run folder: one sweep's cells, safe against crashes and against a second process."""
 
 import logging
-import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
+from msgspec.structs import replace
+
+from ...cache.writer import GroupCommit
 from ...protocols.datasets.jsonl import jsonl
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import RunFolderError, StoreFailed, UsageError
@@ -20,9 +22,7 @@ from ..sweep.document import MAX_SWEEP
 from ..sweep.grid import Grid, stored_grid
 from ..system.files import read_bounded, refuse_links_within, replace_file, unwritable
 from ..system.mounts import is_network
-from . import as_left
-from .folders import LOCK_FILE, take_lock
-from .group_commit import GroupCommit
+from .folders import LOCK_FILE, is_as_left, let_go, note_run, store_noted, take_lock
 from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
@@ -36,6 +36,11 @@ JOURNAL = f"{RUN_DB}-journal"
 OWN_FILES = {LOCK_FILE, SWEEP, f".{SWEEP}.new", RUN_DB, JOURNAL}
 """Files of a folder whose creation was interrupted."""
 
+MAX_GROUP = 256
+"""Cells of one commit."""
+MAX_SECONDS = 0.25
+"""Seconds that the first cell of a group waits for others."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -47,7 +52,7 @@ class RunFolder:
     """
 
     database: RunDatabase
-    group: GroupCommit[RecordedCell]
+    group: GroupCommit[RecordedCell, None]
     """Takes cells, as long as the body of `keeping` runs."""
 
     def __init__(
@@ -70,10 +75,6 @@ class RunFolder:
         self.manifest = manifest
         self._store = manifest.store
         self._as_left = False
-        self.failed = 0
-        """Number of outcomes that are failures."""
-        self.finished = 0
-        """Number of cells that have an outcome."""
         self._resume = resume
         self._sweep, self._grid, self._anew = sweep, grid, anew
         self._ended = bytearray(manifest.cells)
@@ -96,13 +97,13 @@ class RunFolder:
                 refuse_links_within(self.path)
                 self._refuse_foreign()
                 self._lock = take_lock(self.path)
-                held.callback(os.close, self._lock)
-                self._as_left = as_left.is_as_left(self.path)
+                held.callback(let_go, self.path, self._lock)
+                self._as_left = is_as_left(self.path)
                 self.database = RunDatabase(self.path)
                 held.callback(self.database.db.close)
                 self._begin()
                 self._mark_ended()
-                known = as_left.store_noted(self.path) if self.complete else ""
+                known = store_noted(self.path) if self.complete else ""
                 if self.complete:
                     # Its replies stay where they are, whatever store it is opened with.
                     self._store = known or self._store
@@ -118,7 +119,7 @@ class RunFolder:
             self._as_left = self._as_left or not self.finished
             self._noting = not known
             if self._noting:
-                as_left.note(self.path, self.manifest.id, self._store)
+                note_run(self.path, self.manifest.id, self._store)
             held.pop_all()
         return self
 
@@ -132,12 +133,12 @@ class RunFolder:
             self.database.close()
             # Of a complete one that was only looked at, the note still holds.
             if self._noting or self.database.written:
-                as_left.note(self.path, self.manifest.id, self._store, left=self._as_left)
+                note_run(self.path, self.manifest.id, self._store, left=self._as_left)
             if isinstance(fault, UsageError) and self._new and not self.finished:
                 # What was refused before anything was asked leaves no run behind.
                 shutil.rmtree(self.path)
         finally:
-            os.close(self._lock)
+            let_go(self.path, self._lock)
 
     def has(self, place: int) -> bool:
         """Whether the cell at this place of the sweep has an outcome."""
@@ -152,22 +153,29 @@ class RunFolder:
         return len(self._ended)
 
     @property
-    def complete(self) -> bool:
-        return self.finished == len(self._ended)
+    def finished(self) -> int:
+        """Number of cells that have an outcome."""
+        return len(self._ended) - self._ended.count(0)
 
     @property
-    def id(self) -> str:
-        """The id of this run, made once and kept wherever its folder is moved."""
-        return self.manifest.id
+    def failed(self) -> int:
+        """Number of outcomes that are failures."""
+        return self._ended.count(2)
+
+    @property
+    def complete(self) -> bool:
+        return 0 not in self._ended
 
     def outcomes(self) -> Iterator[OutcomeRecord]:
         """Every outcome so far, in the order of the sweep. RunFolderError."""
         return Outcomes(self.database).all()
 
-    def add(self, cells: Sequence[RecordedCell]) -> None:
-        """Record cells now. RunFolderError if the disk takes no more."""
-        self.database.write(cells)
-        self._landed(cells)
+    def add(self, cells: Iterable[RecordedCell]) -> None:
+        """Record cells now, some at a time. RunFolderError if the disk takes no more."""
+        coming = iter(cells)
+        while some := list(islice(coming, MAX_GROUP)):
+            self.database.write(some)
+            self._landed(some)
 
     @contextmanager
     def keeping(
@@ -179,12 +187,21 @@ class RunFolder:
         completed: called with cells once they are recorded. The token is stopped if they cannot be.
         """
 
-        def written(cells: Sequence[RecordedCell]) -> None:
+        def written(cells: Sequence[RecordedCell], _: None) -> None:
             self._landed(cells)
             completed(cells)
 
+        def failed(fault: BaseException) -> None:
+            if isinstance(fault, RunFolderError):
+                stop_token.stop(StoreFailed(str(fault)))
+
         self.group = GroupCommit(
-            self.database.write, written, lambda fault: stop_token.stop(StoreFailed(str(fault)))
+            self.database.write,
+            written,
+            name=RUN_DB,
+            seconds=MAX_SECONDS,
+            most=MAX_GROUP,
+            failed=failed,
         )
         with closing(self.group):
             yield
@@ -251,11 +268,7 @@ class RunFolder:
 
     def _landed(self, cells: Iterable[RecordedCell]) -> None:
         for cell in cells:
-            if not self._ended[cell.place]:
-                failed = is_failure(cell)
-                self._ended[cell.place] = 1 + failed
-                self.finished += 1
-                self.failed += failed
+            self._ended[cell.place] = 1 + is_failure(cell)
 
     def _refuse_foreign(self) -> None:
         """Refuse a folder with foreign files: it must be a run folder, or the beginning of one."""
@@ -301,14 +314,11 @@ class RunFolder:
     def _mark_ended(self) -> None:
         """Mark what is done, and nothing else."""
         self._ended = bytearray(len(self._ended))
-        self.failed = self.finished = 0
         for place, status in self.database.statuses():
             if not 0 <= place < len(self._ended):
                 raise RunDamaged(self.database.file, f"cell {place} is none of this sweep")
             if status != WITHDRAWN:
                 self._ended[place] = 1 + (status == FAILED)
-                self.finished += 1
-                self.failed += status == FAILED
 
 
 def is_failure(cell: RecordedCell) -> bool:

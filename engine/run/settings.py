@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from ...cache.cache import Mode
 from ...protocols.scores import ALL_SCORES
@@ -13,9 +13,6 @@ from ..models.accounting.prices import PriceList, listed, load_prices
 from ..system.flags import check_flags, flag
 
 TAGS_VARIABLE = "OVERSIGHT_TAGS"
-ChangedCode: TypeAlias = Literal["refuse", "adopt", "anew"]
-"""What to do with a run whose code has changed: refuse to resume it, resume it with the new code,
-or make a new run beside it."""
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
@@ -205,13 +202,6 @@ class RunSettings(FolderSettings):
 
     def __post_init__(self) -> None:
         check_flags(self)
-
-    @property
-    def changed_code(self) -> ChangedCode:
-        """What becomes of a run that was made with other code."""
-        if self.adopt_code == "anew":
-            return "anew"
-        return "adopt" if self.adopt_code else "refuse"
 
     @property
     def tags(self) -> dict[str, str]:

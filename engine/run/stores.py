@@ -1,19 +1,21 @@
 """Stores by their names: folders, and databases of extensions."""
 
 import os
+import re
 from pathlib import Path
+
+import platformdirs
 
 from ...cache.disk import DiskStore, ReadOnlyStore
 from ...cache.store import Reader, Store
 from ..errors import UsageError
-from ..system.entry_points import STORES_GROUP, load_registered
-from ..system.settings import (
-    STORE_VARIABLE,
-    checked_name,
-    homely,
-    is_url,
-    scheme_of,
-    store_path,
+from ..system.entry_points import STORES_GROUP, load_function, registered
+
+STORE_VARIABLE = "OVERSIGHT_STORE"
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_KEYWORDS = re.compile(
+    r"\b(host|hostaddr|dbname|user|password|passfile|port|service|sslmode)\s*=", re.IGNORECASE
 )
 
 
@@ -49,8 +51,57 @@ def open_for_reading(named: str) -> Reader:
 
 def _database(url: str, make: bool) -> Store:
     name = scheme_of(url)
-    opened = load_registered(STORES_GROUP, name)
-    store = opened(url, make) if callable(opened) else opened
+    store = load_function(STORES_GROUP, name)(url, make)
     if not isinstance(store, Store):
         raise UsageError(f"{name}: {store!r}, which is registered, is no {Store.__name__}")
     return store
+
+
+def is_url(named: str) -> bool:
+    """Whether a store has the name of a database, and not of a folder."""
+    return _SCHEME.match(named) is not None
+
+
+def scheme_of(url: str) -> str:
+    """What the URL of a database begins with."""
+    return url.partition(":")[0]
+
+
+def checked_name(named: str) -> str:
+    """The name of a store, as it is written down. UsageError for what is neither the URL of a
+    database that can be one nor the name of a folder: it may hold a password, and is not repeated.
+    """
+    name = named.strip()
+    scheme = _SCHEME.match(name)
+    known = ", ".join(f"{each}://" for each in registered(STORES_GROUP)) or "none"
+    if scheme is None:
+        if _KEYWORDS.search(name):
+            raise UsageError(
+                f"the store is given in keywords: write it as a folder or a URL ({known}), and put "
+                "a password into ~/.pgpass, or into the variable PGPASSWORD"
+            )
+        return named
+    lower = scheme[1].lower() + name[scheme.end(1) :]
+    if scheme_of(lower) in registered(STORES_GROUP):
+        return lower
+    raise UsageError(
+        f"the store begins with {scheme[1]}:, which names no database that can be a store "
+        f"(those are: {known})"
+    )
+
+
+def homely(path: Path) -> str:
+    """The absolute path with `~` for the home folder, so that it does not reveal the user."""
+    whole, home = path.resolve(), Path.home().resolve()
+    return f"~/{whole.relative_to(home)}" if whole.is_relative_to(home) else str(whole)
+
+
+def store_path(given: Path | None) -> Path:
+    """The folder of the store: the one given, else $OVERSIGHT_STORE, else the user's cache.
+    UsageError for a database."""
+    named = str(given) if given is not None else os.environ.get(STORE_VARIABLE, "")
+    if is_url(named):
+        raise UsageError("the store is a database, and this works on a folder: name one by --store")
+    if named:
+        return Path(named)
+    return platformdirs.user_cache_path("oversight")

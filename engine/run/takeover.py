@@ -22,8 +22,7 @@ from ..errors import RunFolderError
 from ..models.directory import ModelDirectory
 from ..sweep.grid import joined_digest, models_in
 from ..sweep.sweep import Cell, Sweep
-from .as_left import is_as_left
-from .folders import beside, touched
+from .folders import beside, is_as_left, touched
 from .manifest import Manifest
 from .outcome import OutcomeRecord
 from .reader import RunReader

@@ -66,6 +66,14 @@ def open_plain(path: Path) -> BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
+def is_open_as(path: Path, descriptor: int) -> bool:
+    """Whether a path names the file that is open, and not another or none by now."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
 def read_bounded(path: Path, limit: int) -> bytes:
     """A file whole, opened as by `open_plain`. RunFolderError if it has more bytes than `limit`."""
     with open_plain(path) as file:

@@ -293,8 +293,7 @@ class Agent(Parameters, Speaker):
         # Here, and not above: most agents have none of it.
         from ..quotes import find_quotes
         from .tool import Scene
-        from .tool_loop import ask_with_tools
-        from .tools import Allowance, check_claims, unspoken
+        from .tools import Allowance, ask_with_tools, check_claims, unspoken
 
         scene, budget = Scene(transcript.question, side), self.budget
         if budget is not None or self.tools:

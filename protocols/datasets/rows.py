@@ -28,6 +28,7 @@ Text = Annotated[str, AfterValidator(_not_blank)]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_LINES = "each line is one whole JSON object"
 _WHOLE = re.compile(r"\s*(?:\[|\{\s*(?:\"[^\"\\]*\"\s*:\s*\{\s*)?$)", re.MULTILINE)
 """Start of a file that is one value: an array, or an object that goes on for lines."""
 
@@ -111,12 +112,18 @@ def checked_row(file: str, line: int, value: Mapping[str, Any], model: type[RowM
         raise DatasetError(file, line, complaint(exc)) from exc
 
 
-def decoded(file: str, data: bytes) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark. DatasetError."""
+def json_line(file: str, line: int, data: bytes) -> Any:
+    """The JSON value of one line of a file. DatasetError."""
+    return _value(file, line, decoded(file, data, line).strip(), _LINES)
+
+
+def decoded(file: str, data: bytes, first: int = 1) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark. first: the number of its
+    first line. DatasetError."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
-        line = data.count(b"\n", 0, exc.start) + 1
+        line = data.count(b"\n", 0, exc.start) + first
         raise DatasetError(
             file, line, f"byte {data[exc.start]:#04x} is not UTF-8; save the file as UTF-8"
         ) from exc
@@ -126,7 +133,7 @@ def _lines(file: str, text: str) -> Iterator[tuple[int, Any]]:
     # Not splitlines: it also splits at U+2028 and the like, which JSON allows inside a string.
     for line, row in enumerate(text.split("\n"), 1):
         if row.strip(" \t\r"):
-            yield line, _value(file, line, row, "each line is one whole JSON object")
+            yield line, _value(file, line, row, _LINES)
 
 
 def _whole(file: str, text: str) -> Iterator[tuple[int, Any]]:

@@ -4,8 +4,11 @@ Redrawn it tells the noise of verdicts from that of debates; an ensemble of one 
 and weighted (Sang et al. 2024, arXiv:2402.00667).
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal, TypeAlias
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Agent
@@ -20,7 +23,71 @@ from .case import Case
 from .judge import Judge, ModelJudge, average, spans_with_unread
 from .jury import POOLS, Pooling, pooled
 from .shots import Shot
-from .weighing import WEIGHINGS, Weighing
+
+Weighing: TypeAlias = Literal["uniform", "adaboost", "logodds"]
+Right: TypeAlias = Sequence[Sequence[bool]]
+"""right[m][e]: whether member m was right on case e; all have the same cases, at least one."""
+
+
+def uniform(right: Right) -> tuple[float, ...]:
+    """Equal weights."""
+    return (1.0,) * len(right)
+
+
+def adaboost(right: Right) -> tuple[float, ...]:
+    """Boosting of given members (AdaBoost.M1: Freund and Schapire 1997).
+
+    In each step the member with the least weighted error e (the first, if several tie) gets the
+    weight ln((1 - e)/e); then the cases on which it was wrong count (1 - e)/e times as much. Each
+    member is taken once, and none whose error has come to 1/2.
+    A member that is never wrong is taken to err on half a case, or it would silence all others.
+    """
+    cases = len(right[0])
+    shares = [1 / cases] * cases
+    weights = [0.0] * len(right)
+    left = list(range(len(right)))
+    while left:
+        errors = {m: _weighted_error(right[m], shares) for m in left}
+        best = min(left, key=errors.__getitem__)
+        if errors[best] >= 1 / 2:
+            break
+        error = max(errors[best], 1 / (2 * cases))
+        odds = (1 - error) / error
+        weights[best] = math.log(odds)
+        shares = [s * (1 if ok else odds) for s, ok in zip(shares, right[best], strict=True)]
+        shares = [share / sum(shares) for share in shares]
+        left.remove(best)
+    return _or_uniform(weights)
+
+
+def logodds_weights(right: Right) -> tuple[float, ...]:
+    """The log odds of being right, ln(q/(1 - q)): with votes from independent members this is the
+    rule that is right most often (Nitzan and Paroush 1982).
+
+    q is estimated as (right + 1)/(cases + 2); a member that is wrong more often than right gets the
+    weight 0, not a negative one.
+    """
+    weights = []
+    for row in right:
+        q = (sum(row) + 1) / (len(row) + 2)
+        weights.append(max(0.0, math.log(q / (1 - q))))
+    return _or_uniform(weights)
+
+
+def _weighted_error(row: Sequence[bool], shares: Sequence[float]) -> float:
+    # Rounded: an error that has come to 1/2 must not look like a hair less.
+    return round(sum(share for share, ok in zip(shares, row, strict=True) if not ok), 12)
+
+
+def _or_uniform(weights: Sequence[float]) -> tuple[float, ...]:
+    return tuple(weights) if any(weights) else (1.0,) * len(weights)
+
+
+WEIGHINGS: Mapping[Weighing, Callable[[Right], tuple[float, ...]]] = MappingProxyType(
+    {"uniform": uniform, "adaboost": adaboost, "logodds": logodds_weights}
+)
+"""Each makes of `Right` a weight for each member, none below 0; only their proportions count. They
+are equal if no member is right more often than wrong."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +151,7 @@ class Ensemble(RepeatedJudge):
       2. every member reads the transcript, and none reads the others;
       3. unless the weighing is uniform, half of the examples are held out, so that no member is
          tested on what it was shown. Every member judges those too, and
-         `oversight.protocols.judges.weighing` makes weights of what it gets right; an answer that
+         `WEIGHINGS` makes weights of what it gets right; an answer that
          cannot be read is wrong;
       4. the probabilities are pooled as those of a jury (`oversight.protocols.judges.jury`).
     A member that cannot be read gives the verdict bounds, as a juror does. An example about the

@@ -1,13 +1,19 @@
-"""Auxiliary seats: who helps the judge, and whose side they are on."""
+"""Auxiliary seats: who helps the judge, whose side they are on, and whose words are chosen."""
 
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from ..agents.agent import Speaker
+from ..doubts import ANYTHING, Doubt, choices, readings
+from ..judges.case import Belief
 from ..prompts.words import Words
 from ..protocol import Protocol
 from ..question import Answer, Question
 from ..seat import Role, Seat
 from ..settings import require_known
+
+T = TypeVar("T")
 
 Aux: TypeAlias = Literal["honest", "sided", "adversarial"]
 """honest: no side, and asked for the truth. sided: for another answer than the overseen agent, each
@@ -75,3 +81,29 @@ class Assisted(Protocol):
             self.aux
         ]
         return tuple(self.seat(speaker, each, role, **values) for each in sides)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection(Generic[T]):
+    """The best of several candidates by somebody's ratings."""
+
+    choices: tuple[tuple[T, ...], ...]
+    """Every choice that the ratings allow, best first in each; several where a rating is unread."""
+    ratings: tuple[float, ...]
+    """Those that could be read."""
+    doubts: tuple[Doubt, ...]
+    """The unread replies behind the ratings."""
+
+
+async def best(
+    candidates: Sequence[T], most: int, ratings: Iterable[Coroutine[Any, Any, Belief]]
+) -> Selection[T]:
+    """The `most` best candidates. Ties go to the first; an unread rating may be any."""
+    rated = await readings(*ratings, needed=False)
+    read = rated.read
+    spans = [read[n].ends if n in read else ANYTHING for n in range(len(candidates))]
+    return Selection(
+        tuple(tuple(candidates[n] for n in chosen) for chosen in choices(spans, most)),
+        tuple(each.value for each in read.values()),
+        (*rated.doubts, *(doubt for each in read.values() for doubt in each.doubts)),
+    )

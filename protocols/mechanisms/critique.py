@@ -1,4 +1,5 @@
-"""Critique and self-critique (Saunders et al. 2022, arXiv:2206.05802)."""
+"""Critique, self-critique, and critique by one who may agree (Saunders et al. 2022,
+arXiv:2206.05802)."""
 
 from dataclasses import dataclass
 from math import comb
@@ -14,14 +15,17 @@ from ..judges.case import Belief
 from ..judges.judge import Judge
 from ..protocol import Conversation, Lasting, Measured
 from ..question import Answer, Problem
-from ..seat import Role, hear
+from ..seat import Role, hear, laid_down
 from ..transcript import NamedMeasures, Scalar, Transcript, Verdict
-from .auxiliary import Assisted, Aux
-from .selection import best
+from .auxiliary import Assisted, Aux, best
+from .open_protocols import choose
 
 PROPOSER = Role("critique.proposer", "Proposer")
 REBUTTAL = Role("critique.rebuttal", "Proposer")
 CRITIC = "Critic"
+REVIEWED = Role("proposer_critic.proposer", "Proposer")
+VERDICT = Role("proposer_critic.verdict", "Critic")
+REVIEW = Role("proposer_critic.honest", "Critic", "critique")
 
 
 @dataclass(frozen=True)
@@ -163,3 +167,50 @@ class Critique(Assisted, Lasting, Conversation):
         """How likely the ranker finds a statement about the last turn."""
         ranker = self.ranker or self.judge
         return await ranker.believes(statement, transcript, ask, self.judging("rating"))
+
+
+@dataclass(frozen=True)
+class ProposerCritic(Assisted, Conversation):
+    """The agent proposes `side`; a critic decides in private what is right, then speaks for that.
+
+    A critic who must attack (critique) or oppose (debate) has to invent flaws where there are none;
+    this one is free to confirm.
+
+    World a:
+      1. the agent proposes a;
+      2. the critic reads the proposal and names the answer that it believes to be right (a form
+         that neither the judge nor the proposer reads);
+      3. the critic speaks in public for that answer;
+      4. the judge reads the proposal and the speech, and decides.
+    A critic that is not honest skips step 2: it speaks for a (`aux: adversarial`), or for another
+    answer (sided); of several others each has a critic of its own, who do not hear each other.
+    Shared: nothing, since every call quotes the proposal. An honest critic is asked the same in
+    both worlds, and rows that differ in `aux` share the proposals.
+    Reward: for the agent the judge's belief in a; for the critic the judge's belief in the answer
+    that it speaks for.
+    Measured: that answer, `critic_chose`, and whether it is a, `agrees`.
+    """
+
+    agent: Speaker
+    critic: Speaker | None = None
+    """None: the agent reviews itself."""
+    aux: Aux = "honest"
+    """Whose side the critic is on."""
+
+    row: ClassVar[str] = "proposer critic"
+    sections: ClassVar[tuple[str, ...]] = ("proposer_critic",)
+
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
+        transcript = await hear(transcript, self.seat(self.agent, side, REVIEWED), ask=ask)
+        critic, question = self.critic or self.agent, transcript.question
+        held: tuple[Answer, ...]
+        if self.aux == "honest":
+            held = (await choose(critic, transcript, ask, self.brief(VERDICT)),)
+            seats = tuple(self.seat(critic, each, REVIEW) for each in held)
+        else:
+            held = question.others(side) if self.aux == "sided" else (side,)
+            seats = self.aux_seats(critic, question, side, REVIEW.title, REVIEW.act)
+        reviews = await gather_in_order(*(seat.speak_unlabelled(transcript, ask) for seat in seats))
+        chose = ", ".join(each.label for each in held)
+        measures = (("critic_chose", chose), ("agrees", held == (side,)))
+        return Measured(laid_down(transcript, *reviews), measures)

@@ -19,8 +19,7 @@ from ..question import Answer, Question
 from ..seat import Role, Seat, laid_down
 from ..settings import ranged
 from ..transcript import Transcript
-from .auxiliary import Assisted, Aux
-from .selection import best
+from .auxiliary import Assisted, Aux, best
 
 RESPONSE = Role("debate_feedback.response", "Response")
 

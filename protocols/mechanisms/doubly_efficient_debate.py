@@ -6,8 +6,8 @@ the judge checks that one. A prover with a sound argument wins whatever the oppo
 without must have gone wrong somewhere, if only where the argument turns into its claim.
 """
 
+import math
 from dataclasses import dataclass
-from math import prod
 from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import structs
@@ -22,7 +22,6 @@ from ..prompts.forms import NUMBER, TEXT, TEXTS, Filled, Form, object_of, whole_
 from ..prompts.words import Words
 from ..protocol import Protocol
 from ..question import Answer, Question
-from ..sampling import Sampling, settings_for
 from ..seat import Role, Seat
 from ..settings import ranged
 from ..transcript import Transcript, Turn, Verdict
@@ -41,6 +40,69 @@ STEPWISE_PROVER = Role("doubly_efficient_debate.prover", "Prover")
 OPPONENT = "Opponent"
 CHALLENGED = "I challenge step [{number}]."
 PASSED = "I challenge no step."
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """A test of a stated probability by votes, each of which holds with the true one; with the
+    constants of the published Lean proof (google-deepmind/debate).
+
+    A statement within `close` of the truth passes, and one that is off by `far` or more falls,
+    each with probability 1 - `failure` or more.
+    """
+
+    close: float
+    far: float
+    failure: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.close < self.far <= 1:
+            raise ValueError(f"close: {self.close} must be below far: {self.far}, both from 0 to 1")
+        if not 0 < self.failure < 1:
+            raise ValueError(f"failure: {self.failure} is not between 0 and 1")
+
+    @property
+    def threshold(self) -> float:
+        """How far off the share of votes a statement may be: half way from close to far."""
+        return (self.close + self.far) / 2
+
+    @property
+    def votes(self) -> int:
+        """Number of votes needed by Hoeffding's inequality."""
+        return math.ceil(math.log(2 / self.failure) / (2 * self._error**2))
+
+    def failure_of(self, votes: int) -> float:
+        """The most that the probability of a wrong outcome can be with so many votes, in [0, 1]."""
+        return min(1.0, 2 * math.exp(-2 * votes * self._error**2))
+
+    def gain(self, statements: int, votes: int | None = None) -> float:
+        """The most that stating more than the truth can add to the product of so many
+        probabilities.
+
+        votes: of the judge; None for one that knows the probabilities, who lets pass what is less
+        than `threshold` off. With votes nearly all that is less than `far` off may pass, and what
+        is more does with probability `failure_of` at most. Either bound is reached where each
+        probability is as far below 1 as may pass."""
+        if votes is None:
+            return 1 - (1 - self.threshold) ** statements
+        return min(1.0, 1 - (1 - self.far) ** statements + self.failure_of(votes))
+
+    def passes(self, stated: float, share: float) -> bool:
+        """Whether a stated probability stands beside the share of votes."""
+        # Both are decimals as a rule: 0.6 beside 0.5 must be off by 0.1, and no less.
+        return round(abs(stated - share), 9) < round(self.threshold, 9)
+
+    @property
+    def _error(self) -> float:
+        return (self.far - self.close) / 2
+
+
+def settings_for(statements: int, gain: float) -> Sampling:
+    """Settings with which so many statements gain a liar at most this, against a judge that knows
+    the probabilities."""
+    # Rounded down: a bound that is missed by rounding is no bound.
+    threshold = math.floor((1 - (1 - gain) ** (1 / statements)) * 1e4) / 1e4
+    return Sampling(round(threshold / 5, 5), round(threshold * 9 / 5, 5))
 
 
 @dataclass(frozen=True)
@@ -228,7 +290,7 @@ class DoublyEfficientDebate(Protocol):
 
     def _unchallenged(self, odds: Odds) -> float:
         """The verdict on an argument that nobody challenges: that all of its steps hold."""
-        return prod(odds)
+        return math.prod(odds)
 
     def _outcomes(self, odds: Odds, number: int, span: Span) -> Span:
         """The least and the most that the verdict would be, over beliefs in this span."""

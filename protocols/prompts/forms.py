@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Any, Generic, Literal, NoReturn, TypeAlias, TypeVar
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 
 import orjson
 
@@ -107,7 +107,7 @@ class Form(Generic[_T]):
 
     @cached_property
     def format(self) -> ResponseFormat:
-        return _form(self.name, self.properties)
+        return as_format(self.name, self.properties)
 
     def of(self, reply: Reply) -> _T:
         """What a reply says. Unreadable, or Declined, if it is not such a form."""
@@ -135,22 +135,7 @@ def choice_of(options: Iterable[str]) -> Schema:
 def probabilities_form(question: Question) -> ResponseFormat:
     """One number for each answer label."""
     labels = [answer.label for answer in question.answers]
-    return _form("probabilities", dict.fromkeys(labels, NUMBER))
-
-
-def texts_form(name: str) -> ResponseFormat:
-    """A list of texts, under the form's own name."""
-    return _form(name, {name: TEXTS})
-
-
-def solution_form(answer: Literal["integer", "number", "string"]) -> ResponseFormat:
-    """Steps, and the answer that they come to."""
-    return _form("solution", {"steps": TEXTS, "answer": {"type": answer}})
-
-
-def plausibility_form() -> ResponseFormat:
-    """How plausible a wrong answer is, from 0 to 10, and whether it is a right one after all."""
-    return _form("plausibility", {"plausibility": NUMBER, "right": {"type": "boolean"}})
+    return as_format("probabilities", dict.fromkeys(labels, NUMBER))
 
 
 @lru_cache(maxsize=256)
@@ -195,7 +180,7 @@ def with_reasoning(form: ResponseFormat) -> ResponseFormat:
     """The form with a text to think in, which is filled in first."""
     schema = orjson.loads(form.schema)
     fields = {REASONING: dict(TEXT)} | schema["properties"]
-    return _form(form.name, fields)
+    return as_format(form.name, fields)
 
 
 def read_form(reply: Reply, form: ResponseFormat, may_lack: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -234,15 +219,7 @@ def texts_in(form: dict[str, Any], key: str, reply: Reply) -> tuple[str, ...]:
     return tuple(text.strip() for text in value if text.strip())
 
 
-def flag_in(form: dict[str, Any], key: str, reply: Reply) -> bool:
-    """True or false as a filled-in form has it, or Unreadable."""
-    value = form[key]
-    if not isinstance(value, bool):
-        raise unreadable(f"{key!r} is {str(value)[:40]!r}, neither true nor false", reply)
-    return value
-
-
-def _form(name: str, properties: Mapping[str, Any]) -> ResponseFormat:
+def as_format(name: str, properties: Mapping[str, Any]) -> ResponseFormat:
     return ResponseFormat(name, orjson.dumps(object_of(properties)).decode())
 
 

@@ -15,7 +15,7 @@ from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.settings import Settings
 from oversight.engine.stop import StopToken
-from oversight.engine.system.loop import event_loop
+from oversight.engine.system.process import event_loop
 
 COUNT = 10_000
 SERVER = """

@@ -32,8 +32,8 @@ ROOT = Path(__file__).parents[2]
 
 def leave_pages(store: DiskStore, count: int) -> None:
     """Let a store's file grow by so many pages, and no more, on the connection that is open."""
-    ((pages,),) = store._disk._sql("PRAGMA page_count").fetchall()
-    store._disk._sql(f"PRAGMA max_page_count = {pages + count}")
+    ((pages,),) = store._writing.execute("PRAGMA page_count").fetchall()
+    store._writing.execute(f"PRAGMA max_page_count = {pages + count}")
 
 
 def flip_a_bit(folder: Path, whole: bytes, chance: random.Random) -> None:
@@ -187,14 +187,14 @@ async def main():
         for n in range(count):
             key = f"{name}-{lane}-{n}"
             known = asyncio.get_running_loop().create_future()
-            writer.put(key, lambda: key.encode() * 40, known.set_result)
+            writer.put((key, lambda: key.encode() * 40, known.set_result))
             assert await known is None
             print(key, flush=True)
 
     async with asyncio.TaskGroup() as group:
         for number in range(8):
             group.create_task(lane(number))
-    await writer.close()
+    await writer.end()
     store.close()
 
 asyncio.run(main())

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from oversight.protocols.sampling import Sampling
+from oversight.protocols.mechanisms.doubly_efficient_debate import Sampling
 from tools.mutation import Mutant, Trials, break_into, files, mutated, rate, sample, table
 
-CHOSEN = files(["protocols/sampling.py"])
+FILE = "protocols/mechanisms/doubly_efficient_debate.py"
+CHOSEN = files([FILE])
 
 
 def mutants(seed: int, size: int = 5) -> list[Mutant]:
@@ -23,16 +24,16 @@ def test_a_sample_is_drawn_by_its_seed_alone_and_each_changes_a_function():
 
 def test_what_is_raised_and_what_has_no_function_is_not_mutated():
     whole = mutants(1, 10**6)
-    text = (Path(__file__).parents[2] / "protocols" / "sampling.py").read_text().splitlines()
+    text = (Path(__file__).parents[2] / FILE).read_text().splitlines()
     assert len(whole) > 100 and len(set(map(str, whole))) > 90
     assert not [mutant for mutant in whole if "raise " in text[mutant.line - 1]]
 
 
 def test_a_mutant_breaks_functions_that_the_collector_was_told_to_leave_alone(monkeypatch):
     monkeypatch.setattr(Sampling.passes, "__code__", Sampling.passes.__code__)
-    whole = (Path(__file__).parents[2] / "protocols" / "sampling.py").read_text()
+    whole = (Path(__file__).parents[2] / FILE).read_text()
     broken = whole.replace("9) < round(", "9) > round(")
-    mutant = Mutant("protocols/sampling.py", "Sampling.passes", "", 1, "", "", broken)
+    mutant = Mutant(FILE, "Sampling.passes", "", 1, "", "", broken)
     assert Sampling(0.05, 0.15, 0.1).passes(0.59, 0.5)
     gc.freeze()
     break_into(mutant)

@@ -9,7 +9,7 @@ import sys
 from oversight.cache.reply import Reply
 from oversight.engine.errors import EngineError
 from oversight.engine.providers.provider import Provider
-from oversight.engine.system.loop import event_loop
+from oversight.engine.system.process import event_loop
 from tests.lines import asked, reached
 
 

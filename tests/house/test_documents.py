@@ -74,7 +74,7 @@ API = re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULT
 
 def of_inspect(name: str) -> bool:
     """Whether it imports Inspect, which takes a second."""
-    return name.endswith(("oversight_task", "oversight_monitor"))
+    return name.endswith("oversight_task")
 
 
 @pytest.mark.parametrize(

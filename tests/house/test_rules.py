@@ -64,6 +64,7 @@ READ_MODELS = (
     "engine/run",
     "engine/views/pages",
     "engine/analysis/reports",
+    "engine/extensions/datasets",
     "engine/extensions/inspect",
     "engine/extensions/people",
     "engine/extensions/simulation",
@@ -80,7 +81,7 @@ MAY = {
         "engine/views/pages/searched.py",
     ),
     "what is repeated begins where nothing else does": (
-        "protocols/datasets/writing.py",
+        "engine/extensions/datasets/writing.py",
         "engine/extensions/simulation/question.py",
         "engine/extensions/simulation/speech.py",
         "engine/run/record/search.py",
@@ -90,6 +91,7 @@ MAY = {
         "engine/extensions/people/task.py",
     ),
     "no model wrote it": (
+        "engine/extensions/datasets/commands/fetching.py",
         "cache/disk.py",
         "protocols/protocol.py",
         "protocols/question.py",
@@ -103,9 +105,10 @@ MAY = {
         "protocols/prompts/prompt_set.py",
         "protocols/prompts/published.py",
         "engine/extensions/inspect/logs.py",
-        "engine/run/as_left.py",
+        "engine/run/folders.py",
         "engine/run/parts.py",
         "engine/run/settings.py",
+        "engine/run/stores.py",
         "engine/extensions/people/rating.py",
     ),
 }

@@ -9,7 +9,6 @@ from typing import Any
 
 from oversight.cache.call import Call, Request, ResponseFormat
 from oversight.engine.extensions.people.desk import Desk, DeskSettings
-from oversight.engine.extensions.people.journal import RaterJournal
 from oversight.engine.extensions.people.panel import seated_raters
 from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.stop import StopToken
@@ -39,9 +38,7 @@ def at_desk(
     made: list[Desk] = []
 
     async def serve() -> None:
-        desk = Desk(
-            seated_raters(folder, ["raters"], raters), RaterJournal(folder), StopToken(), settings
-        )
+        desk = Desk(seated_raters(folder, ["raters"], raters), folder, StopToken(), settings)
         made.append(desk)
         waiting = [asyncio.ensure_future(desk(call)) for call in calls]
         server = RaterServer(desk)

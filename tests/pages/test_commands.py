@@ -262,7 +262,7 @@ def test_wherever_an_interval_is_marked_the_page_says_by_what(opened: RunReader)
 
 
 def test_what_cannot_be_drawn_says_what_it_takes(small: Path, place: Path) -> None:
-    for kind, remedy in (("gap", "reads_passage"), ("trend", "three agents"), ("bestof", "differ")):
+    for kind, remedy in (("gap", "reads_passage"), ("trend", "three agents")):
         told = within("export", "plot", small, "--kind", kind, "--data", "-", cwd=place)
         assert told.code == 2 and remedy in told.err, told.err
     with pytest.raises(UsageError, match=ALL_KINDS[0]):

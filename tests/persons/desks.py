@@ -9,7 +9,7 @@ from pathlib import Path
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.extensions.people.desk import Desk, DeskOffer, DeskSettings
-from oversight.engine.extensions.people.journal import RaterEvent, RaterJournal
+from oversight.engine.extensions.people.journal import RaterEvent
 from oversight.engine.extensions.people.panel import Rater, seated_raters
 from oversight.engine.stop import StopToken
 from oversight.protocols.judges import DistributionJudge
@@ -89,7 +89,7 @@ async def work(
 ) -> AsyncIterator[Work]:
     stop_token = StopToken()
     seated = seated_raters(folder, ["raters"], raters)
-    at_work = Work(Desk(seated, RaterJournal(folder), stop_token, settings), stop_token)
+    at_work = Work(Desk(seated, folder, stop_token, settings), stop_token)
     yield at_work
     for task in at_work.waiting.values():
         task.cancel()

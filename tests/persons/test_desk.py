@@ -12,7 +12,7 @@ import pytest
 from oversight.cache.call import Call
 from oversight.engine.errors import Interrupted, RunFolderError
 from oversight.engine.extensions.people.desk import DeskSettings, NotReady, NotTheirs
-from oversight.engine.extensions.people.journal import ConsentGiven, RaterJournal, read_journal
+from oversight.engine.extensions.people.journal import ConsentGiven, note, read_journal
 from oversight.engine.extensions.people.panel import PANEL, read_raters, seated_raters
 from oversight.engine.extensions.people.pool import TaskKind, balanced_assignment
 from oversight.engine.extensions.people.task import PersonTask
@@ -197,7 +197,7 @@ async def test_what_a_rater_takes_back_is_asked_of_another_one(tmp_path):
         await desk.put([ONE])
         offer = await desk.take(1)
         await desk.answer(1, offer, 65)
-        await desk.desk.roster.withdraw("raters-1", erase=True)
+        await desk.desk.withdraw("raters-1", erasing=True)
         # The page that was left open must not say that this is saved.
         with pytest.raises(NotTheirs, match="You have left this study"):
             await desk.answer(1, offer, 65)
@@ -240,9 +240,8 @@ async def test_a_torn_line_at_the_end_of_the_journal_is_cut(tmp_path):
 
 
 def test_a_line_that_is_no_event_is_named(tmp_path):
-    journal = RaterJournal(tmp_path)
-    journal.append(ConsentGiven("raters-1", 1))
-    journal.append(ConsentGiven("raters-2", 2))
+    note(tmp_path, ConsentGiven("raters-1", 1))
+    note(tmp_path, ConsentGiven("raters-2", 2))
     file = tmp_path / EVENTS
     file.write_bytes(file.read_bytes().replace(b"raters-2", b"raters-1"))
     with pytest.raises(RunFolderError, match=f"{EVENTS}:2: is no event"):

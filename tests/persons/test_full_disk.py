@@ -17,8 +17,8 @@ import pytest
 from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.people.journal import (
     ConsentGiven,
-    RaterJournal,
     TaskAnswered,
+    note,
     read_journal,
 )
 from oversight.engine.extensions.people.rating import RaterServer
@@ -68,11 +68,10 @@ async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(tmp_pa
 
 
 def test_a_line_that_fits_in_part_spoils_no_line_after_it(tmp_path):
-    journal = RaterJournal(tmp_path)
-    journal.append(ConsentGiven("first", 1))
+    note(tmp_path, ConsentGiven("first", 1))
     with room(tmp_path / EVENTS, 10), pytest.raises(RunFolderError):
-        journal.append(ConsentGiven("second", 2))
-    journal.append(ConsentGiven("third", 3))
+        note(tmp_path, ConsentGiven("second", 2))
+    note(tmp_path, ConsentGiven("third", 3))
     assert [event.rater for event in read_journal(tmp_path)] == ["first", "third"]
 
 
@@ -123,7 +122,7 @@ def test_three_raters_judge_twenty_items_each_and_the_export_scores(tmp_path):
     scored = within("measure", "judgements", "people.jsonl", cwd=tmp_path)
     assert scored.code == 0 and "60 judgements" in scored.out, scored.err
     page = measure_page(RunReader(run), Served(run.name), Asked(kind="people"))
-    assert "The same transcripts before persons and before the judge" in page
+    assert "The same transcripts before the judge of the run and before persons" in page
 
     gone = within("human", "withdraw", run, "raters-2", "--erase", cwd=tmp_path)
     assert gone.code == 0 and "deleted: 20 stored replies" in gone.err, gone.err
@@ -132,5 +131,5 @@ def test_three_raters_judge_twenty_items_each_and_the_export_scores(tmp_path):
     left = [e for e in read_journal(run) if isinstance(e, TaskAnswered)]
     assert all(e.posted == {} and e.probs is None for e in left if e.rater == "raters-2")
     agreement = orjson.loads(within("measure", "people", run, "--json", cwd=tmp_path).out)
-    assert [each["rater"] for each in agreement["raters"]] == ["raters-1", "raters-3"]
+    assert [each["rater"] for each in agreement["standings"]] == ["raters-1", "raters-3"]
     assert "no rater 'nobody'" in within("human", "withdraw", run, "nobody", cwd=tmp_path).err

@@ -8,7 +8,6 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.extensions.people.journal import TaskGiven, read_journal
-from oversight.engine.extensions.people.session import expecting
 from oversight.engine.run.scheduler import attempt
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Sweep
@@ -34,7 +33,8 @@ async def test_raters_of_a_sweep_under_way_get_as_many_truths_as_lies(rows, rate
 
         pool = desk.desk.pool
         cells = [
-            asyncio.create_task(attempt(cell, expecting(cell, pool, ask))) for cell in sweep.cells()
+            asyncio.create_task(attempt(cell, desk.desk.ask_of(cell, ask)))
+            for cell in sweep.cells()
         ]
         await until(desk, len(cells))
         turns = randomness(1, "turns", "test")
@@ -64,7 +64,7 @@ async def test_a_task_that_two_worlds_share_belongs_to_neither(tmp_path):
     sweep = Sweep("s", (problem,), report_rows([NaiveJudge(DistributionJudge(MODEL))]))
     async with work(tmp_path) as desk:
         pool = desk.desk.pool
-        asked = [attempt(cell, expecting(cell, pool, desk.desk)) for cell in sweep.cells()]
+        asked = [attempt(cell, desk.desk.ask_of(cell, desk.desk)) for cell in sweep.cells()]
         tasks = [asyncio.create_task(each) for each in asked]
         await until(desk, 1)
         [address] = pool.waiting

@@ -16,9 +16,8 @@ import pytest
 from oversight.engine.errors import Interrupted
 from oversight.engine.extensions.mock.process import counts, serving
 from oversight.engine.extensions.people.journal import TaskAnswered, TaskGiven, read_journal
-from oversight.engine.extensions.people.raters import rater_agreement
 from oversight.engine.extensions.people.rating import RaterServer
-from oversight.engine.extensions.people.session import RaterPages
+from oversight.engine.extensions.people.results import rater_agreement
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.run.loaded_sweep import open_run
 from oversight.engine.run.record.database import TAKEN_BACK
@@ -149,7 +148,7 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
     status = orjson.loads(within("human", "status", finished, "--watch", "--json", cwd=cwd).out)
     assert [each["answered"] for each in status] == [20, 20]
     figures = orjson.loads(within("measure", "people", finished, "--json", cwd=cwd).out)
-    assert [each["judged"] for each in figures["raters"]] == [20, 20]
+    assert [each["n"] for each in figures["raters"]] == [20, 20]
     [beside] = figures["beside"]
     assert beside["transcripts"] == 40
     # All said 70 % for the first answer, whichever it is.
@@ -230,8 +229,8 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(finished, session
     assert len(kept) == len({each.task for each in kept}) == len(saved) == 40
     for n, (rater, _, how) in enumerate(saved):
         assert any(each.rater == rater and each.posted == how for each in kept), n
-    [beside] = (await asyncio.to_thread(rater_agreement, finished)).beside
-    assert beside.transcripts == 40
+    [beside] = (await asyncio.to_thread(rater_agreement, finished)).plain()["beside"]
+    assert beside["transcripts"] == 40
 
 
 @pytest.mark.parametrize("when", ["as the line is printed", "just before"])
@@ -243,9 +242,9 @@ async def test_a_signal_ends_the_pages_however_soon_it_comes(tmp_path, session, 
         if "until Ctrl-C" in line and when == "as the line is printed":
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("oversight.engine.extensions.people.session.say", told)
+    monkeypatch.setattr("oversight.engine.extensions.people.rating.say", told)
     async with asyncio.timeout(PATIENCE), work(tmp_path, raters=1) as at_work:
-        pages = RaterPages(at_work.desk, "127.0.0.1", 0).open()
+        pages = RaterServer(at_work.desk).open()
         async with pages:
             await ScriptedRater(links[0], session).get()
             if when == "just before":
@@ -296,7 +295,7 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_
     exported = command("cache", "export", run, "-o", "replies.bundle")
     assert exported.code == 0, exported.err
     figures = orjson.loads(command("measure", "people", run, "--json").out)
-    assert {each["rater"] for each in figures["raters"]} == {
+    assert {each["rater"] for each in figures["standings"]} == {
         f"{panel}-{n}" for panel in ("experts", "lay") for n in (1, 2, 3)
     }
     given = [each for each in read_journal(run) if isinstance(each, TaskGiven)]

@@ -148,4 +148,4 @@ def test_a_finished_run_is_a_few_kinds_of_file(tmp_path):
     ran = within("demo", "--run-folder", "run", cwd=tmp_path)
     assert ran.code == 0, ran.err
     names = {each.name for each in (tmp_path / "run").iterdir()}
-    assert names == {"lock", "sweep.yaml", DATABASE, "outcomes.jsonl", "report"}
+    assert names == {"sweep.yaml", DATABASE, "outcomes.jsonl", "report"}

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from oversight import protocols
 from oversight.cache import Reply
+from oversight.engine.extensions.datasets.writing import Generator
 from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Protocol, StatedJudge
 from oversight.protocols.agents.calculator import calculate
 from oversight.protocols.counts import Counts
@@ -25,16 +26,15 @@ from oversight.protocols.datasets.catalogue import loader
 from oversight.protocols.datasets.leak import FEATURES, leakage_check
 from oversight.protocols.datasets.proposals import proposals
 from oversight.protocols.datasets.solution import closing, number, steps
-from oversight.protocols.datasets.writing import Generator
 from oversight.protocols.doubts import around, choices, hull, mean_spans, shifted
 from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.mechanisms.cross_examination import statements
+from oversight.protocols.mechanisms.doubly_efficient_debate import Sampling
 from oversight.protocols.prompts.escape import escape_and_count
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import Instructions
 from oversight.protocols.question import Answer, Problem, Question, is_graded, labelled, randomness
 from oversight.protocols.quotes import find_quotes, marked
-from oversight.protocols.sampling import Sampling
 from oversight.protocols.scores import SCORES, SOLIB_SCORES, accuracy, brier, log, logodds
 from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn, Verdict
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted

@@ -16,7 +16,7 @@ from typing import Any, Self
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.extensions.mock import FaultWindow, MockServer, Profile
-from oversight.engine.system.loop import event_loop
+from oversight.engine.system.process import event_loop
 from tools.bench import machine
 from tools.bench.clients.asked import SPEECH
 

@@ -1,6 +1,6 @@
 """Pictures as matplotlib figures: for papers, slides and notebooks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -12,18 +12,17 @@ from ...errors import UsageError
 from ..findings.chart import Chart
 from .data import Forest, Heat, Picture
 from .painting import (
-    MAX_TOGETHER,
     SHADES,
     chart_axes,
     facet_axes,
     facets,
     forest_axes,
     grouped,
+    is_split,
     plain_name,
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure, FigureBase
 
 FORMATS = ("pdf", "svg", "png")
@@ -50,7 +49,7 @@ STYLES = {
 """`paper` spans two columns of a page, `column` one."""
 
 MAX_COLUMNS = 60
-"""Columns of a heat map that have names of their own; of more, each protocol has one."""
+"""Columns of a heat map that are named."""
 
 
 def draw(picture: Picture, style: str = "paper", caption: str = "") -> "Figure":
@@ -86,7 +85,7 @@ def _laid_out(picture: Picture, size: Style) -> "tuple[float, float, Callable[[F
             return size.width, height, partial(forest_axes, picture)
         case Heat():
             return *_heat_size(picture, size), partial(_heat, picture)
-        case Chart() if len(picture.series) > MAX_TOGETHER:
+        case Chart() if is_split(picture):
             groups = facets(picture)
             across = min(4 if size.width > 5 else 2, len(groups))
             down = -(-len(groups) // across)
@@ -172,21 +171,14 @@ def _heat(heat: Heat, figure: "FigureBase") -> None:
     table = np.array(
         [[np.nan if value is None else value for value in line] for line in heat.values]
     )
-    names = list(heat.rows)
-    if len(names) > MAX_COLUMNS:
-        first = {row.split(" · ")[0]: n for n, row in reversed(list(enumerate(names)))}
-        order = sorted(range(len(names)), key=lambda n: (first[names[n].split(" · ")[0]], n))
-        table, names = table[:, order], [names[n] for n in order]
+    named = len(heat.rows) <= MAX_COLUMNS
     shades = LinearSegmentedColormap.from_list("orange-blue", SHADES).with_extremes(bad="#ffffff")
     image = axes.pcolormesh(
         np.ma.masked_invalid(table)[::-1], cmap=shades, vmin=-heat.most, vmax=heat.most,
-        edgecolors="white", linewidth=0.4 if len(names) <= MAX_COLUMNS else 0,
+        edgecolors="white", linewidth=0.4 if named else 0,
     )  # fmt: skip
-    if len(names) > MAX_COLUMNS:
-        _name_blocks(axes, names)
-    else:
-        rows = [plain_name(name) for name in names]
-        axes.set_xticks(np.arange(len(rows)) + 0.5, rows, rotation=90)
+    rows = [plain_name(name) for name in heat.rows] if named else []
+    axes.set_xticks(np.arange(len(rows)) + 0.5, rows, rotation=90)
     axes.set_yticks(
         np.arange(len(heat.problems)) + 0.5, [plain_name(p) for p in heat.problems[::-1]]
     )
@@ -199,24 +191,9 @@ def _heat(heat: Heat, figure: "FigureBase") -> None:
 def _heat_size(heat: Heat, size: Style) -> tuple[float, float]:
     unit, letter = size.font / 72, 0.5 * size.font / 72
     many = len(heat.rows) > MAX_COLUMNS
-    named = [name.split(" · ")[0] for name in heat.rows] if many else heat.rows
-    below = letter * max(map(len, named), default=0)
+    below = 0 if many else letter * max(map(len, heat.rows), default=0)
     beside = letter * max(map(len, heat.problems), default=0)
     height = 1.35 * unit * len(heat.problems) + below + 4 * unit
     if many:
         return 1.4 * size.width, height
     return max(size.width, 1.35 * unit * len(heat.rows) + beside + 1.0), height
-
-
-def _name_blocks(axes: "Axes", rows: Sequence[str]) -> None:
-    """The protocols under blocks of neighbouring columns, with lines between them."""
-    starts, names = [], list[str]()
-    for n, row in enumerate(rows):
-        name = row.split(" · ")[0]
-        if not names or names[-1] != name:
-            starts.append(n)
-            names.append(name)
-    ends = [*starts[1:], len(rows)]
-    axes.set_xticks([(a + b) / 2 for a, b in zip(starts, ends, strict=True)], names, rotation=90)
-    for start in starts[1:]:
-        axes.axvline(start, color="white", linewidth=2)

@@ -1,6 +1,5 @@
 """The kinds of pictures of a run, by name: what each of them shows."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -12,10 +11,9 @@ from ....protocols.scores import RANGES
 from ...errors import UsageError
 from ...run.listing import Parts
 from ...run.reader import RunReader
-from ...sweep.grid import GridRow
 from ..catalogue import analysis
 from ..comparison import BY_DEFAULT, compare_rows
-from ..findings.chart import Chart, Point, Series, point
+from ..findings.chart import Chart, Series, point
 from ..findings.finding import estimated
 from ..reports.groups import pivot
 from ..reports.measured import trends
@@ -73,14 +71,12 @@ class ScoredRun:
         y: str,
         series: Sequence[Series],
         why: str = INCOMPLETE,
-        zero: bool = False,
-        log_x: bool = False,
     ) -> Chart:
         """UsageError, with `why`, if there is nothing to draw."""
         if not series:
             raise UsageError(f"{kind}: there is nothing to draw: {why}")
         title = f"{MEASURES.get(kind, y)} ({SCORE_NAMES[self.score]})"
-        return Chart(title[:1].upper() + title[1:], x, y, tuple(series), zero=zero, log_x=log_x)
+        return Chart(title[:1].upper() + title[1:], x, y, tuple(series))
 
 
 def _analysis(kind: str, run: ScoredRun) -> Chart:
@@ -205,46 +201,6 @@ def trend_chart(run: ScoredRun) -> Chart:
     return run.chart("trend", x, "agent score difference", series, why)
 
 
-def over(kind: str, settings: Sequence[str], x: str, run: ScoredRun) -> Chart:
-    """ASD over a setting of the protocol or of its agent, for rows that differ in nothing else."""
-    lines: dict[tuple[str, str, str], list[Point]] = {}
-    for n in run.numbers:
-        row, its = run.run.sweep.rows[n], run.results.rows[n].asd
-        if its is None:
-            continue
-        found = [
-            (_without(row, setting, value), value)
-            for owner in (row.settings, row.agent_settings)
-            for setting, value in owner.items()
-            if setting in settings and isinstance(value, int) and not isinstance(value, bool)
-        ]
-        if kind == "bestof" and "n" not in row.agent_settings:
-            found.append((row.shown_names, 1))
-        for name, value in found:
-            lines.setdefault(name, []).append(point(f"{value}", float(value), its))
-    series = [
-        Series(
-            " · ".join(filter(None, name)),
-            tuple(sorted(points, key=lambda each: each.x)),
-            joined=True,
-        )
-        for name, points in lines.items()
-        if len({each.x for each in points}) > 1
-    ]
-    why = f"no two rows differ in {' or '.join(settings)} alone"
-    y, log_x = "agent score difference", kind == "bestof"
-    return run.chart(kind, x, y, series, why, zero=True, log_x=log_x)
-
-
-def _without(row: GridRow, setting: str, value: int) -> tuple[str, str, str]:
-    """The names of a row, less the value of one of its settings."""
-    if setting == "n":
-        return row.shown, row.shown_agent.removesuffix(f" best of {value}"), row.shown_judge
-    # The last such number: `debate simultaneous 2 rounds`.
-    less = re.sub(rf"(.*) {value}( (?:round|turn)s?)?(?= |$)", r"\1", row.kind, count=1)
-    return less, row.shown_agent, row.shown_judge
-
-
 def heat(run: ScoredRun) -> Heat:
     problems, names = run.run.sweep.problems, [run.rows.names[n] for n in run.numbers]
     values = run.rows.asd_by_problem(run.score)[:, run.numbers]
@@ -305,10 +261,8 @@ KINDS: Mapping[str, Callable[[ScoredRun], Picture]] = {
     "worlds": partial(_analysis, "worlds"),
     "jse": jse,
     "calibration": partial(_analysis, "calibration"),
-    "rounds": partial(over, "rounds", ("rounds", "turns"), "rounds or turns"),
     "trend": trend_chart,
     "gap": gap,
-    "bestof": partial(over, "bestof", ("n",), "n of best-of-n"),
     "frontier": partial(_analysis, "frontier"),
     "heat": heat,
 }

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import ceil, floor, log10
 from statistics import fmean
 from textwrap import wrap
@@ -33,15 +32,13 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 MAX_TICKS = 5
 MAX_TOGETHER = 8
-"""Series in one set of axes; more are split by protocol into axes of their own."""
+"""Lines, or clouds of points, in one set of axes; more are split by protocol into their own."""
 NAME_WIDTH = 34
 """Characters after which a name goes on in another line."""
 FACET_NAME = 30
 FEW = 20
 """Points of which each is drawn for itself; of more, those that fall together are one mark, whose
 area is their number."""
-MAX_COLOURED = 4
-"""Series of a protocol that are told apart by colour; more are grey, with their mean over them."""
 
 
 def grouped(
@@ -140,6 +137,19 @@ def chart_axes(chart: Chart, figure: "FigureBase") -> None:
         figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False)
 
 
+def has_intervals(chart: Chart) -> bool:
+    """Whether the intervals of a chart's points are drawn: in crowded axes they would hide them."""
+    apart = sum(len(each.points) for each in chart.series if not each.joined)
+    known = any(point.interval for each in chart.series for point in each.points)
+    return known and apart <= FEW and not is_split(chart)
+
+
+def is_split(chart: Chart) -> bool:
+    """Whether each protocol has axes of its own."""
+    crowded = chart.square or all(each.joined for each in chart.series)
+    return crowded and len(chart.series) > MAX_TOGETHER
+
+
 def _framed(axes: "Axes", chart: Chart) -> None:
     if chart.diagonal:
         axes.axline((0, 0), slope=1, color="#999999", linewidth=0.7, zorder=0)
@@ -223,16 +233,9 @@ def facet_axes(
     """Axes for each protocol: every row in grey, and the mean of the rows over it."""
     grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
     every = [axes for line in grid for axes in line]
-    rests = list(dict.fromkeys(_rest(each) for several in groups.values() for each in several))
-    coloured, intervals = is_coloured(groups), has_intervals(chart)
-    looks = dict(zip(rests, _looks(), strict=False))
     for axes, (name, several) in zip(every, groups.items(), strict=False):
         _framed(axes, chart)
-        if coloured:
-            for series in several:
-                told = replace(series, name=_rest(series), note="")
-                _drawn(axes, chart, told, *looks[_rest(series)], intervals)
-        elif any(series.joined for series in several):
+        if any(series.joined for series in several):
             for series in several:
                 x, y = [p.x for p in series.points], [p.y for p in series.points]
                 axes.plot(x, y, color="#9aa3a9", linewidth=0.5, alpha=0.6, zorder=1)
@@ -240,43 +243,14 @@ def facet_axes(
             axes.plot(*zip(*mean, strict=True), "o-", color=PALETTE[0], ms=3, lw=1.4, zorder=3)
         else:
             _heaped(axes, several, PALETTE[0])
-        rows = f"\n{len(several)} rows" if len(several) > 1 and not coloured else ""
+        rows = f"\n{len(several)} rows" if len(several) > 1 else ""
         axes.set_title(_named(name, FACET_NAME) + rows, fontsize="small", loc="left")
         _limits(axes, chart)
     for axes in every[len(groups) :]:
         axes.set_visible(False)
-    if coloured and len(rests) > 1:
-        handles = dict[str, Any]()
-        for axes in every[: len(groups)]:
-            handles |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-        figure.legend(
-            [*handles.values()], [*handles], loc="outside lower left", ncols=3, frameon=False
-        )
     figure.supylabel(plain_name(chart.y), fontsize="medium")
-    # The legend is on the left.
     figure.supxlabel(plain_name(chart.x), fontsize="medium", ha="right", x=0.99)
     figure.suptitle(plain_name(chart.title), fontsize="medium", ha="left", x=0.01)
-
-
-def is_coloured(groups: Mapping[str, Sequence[Series]]) -> bool:
-    """Whether the series of every protocol are told apart by colour."""
-    rests = {_rest(each) for several in groups.values() for each in several}
-    return max(map(len, groups.values())) <= MAX_COLOURED and len(rests) <= len(PALETTE)
-
-
-def has_intervals(chart: Chart) -> bool:
-    """Whether the intervals of a chart's points are drawn: in crowded axes they would hide them."""
-    groups = facets(chart) if len(chart.series) > MAX_TOGETHER else {"": chart.series}
-    if len(groups) > 1 and not is_coloured(groups):
-        return False
-    apart = (sum(len(each.points) for each in many if not each.joined) for many in groups.values())
-    known = any(point.interval for each in chart.series for point in each.points)
-    return known and max(apart) <= FEW
-
-
-def _rest(series: Series) -> str:
-    """A series' name without its protocol."""
-    return " · ".join(series.name.split(" · ")[1:]) or series.name.partition(": ")[2]
 
 
 def _mean_line(several: Sequence[Series]) -> list[tuple[float, float]]:

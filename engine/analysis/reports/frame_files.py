@@ -17,7 +17,7 @@ from ....cache.extras import install_command
 from ...display.table import inert
 from ...errors import UsageError
 from ...system.files import unwritable
-from ...system.garbage import gc_relaxed
+from ...system.process import gc_relaxed
 from .frames import TABLES, Columns, FrameReader, FrameSource, Kind, TableLines
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
 
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Axes, Grid, GridRow, baselines
@@ -89,6 +88,9 @@ class RowSamples:
     eas: tuple[Influences, ...] = ()
     accuracy: Influences | None = None
     lift: Influences | None = None
+    extremes: tuple[Influences, Influences] | None = None
+    """Least and most ASD, over all that failed and doubtful worlds could have been."""
+    bounds: Bounds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,19 +255,19 @@ def score_rows(
     """`collect` for outcomes that are in a table already."""
     sweep = table.sweep
     numbers = range(len(sweep.rows))
-    told = [_told(table.scored(number, score), betas) for number in numbers]
+    kept = [_kept(table.scored(number, score), betas) for number in numbers]
     bases = baselines(sweep.rows)
     samples = []
     for number in numbers:
-        own, base = told[number].samples, bases.get(number)
-        lift = own.asd.less(told[base].samples.asd) if own.asd and base is not None else None
+        own, base = kept[number], bases.get(number)
+        lift = own.asd.less(kept[base].asd) if own.asd and base is not None else None
         samples.append(replace(own, accuracy=table.accuracy(number), lift=lift))
     choices = [
         table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
     ]
     secondary = [table.secondary.by_world(number, table.probs) for number in numbers]
     free = [table.secondary.chose_right(number) for number in numbers]
-    doubts = [_doubts(table, number, told, bases.get(number)) for number in numbers]
+    doubts = [_doubts(table, number, kept, bases.get(number)) for number in numbers]
     figures = ((its.asd, its.lift, its.accuracy, *its.jse, *its.eas) for its in samples)
     halves = ((each.truth, each.lie) for each in chain(*secondary))
     every = [each for each in chain(*figures, free, *choices, *doubts, *halves) if each]
@@ -307,7 +309,7 @@ def score_rows(
                 eas=by_beta(its.eas),
                 lift=its_lift,
                 mde=its_lift.mde() if its_lift else None,
-                bounds=told[number].bounds,
+                bounds=its.bounds,
                 compliance=Compliance(
                     "checker" in agent or not agent,
                     *(known.get(id(each)) for each in doubts[number]),
@@ -335,30 +337,23 @@ def score_rows(
     )
 
 
-class _Told(NamedTuple):
+def _kept(its: Scored | None, betas: Sequence[float]) -> RowSamples:
     """What is kept of a row's verdicts."""
-
-    samples: RowSamples = RowSamples()
-    extremes: tuple[Influences, Influences] | None = None
-    bounds: Bounds | None = None
-
-
-def _told(its: Scored | None, betas: Sequence[float]) -> _Told:
     if its is None:
-        return _Told()
+        return RowSamples()
     chosen = its.chosen(betas) if its.asd else {}
     jse, eas = (tuple(chosen[name, b] for b in betas if (name, b) in chosen) for name in MEASURES)
-    return _Told(RowSamples(its.asd, jse, eas), its.extremes, its.bounds())
+    return RowSamples(its.asd, jse, eas, extremes=its.extremes, bounds=its.bounds())
 
 
 def _doubts(
-    table: OutcomeTable, row: int, told: Sequence[_Told], base: int | None
+    table: OutcomeTable, row: int, kept: Sequence[RowSamples], base: int | None
 ) -> tuple[Influences | None, ...]:
     """The samples behind the estimates of `Compliance`, in the order of its fields."""
     truth, lie = table.in_doubt(row)
     apart = lie.less(truth) if lie else None
-    own = told[row].extremes
-    naive = told[base].extremes if base is not None and base != row else None
+    own = kept[row].extremes
+    naive = kept[base].extremes if base is not None and base != row else None
     if not (own and naive):
         return truth, lie, apart, None, None
     return truth, lie, apart, own[0].less(naive[1]), own[1].less(naive[0])

@@ -10,6 +10,7 @@ import numpy as np
 
 from ....protocols.scores import SCORES, Compat
 from ...display.quantity import counted
+from ...display.table import NONE
 from ...errors import UsageError
 from ..findings.finding import (
     Column,
@@ -27,7 +28,7 @@ from ..findings.finding import (
 from ..raters import told
 from ..scoring.asd import scored
 from ..scoring.calibration import Calibration
-from ..scoring.estimate import Estimate, Interval
+from ..scoring.estimate import Ends, Estimate, Interval
 from ..scoring.inference import ErrorKind, Influences
 from ..scoring.judgements import Judgements
 from ..scoring.worlds import beta_name
@@ -58,7 +59,7 @@ class ScoredLine:
     """JSE and EAS by beta, of lines with every world; by name."""
     worst: float | None
     best: float | None
-    bounds: tuple[float, float] | None
+    bounds: Ends | None
     lost: int
 
 
@@ -153,21 +154,10 @@ def score_finding(
         *_if_any(found, figure("score of truth", "truth"), "truth"),
         *(Column(each, partial(_chosen, each), ("chosen", each), _of(each)) for each in names),
         program("lost", "lost"),
+        *_if_any(found, change("worst", "worst"), "worst"),
+        *_if_any(found, change("best", "best"), "best"),
+        *_if_any(found, column("bounds", "bounds", _span), "bounds"),
     ]
-    bounds = Part(
-        "bounds",
-        "bounds on the ASD from missing verdicts",
-        [
-            *head,
-            column("score", "score", lambda score: SCORE_NAMES[score], words=True),
-            number("n", "n"),
-            change("worst", "worst"),
-            change("best", "best"),
-            column("95%", "bounds", lambda ends: span(ends) if ends else "–"),
-        ],
-        [line for line in found if line.worst is not None],
-        ("worst, best: every missing verdict at its worst, and at its best, for the ASD.",),
-    )
     right = Part(
         "raters",
         "accuracy and calibration",
@@ -195,7 +185,7 @@ def score_finding(
     )
     lost = int(every.lost.sum())
     rows = Part("rows", _title(name, every, lost, compat), columns, found, _notes(every, found))
-    return Finding((rows, bounds, right, questions), {"clusters": list(ways)})
+    return Finding((rows, right, questions), {"clusters": list(ways)})
 
 
 def _title(name: str, every: Judgements, lost: int, compat: Compat) -> str:
@@ -223,12 +213,22 @@ def _notes(every: Judgements, found: Sequence[ScoredLine]) -> Iterable[str]:
             "at random. ASD of pairs: the questions judged in every world."
         )
         yield "JSE and EAS need all worlds of a question in one line, and are left out."
+    if any(line.worst is not None for line in found):
+        yield (
+            "worst, best: ASD with every missing verdict at its worst, or its best. bounds: 95% "
+            "CI of all worlds (Stoye 2009)."
+        )
     if any(line.gain for line in found):
         yield "gained: ASD of the last belief less that of the first, within judgements."
 
 
 def _if_any(found: Sequence[ScoredLine], shown: Column, name: str) -> list[Column]:
-    return [shown] if any(getattr(line, name) for line in found) else [program(name, name)]
+    there = any(getattr(line, name) is not None for line in found)
+    return [shown] if there else [program(name, name)]
+
+
+def _span(ends: Ends | None) -> str:
+    return span(ends) if ends else NONE
 
 
 def _of(name: str) -> Any:

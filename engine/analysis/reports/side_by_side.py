@@ -1,13 +1,19 @@
 """A problem's worlds side by side, as a person reads them."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from ....cache.reply import Reply
+from ....protocols.errors import Unreadable
+from ....protocols.prompts.forms import REASONING, object_in
 from ....protocols.protocol import score_difference
 from ....protocols.question import Problem
 from ....protocols.quotes import marked
@@ -16,8 +22,7 @@ from ....protocols.transcript import Failure, Turn, Verdict
 from ...display.printable import controls, one_line, printable
 from ...display.quantity import counted, signed
 from ...display.table import wrapped
-from ...run.lookup import ShownWorld
-from ...run.record.values import CellEnd, NotRun
+from ...run.record.values import CellEnd, NotRun, RecordedCell
 from ...sweep.grid import GridRow
 from .failures import called
 
@@ -28,8 +33,39 @@ FOLDED = 12
 """Words that are shown of what a model thought before it spoke."""
 
 
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """Reasoning of a seat before a form that no other seat reads: a choice, a rating."""
+
+    form: str
+    reasoning: str
+    filled: str
+    """The form, as JSON."""
+    call: str
+
+
+def _thoughts(world: RecordedCell) -> list[Thought]:
+    """In the order of the record; reasoning behind a turn or judgement is shown with that."""
+    heard = set[str]()
+    if isinstance(world.outcome, Verdict):
+        heard = {turn.call for turn in world.outcome.transcript.turns}
+        heard |= {judgement.call for judgement in world.outcome.judgements}
+    thoughts = []
+    for call in world.calls:
+        # A reply may hold an object of its own; a form that was asked for has the room to reason.
+        form = None
+        if REASONING in call.text:
+            with suppress(Unreadable):
+                form = object_in(Reply(call.text))
+        if call.address not in heard and form and form.get(REASONING):
+            reasoning = str(form.pop(REASONING))
+            filled = orjson.dumps(form).decode()
+            thoughts.append(Thought(call.role, reasoning, filled, call.address))
+    return thoughts
+
+
 def side_by_side(
-    row: GridRow, problem: Problem, worlds: Sequence[ShownWorld], score: str, width: int
+    row: GridRow, problem: Problem, worlds: Sequence[RecordedCell], score: str, width: int
 ) -> RenderableType:
     """The worlds in answer order, as many side by side as read well in so many characters."""
     question = problem.question
@@ -59,7 +95,7 @@ def side_by_side(
 
 
 def as_plain(
-    row: GridRow, problem: Problem, worlds: Sequence[ShownWorld], score: str
+    row: GridRow, problem: Problem, worlds: Sequence[RecordedCell], score: str
 ) -> dict[str, Any]:
     """The worlds of a problem in JSON: transcripts, judgements, addresses of all calls."""
     return {
@@ -70,7 +106,7 @@ def as_plain(
             answer.label: {
                 "value": value,
                 **_plain(world.outcome, place, score),
-                "thoughts": world.thoughts,
+                "thoughts": _thoughts(world),
                 "calls": [
                     {
                         "call": call.address,
@@ -103,7 +139,7 @@ def _plain(outcome: CellEnd, place: int, score: str) -> dict[str, Any]:
 
 
 def _abreast(
-    problem: Problem, worlds: Sequence[ShownWorld], first: int, count: int, score: str
+    problem: Problem, worlds: Sequence[RecordedCell], first: int, count: int, score: str
 ) -> Table:
     """So many worlds from the first on, one column each; the columns of a short line stay empty."""
     columns = Table(box=None, padding=(0, GAP // 2), expand=True, show_edge=False, pad_edge=False)
@@ -114,19 +150,19 @@ def _abreast(
     for head in (heads[first : first + count] + [""] * count)[:count]:
         columns.add_column(escape(head), ratio=1, overflow="fold")
     shown = list(enumerate(worlds))[first : first + count]
-    columns.add_row(*(Group(_world(world, problem), *_thoughts(world)) for _, world in shown))
+    columns.add_row(*(Group(_world(world, problem), *_forms(world)) for _, world in shown))
     columns.add_row(*(_score(world.outcome, place, score) for place, world in shown))
     return columns
 
 
-def _hidden(problem: Problem, worlds: Sequence[ShownWorld]) -> list[Text]:
+def _hidden(problem: Problem, worlds: Sequence[RecordedCell]) -> list[Text]:
     """A word on what is shown otherwise than it was written, if anything is."""
     question = problem.question
     texts = [question.text, *(answer.text for answer in question.answers)]
     forged = 0
     for world in worlds:
         outcome = world.outcome
-        texts += [part for each in world.thoughts for part in (each.reasoning, each.filled)]
+        texts += [part for each in _thoughts(world) for part in (each.reasoning, each.filled)]
         texts += [call.reasoning for call in world.calls]
         if isinstance(outcome, Failure):
             texts += [outcome.message, outcome.raw]
@@ -143,7 +179,7 @@ def _hidden(problem: Problem, worlds: Sequence[ShownWorld]) -> list[Text]:
     return [Text(f"{count:,} {what}", style="red") for count, what in counts if count]
 
 
-def _world(world: ShownWorld, problem: Problem) -> RenderableType:
+def _world(world: RecordedCell, problem: Problem) -> RenderableType:
     outcome = world.outcome
     if isinstance(outcome, Failure):
         told = f"failed ({called(outcome.kind)}): {outcome.message}\n{outcome.raw}"
@@ -169,7 +205,7 @@ def _world(world: ShownWorld, problem: Problem) -> RenderableType:
     return Group(*parts)
 
 
-def _thoughts(world: ShownWorld) -> list[Text]:
+def _forms(world: RecordedCell) -> list[Text]:
     """The forms of which nobody heard, with what was thought before they were filled in."""
     return [
         Text.assemble(
@@ -177,7 +213,7 @@ def _thoughts(world: ShownWorld) -> list[Text]:
             (f"(in private: {printable(each.reasoning)}) ", "dim"),
             printable(each.filled),
         )
-        for each in world.thoughts
+        for each in _thoughts(world)
     ]
 
 

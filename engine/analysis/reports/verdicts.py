@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ....protocols.datasets.rows import json_line
+from ....protocols.errors import DatasetError
 from ....protocols.spelling import meant
 from ...errors import UsageError
 from ..scoring.judgements import Judgement, Judgements
@@ -44,16 +46,6 @@ SHAPES = {
     "group": "a text or a whole number, or left out",
 }
 """What each key of a line holds."""
-
-
-class VerdictsError(UsageError):
-    """Verdicts that cannot be scored as they stand; nothing was printed."""
-
-    def __init__(self, file: str, line: int, message: str) -> None:
-        super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")
-        self.file = file
-        self.line = line
-        """From 1; 0 where the fault is of the whole file."""
 
 
 class VerdictLine(BaseModel):
@@ -83,21 +75,20 @@ KEYS = ("group", *TOLD_APART)
 def read_verdicts(lines: Iterable[bytes], file: str) -> Judgements:
     """Every judgement of the file, in its order. Blank lines are skipped.
 
-    file: its name, for errors. VerdictsError on a line that is wrong, that contradicts an earlier
+    file: its name, for errors. UsageError on a line that is wrong, that contradicts an earlier
     one or repeats it, or if there is none.
     """
     return told_apart(parsed(lines, file), file)
 
 
 def told_apart(every: Iterable[Judgement], file: str) -> Judgements:
-    """The judgements as a table. VerdictsError for lines that contradict or repeat each other, or
+    """The judgements as a table. UsageError for lines that contradict or repeat each other, or
     if there is none."""
     try:
         found = Judgements.of(every)
     except ValueError as exc:
-        raise VerdictsError(
-            file, 0, "empty; write one JSON object a line, one line a judgement"
-        ) from exc
+        told = "empty; write one JSON object a line, one line a judgement"
+        raise UsageError(f"{file}: {told}") from exc
     for kind, held in (
         ("values", found.codes["labels"][:, None]),
         ("values", np.nan_to_num(found.values)),
@@ -124,10 +115,10 @@ def told_apart(every: Iterable[Judgement], file: str) -> Judgements:
     return found
 
 
-def _error(found: Judgements, file: str, n: int, message: str) -> VerdictsError:
+def _error(found: Judgements, file: str, n: int, message: str) -> UsageError:
     if "file" in found.codes:
         file = found.names["file"][found.codes["file"][n]]
-    return VerdictsError(file, int(found.line[n]), message)
+    return UsageError(f"{file}:{found.line[n]}: {message}")
 
 
 def _id(found: Judgements, n: int) -> str:
@@ -144,45 +135,25 @@ def _stated(found: Judgements, kind: str, n: int) -> str:
 
 
 def parsed(lines: Iterable[bytes], file: str) -> Iterator[Judgement]:
-    """The judgements of a file, one by one, with answers in the order of their labels.
-    VerdictsError on the first line that is wrong."""
+    """The judgements of a file, one by one, with answers in the order of their labels. UsageError
+    on the first line that is wrong."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            row = _row(line)
+            row = VerdictLine.model_validate(json_line(file, number, line))
             labels = _labels(row)
             worlds, first = _worlds(row, labels)
+        except DatasetError as exc:
+            raise UsageError(str(exc)) from exc
         except ValueError as exc:
-            raise VerdictsError(file, number, str(exc)) from exc
+            told = _complaint(exc) if isinstance(exc, ValidationError) else str(exc)
+            raise UsageError(f"{file}:{number}: {told}") from exc
         keys = {name: str(told) for name in KEYS if (told := getattr(row, name)) is not None}
         keys["labels"] = json.dumps(labels)
         values = tuple(row.values[label] for label in labels)
         everywhere = row.verdict is not None
         yield Judgement(row.id, values, worlds, keys, first, everywhere, number)
-
-
-def _row(line: bytes) -> VerdictLine:
-    try:
-        text = line.decode("utf-8-sig").strip()
-        parsed = json.loads(text, object_pairs_hook=_without_twins, parse_int=_whole)
-        _refuse_surrogates(line, parsed)
-        return VerdictLine.model_validate(parsed)
-    except UnicodeDecodeError as exc:
-        byte = line[exc.start]
-        raise ValueError(
-            f"byte {byte:#04x} at place {exc.start + 1} is not UTF-8; save the file as UTF-8"
-        ) from exc
-    except json.JSONDecodeError as exc:
-        near = _shown(text[exc.pos : exc.pos + 20]) if exc.pos < len(text) else "the end"
-        raise ValueError(
-            f"not JSON at character {exc.pos + 1}, {near}: {exc.msg}; "
-            "write one whole JSON object a line"
-        ) from exc
-    except RecursionError as exc:
-        raise ValueError(f"nested far too deeply; a line has {', '.join(SHAPES)}") from exc
-    except ValidationError as exc:
-        raise ValueError(_complaint(exc)) from exc
 
 
 def _labels(row: VerdictLine) -> tuple[str, ...]:
@@ -260,36 +231,6 @@ def _known_labels(place: str, found: dict[str, Any], labels: tuple[str, ...]) ->
                 f"{place}.{label}: {_shown(found[label])}: no such answer"
                 f"{meant(label, labels)}; values names {', '.join(labels)}"
             )
-
-
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object; ValueError if a key occurs twice, which JSON readers settle as they please."""
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(
-                f"{key}: {_shown(value)}: the key occurs twice in one object, "
-                f"first with {_shown(found[key])}; keep one"
-            )
-        found[key] = value
-    return found
-
-
-def _whole(digits: str) -> int | float:
-    # Python refuses to read very long integers, and without saying where they stand.
-    return int(digits) if len(digits) <= 100 else float(digits)
-
-
-def _refuse_surrogates(line: bytes, parsed: object) -> None:
-    """ValueError if an escape such as \\ud800 stands alone: no text, and nothing could print it."""
-    if rb"\ud" not in line.lower():
-        return
-    try:
-        json.dumps(parsed, ensure_ascii=False).encode()
-    except UnicodeEncodeError as exc:
-        raise ValueError(
-            f"{_shown(exc.object[exc.start])}: half of a surrogate pair; write the whole character"
-        ) from exc
 
 
 def _complaint(error: ValidationError) -> str:

@@ -17,13 +17,10 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from .arrays import Floats
-from .estimate import LEVEL, MANY, NORMAL, Estimate, Interval, between, ends_apart
+from .estimate import LEVEL, Estimate, Interval, ends_apart
 from .inference import BLOCK, NOTHING, ErrorKind, Influences, inverted, means, together
 
 Name = TypeVar("Name", str, int)
-
-Family: TypeAlias = Literal["holm", "bh"]
 
 ContrastVerdict: TypeAlias = Literal["first better", "second better", "equivalent", "inconclusive"]
 
@@ -42,7 +39,7 @@ class Contrast:
     p: float
     """Two-sided, in (0, 1], of this contrast alone."""
     p_family: float
-    """p (under `bh`, q) corrected for the family of all contrasts tested."""
+    """p corrected for the family of all contrasts tested (Holm 1979)."""
     equivalent: bool
     """Whether the 90 % interval lies within the margin."""
     mde: float | None
@@ -68,7 +65,6 @@ def contrasts(
     samples: Mapping[str, Influences],
     pairs: Sequence[tuple[str, str]] | None = None,
     *,
-    family: Family = "holm",
     equivalence: float = 0.05,
     error: ErrorKind = "cr3",
     interval: Interval = "t",
@@ -95,18 +91,15 @@ def contrasts(
         else:
             every = (_apart(both, samples, error, interval) for both in block)
         found.update(zip(places, every, strict=True))
-    return decided([found[k] for k in range(len(chosen))], family, equivalence)
+    return decided([found[k] for k in range(len(chosen))], equivalence)
 
 
-def decided(
-    found: Sequence[Contrast], family: Family = "holm", equivalence: float = 0.05
-) -> tuple[Contrast, ...]:
+def decided(found: Sequence[Contrast], equivalence: float = 0.05) -> tuple[Contrast, ...]:
     """The contrasts with p of the family, equivalence and verdict. ValueError for a margin that is
     not above 0."""
     if equivalence <= 0:
         raise ValueError(f"a margin of equivalence is above 0, and this one is {equivalence}")
-    correct = holm if family == "holm" else benjamini_hochberg
-    both = zip(found, correct([each.p for each in found]), strict=True)
+    both = zip(found, holm([each.p for each in found]), strict=True)
     return tuple(_decided(each, p_family, equivalence) for each, p_family in both)
 
 
@@ -187,12 +180,6 @@ def _paired(
         apart[np.abs(apart) <= NOTHING * np.maximum(scale[one], scale[two])[:, None]] = 0.0
         ends = [ends_apart(samples[a].ends, samples[b].ends) for a, b in block]
         figures = means(apart, codes, ends, error, interval)
-        t = np.array([each.t() for each in figures])
-        tails = t_tails(t, max(each.degrees for each in figures)).tolist()
-        # All tails of t at once, since the few others can be had one by one.
-        by_t = (each.error and not each.at_end for each in figures)
-        p = [tail if of_t else each.p()
-             for tail, of_t, each in zip(tails, by_t, figures, strict=True)]  # fmt: skip
         product = sd[one] * sd[two]
         common = (np.square(sd[one]) + np.square(sd[two]) - apart.var(axis=1)) / 2
         alike = np.divide(common, product, out=np.zeros(len(block)), where=product > 0)
@@ -200,21 +187,10 @@ def _paired(
             a, b, each = alone[one[k]], alone[two[k]], figures[k]
             separate = math.hypot(a.error or 0.0, b.error or 0.0)
             yield Contrast(
-                first, second, (a.value, b.value), each, p[k], 1.0, False, each.mde(),
+                first, second, (a.value, b.value), each, each.p(), 1.0, False, each.mde(),
                 float(np.clip(alike[k], -1, 1)),
                 (each.error or 0.0) / separate if separate else 1.0, "inconclusive",
             )  # fmt: skip
-
-
-def t_tails(t: Floats, degrees: int) -> Floats:
-    """P(|T| >= |t|) of Student's t with a whole number of degrees of freedom; above 0."""
-    if degrees > MANY:
-        far = [max(2 * NORMAL.cdf(-abs(each)), 1e-300) for each in t.tolist()]
-        return np.array(far, dtype=np.float64)
-    angle = np.arctan2(np.abs(t), math.sqrt(degrees))
-    # Rounding leaves no more than this of a tail that is smaller.
-    tails = np.clip(1 - between(angle, np.sin(angle), np.cos(angle), degrees), 1e-15, 1.0)
-    return np.asarray(tails, dtype=np.float64)
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:
@@ -229,20 +205,6 @@ def holm(ps: Sequence[float]) -> tuple[float, ...]:
         least = max(least, min(1.0, (len(ps) - rank) * ps[index]))
         corrected[index] = least
     return tuple(corrected)
-
-
-def benjamini_hochberg(ps: Sequence[float]) -> tuple[float, ...]:
-    """q-values in the given order: the false discovery rate at which each is a discovery.
-
-    Benjamini and Hochberg (1995), Journal of the Royal Statistical Society B 57: the k-th smallest
-    of m times m / k, none above that of a larger p. For exploratory tables.
-    """
-    p = np.array(ps, dtype=np.float64)
-    order = np.argsort(-p, kind="stable")
-    scaled = p[order] * len(p) / np.arange(len(p), 0, -1)
-    q = np.empty_like(p)
-    q[order] = np.minimum(1.0, np.minimum.accumulate(scaled))
-    return tuple(q.tolist())
 
 
 class RankSet(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 Ends: TypeAlias = tuple[float, float]
 
@@ -137,7 +137,8 @@ class Estimate:
         if self.at_end and self.ends:
             away = abs(null - self.value) / (self.ends[1] - self.ends[0])
             return min(1.0, 2 * max(0.0, 1 - away) ** self.effective) or 1e-300
-        return min(1.0, 2 * t_cdf(-abs(self.t(null)), self.degrees)) or 1e-300
+        # Rounding leaves no more than this of a tail that is smaller.
+        return max(1e-15, min(1.0, 2 * t_cdf(-abs(self.t(null)), self.degrees)))
 
     def equivalent(self, margin: float) -> bool:
         """Whether the 90 % interval lies within ± margin (two one-sided tests, Schuirmann 1987)."""
@@ -186,26 +187,6 @@ class Estimate:
             "most": most,
         }
 
-    @classmethod
-    def read(cls, plain: Mapping[str, Any]) -> "Estimate":
-        """An estimate from its JSON: all that is printed of it, and decided by it, is as it was.
-        KeyError if it is of another shape."""
-        low, high, guard = plain["low"], plain["high"], plain["guard"]
-        least, most = plain["least"], plain["most"]
-        return cls(
-            plain["value"],
-            plain["n"],
-            plain["clusters"],
-            plain["error"],
-            plain["degrees"] or 1,
-            guard and Guard(*guard),
-            plain["interval"] == "guarded",
-            None if least is None else (least, most),
-            plain["effective"],
-            plain["method"] or "",
-            stated=(low, high) if plain["error"] is None and low is not None else None,
-        )
-
 
 PARTS = (
     "value", "low", "high", "error", "degrees", "interval", "method", "n", "clusters",
@@ -233,11 +214,6 @@ def ends_apart(first: Ends | None, second: Ends | None) -> Ends | None:
     return (first[0] - second[1], first[1] - second[0]) if first and second else None
 
 
-if TYPE_CHECKING:
-    from .arrays import Floats
-
-Number = TypeVar("Number", float, "Floats")
-
 NORMAL = NormalDist()
 
 LEVEL = 0.95
@@ -253,19 +229,18 @@ def t_cdf(t: float, degrees: int) -> float:
         raise ValueError(f"t with {degrees} degrees of freedom; it needs at least 1")
     if degrees > MANY:
         return NORMAL.cdf(t)
-    angle = math.atan2(t, math.sqrt(degrees))
-    return (1 + between(angle, math.sin(angle), math.cos(angle), degrees)) / 2
+    return (1 + between(math.atan2(t, math.sqrt(degrees)), degrees)) / 2
 
 
-def between(angle: Number, sin: Number, cos: Number, degrees: int) -> Number:
+def between(angle: float, degrees: int) -> float:
     """P(-t <= T <= t) by the finite series of Abramowitz and Stegun (1964), 26.7.3 and 26.7.4."""
-    odd = degrees % 2
+    sin, cos, odd = math.sin(angle), math.cos(angle), degrees % 2
     # The terms of the series shrink: each is at most cos^2 < 1 times the one before.
-    term = cos if odd else cos * 0 + 1
+    term = cos if odd else 1.0
     total, square = term, cos * cos
     for m in range(2 + odd, degrees - 1, 2):
-        term = term * (square * ((m - 1) / m))
-        total = total + term
+        term *= square * ((m - 1) / m)
+        total += term
     if degrees == 1:
         return angle * (2 / math.pi)
     return (angle + sin * total) * (2 / math.pi) if odd else sin * total

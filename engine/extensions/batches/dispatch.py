@@ -19,11 +19,10 @@ from ...providers.connecting import batch_wire
 from ...providers.fault import ErrorAnswer
 from ...run.folders import is_run
 from ...system.files import unwritable
-from .anthropic_endpoint import AnthropicEndpoint
 from .endpoint import CLOCK_SLACK, BatchEndpoint, BatchState, Lost, backoff
 from .journal import BatchJournal, Submission
-from .openai_endpoint import OpenAIEndpoint
 from .results import BatchResults
+from .vendors import ENDPOINTS
 
 Step: TypeAlias = Callable[[BatchEndpoint, str, Submission], Awaitable[bool]]
 
@@ -35,12 +34,6 @@ QUEUE_FULL = "token_limit_exceeded"
 """OpenAI's code for a queue that has no room for a batch just now."""
 
 log = logging.getLogger(__name__)
-
-ENDPOINTS: dict[str, type[BatchEndpoint]] = {
-    "openai": OpenAIEndpoint,
-    "anthropic": AnthropicEndpoint,
-}
-"""By provider."""
 
 
 class Dispatch:

@@ -45,14 +45,6 @@ _PERHAPS_DONE = frozenset((408, 502, 504, 520, 521, 522, 523, 524))
 
 
 @dataclass(frozen=True, slots=True)
-class Caps:
-    """Maximum size of one batch."""
-
-    lines: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class BatchState:
     """The state of a batch at the vendor."""
 
@@ -100,7 +92,9 @@ class BatchEndpoint(ABC):
     LookupError, TypeError, ValueError or AttributeError for an answer that is not what was asked
     for."""
 
-    caps: Caps
+    most_lines: int
+    most_bytes: int
+    """Maximum size of one batch."""
     window: float = 24 * 3600.0
     """Seconds within which the vendor ends a batch, whatever becomes of its lines."""
 

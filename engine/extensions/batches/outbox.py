@@ -32,8 +32,8 @@ from ...stop import StopToken
 from ...system.files import sync_folder, unwritable
 from ...tokens import prompt_tokens
 from .dispatch import Dispatch
-from .endpoint import INCONCLUSIVE, BatchEndpoint, backoff
-from .journal import BatchJournal, Submission
+from .endpoint import INCONCLUSIVE, backoff
+from .journal import Submission
 from .results import lines_at, offsets, worst_case
 
 LAST_SECONDS = 3.0
@@ -46,8 +46,9 @@ _LINE_BYTES, _TOKEN_BYTES, _LOGPROB_BYTES = 2**16, 64, 2**12
 log = logging.getLogger(__name__)
 
 
-class Collector:
-    """An `Ask` for one model, behind the cache: it gets the calls that have no stored reply.
+class Outbox:
+    """An `Ask` for one model, behind the cache: it gets the calls that have no stored reply, and
+    hands them in.
 
     Raises Pending for a call that is out or noted, the vendor's fault for one that can never be
     served, and what the wire raises for one that it cannot express. Notes are kept on disk: a wave
@@ -56,27 +57,33 @@ class Collector:
 
     def __init__(
         self,
-        journal: BatchJournal,
+        books: Dispatch,
         model: str,
-        endpoint: BatchEndpoint,
         live: Ask,
         goes_live: Callable[[str], bool],
+        stop_token: StopToken,
     ) -> None:
         """live: asked in place of a batch where goes_live says so of a call's address."""
-        self.model, self.endpoint = model, endpoint
-        self._journal = journal
+        self._books, self._journal, self._stop = books, books.journal, stop_token
+        self._model, self._endpoint = model, books.endpoint(model)
         self._live, self._goes_live = live, goes_live
-        self._path = journal.file(hashlib.sha256(model.encode()).hexdigest()[:16], "noted")
+        self._path = self._journal.file(hashlib.sha256(model.encode()).hexdigest()[:16], "noted")
         self._noted: set[bytes] = set()
         self._out: set[bytes] = set()
         self._file: BinaryIO | None = None
+        self._unanswered: set[str] = set()
+        """Marks of batches whose submission a stop cut off."""
+        self._next: Call | None = None
+        """The first call that is in no batch yet."""
+        self._lacked = 0.0
+        """Dollars missing for the first call that no batch had a place for; 0 if none were."""
 
     def reset(self) -> None:
         """Begin a wave: forget the notes, and read which calls are out."""
         self._noted.clear()
         self._out.clear()
         for batch in self._journal.pending:
-            if batch.model == self.model:
+            if batch.model == self._model:
                 self._out.update(offsets(self._journal.file(batch.mark)))
         self.close()
 
@@ -86,11 +93,11 @@ class Collector:
         if digest in self._out or digest in self._noted:
             raise Pending(address)
         if (fault := self._journal.faults.get(address)) is not None:
-            return self.endpoint.wire.reply(fault[0], {}, fault[1])
+            return self._endpoint.wire.reply(fault[0], {}, fault[1])
         if self._goes_live(address):
             return await self._live(call)
         # A call that the wire cannot express fails here, as it would live, not inside a batch.
-        self.endpoint.wire.body(call)
+        self._endpoint.wire.body(call)
         try:
             if self._file is None:
                 self._file = self._path.open("wb")
@@ -105,7 +112,7 @@ class Collector:
         """How many calls are noted. No `__len__`: an `Ask` is never false."""
         return len(self._noted)
 
-    def calls(self) -> Iterator[Call]:
+    def _calls(self) -> Iterator[Call]:
         """The noted calls, in the order in which they were asked."""
         if self._file is not None:
             try:
@@ -121,41 +128,28 @@ class Collector:
             self._file = None
             self._path.unlink(missing_ok=True)
 
-
-class Submitter:
-    """Hands in what collectors have noted. Raises only Halts and RunFolderErrors."""
-
-    def __init__(self, books: Dispatch, stop_token: StopToken) -> None:
-        self._books, self._journal = books, books.journal
-        self._stop = stop_token
-        self._unanswered: set[str] = set()
-        """Marks of batches whose submission a stop cut off."""
-        self._next: Call | None = None
-        """The first call that is in no batch yet."""
-        self._lacked = 0.0
-        """Dollars missing for the first call that no batch had a place for; 0 if none were."""
-
-    async def submit(self, collector: Collector) -> None:
-        """Submit the noted calls of a model, as far as queue and budget have room.
+    async def submit(self) -> None:
+        """Submit the noted calls, as far as queue and budget have room. Raises only Halts and
+        RunFolderErrors.
 
         BudgetReached where they have room for none, and nothing is out that may leave some.
         """
-        books, calls, self._lacked = self._books, collector.calls(), 0.0
+        books, calls, self._lacked = self._books, self._calls(), 0.0
         self._next = next(calls, None)
         while self._next is not None:
             self._stop.raise_if_stopped()
-            batch = self._pack(collector, calls)
+            batch = self._pack(calls)
             if batch is None:
                 break
             books.reserve(batch.worst)
-            await self._submit(collector.endpoint, batch)
+            await self._submit(batch)
         if self._lacked and books.budget is not None and not self._journal.pending:
             raise BudgetReached(books.budget.reached(self._lacked))
 
-    def _pack(self, collector: Collector, calls: Iterator[Call]) -> Submission | None:
+    def _pack(self, calls: Iterator[Call]) -> Submission | None:
         """Write the files of the next batch; None where not even its first call has a place. The
         calls of the batch are durable when this returns, and it is intended. RunFolderError."""
-        books, endpoint, model = self._books, collector.endpoint, collector.model
+        books, endpoint, model = self._books, self._endpoint, self._model
         if (room := books.room(model)) <= 0:
             return None
         price, least = books.price(model), books.dearest.get(model, 0.0)
@@ -170,7 +164,7 @@ class Submitter:
                 if books.budget is not None and not books.budget.fits(batch.worst + worst):
                     self._lacked = 0.0 if batch.lines else worst
                     return
-                full = batch.lines >= endpoint.caps.lines or size + len(line) > endpoint.caps.bytes
+                full = batch.lines >= endpoint.most_lines or size + len(line) > endpoint.most_bytes
                 if batch.lines and (full or batch.tokens + asked > room):
                     return
                 size += len(line)
@@ -202,15 +196,15 @@ class Submitter:
             raise unwritable(packing, exc) from exc
         return batch
 
-    async def _submit(self, endpoint: BatchEndpoint, batch: Submission) -> None:
+    async def _submit(self, batch: Submission) -> None:
         """Submit a batch. While nothing proves whether the vendor made it, it is a liability."""
-        body, tries = self._body(batch), 0
+        endpoint, body, tries = self._endpoint, self._body(batch), 0
         try:
             uploaded = await endpoint.retried(endpoint.upload, body)
             while True:
                 self._journal.send(batch.mark, endpoint.now())
                 try:
-                    id = await self._created(endpoint, batch, body, uploaded)
+                    id = await self._created(batch, body, uploaded)
                     return self._journal.note(submitted=batch.mark, id=id)
                 except (RateLimited, Unreachable) as exc:
                     tries += 1
@@ -232,10 +226,9 @@ class Submitter:
         finally:
             body.unlink(missing_ok=True)
 
-    async def _created(
-        self, endpoint: BatchEndpoint, batch: Submission, body: Path, uploaded: str
-    ) -> str:
+    async def _created(self, batch: Submission, body: Path, uploaded: str) -> str:
         """The id of the batch that is made. A stop gives the vendor a moment to answer."""
+        endpoint = self._endpoint
         asked = endpoint.asked(endpoint.create, batch, body, uploaded, makes=True)
         making = asyncio.create_task(asked)
         try:

@@ -19,7 +19,7 @@ from ...run.batching import AnsweredLater, BatchedWork, Deferred
 from ...run.settings import FOLDER
 from .dispatch import Dispatch
 from .journal import BatchJournal, Submission
-from .outbox import Collector, Submitter
+from .outbox import Outbox
 
 MIN_POLL, MAX_POLL = 0.5, 60.0
 """Seconds between two polls of batches."""
@@ -45,13 +45,12 @@ class BatchRounds(Deferred):
         """Whether batches are no longer waited for."""
         self._begun = False
         self._dispatch = Dispatch(self.journal, models, work.cache)
-        self._submitter = Submitter(self._dispatch, self._stop)
-        self._collectors: dict[str, Collector] = {}
+        self._outboxes: list[Outbox] = []
         for model in dict.fromkeys((*batched, *(batch.model for batch in self.journal.pending))):
-            endpoint = self._dispatch.endpoint(model)
             goes_live = self._goes_live if model in batched else lambda address: True
-            collector = Collector(self.journal, model, endpoint, models.live, goes_live)
-            self._collectors[model] = models.diverted[model] = collector
+            outbox = Outbox(self._dispatch, model, models.live, goes_live, self._stop)
+            models.diverted[model] = outbox
+            self._outboxes.append(outbox)
         self._later = work.later
         self._answers = 0
         """Number of replies that `AnsweredLater` had before this wave."""
@@ -68,8 +67,8 @@ class BatchRounds(Deferred):
         raise Pending(call.address)
 
     async def close(self) -> None:
-        for collector in self._collectors.values():
-            collector.close()
+        for outbox in self._outboxes:
+            outbox.close()
         await self._dispatch.close()
 
     def counted(self, calls: CacheStatistics) -> CacheStatistics:
@@ -109,15 +108,15 @@ class BatchRounds(Deferred):
                 # Attempts that ended as Pending leave their conversations in cycles of frames.
                 gc.collect()
                 self._stop.raise_if_stopped()
-                noted = [each for each in self._collectors.values() if each.noted]
+                noted = [each for each in self._outboxes if each.noted]
                 self.waves += bool(noted)
-                for collector in noted:
-                    await self._submitter.submit(collector)
+                for outbox in noted:
+                    await outbox.submit()
                 await self._wait()
             self._patience_over = self._patience_over or self._left() <= 0
             self._answers = self._later.answers if self._later else 0
-            for collector in self._collectors.values():
-                collector.reset()
+            for outbox in self._outboxes:
+                outbox.reset()
         return self._stop.halt is None
 
     async def finish(self) -> None:

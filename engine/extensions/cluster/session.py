@@ -1,5 +1,9 @@
 """A run on several processes: this one hands out problems and writes the run, and actors of Ray
-run them."""
+run them, each with its part of every limit.
+
+A worker lives in a process of its own, and holds nothing durable: replies are in the store, and
+outcomes go back to the process that writes the run.
+"""
 
 import asyncio
 import logging
@@ -8,25 +12,33 @@ import pickle
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
+from functools import partial
+from itertools import count
 from typing import Any
+from uuid import uuid4
 
 from ....cache.cache import CacheStatistics
 from ....cache.extras import install_command
 from ....protocols.transcript import NOT_RUN, Failure
 from ...errors import BudgetReached, Halt, RunFolderError, StoreFailed, UsageError
 from ...models.accounting.budget import Budget
-from ...models.accounting.ledger import UsageTotals, sum_usage
+from ...models.accounting.ledger import Accounting, UsageTotals, sum_usage
+from ...run.cached_models import CachedModels
 from ...run.execution import RunSession
-from ...run.lanes import CRASH, first_fault
-from ...run.order import Order
+from ...run.lanes import CRASH, first_fault, run_lanes
+from ...run.loaded_sweep import load_sweep
+from ...run.order import Order, Plain
+from ...run.record.capture import Capture
 from ...run.record.values import NotRun, RecordedCell
 from ...run.run import Run
-from ...run.scheduler import NotedOutcome
-from ...run.stores import store_name
-from ...sweep.own_code import code_files
-from ...sweep.sweep import Cell
-from .worker import Setup, Standing, Worker, code_of
+from ...run.scheduler import NotedOutcome, attempt_noted
+from ...run.settings import RunSettings
+from ...run.stores import open_store, store_name
+from ...sweep.code import combined, row_codes
+from ...sweep.own_code import CodeFile, code_files
+from ...sweep.sweep import Cell, Sweep
+from ...sweep.sweepfile import SweepFile
 
 try:
     import ray
@@ -40,6 +52,154 @@ LIVES = 3
 """How often a problem is begun anew whose worker died."""
 OBJECTS = 2**27
 """Bytes of shared memory for Ray's objects, of which a run has few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a worker stands."""
+
+    life: str
+    """Differs each time that its process is started."""
+    number: int
+    """Rises from one to the next of a life."""
+    accounts: Mapping[str, UsageTotals]
+    calls: CacheStatistics
+    lines: tuple[str, ...]
+    in_flight: int
+    cells: int
+    """How many cells keep it busy."""
+    halt: Halt | None
+    spent: float = 0.0
+    reserved: float = 0.0
+    """Dollars that calls in flight may cost at most."""
+    wants: float = 0.0
+    """Dollars that the first call in line lacks room for; 0 if none does."""
+
+
+class Share(Budget):
+    """A worker's part of the dollars of a run; how far it reaches is told from time to time."""
+
+    wants = 0.0
+
+    def fits(self, worst: float) -> bool:
+        fits = super().fits(worst)
+        if not fits:
+            self.wants = worst
+        return fits
+
+    @property
+    def over(self) -> bool:
+        return False  # others may give some back: whoever hands them out knows
+
+    def extend(self, reach: float) -> None:
+        """Spend no more than this in all, or than is spent and reserved already."""
+        self.cap, self.wants = max(reach, self.spent + self.reserved), 0.0
+        for listener in self._listeners:
+            listener()
+
+
+class Worker:
+    """What Ray calls, on one event loop."""
+
+    def __init__(self, code: tuple[CodeFile, ...], setup: bytes) -> None:
+        """code: files of the user's classes, without which the setup cannot be unpickled. setup:
+        what `_Opened` is made with, pickled."""
+        self._given = code, setup
+        self._life, self._numbers = uuid4().hex, count()
+        self._opened: _Opened | None = None
+
+    async def run(self, places: tuple[int, ...]) -> tuple[tuple[RecordedCell, ...], Standing]:
+        """Run cells of one problem; those that a stop leaves out are not in the result.
+
+        UsageError where this process runs other code, or its environment lacks a key.
+        """
+        opened = self._open()
+        wanted, landed = frozenset(places), list[RecordedCell]()
+
+        def keep(cell: Cell, end: NotedOutcome) -> None:
+            landed.append(opened.capture.cell(cell, end.outcome, end.notes))
+
+        problem = opened.sweep.cells_of(opened.sweep.problem_at(places[0]))
+        await run_lanes(
+            Plain(cell for cell in problem if cell.place in wanted),
+            opened.attempt,
+            keep,
+            lanes=opened.lanes,
+            stop_token=opened.cached.models.stop_token,
+            waits=lambda: opened.cached.cache.waits,
+        )
+        return tuple(landed), self._standing(opened)
+
+    async def stand(self, life: str, dollars: float | None, halt: Halt | None) -> Standing:
+        """Obey, and tell how it stood. life: that which may spend so many dollars in all; one that
+        was started anew may not. dollars: None without a cap."""
+        opened = self._open()
+        now = self._standing(opened)
+        if halt is not None:
+            opened.cached.models.stop_token.stop(halt)
+        if life == self._life and dollars is not None:
+            opened.share.extend(dollars)
+        return now
+
+    def _standing(self, opened: "_Opened") -> Standing:
+        by, share, number = opened.cached, opened.share, next(self._numbers)
+        known = by.accounts(), by.statistics, by.lines(), by.in_flight, opened.lanes()
+        halt, dollars = by.models.stop_token.halt, (share.spent, share.reserved, share.wants)
+        return Standing(self._life, number, *known, halt, *dollars)
+
+    def _open(self) -> "_Opened":
+        if self._opened is None:
+            code, setup = self._given
+            for file in code:
+                file.load()
+            self._opened = _Opened(*pickle.loads(setup))
+        return self._opened
+
+
+class _Opened:
+    """A sweep with its models, behind a cache over the store of the run."""
+
+    def __init__(
+        self,
+        file: SweepFile,
+        code: str,
+        settings: RunSettings,
+        run_id: str,
+        accounting: Accounting,
+        workers: int,
+    ) -> None:
+        """code: as `code_of` gives it; a worker with other code is refused. accounting: that
+        of the run; of a cap, what a worker may spend is told in orders. workers: how many share
+        every limit. Keys come from its own environment."""
+        loaded = load_sweep(file)
+        if code_of(loaded.sweep) != code:
+            raise UsageError(
+                "a worker runs other code than whoever started it: install the same version of "
+                "oversight-bench, and of packages with protocols of your own, on all machines"
+            )
+        self.sweep, paid = loaded.sweep, set[str]()
+        cap = accounting.budget
+        self.share = Share(0.0, tokens=cap is not None and cap.tokens)
+        loaded.models.sharers = workers
+        loaded.models.prepare(loaded.sweep.roles, replace(accounting, budget=cap and self.share))
+        store = open_store(store_name(settings.store))
+        self.cached = CachedModels(loaded.models, store, settings.cache, run_id, paid)
+        cache = self.cached.cache
+        self.attempt = partial(attempt_noted, ask=cache, shared=cache.shared_work)
+        models = loaded.models
+        self.capture = Capture(loaded.sweep, models, models.accounting.prices, paid, cache.token)
+        self._most = loaded.file.top.max_cells
+        self._workers = workers
+
+    def lanes(self) -> int:
+        if self._most is not None:
+            return max(self._most // self._workers, 1)
+        return self.cached.models.cells_at_once(self.sweep.models)
+
+
+def code_of(sweep: Sweep) -> str:
+    """What workers must have in common: the sweep, and the code behind its rows."""
+    return f"{sweep.identity} {combined(row_codes(sweep.rows))}"
 
 
 class Hand:
@@ -67,14 +227,16 @@ class RaySession(RunSession):
         super().__init__(run, before)
         loaded, accounting, settings = run.loaded, run.accounting(before), run.settings
         self._address = address = settings.ray
-        self._budget, store = accounting.budget, store_name(settings.store)
-        self._dollars = None if self._budget is None else self._budget.cap - self._budget.spent
+        self._budget = cap = accounting.budget
+        self._dollars = None if cap is None else cap.cap - cap.spent
         if address:
             accounting = replace(accounting, quarantine=None)
-        code, mode, run_id = code_of(loaded.sweep), settings.cache, run.folder.id
-        self._setup = Setup(loaded.file, code, store, mode, run_id, accounting, workers)
+        self._workers, code = workers, code_of(loaded.sweep)
+        # A folder is named as it is from here.
+        settings = replace(settings, store=store_name(settings.store))
+        setup = loaded.file, code, settings, run.folder.manifest.id, accounting, workers
         try:
-            self._packed = pickle.dumps(self._setup)
+            self._packed = pickle.dumps(setup)
         except (AttributeError, ModuleNotFoundError, pickle.PicklingError, TypeError) as exc:
             raise UsageError(
                 f"a worker cannot make this sweep: {exc}. With several workers, protocols and "
@@ -137,7 +299,7 @@ class RaySession(RunSession):
     def _connect(self) -> None:
         # Ray reports usage statistics to its vendor unless it is told not to.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        workers = self._setup.workers
+        workers = self._workers
         here: dict[str, Any] = {"num_cpus": workers, "object_store_memory": OBJECTS}
         try:
             ray.init(
@@ -219,7 +381,7 @@ class RaySession(RunSession):
             self._changed.set()
         self._told(standing)
         try:
-            self._run.folder.group.put(landed)
+            self._run.folder.group.put(*landed)
             await self._run.folder.group.room()
         except RunFolderError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))
@@ -282,14 +444,14 @@ class RaySession(RunSession):
         """Stop where a call does not fit that no other in flight can make room for."""
         alive = self._alive()
         wants = min((each.wants for each in alive if each.wants), default=0.0)
-        before = self._budget
-        if before is None or not wants or any(each.reserved for each in alive):
+        budget = self._budget
+        if budget is None or not wants or any(each.reserved for each in alive):
             return
         dead = self._reach.keys() - {each.life for each in alive}
         spent = sum(each.spent for each in alive) + sum(self._reach[life] for life in dead)
-        if before.spent + spent + wants > before.cap:
-            budget = Budget(before.cap, spent + before.spent, tokens=before.tokens)
-            self._stop_token.stop(BudgetReached(budget.reached(wants)))
+        if budget.spent + spent + wants > budget.cap:
+            used = Budget(budget.cap, budget.spent + spent, tokens=budget.tokens)
+            self._stop_token.stop(BudgetReached(used.reached(wants)))
 
 
 def _end(cell: RecordedCell) -> NotedOutcome:

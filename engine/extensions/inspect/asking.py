@@ -1,11 +1,13 @@
 """An `Ask` whose calls are answered by Inspect's models."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import orjson
 
 from ....cache.call import Ask, Call
+from ....cache.extras import install_command
 from ....cache.reply import Outcome, Reply, Usage
 from ....protocols.judges import LogprobJudge
 from ....protocols.protocol import Protocol
@@ -26,6 +28,12 @@ NOT_CARRIED = (
     "Inspect's providers change or drop {what} where a model has no such setting, and a verdict "
     "must rest on what was asked: {remedy}"
 )
+
+
+def require_inspect() -> None:
+    """UsageError, with the command that installs it, where Inspect is missing."""
+    if find_spec("inspect_ai") is None:
+        raise UsageError(f"this needs inspect-ai: {install_command('inspect')}")
 
 
 def inspect_ask() -> Ask:

@@ -30,7 +30,7 @@ from ...run.lookup import rows_that_fit
 from ...run.reader import Place, RunReader
 from ...run.record.values import NotRun, RecordedCall, RecordedCell
 from ...sweep.grid import GridRow
-from .extra import require
+from .asking import require_inspect
 
 NO_MODEL = "none/none"
 """Name of the agent's model where a protocol has no agent."""
@@ -60,7 +60,7 @@ def write_logs(source: LogSource, folder: Path) -> list[Path]:
 
     UsageError without the extra `inspect`, or if no row fits; RunFolderError without a record.
     """
-    require("inspect_ai")
+    require_inspect()
     numbers = rows_that_fit(source.run, source.parts)
     results = collect(
         source.run.sweep,

@@ -14,8 +14,7 @@ from ....protocols.question import Answer, Problem, Question
 from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Verdict
 from ...errors import UsageError
-from .asking import inspect_ask, require_carried
-from .extra import require
+from .asking import inspect_ask, require_carried, require_inspect
 
 PROBS = "oversight_probs"
 """Key of the verdict in a sample's store: a probability for each answer."""
@@ -35,7 +34,7 @@ def oversight_task(
     UsageError, before anything is sent, for a score that does not exist, a protocol that cannot run
     on a problem, or one whose calls Inspect's providers do not carry.
     """
-    require("inspect_ai")
+    require_inspect()
     from inspect_ai import Task
     from inspect_ai.dataset import MemoryDataset, Sample
 

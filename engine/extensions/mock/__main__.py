@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from ...errors import UsageError
-from ...system.loop import event_loop
+from ...system.process import event_loop
 from .answers import Responder, filler
 from .clock import FastLoop
 from .profile import Profile, load_profile

@@ -1,12 +1,13 @@
-"""Making a pack: one file with all of a run that others may have."""
+"""Making a pack: one file with all of a run that others may have. Keys must not travel: what goes
+in is searched for those of whoever makes it."""
 
 import hashlib
 import io
 import os
+import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -18,16 +19,17 @@ from ....cache.bundle import BundleStore, export_bundle
 from ....cache.record import read_record
 from ....cache.store import Reader
 from ....protocols.datasets.jsonl import jsonl
+from ...errors import UsageError
 from ...run.manifest import encoded
 from ...run.passages import without_passage
 from ...run.reader import REPLIES, RunReader
-from ...run.record.export import said, took
 from ...run.run_folder import OUTCOMES, SWEEP
 from ...sweep.document import MAX_SWEEP, Document, code_named
 from ...sweep.grid import stored_grid
 from ...sweep.originals import originals
 from ...system.files import read_bounded, unwritable
-from .contents import (
+from .lines import said, took
+from .opening import (
     CODE,
     CONTENTS,
     FIGURES,
@@ -41,7 +43,6 @@ from .contents import (
     PackedFile,
     may_hold,
 )
-from .secrets import KeyFilter
 from .verifying import figures_of
 
 LEVEL = 9
@@ -54,36 +55,37 @@ COPIED = 2**20
 FREE_LICENCES = ("MIT", "Apache 2.0", "CC BY 4.0", "CC BY-SA 3.0", "CC0")
 """Licences of data sets under which their source texts may be handed on."""
 
+MIN_LENGTH = 12
+"""Characters; shorter values occur in texts by chance."""
 
-@dataclass(frozen=True, slots=True)
-class PackWish:
-    """What is to go into a pack."""
-
-    passages: bool | None = None
-    """Whether source texts go in; None: where their licence is known to allow it."""
-    replies: bool = True
-    """Whether the replies go in, so that others can replay the run; with their requests, which
-    quote source texts, where these go in."""
+_SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$|PGPASSWORD", re.IGNORECASE)
+_FORMS = {
+    "a private key": re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    "an API key": re.compile(rb"\b(?:sk-(?:ant-|proj-|or-)?|hf_|ghp_|gsk_)[A-Za-z0-9_-]{24,}"),
+    "an AWS key": re.compile(rb"\bAKIA[0-9A-Z]{16}\b"),
+}
+"""What keys look like, whosever they are."""
 
 
 def make_pack(
     run: RunReader,
     to: Path,
-    wish: PackWish,
+    passages: bool | None,
     store: Callable[[], AbstractContextManager[Reader]] | None,
     variables: Mapping[str, str],
-    told: Callable[[Contents], None],
 ) -> Contents:
     """Write a run into one file, whole or not at all.
 
-    store: opens the store of its replies. variables: the environment, whose keys must not go in.
-    told: called with what goes in, before the pack is written. UsageError for a run whose files
-    hold a key; RunFolderError for one that is damaged or has no record.
+    passages: whether source texts go in; None: where their licence is known to allow it. store:
+    opens that of its replies, by which others can replay the run, with their requests where source
+    texts go in, which these quote; None leaves them out. variables: the environment, whose keys
+    must not go in. UsageError for a run whose files hold a key; RunFolderError for one that is
+    damaged or has no record.
     """
     keys = KeyFilter(variables)
     with TemporaryDirectory(prefix=".pack", dir=to.parent) as at:
         stage = Path(at)
-        policy = _passages(run, wish)
+        policy = _passages(run, passages)
         _write(stage / SWEEP, [read_bounded(run.folder / SWEEP, MAX_SWEEP)])
         _write(stage / GRID, [stored_grid(run.sweep)])
         problems = map(without_passage, run.problems) if policy == "digests" else run.problems
@@ -95,7 +97,7 @@ def make_pack(
         for name in sorted(_names(stage)):
             people = name.startswith(CODE) or name in (SWEEP, MANIFEST, GRID)
             keys.check(name, _read(stage / name), written_by_us=people)
-        if wish.replies and store is not None:
+        if store is not None:
             with ExitStack() as stack:
                 replies = stack.enter_context(store())
                 quoting = policy == "digests"
@@ -116,7 +118,6 @@ def make_pack(
         _write(stage / FIGURES, [figures_of(run, contents)])
         files = (*contents.files, _packed(stage, FIGURES))
         contents = msgspec.structs.replace(contents, files=files)
-        told(contents)
         _archive(stage, contents, to)
     return contents
 
@@ -129,10 +130,9 @@ def _document(run: RunReader) -> Document:
     return document
 
 
-def _passages(run: RunReader, wish: PackWish) -> Literal["none", "included", "digests"]:
+def _passages(run: RunReader, allowed: bool | None) -> Literal["none", "included", "digests"]:
     if not any(problem.question.passage for problem in run.problems):
         return "none"
-    allowed = wish.passages
     if allowed is None:
         sections = _document(run).value.get("problems")
         named = set(sections) if isinstance(sections, dict) else {""}
@@ -143,11 +143,9 @@ def _passages(run: RunReader, wish: PackWish) -> Literal["none", "included", "di
 
 def _manifest(run: RunReader, code: bool) -> bytes:
     """The manifest without what belongs to this machine: stores and folders."""
-    return encoded(
-        replace(
-            run.manifest, store="", store_id="", id="", replies=0, sweep_folder=CODE if code else ""
-        )
-    )
+    theirs = {"store": "", "store_id": "", "id": "", "replies": 0}
+    sweep_folder = CODE if code else ""
+    return encoded(msgspec.structs.replace(run.manifest, **theirs, sweep_folder=sweep_folder))
 
 
 def _code(run: RunReader, stage: Path) -> list[str]:
@@ -234,3 +232,34 @@ def _read(file: Path) -> Iterator[bytes]:
         while part := content.read(COPIED):
             yield before + part
             before = part[-4096:]
+
+
+class KeyFilter:
+    """Refuses content that holds a key."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        """variables: the environment, by name, and what `.env` adds to it."""
+        self._values = {
+            name: value.strip().encode()
+            for name, value in variables.items()
+            if _SECRET.search(name) and len(value.strip()) >= MIN_LENGTH
+        }
+
+    def check(self, file: str, parts: Iterable[bytes], *, written_by_us: bool) -> None:
+        """UsageError that names the file and whose key it is, never the key.
+
+        written_by_us: whether people wrote it; what models write may look like a key.
+        """
+        for part in parts:
+            for name, value in self._values.items():
+                if value in part:
+                    raise UsageError(
+                        f"{file} holds the value of ${name}: take it out, and change the key"
+                    )
+            if written_by_us:
+                for what, form in _FORMS.items():
+                    if form.search(part):
+                        raise UsageError(
+                            f"{file} holds what looks like {what}: take it out of the file, and "
+                            "change the key"
+                        )

@@ -1,47 +1,63 @@
-"""Opening a pack: it becomes a run folder, or nothing does."""
+"""What a pack holds, and opening one: it becomes a run folder, or nothing does.
+
+A pack is a tar file, compressed with Zstandard. Its first member, `pack.json`, lists every other
+one with its size and digest. The same run gives the same bytes.
+"""
 
 import hashlib
 import os
+import re
 import shutil
 import sqlite3
 import tarfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from itertools import islice, zip_longest
-from pathlib import Path
-from typing import IO
+from pathlib import Path, PurePosixPath
+from typing import IO, Literal
 from uuid import uuid4
 
+import msgspec
 import zstandard
+from msgspec.structs import replace
 
 from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.errors import ProtocolError
-from ...errors import EngineError, RunFolderError
+from ...errors import EngineError, RunFolderError, UsageError
 from ...run.manifest import decoded, encoded
 from ...run.outcome import Outcomes
+from ...run.reader import REPLIES
 from ...run.record.database import RunDatabase
-from ...run.record.export import read_cells
 from ...run.record.values import RecordedCell
-from ...run.run_folder import OUTCOMES
+from ...run.run_folder import OUTCOMES, SWEEP
 from ...sweep.grid import MAX_CELLS, Grid, read_grid, stored_grid
 from ...system.files import open_plain, read_bounded, whole_lines
-from .contents import (
-    CONTENTS,
-    FIGURES,
-    GRID,
-    MANIFEST,
-    MAX_BYTES,
-    MAX_CONTENTS,
-    PROBLEMS,
-    SAID,
-    TOOK,
-    Contents,
-    PackedFile,
-    PackError,
-    check_claims,
-    read_contents,
-)
+from .lines import read_cells
+
+SUFFIX = ".oversight"
+CONTENTS = "pack.json"
+FORMAT = 1
+
+MANIFEST, GRID, PROBLEMS = "manifest.json", "grid.json", "problems.jsonl"
+"""What the run is, its sweep as data, and the problems of it."""
+SAID, TOOK = "said.jsonl", "took.jsonl"
+"""Its cells as lines: what was said, and what it took."""
+FIGURES = "figures.json"
+"""Every figure, as it follows from the others."""
+CODE = "code"
+"""The folder of the user's own files."""
+
+MAX_CONTENTS = 2**24
+"""Bytes of the table of contents at most."""
+MAX_BYTES = 2**34
+"""Bytes that a pack may unpack to unless more are asked for."""
+MAX_RATIO = 1_000
+"""How many times its own size a pack may unpack to, beyond `FREE` bytes."""
+FREE = 2**26
+
+NEEDED = {SWEEP, GRID, PROBLEMS, MANIFEST, OUTCOMES, SAID, TOOK}
+_NAMES = NEEDED | {REPLIES, FIGURES}
+_CODE = re.compile(rf"{CODE}(?:/[A-Za-z0-9_][A-Za-z0-9_. -]{{0,100}}){{1,8}}\.py")
 
 COPIED = 2**20
 MAX_WINDOW = 2**27
@@ -50,6 +66,84 @@ CELLS = 256
 """Cells that are recorded at a time."""
 LINES = (MANIFEST, GRID, PROBLEMS, SAID, TOOK, FIGURES)
 """What the database of the run has, or makes, again."""
+
+
+class PackError(UsageError):
+    """A pack that is not opened; nothing of it is left on the disk."""
+
+
+class PackedFile(msgspec.Struct, frozen=True):
+    path: str
+    size: int
+    sha256: str
+
+
+class Contents(msgspec.Struct, frozen=True):
+    """The table of contents of a pack."""
+
+    format: int
+    name: str
+    """The sweep's."""
+    identity: str
+    version: str
+    """Version of oversight-bench that made the run."""
+    cells: int
+    problems: int
+    passages: Literal["none", "included", "digests"]
+    """Whether source texts went in, or digests of them alone."""
+    missing_code: tuple[str, ...]
+    """Files and modules of the user's that the sweep names and the pack does not hold."""
+    files: tuple[PackedFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+def read_contents(raw: bytes) -> Contents:
+    """PackError if it is no table of contents, or of a newer format."""
+    try:
+        contents = msgspec.json.decode(raw, type=Contents)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise PackError(f"its table of contents cannot be read: {exc}") from exc
+    if contents.format != FORMAT:
+        raise PackError(
+            f"it is of format {contents.format}, and this program opens {FORMAT}: upgrade "
+            "oversight-bench"
+        )
+    return contents
+
+
+def check_claims(contents: Contents, packed: int, most: int) -> None:
+    """PackError, naming the file, for what may not stand in a pack or is too large.
+
+    packed: bytes of the pack. most: bytes that it may unpack to.
+    """
+    seen = set[str]()
+    for file in contents.files:
+        if not may_hold(file.path):
+            raise PackError(f"it holds {file.path!r}, which has no place in a pack")
+        if file.path in seen:
+            raise PackError(f"it holds {file.path!r} twice")
+        if file.size < 0:
+            raise PackError(f"it says that {file.path!r} has {file.size} bytes")
+        seen.add(file.path)
+    if lacking := sorted(NEEDED - seen):
+        raise PackError(f"it lacks {lacking[0]}")
+    if contents.bytes > most:
+        raise PackError(f"it would unpack to {contents.bytes:,} bytes, and {most:,} are allowed")
+    if contents.bytes > max(FREE, MAX_RATIO * packed):
+        raise PackError(
+            f"it would unpack to {contents.bytes:,} bytes, {contents.bytes // packed:,} times its "
+            "own size: no run is so uniform"
+        )
+
+
+def may_hold(path: str) -> bool:
+    """Whether a file may stand at this path of a pack."""
+    parts = PurePosixPath(path).parts
+    plain = all(part.strip(". ") for part in parts)
+    return path in _NAMES or (plain and bool(_CODE.fullmatch(path)))
 
 
 def open_pack(file: Path, to: Path, most: int = MAX_BYTES, *, keep_lines: bool = False) -> Contents:
@@ -74,12 +168,6 @@ def open_pack(file: Path, to: Path, most: int = MAX_BYTES, *, keep_lines: bool =
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return contents
-
-
-def contents_of(file: Path) -> Contents:
-    """What a pack says that it holds. PackError."""
-    with _naming(file), open_plain(file) as packed, _unpacked(packed) as tar:
-        return _contents(tar)
 
 
 @contextmanager

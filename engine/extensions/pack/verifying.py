@@ -24,15 +24,13 @@ from ....protocols.transcript import Failure
 from ...analysis.reports.report import report
 from ...analysis.rows import read_rows
 from ...errors import EngineError
-from ...run.outcome import read_outcome
 from ...run.reader import REPLIES, RunReader
 from ...run.record.cells import replied
-from ...run.record.export import said, took
 from ...run.record.values import RecordedCell
 from ...run.run_folder import OUTCOMES
 from ...system.files import read_bounded, whole_lines
-from .contents import CONTENTS, FIGURES, MAX_BYTES, SAID, TOOK, Contents
-from .opening import open_pack
+from .lines import said, took
+from .opening import CONTENTS, FIGURES, SAID, TOOK, Contents, open_pack
 
 MAX_FIGURES = 2**30
 """Bytes of the figures of a pack at most."""
@@ -53,16 +51,14 @@ def figures_of(run: RunReader, contents: Contents) -> bytes:
     return orjson.dumps(told, option=orjson.OPT_INDENT_2)
 
 
-def verify(file: Path, most: int = MAX_BYTES) -> tuple[Contents | None, tuple[str, ...]]:
+def verify(file: Path) -> tuple[Contents | None, tuple[str, ...]]:
     """What a pack says that it holds, and by the names of files, cells and figures, what is not so.
-
-    most: bytes that it may unpack to. None for the first where the pack is not even opened.
-    """
+    None for the first where the pack is not even opened."""
     contents = None
     with TemporaryDirectory(prefix="oversight-pack") as at:
         opened = Path(at) / "run"
         try:
-            contents = open_pack(file, opened, most, keep_lines=True)
+            contents = open_pack(file, opened, keep_lines=True)
             return contents, tuple(dict.fromkeys(_wrong(RunReader(opened), contents)))
         except (EngineError, CacheError) as exc:
             return contents, (str(exc).replace(str(opened), str(file)),)
@@ -133,10 +129,14 @@ def _unlike_replies(run: RunReader, cell: RecordedCell, replies: Reader) -> Iter
             yield f"{REPLIES}: {its} says something else than {SAID} and {TOOK}"
 
 
+class _Placed(msgspec.Struct):
+    place: int
+
+
 def _place(line: bytes) -> int:
     try:
-        return read_outcome(line).place
-    except ValueError:
+        return msgspec.json.decode(line, type=_Placed).place
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return -1
 
 

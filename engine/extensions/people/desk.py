@@ -5,24 +5,32 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from ....cache.call import Call
+from ....cache.call import Ask, Call
 from ....cache.reply import Reply
 from ...providers.provider import Provider
+from ...run.batching import AnsweredLater
+from ...run.events import sync_events
 from ...stop import StopToken
-from .history import RaterHistory, Roster
+from ...sweep.sweep import Cell
 from .journal import (
     BeliefBefore,
+    ConsentGiven,
+    DeskHistory,
     RaterEvent,
-    RaterJournal,
+    RaterHistory,
     TaskAbstained,
     TaskAnswered,
     TaskGiven,
     TaskReturned,
     Withdrawn,
+    erase,
+    note,
+    read_journal,
 )
-from .panel import Rater
+from .panel import PERSON, Rater
 from .pool import TaskPool, WaitingTask
 from .task import PersonTask
 
@@ -80,8 +88,10 @@ class RaterProgress:
     """Items until the end of this rater's part; None where that is not known."""
 
 
-class Desk(Provider):
-    """Answers calls of `person/NAME` when a rater of that panel has; belongs to one event loop.
+class Desk(Provider, AnsweredLater):
+    """Answers calls of `person/NAME` when a rater of that panel has; belongs to one event loop, and
+    to whoever holds the lock of the run's `persons` folder. Each act is journalled before it
+    applies.
 
     A pulled stop token ends every wait with its Halt: nobody waits for a person to save a run,
     whose answer would be found in the journal anyway.
@@ -90,22 +100,27 @@ class Desk(Provider):
     def __init__(
         self,
         raters: Iterable[Rater],
-        journal: RaterJournal,
+        run: Path,
         stop_token: StopToken,
         settings: DeskSettings | None = None,
     ) -> None:
-        """Restores the state in the journal: tasks in progress stay with their raters."""
+        """Restores the state in the journal of a run: tasks in progress stay with their raters.
+        RunFolderError where the run cannot be written."""
         self.settings = settings = settings or DeskSettings()
-        self.roster = Roster(raters, journal, self._heard)
-        self.history, self.raters = self.roster.history, self.roster.raters
-        self._keep, self._lock = self.roster.keep, self.roster.lock
+        self.raters = {rater.name: rater for rater in raters}
+        self.models = tuple({f"{PERSON}{each.panel}": None for each in self.raters.values()})
+        self.history = DeskHistory(self.raters.values())
         self.over = False
         """Whether there will be no more tasks."""
         self.pool = TaskPool(self.history, settings.seed, settings.returned_after)
         self.stop_token = stop_token
+        self._run, self._lock = run, asyncio.Lock()
         self._news = asyncio.Event()
         self._warned = False
         stop_token.listen(self._halted)
+        sync_events(run)
+        for event in read_journal(run):
+            self.history.note(event)
 
     async def __call__(self, call: Call) -> Reply:
         """The reply, once a rater has given it. Cancelled, it is no longer offered."""
@@ -122,7 +137,28 @@ class Desk(Provider):
             self.pool.waiting.pop(address, None)
             raise
 
-    def put(self, call: Call) -> bool:
+    def ask_of(self, cell: Cell, ask: Ask) -> Ask:
+        """Tells of which row and world each task is that comes from the cell: a call says neither,
+        since nothing that it holds may differ between worlds unless what its reader may know
+        differs."""
+        row, world = cell.row.address[:12], f"{cell.problem.values[cell.side]:+g}"
+
+        async def expect_and_ask(call: Call) -> Reply:
+            if call.model.startswith(PERSON):
+                self.pool.expect(call.address, row, world)
+            return await ask(call)
+
+        return expect_and_ask
+
+    @property
+    def answers(self) -> int:
+        return len(self.history.settled)
+
+    @property
+    def open(self) -> int:
+        return len(self.pool.waiting)
+
+    def has_answered(self, call: Call) -> bool:
         """Whether a rater has answered a call; if none has, it waits from now on, whether anybody
         awaits its reply or not."""
         if call.address in self.history.settled:
@@ -184,6 +220,24 @@ class Desk(Provider):
             return False
         return self._chosen(rater, asyncio.get_running_loop().time()) is not None
 
+    async def consent(self, rater: Rater) -> None:
+        """The rater agrees to take part."""
+        async with self._lock:
+            if not self.history.of[rater.name].consented:
+                await self._keep(ConsentGiven(rater.name, int(time.time())))
+
+    async def withdraw(self, name: str, *, erasing: bool) -> None:
+        """Take a rater out, with what they had: in no figure, and no export. Their open tasks go to
+        others; what they answered stays answered. erasing: also delete their answers, so that
+        others are asked in their place. KeyError for nobody."""
+        async with self._lock:
+            if self.history.of[name].withdrawn and not erasing:
+                return
+            await self._keep(Withdrawn(name, erasing, int(time.time())))
+            self.pool.release(name)
+            if erasing:
+                await asyncio.to_thread(erase, self._run, name)
+
     async def offer(self, rater: Rater) -> DeskOffer | None:
         """The rater's current task, or else a new one; None if there is none for them."""
         async with self._lock:
@@ -200,9 +254,9 @@ class Desk(Provider):
                 at = int(time.time())
                 if holder is not None:
                     await self._keep(TaskReturned(holder, address, at))
-                kind = self.pool.kind(address)
+                about = self.pool.kind(address), self.pool.transcript(address)
                 await self._keep(
-                    TaskGiven(rater.name, address, task.problem, task.moment, at, kind)
+                    TaskGiven(rater.name, address, task.problem, task.moment, at, *about)
                 )
             shown = self.pool.first_shown(rater.name, address, now)
             budget = self.settings.budget
@@ -281,10 +335,10 @@ class Desk(Provider):
         await self._keep(event)
         self._land(address, task.reply(None, rater.name))
 
-    def _heard(self, event: RaterEvent) -> None:
-        """What was just written down changes what there is to do."""
-        if isinstance(event, Withdrawn):
-            self.pool.release(event.rater)
+    async def _keep(self, event: RaterEvent) -> None:
+        """Journal an event before applying it: nothing is shown that is not durable."""
+        await asyncio.to_thread(note, self._run, event)
+        self.history.note(event)
         self._tell()
 
     def _chosen(self, rater: Rater, now: float) -> PersonTask | None:

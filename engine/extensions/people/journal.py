@@ -1,21 +1,39 @@
-"""The raters' journal: each task given and each answer, as events of the run.
+"""The raters' journal: each task given and each answer, as events of the run; and each rater's
+history, which follows from it.
 
 A rater is told that an answer is saved once its event is durable. A reply that was not yet in
 the store when a process was killed is made again from here.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
-from ...run.events import add_event, change_events, read_events, sync_events
+from ...run.events import add_event, change_events, read_events
+from .panel import Rater
 from .task import Moment
 
 PERSONS = "persons"
 """Folder of the raters' keys in a run folder, and the kind of its events."""
+
+
+class JudgedTranscript(msgspec.Struct, frozen=True):
+    """The transcript of a finished run that a task is about. Nothing of it is sent to a rater."""
+
+    row: str
+    judge: str
+    """The judge of the run."""
+    problem: str
+    """Id of the problem."""
+    side: str
+    """Label of the answer that is argued for."""
+    probs: tuple[float, ...]
+    """What that judge said of it, in the order of the problem's answers."""
 
 
 class TaskGiven(msgspec.Struct, frozen=True, tag_field="what", tag="given"):
@@ -30,6 +48,8 @@ class TaskGiven(msgspec.Struct, frozen=True, tag_field="what", tag="given"):
     """Seconds since 1970, for the record alone."""
     kind: str = ""
     """Kind of task, to be balanced over raters; empty if unknown. Never sent."""
+    transcript: JudgedTranscript | None = None
+    """None in a sweep with people in its seats."""
 
 
 class BeliefBefore(msgspec.Struct, frozen=True, tag_field="what", tag="before"):
@@ -104,26 +124,20 @@ RaterEvent: TypeAlias = (
 _EVENT = msgspec.json.Decoder(RaterEvent)
 
 
-class RaterJournal:
-    """The journal of one run. One process at a time writes it: whoever holds the run's lock."""
+def note(run: Path, event: RaterEvent) -> None:
+    """Returns once the event is durable; RunFolderError if the disk takes no more. One process at
+    a time adds to a run: whoever holds the lock of its `persons` folder."""
+    add_event(run, PERSONS, event)
 
-    def __init__(self, run: Path) -> None:
-        """RunFolderError where the run cannot be written."""
-        self.run = run
-        sync_events(run)
 
-    def append(self, event: RaterEvent) -> None:
-        """Returns once the event is durable; RunFolderError if the disk takes no more."""
-        add_event(self.run, PERSONS, event)
+def erase(run: Path, rater: str) -> None:
+    """Delete all that a rater answered, and leave that they were asked. RunFolderError."""
 
-    def erase(self, rater: str) -> None:
-        """Delete all that a rater answered, and leave that they were asked. RunFolderError."""
+    def erased(told: bytes) -> bytes:
+        event: RaterEvent = _EVENT.decode(told)
+        return msgspec.json.encode(_erased(event) if event.rater == rater else event)
 
-        def erased(told: bytes) -> bytes:
-            event: RaterEvent = _EVENT.decode(told)
-            return msgspec.json.encode(_erased(event) if event.rater == rater else event)
-
-        change_events(self.run, PERSONS, erased)
+    change_events(run, PERSONS, erased)
 
 
 def _erased(event: RaterEvent) -> RaterEvent:
@@ -143,3 +157,71 @@ def read_journal(run: Path) -> Iterator[RaterEvent]:
     RunFolderError, naming the line, for one that is no event.
     """
     return read_events(run, PERSONS, _EVENT)
+
+
+@dataclass
+class RaterHistory:
+    """The history of one rater."""
+
+    rater: Rater
+    seen: dict[str, list[Moment]] = field(default_factory=dict)
+    """By problem."""
+    given: dict[str, str] = field(default_factory=dict)
+    """Ticket -> task."""
+    kinds: Counter[str] = field(default_factory=Counter)
+    """Number of tasks given, of each kind, and of each world in any row."""
+    done: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
+    """Task -> form sent; None for an abstention."""
+    before: set[str] = field(default_factory=set)
+    """Tasks with a belief before the transcript."""
+    returned: set[str] = field(default_factory=set)
+    """Tasks that lay unanswered for too long, and went to another rater."""
+    answers: int = 0
+    """Tasks that were answered or abstained from."""
+    consented: bool = False
+    withdrawn: bool = False
+
+
+class DeskHistory:
+    """The histories of all raters."""
+
+    def __init__(self, raters: Iterable[Rater]) -> None:
+        self.of = {rater.name: RaterHistory(rater) for rater in raters}
+        self.holder: dict[str, str] = {}
+        """Task -> the rater who has it and has not answered yet."""
+        self.settled: dict[str, TaskAnswered | TaskAbstained] = {}
+
+    def note(self, event: RaterEvent) -> None:
+        """Take an event in, in the order of the journal. Events of raters who are not at this desk
+        are passed over."""
+        history = self.of.get(event.rater)
+        if history is None:
+            return
+        match event:
+            case ConsentGiven():
+                history.consented = True
+            case TaskGiven():
+                history.given[history.rater.ticket(event.task)] = event.task
+                history.returned.discard(event.task)
+                self.holder[event.task] = event.rater
+                history.seen.setdefault(event.problem, []).append(event.moment)
+                history.kinds.update((event.kind, event.kind.rpartition(" ")[2]))
+            case BeliefBefore():
+                history.before.add(event.task)
+            case Withdrawn():
+                history.withdrawn = True
+                for task in [task for task, who in self.holder.items() if who == event.rater]:
+                    del self.holder[task]
+                if event.erased:
+                    # There is no answer any more, and another rater may give one.
+                    theirs = [task for task, e in self.settled.items() if e.rater == event.rater]
+                    for task in theirs:
+                        del self.settled[task]
+            case TaskReturned():
+                history.returned.add(event.task)
+                self.holder.pop(event.task, None)
+            case TaskAnswered() | TaskAbstained():
+                history.done[event.task] = event.posted if isinstance(event, TaskAnswered) else None
+                history.answers += 1
+                self.settled[event.task] = event
+                self.holder.pop(event.task, None)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ....cache.reply import Reply
 from ....protocols.question import randomness
-from .history import DeskHistory
+from .journal import DeskHistory, JudgedTranscript
 from .panel import PERSON, Rater
 from .task import PersonTask
 
@@ -35,6 +35,7 @@ class TaskKind:
     problem: str
     kind: Hashable
     """Kind of transcript: its row, and the value of the answer argued for. Never sent."""
+    transcript: JudgedTranscript | None = None
 
 
 @dataclass(slots=True)
@@ -56,8 +57,8 @@ class TaskPool:
         self.waiting: dict[str, WaitingTask] = {}
         """By address."""
         self._assigned: dict[str, str] = {}
-        self.planned = 0
-        """Tasks that were known beforehand; 0 where they come as a sweep goes on."""
+        self.planned: Mapping[str, TaskKind] = {}
+        """Tasks that were known beforehand; none where they come as a sweep goes on."""
         self._kinds: dict[str, tuple[str, str]] = {}
         self._shown: dict[tuple[str, str], float] = {}
         """When a rater was first shown a task by this process."""
@@ -72,7 +73,7 @@ class TaskPool:
             for task in history.given.values()
             if task in tasks and task not in history.returned
         }
-        self.planned = len(tasks)
+        self.planned = tasks
         staying = [name for name, history in histories.items() if not history.withdrawn]
         self._assigned = balanced_assignment(tasks, staying, taken, seed=self._seed)
 
@@ -91,6 +92,10 @@ class TaskPool:
     def kind(self, address: str) -> str:
         """Empty where nobody has said."""
         return " ".join(self._kinds.get(address, ())).rstrip()
+
+    def transcript(self, address: str) -> JudgedTranscript | None:
+        """What a task is about that was known beforehand."""
+        return self.planned[address].transcript if address in self.planned else None
 
     def choose(self, rater: Rater, now: float) -> PersonTask | None:
         """The next task of a rater who has none; None while there is none."""

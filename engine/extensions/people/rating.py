@@ -1,15 +1,27 @@
 """The raters' pages: a rater's current task, and the handling of answers."""
 
+import asyncio
 import hashlib
 import hmac
 import logging
 import re
+import signal
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from types import FrameType
 
 from aiohttp import web
 
-from ...errors import EngineError
+from ...display.progress import Snapshot
+from ...errors import EngineError, UsageError
+from ...run.observer import Observer
+from ...views.cli.output import say
 from ...views.pages.environment import EVERY, page
 from ...views.pages.guard import TOKEN, AccessRules
 from ...views.pages.routes import AtDesk
@@ -39,6 +51,9 @@ KEEP_ALIVE = 15.0
 RETRY_AFTER = 2
 """Seconds after which a page resends an answer that could not be accepted yet."""
 
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals by which the owner of the pages ends them."""
+
 NOTICES = {
     "saved": "Saved.",
     "late": "Time was up for that one. It counts as unanswered; what you wrote is kept.",
@@ -46,21 +61,50 @@ NOTICES = {
 }
 
 
-class RaterServer(Server):
-    """Serves a desk to its raters, each by a link of their own."""
+class RaterServer(Server, Observer):
+    """Serves a desk to its raters, each by a link of their own: as long as a run is watched, and
+    then until its owner ends it, so that whoever looks again after the last answer reads that all
+    is saved."""
 
     sheets = (*EVERY, *SHEETS)
 
-    def __init__(self, desk: Desk, host: str = "127.0.0.1", url: str = "") -> None:
-        """url: address under which raters reach the pages, where it is not the server's own."""
+    def __init__(self, desk: Desk, host: str = "127.0.0.1", port: int = 0, url: str = "") -> None:
+        """port: 0 for any. url: address under which raters reach the pages, where it is not the
+        server's own."""
         keys = tuple(rater.key for rater in desk.raters.values())
         access = AccessRules(
             host, keys, cookie_name(keys[:1]), ("GET", "HEAD", "POST"), public_url=url
         )
         super().__init__(access)
         self.desk = desk
-        self.visited = False
-        """Whether any rater came."""
+        self._wanted = port
+        self._visited = False
+
+    def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
+        return self.open()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Serve while the body runs. UsageError where the port is taken."""
+        async with AsyncExitStack() as stack:
+            try:
+                root = await stack.enter_async_context(self.serving(self._wanted))
+            except OSError as taken:
+                raise UsageError(
+                    f"--port {self._wanted} of {self.access.host}: {taken.strerror or taken}; "
+                    "take another, or 0 for any"
+                ) from taken
+            for rater, link in self.links(root):
+                say(f"{rater.name}  {link}")
+            say("send each link to one person; whoever opens it answers in that rater's name")
+            yield
+            if not self.desk.stopped and self._visited:
+                self.desk.finish()
+                with _asked_to_end() as ended:
+                    # A signal from just before is heard as a stop of the run.
+                    self.desk.stop_token.listen(ended.set)
+                    say("all is answered and saved; the pages stay up until Ctrl-C")
+                    await ended.wait()
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -83,7 +127,7 @@ class RaterServer(Server):
 
     async def _left(self, request: web.Request) -> web.StreamResponse:
         form = await request.post()
-        await self.desk.roster.withdraw(self._rater(request).name, erase=form.get("erase") == "1")
+        await self.desk.withdraw(self._rater(request).name, erasing=form.get("erase") == "1")
         return web.Response(status=303, headers={"Location": "/"})
 
     def _rater(self, request: web.Request) -> Rater:
@@ -109,7 +153,7 @@ class RaterServer(Server):
     ) -> web.Response:
         """The page of a rater's current task. fault: why the last answer was not accepted."""
         desk = self.desk
-        self.visited = True
+        self._visited = True
         known = desk.history.of[rater.name]
         if not (known.consented or known.withdrawn):
             return html(rater_page("welcome", "Before you begin", how=desk.settings))
@@ -119,8 +163,6 @@ class RaterServer(Server):
             return _unsaved(rater, unwritten)
         progress = desk.progress(rater)
         if offer is None and desk.finished(rater):
-            if desk.over:
-                desk.finish()
             gone = desk.history.of[rater.name].withdrawn
             title = "You have left the study" if gone else "Thank you"
             return html(rater_page("over", title, progress=progress, said=said, gone=gone))
@@ -148,7 +190,7 @@ class RaterServer(Server):
     async def _begin(self, request: web.Request) -> web.StreamResponse:
         rater = self._rater(request)
         try:
-            await self.desk.roster.consent(rater)
+            await self.desk.consent(rater)
         except EngineError as fault:
             return _unsaved(rater, fault)
         return _back(request, "")
@@ -198,6 +240,23 @@ class RaterServer(Server):
         except ConnectionError:
             pass  # the rater closed the page
         return response
+
+
+@contextmanager
+def _asked_to_end() -> Iterator[asyncio.Event]:
+    """What the first signal sets that is to end the pages; there is nothing left to stop."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(ended.set)
+
+    asked = [each for each in ENDS if signal.getsignal(each) is not signal.SIG_IGN]
+    before = [(number, signal.signal(number, heard)) for number in asked]
+    try:
+        yield ended
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 def rater_page(stage: str, title: str, **values: object) -> str:

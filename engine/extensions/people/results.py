@@ -1,32 +1,73 @@
-"""What people judged, as lines for `oversight measure judgements`, and what they take back."""
+"""What people judged: their progress and agreement, lines for `oversight measure judgements`, and
+what they take back."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from json import dumps, loads
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import orjson
 
-from ...analysis.scoring.judgements import Judgement
+from ....protocols.question import Problem
+from ...analysis.catalogue import Analysis
+from ...analysis.findings.finding import Finding, Part, number, word
+from ...analysis.raters import (
+    Both,
+    Probs,
+    agreement_part,
+    alpha,
+    beside,
+    beside_part,
+    likeliest,
+    raters_part,
+)
+from ...analysis.rows import RunRows
+from ...analysis.scoring.judgements import Judgement, Judgements
+from ...errors import UsageError
+from ...run.folders import is_run, locked, store_noted
 from ...run.reader import RunReader
-from ...run.withdrawal import Withdrawal, withdraw_replies
-from .journal import PERSONS, BeliefBefore, TaskAnswered, Withdrawn, read_journal
-from .plan import read_plan
+from ...run.record.database import RunDatabase
+from ...run.record.errors import no_run
+from ...run.run_folder import OUTCOMES
+from ...run.stores import open_store
+from .journal import (
+    PERSONS,
+    BeliefBefore,
+    DeskHistory,
+    JudgedTranscript,
+    TaskAnswered,
+    TaskGiven,
+    Withdrawn,
+    read_journal,
+)
+from .panel import read_raters
 from .task import answer_digests
 
-
-def pseudonym(run: str, rater: str) -> str:
-    """What an export calls a rater: nobody can tell from it which link they had."""
-    return hashlib.sha256(f"{run} {rater}".encode()).hexdigest()[:12]
-
-
-def withdrawn(run: Path) -> set[str]:
-    """The raters of a run who withdrew."""
-    return {event.rater for event in read_journal(run) if isinstance(event, Withdrawn)}
+NO_PAIRS = (
+    "no task has probabilities of two raters, or all are one: oversight human serve RUN --each 2"
+)
 
 
-def judged(run: Path) -> Iterator[tuple[TaskAnswered, Judgement]]:
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One judgement of a rater."""
+
+    request: str
+    """What all judgements of one transcript have in common."""
+    problem: Problem
+    verdict: Probs
+    """In the order of the problem's answers."""
+    line: Judgement
+    transcript: JudgedTranscript | None
+    """None in a sweep with people in its seats."""
+
+
+def judged(run: Path) -> Iterator[Judged]:
     """All probabilities that were given of a problem's answers, in the order of the journal;
     without those of raters who withdrew. RunFolderError.
 
@@ -34,46 +75,160 @@ def judged(run: Path) -> Iterator[tuple[TaskAnswered, Judgement]]:
     answer argued for; of a sweep with people in its seats, whose report has its rows, there is the
     verdict.
     """
-    about = {task.task: task for task in read_plan(run / PERSONS)}
     problems = {}
     for problem in RunReader(run).problems:
         digest, order = answer_digests(problem.question)
         problems[digest] = problem, order
-    gone, first = withdrawn(run), dict[tuple[str, str], tuple[float, ...]]()
+    events = list(read_journal(run))
+    gone = {event.rater for event in events if isinstance(event, Withdrawn)}
+    first = dict[tuple[str, str], Probs]()
+    about = dict[str, JudgedTranscript | None]()
+    for event in events:
+        match event:
+            case TaskGiven():
+                about[event.task] = event.transcript
+            case BeliefBefore():
+                first[event.rater, event.task] = event.probs
+            case TaskAnswered(probs=probs, order=shown) if probs and event.rater not in gone:
+                if event.problem not in problems or not shown:
+                    continue
+                problem, order = problems[event.problem]
+                labels = [answer.label for answer in problem.question.answers]
+                places = [shown.index(answer) for answer in order]
+                before = first.get((event.rater, event.task))
+                verdict = tuple(probs[at] for at in places)
+                its = about.get(event.task)
+                worlds = tuple(verdict if its is None or its.side == at else () for at in labels)
+                keys = {"judge": event.rater, "labels": dumps(labels)}
+                keys |= {"group": problem.group} if problem.group else {}
+                keys |= {"setting": its.row} if its else {}
+                believed = tuple(before[at] for at in places) if before else None
+                line = Judgement(problem.id, problem.values, worlds, keys, believed, its is None)
+                yield Judged(event.request, problem, verdict, line, its)
+
+
+@dataclass(frozen=True, slots=True)
+class RaterStanding:
+    """Progress of one rater, in numbers of tasks."""
+
+    rater: str
+    answered: int
+    abstained: int
+    under_way: int
+    abandoned: int
+    seconds: float | None
+    """Median time for an answer."""
+
+
+def rater_standings(run: Path) -> list[RaterStanding]:
+    """Progress of each rater who did not withdraw. UsageError for a run without raters."""
+    history = DeskHistory(read_raters(run / PERSONS))
+    if not history.of:
+        raise UsageError(f"{run}: no persons were asked; begin with oversight human serve {run}")
     for event in read_journal(run):
-        if isinstance(event, BeliefBefore):
-            first[event.rater, event.task] = event.probs
-        if not isinstance(event, TaskAnswered) or event.rater in gone or event.probs is None:
-            continue
-        if event.problem not in problems or not event.order:
-            continue
-        problem, order = problems[event.problem]
-        labels = [answer.label for answer in problem.question.answers]
-        places = [event.order.index(answer) for answer in order]
-        probs, before = event.probs, first.get((event.rater, event.task))
-        verdict = tuple(probs[at] for at in places)
-        task = about.get(event.task)
-        worlds = tuple(verdict if task is None or task.side == label else () for label in labels)
-        keys = {"judge": event.rater, "labels": dumps(labels)}
-        keys |= {"group": problem.group} if problem.group else {}
-        keys |= {"setting": task.row} if task else {}
-        yield (
-            event,
-            Judgement(
-                problem.id,
-                problem.values,
-                worlds,
-                keys,
-                tuple(before[at] for at in places) if before else None,
-                task is None,
+        history.note(event)
+    found = []
+    for name, its in history.of.items():
+        ended = [each for each in history.settled.values() if each.rater == name]
+        seconds = [each.seconds for each in ended if isinstance(each, TaskAnswered)]
+        held = sum(holder == name for holder in history.holder.values())
+        typical = median(seconds) if seconds else None
+        standing = (len(seconds), len(ended) - len(seconds), held, len(its.returned), typical)
+        if not its.withdrawn:
+            found.append(RaterStanding(name, *standing))
+    return found
+
+
+def standings_part(found: Sequence[RaterStanding]) -> Part:
+    """One line per rater: how far it is."""
+    columns = [
+        word("rater", "rater"),
+        number("answered", "answered"),
+        number("no answer", "abstained"),
+        number("under way", "under_way"),
+        number("abandoned", "abandoned"),
+        number("median s", "seconds", ".0f"),
+    ]
+    return Part("standings", "Progress", columns, found)
+
+
+def rater_agreement(run: Path) -> Finding:
+    """Progress of the raters of a run, the quality of each, their agreement, and the judges of the
+    run on the transcripts that both judged."""
+    standings = standings_part(rater_standings(run))
+    every = list(judged(run))
+    if not every:
+        return Finding((standings,), lead=(f"{run}: no rater has judged anything yet",))
+    units = defaultdict[str, list[Judged]](list)
+    for each in every:
+        units[each.request].append(each)
+    clusters = [its[0].problem.id for its in units.values()]
+    verdicts = [[each.verdict for each in its] for its in units.values()]
+    interval = alpha(verdicts, clusters)
+    alphas = {
+        "the answer found likeliest (nominal)": alpha(
+            [[likeliest(probs) for probs in its] for its in verdicts], clusters
+        ),
+        "probabilities (interval)": interval,
+    }
+    by_judge = defaultdict[str, list[Both]](list)
+    for (one, *_), probs in zip(units.values(), verdicts, strict=True):
+        if one.transcript:
+            both = Both(one.problem, one.transcript.probs, probs)
+            by_judge[one.transcript.judge].append(both)
+    title = f"Agreement on {len(units):,} tasks (Krippendorff's alpha)"
+    return Finding(
+        (
+            standings,
+            raters_part(Judgements.of(each.line for each in every), "Raters"),
+            agreement_part(title, alphas, () if interval else (NO_PAIRS,)),
+            beside_part(
+                "The same transcripts before the judge of the run and before persons",
+                [beside(judge, "persons", its) for judge, its in by_judge.items()],
             ),
         )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class People(Analysis):
+    """Print the progress of the raters of RUN, their agreement, and the score of each.
+
+    Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for
+    each rater, Brier score, accuracy and calibration, and the effect of the transcript; for
+    finished transcripts also the run's own judge on the same ones. RUN may be a study's folder:
+    then its judges, and those of one conversation beside each other.
+    """
+
+    title = "People"
+    lead = (
+        "People who judged transcripts of this run, beside its models. Raters are pseudonyms; of a "
+        "person nothing else is kept."
+    )
+
+    def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        return rater_agreement(run.folder)
+
+    def of_table(self, file: Path, score: str) -> Finding:
+        from ..studies.scoring import is_study, study_agreement
+
+        if not is_study(file):
+            raise UsageError(f"{file}: neither a run nor a study's folder")
+        return study_agreement(file)
+
+    def suits(self, run: RunReader) -> bool:
+        return any(True for _ in read_journal(run.folder))
+
+
+def pseudonym(run: str, rater: str) -> str:
+    """What an export calls a rater: nobody can tell from it which link they had."""
+    return hashlib.sha256(f"{run} {rater}".encode()).hexdigest()[:12]
 
 
 def judgements(run: Path) -> Iterator[bytes]:
     """`judged` as JSON Lines, with pseudonyms for raters."""
     identity = RunReader(run).manifest.identity
-    for event, its in judged(run):
+    for its in (each.line for each in judged(run)):
         labels: list[str] = loads(its.keys["labels"])
 
         def told(probs: Sequence[float], labels: Sequence[str] = labels) -> dict[str, float]:
@@ -82,7 +237,7 @@ def judgements(run: Path) -> Iterator[bytes]:
         line: dict[str, Any] = {
             "id": its.question,
             "values": told(its.values),
-            "judge": pseudonym(identity, event.rater),
+            "judge": pseudonym(identity, its.keys["judge"]),
             **{key: its.keys[key] for key in ("group", "setting") if key in its.keys},
         }
         if its.first:
@@ -92,12 +247,23 @@ def judgements(run: Path) -> Iterator[bytes]:
         yield orjson.dumps(line) + b"\n"
 
 
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """What was deleted."""
+
+    cells: int = 0
+    """Cells that rested on a reply, and have no outcome any more."""
+    replies: int = 0
+    """Replies that were deleted from the store."""
+
+
 def delete_withdrawn(run: Path) -> Withdrawal:
     """Delete from record, outcomes and store what the journal says was erased.
 
     The run's lock must be free: erased by a rater while the pages are served, answers go from the
     journal at once, and from here when it ends. A task that another rater has answered since then
-    is theirs. RunFolderError; StoreError.
+    is theirs. Packs made later hold none of it; requests of other calls that quote them stay in the
+    store. Doing it again completes what a crash cut off. RunFolderError; StoreError.
     """
     answered: dict[str, str] = {}
     erased = set()
@@ -107,4 +273,17 @@ def delete_withdrawn(run: Path) -> Withdrawal:
         elif isinstance(event, Withdrawn) and event.erased:
             erased.add(event.rater)
     tasks = {task for task, rater in answered.items() if rater in erased}
-    return withdraw_replies(run, tasks) if tasks else Withdrawal(0, 0)
+    if not tasks:
+        return Withdrawal()
+    if not is_run(run):
+        raise no_run(run)
+    with locked(run), closing(RunDatabase(run)) as database:
+        cells = database.withdraw(tasks)
+        # Its lines are written again when the run settles.
+        (run / OUTCOMES).unlink(missing_ok=True)
+    named = Path(store_noted(run)).expanduser()
+    if not named.name or not named.exists():
+        return Withdrawal(cells)
+    with closing(open_store(str(named))) as store:
+        keys = [key for task in tasks for key in store.keys(task)]
+        return Withdrawal(cells, store.delete_many(keys))

@@ -175,12 +175,11 @@ class PersonTask:
 
     @cached_property
     def way(self) -> Way:
-        if self._schema is not None:
-            # Imported here: without the simulated models, runs that people judged are still read.
-            from ..simulation.form import form_kind
-
-            kind = form_kind(self._schema, self.options)
-            return "probabilities" if kind == "probabilities" else "form"
+        if self.call.response_format is not None:
+            asked = {name: of for name, of in self._properties.items() if name != REASONING}
+            numbers = all(each.get("type") == "number" for each in asked.values())
+            as_labels = bool(asked) and set(asked) == set(self.options)
+            return "probabilities" if as_labels and numbers else "form"
         match self.todo.task:
             case "percentages":
                 return "percentages"
@@ -203,8 +202,8 @@ class PersonTask:
     @property
     def fields(self) -> tuple[FormField, ...]:
         """What a form asks for; the room to think in is left to `reasons`."""
-        named = (self._schema or {}).get("properties", {})
-        return tuple(form_field(name, of) for name, of in named.items() if name != REASONING)
+        named = self._properties.items()
+        return tuple(form_field(name, of) for name, of in named if name != REASONING)
 
     @cached_property
     def moment(self) -> Moment:
@@ -268,9 +267,11 @@ class PersonTask:
         return Reply(answer.text, stop_reason="stop", logprobs=answer.logprobs, served_model=rater)
 
     @cached_property
-    def _schema(self) -> Any:
+    def _properties(self) -> dict[str, Any]:
+        """Of the form that is asked for; none where there is no form."""
         form = self.call.response_format
-        return None if form is None else orjson.loads(form.schema)
+        found: dict[str, Any] = orjson.loads(form.schema).get("properties", {}) if form else {}
+        return found
 
     def probabilities(self, posted: Mapping[str, str]) -> tuple[float, ...]:
         """One an option, as stated in percent. ValueError as in `read`; DoubtfulPercentage where
@@ -316,8 +317,7 @@ class PersonTask:
         return f"<private>{reason}</private>\n" if self.todo.private else f"{reason}\n"
 
     def _reasoning(self, reason: str) -> dict[str, Any]:
-        asked = REASONING in (self._schema or {}).get("properties", {})
-        return {REASONING: reason} if reason or asked else {}
+        return {REASONING: reason} if reason or REASONING in self._properties else {}
 
 
 def parts_of(speech: str) -> list[SpeechPart]:

@@ -177,38 +177,25 @@ def rehearse(
     return _exit_code(rehearsed, halt)
 
 
-def _stand_ins(settings: Any, path: str = "") -> Iterator[str]:
+def _stand_ins(settings: Mapping[str, Any]) -> Iterator[str]:
     """Values for `--set` that replace every simulated model by the stand-in."""
-    if _is_simulated(settings):
-        yield f"{path}={STAND_IN_MODEL}"
-    elif isinstance(settings, dict):
-        for name, setting in settings.items():
-            yield from _stand_ins(setting, f"{path}.{name}" if path else name)
-    elif isinstance(settings, list) and all(_is_simulated(each) for each in settings):
-        # On an axis of models, the stand-in is one point, however many it replaces.
-        yield f"{path}={STAND_IN_MODEL}"
-    elif isinstance(settings, list):
-        replaced = [_replaced(setting) for setting in settings]
-        # Settings that differed in the model alone are one now.
-        different = [each for n, each in enumerate(replaced) if each not in replaced[:n]]
-        if len(different) < len(replaced):
-            yield f"{path}={orjson.dumps(different).decode()}"
-            return
-        for index, setting in enumerate(settings):
-            yield from _stand_ins(setting, f"{path}.{index}")
+    for section, given in settings.items():
+        if (replaced := _replaced(given)) != given:
+            yield f"{section}={orjson.dumps(replaced).decode()}"
 
 
 def _replaced(setting: Any) -> Any:
     """A setting with the stand-in for every simulated model."""
-    if isinstance(setting, dict):
-        return {name: _replaced(each) for name, each in setting.items()}
-    if isinstance(setting, list):
-        return [_replaced(each) for each in setting]
-    return STAND_IN_MODEL if _is_simulated(setting) else setting
-
-
-def _is_simulated(setting: Any) -> bool:
-    return isinstance(setting, str) and setting.startswith(PREFIX)
+    match setting:
+        case dict():
+            return {name: _replaced(each) for name, each in setting.items()}
+        case list():
+            # Points of an axis that differed in the model alone are one now.
+            points = [_replaced(each) for each in setting]
+            return [each for n, each in enumerate(points) if each not in points[:n]]
+        case str() if setting.startswith(PREFIX):
+            return STAND_IN_MODEL
+    return setting
 
 
 def _rehearsed(

@@ -31,7 +31,7 @@ from ....protocols.transcript import NOT_RUN, Failure, Verdict
 from ...errors import EngineError, Halt, QuotaExhausted, UsageError
 from ...run.dry_run import stand_ins
 from ...run.lanes import first_fault
-from ...run.lookup import ShownWorld
+from ...run.record.values import RecordedCell
 from ...run.scheduler import attempt_noted
 from ...sweep.sweep import Cell, Sweep
 from ..simulation.form import Contents, fill_form
@@ -79,11 +79,11 @@ class WorldTrial:
     """What each call was for, by its address: `speak`, `judge`, or the name of a form."""
 
     @property
-    def shown(self) -> ShownWorld:
+    def shown(self) -> RecordedCell:
         """The world as `show` prints one."""
-        if isinstance(self.end, Verdict):
-            return ShownWorld(self.end)
-        return ShownWorld(Failure("crash", f"{type(self.end).__name__}: {self.end}"))
+        cell, fault = self.cell, f"{type(self.end).__name__}: {self.end}"
+        end = self.end if isinstance(self.end, Verdict) else Failure("crash", fault)
+        return RecordedCell(cell.place, cell.id, 0, 0, cell.side, cell.draw, end)
 
     @property
     def calls(self) -> set[str]:

@@ -18,17 +18,19 @@ from ....protocols.datasets.study import (
 )
 from ....protocols.errors import DatasetError
 from ....protocols.question import LABELS, Problem
-from ...analysis.findings.finding import (
-    Column,
-    Finding,
-    Part,
-    change,
-    figure,
-    number,
-    program,
-    word,
+from ...analysis.findings.finding import Column, Finding, Part, figure, number, word
+from ...analysis.judged import JudgementSource
+from ...analysis.raters import (
+    Beside,
+    Both,
+    Probs,
+    Told,
+    agreement_part,
+    beside,
+    beside_part,
+    raters_part,
+    told,
 )
-from ...analysis.raters import Beside, Both, Probs, Told, beside, raters, told
 from ...analysis.reports.scored import where
 from ...analysis.scoring.agreement import Agreement, krippendorff_alpha
 from ...analysis.scoring.estimate import Estimate
@@ -151,19 +153,17 @@ def study_judgements(folder: Path, conditions: Sequence[str] = ()) -> Iterator[J
 
 
 def study_parts(found: Finding, folder: Path, conditions: Sequence[str]) -> Finding:
-    """The scores of a study's lines, with beliefs round by round and its judges."""
+    """The scores of a study's lines, with beliefs round by round."""
     lines = where(Judgements.of(study_judgements(folder, conditions)), conditions)
     held, judges = (lines.names[kind] for kind in ("draw", "judge"))
     both = zip(lines.codes["draw"].tolist(), lines.codes["judge"].tolist(), strict=True)
     kept = {held[draw] + judges[judge] for draw, judge in both}
-    mode = mode_in(conditions)
     judged = [
         each
-        for each in judged_in(opened_study(folder), mode)
+        for each in judged_in(opened_study(folder), mode_in(conditions))
         if each.held.id + each.row.judge in kept
     ]
-    parts = (*found.parts, trajectory_part(judged), raters_part(judged))
-    return Finding(parts, found.about, found.lead)
+    return Finding((*found.parts, trajectory_part(judged)), found.about, found.lead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,17 +222,10 @@ def besides(one: Sequence[Judged], other: Sequence[Judged], names: tuple[str, st
     return [beside(*names, pairs)] if pairs else []
 
 
-@dataclass(frozen=True, slots=True)
-class Alpha:
-    """Krippendorff's alpha over some conversations."""
-
-    of: str
-    found: Agreement
-
-
-def alphas(judged: Sequence[Judged]) -> Iterator[Alpha]:
+def alphas(judged: Sequence[Judged]) -> dict[str, Agreement | None]:
     """Krippendorff's alpha of the probability of the first answer shown, over conversations with
     two judges or more."""
+    found = {}
     for name, one_sided in (("every answer argued", False), ("one answer argued", True)):
         units: dict[str, list[Sequence[float]]] = defaultdict(list)
         texts: dict[str, str] = {}
@@ -240,8 +233,8 @@ def alphas(judged: Sequence[Judged]) -> Iterator[Alpha]:
             if (each.held.argued is not None) == one_sided:
                 units[each.held.id].append((each.row.beliefs[-1].probs[0],))
                 texts[each.held.id] = each.problem.group or each.problem.id
-        if found := krippendorff_alpha(list(units.values()), [texts[id] for id in units]):
-            yield Alpha(name, found)
+        found[name] = krippendorff_alpha(list(units.values()), [texts[id] for id in units])
+    return found
 
 
 def trajectory_part(judged: Sequence[Judged]) -> Part:
@@ -259,23 +252,6 @@ def trajectory_part(judged: Sequence[Judged]) -> Part:
     return Part("trajectory", "beliefs round by round", columns, list(trajectory(judged)), notes)
 
 
-def raters_part(judged: Sequence[Judged]) -> Part:
-    columns: list[Column] = [
-        word("judge", "judge"),
-        number("n", "n"),
-        number("right", "right.value", ".3f", key="right"),
-        change("Brier", "score.value", 4, key="score"),
-        change("shrunk", "shrunk", 4),
-        number("calibration error", "calibration.error", ".4f"),
-        number("debiased", "calibration.debiased_error", ".4f"),
-        change("overconfident", "calibration.overconfidence", 4),
-    ]
-    notes = ("shrunk: Brier score, shrunk toward the mean of all judges by its noise; the order.",)
-    lines = raters(Judgements.of(as_lines(judged)))
-    lines.sort(key=lambda rater: (-rater.shrunk, -rater.n))
-    return Part("judges", "judges of the study", columns, lines, notes)
-
-
 def study_agreement(folder: Path) -> Finding:
     """How well the judges of a study agree, and how good each is."""
     data = opened_study(folder)
@@ -283,57 +259,29 @@ def study_agreement(folder: Path) -> Finding:
     modes = sorted({row.mode for row in data.judgements} - {each.row.mode for each in live})
     others = {mode: judged_in(data, mode) for mode in modes}
     afterwards = [each for its in others.values() for each in its]
-    pairs = [("included", "others", live, afterwards)]
-    pairs += [("included", mode, live, its) for mode, its in others.items()] * (len(others) > 1)
-    found = [line for a, b, one, two in pairs for line in besides(one, two, (a, b))]
-    columns: list[Column] = [
-        word("judges", "first", key="first"),
-        word("against", "second", key="second"),
-        number("conversations", "transcripts", key="conversations"),
-        number("judgements", "judgements"),
-        number("apart", "apart", ".4f"),
-        number("same side", "same", ".4f"),
-        number("correlation", "correlation", ".4f"),
-        change("Brier", "first_score.value", 4, key="first_score"),
-        change("Brier, others", "second_score.value", 4, key="second_score"),
-    ]
+    pairs = {"others": afterwards, **(others if len(others) > 1 else {})}
     parts = (
-        raters_part(live),
-        Part("beside", "judges of one conversation, beside each other", columns, found),
-        Part(
-            "alpha",
-            "Krippendorff's alpha of the probability of the first answer",
-            [
-                word("conversations", "of"),
-                figure("alpha", "found.alpha", key="alpha"),
-                number("units", "found.units", key="units"),
-                number("values", "found.values", key="values"),
-            ],
-            list(alphas([*live, *afterwards])),
+        raters_part(Judgements.of(as_lines(live)), "Judges"),
+        beside_part(
+            "Judges of one conversation, beside each other",
+            [line for mode in pairs for line in besides(live, pairs[mode], ("included", mode))],
         ),
-        *(_mode_part(mode, its) for mode, its in others.items() if its),
+        agreement_part(
+            "Krippendorff's alpha of the probability of the first answer shown",
+            alphas([*live, *afterwards]),
+        ),
     )
     return Finding(parts, {"study": folder.name})
 
 
-def _mode_part(mode: str, judged: Sequence[Judged]) -> Part:
-    first, last = _told(judged, 0), _told(judged)
-    line = _Mode(mode, len(judged), last.how_right(), first.how_good(), last.how_good())
-    columns = [
-        word("mode", "mode"),
-        number("n", "n"),
-        figure("right", "right", sign=False),
-        figure("first Brier", "first"),
-        figure("last Brier", "last"),
-        program("errors", "last.errors"),
-    ]
-    return Part(f"mode {mode}", f"judged {mode}", columns, [line])
+class Studies(JudgementSource):
+    """What the core is given: the judgements of experiments made elsewhere."""
+
+    def holds(self, path: Path) -> bool:
+        return is_study(path)
+
+    def judgements(self, path: Path) -> Iterator[Judgement]:
+        return study_judgements(path)
 
 
-@dataclass(frozen=True, slots=True)
-class _Mode:
-    mode: str
-    n: int
-    right: Estimate
-    first: Estimate
-    last: Estimate
+STUDIES = Studies()

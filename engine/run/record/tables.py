@@ -3,7 +3,7 @@
 import sqlite3
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -142,14 +142,14 @@ class RunTables:
         with damage_named(self.file):
             for columns in self.asked(missing):
                 known[columns[0]] = self._call(columns)
-        for number in missing:
-            if number not in known:
-                raise RunDamaged(self.file, f"call {number} is missing")
         return known
 
-    def asked(self, numbers: Iterable[int]) -> list[Sequence[Any]]:
-        """The columns of calls, by number."""
-        return self.sound(self.among("SELECT * FROM calls WHERE call IN ({})", numbers))
+    def asked(self, numbers: Collection[int]) -> list[Sequence[Any]]:
+        """The columns of calls, by number. RunDamaged where one is missing."""
+        found = self.sound(self.among("SELECT * FROM calls WHERE call IN ({})", numbers))
+        for number in set(numbers).difference(row[0] for row in found):
+            raise RunDamaged(self.file, f"call {number} is missing")
+        return found
 
     def table(self, name: str) -> list[Sequence[Any]]:
         """The columns of every row of a table, in the order of their numbers."""

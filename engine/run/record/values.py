@@ -15,7 +15,7 @@ ROUNDING = 1e-6
 """By how much probabilities may be off."""
 
 
-class CallCost(msgspec.Struct, frozen=True, gc=False):
+class CallCost(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a call took. It may differ between two runs of one sweep."""
 
     identity: str = ""
@@ -47,7 +47,7 @@ class CallCost(msgspec.Struct, frozen=True, gc=False):
 NOT_KNOWN = CallCost()
 
 
-class RecordedCall(msgspec.Struct, frozen=True, gc=False):
+class RecordedCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A call that a cell asked, and its reply."""
 
     address: str

@@ -9,7 +9,6 @@ from ...analysis.catalogue import analysis
 from ...analysis.comparison import Compare, Comparison, compare_rows
 from ...analysis.findings.finding import Finding
 from ...analysis.rows import RunRows, read_rows
-from ...analysis.scoring.contrasts import Family
 from ...analysis.scoring.estimate import Interval
 from ...errors import UsageError
 from ...run.listing import folder_named
@@ -28,7 +27,6 @@ def compare(
     pairs: Literal["all"] | None = None,
     contrasts: Sequence[str] = (),
     score: str = "brier",
-    family: Family = "holm",
     equivalence: float = 0.05,
     interval: Interval | None = None,
 ) -> Comparison:
@@ -41,7 +39,6 @@ def compare(
         baseline,
         pairs,
         tuple(contrasts),
-        family,
         equivalence,
         ways=(),
         error="cr3",

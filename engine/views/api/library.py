@@ -36,7 +36,7 @@ from ...run.stores import store_name
 from ...stop import StopToken
 from ...sweep.in_python import python_sweep
 from ...sweep.sweepfile import SweepFile, Top, check_fit, read_sweep_file
-from ...system.loop import event_loop
+from ...system.process import event_loop
 from ..pages.notebook import (
     NotebookPage,
     comparison_of,

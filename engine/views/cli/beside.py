@@ -10,8 +10,8 @@ from ...display.progress import Snapshot
 from ...errors import Halt, UsageError
 from ...models.accounting.ledger import Accounting, UsageTotals
 from ...models.accounting.ledger_file import LedgerFile
-from ...run.as_left import store_noted
 from ...run.batching import BatchedWork, Deferred, batching
+from ...run.folders import store_noted
 from ...run.loaded_sweep import LoadedSweep
 from ...run.run import batched_models
 from ...run.run_folder import QUARANTINE

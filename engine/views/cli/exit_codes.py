@@ -16,8 +16,6 @@ class ExitCode(IntEnum):
     OVER_BUDGET = 4
     MISSED = 5
     """A replay met a call that was never recorded."""
-    HOLDS = 6
-    """A condition of `compare --fail-if` holds."""
     BUSY = 7
     """Another process is running the folder: nothing is wrong, and later the command works."""
     INTERRUPTED = 130

@@ -39,7 +39,7 @@ from ...run.settings import RunSettings
 from ...run.sources import origins
 from ...run.stores import shown_name, store_name
 from ...stop import StopToken
-from ...system.loop import event_loop
+from ...system.process import event_loop
 from .exit_codes import ExitCode
 from .output import asked, say, say_latency, show, width
 from .signals import obey_signals

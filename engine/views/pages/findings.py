@@ -25,8 +25,8 @@ DRAWN = ("asd", "lift", "frontier", "worlds", "calibration", "heat")
 COLOURS = 10
 """Series of one frame that have a colour of their own."""
 
-FINE = 60
-"""Points up to which a frame shows each by itself, with its interval."""
+FINE = 20
+"""Points up to which a frame shows each by itself, with its interval, as pictures do."""
 
 SQUARES = 10
 """Squares of a side into which a crowded frame of probabilities is cut."""

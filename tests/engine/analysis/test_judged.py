@@ -118,7 +118,7 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
     assert command("export", "tables", "named.yaml", "--format", "csv").code == 0
     (frames,) = place.glob("runs/*/frames")
     every_shown = {file.name: file.read_text() for file in frames.glob("rows.*")}
-    kinds = ("asd", "lift", "worlds", "calibration", "heat", "jse", "rounds", "frontier")
+    kinds = ("asd", "lift", "worlds", "calibration", "heat", "jse", "frontier")
     for words in (
         ("report",),
         ("report", "--measures"),
@@ -137,7 +137,7 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
         every_shown[" ".join(words)] = ran.out
     for words, shown in every_shown.items():
         assert "Able" in shown, words
-        assert "In turn" in shown or words.endswith(("calibration --data -", "rounds --data -"))
+        assert "In turn" in shown or words.endswith("calibration --data -")
         for name in ("debate simultaneous 2 rounds", "sim/judge stated", "· sim/strong"):
             # Its own settings, which a program may read, name the model.
             assert name not in shown, words

@@ -9,9 +9,10 @@ import pytest
 
 from examples.metrics import MEASURED, Metrics
 from oversight import run as run_from_python
+from oversight.cache import writer
 from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, UsageError
-from oversight.engine.run import group_commit
+from oversight.engine.run import run_folder
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.observer import Observer
@@ -98,8 +99,8 @@ async def test_observers_see_each_cell_once_and_when_it_is_in_the_folder(loaded)
 async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_on(
     loaded, monkeypatch
 ):
-    monkeypatch.setattr(group_commit, "MAX_GROUP", 1)
-    monkeypatch.setattr(group_commit, "MAX_GROUPS", 1)
+    monkeypatch.setattr(run_folder, "MAX_GROUP", 1)
+    monkeypatch.setattr(writer, "MAX_HELD", 1)
     with Run.open(loaded, options()) as run:
         halt = await execute(run, Until(5, loaded.stop_token))
         assert isinstance(halt, EnoughIsEnough)

@@ -18,8 +18,7 @@ from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError
 from oversight.engine.models.accounting.ledger_file import LEDGER_FILE
 from oversight.engine.run import lookup
-from oversight.engine.run.as_left import is_as_left
-from oversight.engine.run.folders import LOCK_FILE, locked
+from oversight.engine.run.folders import LOCK_FILE, is_as_left, locked
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
@@ -225,3 +224,12 @@ def test_a_large_run_is_indexed_at_its_first_search_unless_it_is_being_run(
     assert without[1:] == (False, False)
     assert search() == (without[0], True, True) and search() == (without[0], False, True)
     assert is_as_left(finished.folder)
+
+
+def test_a_call_that_is_gone_is_missed_by_who_lists_the_replies_of_a_run(finished):
+    with RunReader(finished.folder) as run:
+        assert run.keys()
+    with closing(sqlite3.connect(finished.folder / RUN_DB)) as db, db:
+        db.execute("UPDATE calls SET call = 1000 WHERE call = 1")
+    with RunReader(finished.folder) as run, pytest.raises(RunFolderError, match="call 1 is miss"):
+        run.keys()

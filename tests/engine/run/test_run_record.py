@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from oversight.engine.extensions.pack.lines import said as said_in
+from oversight.engine.extensions.pack.lines import took as taken_by
 from oversight.engine.run.reader import RunReader
-from oversight.engine.run.record.export import said as said_in
-from oversight.engine.run.record.export import took as taken_by
 from oversight.engine.run.record.schema import RUN_DB
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import RecordedCell

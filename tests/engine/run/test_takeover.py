@@ -15,7 +15,7 @@ from msgspec import structs
 
 from oversight.cache.disk import DiskStore
 from oversight.cache.store import REPLACED
-from oversight.engine.run import as_left
+from oversight.engine.run.folders import note_run
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
@@ -56,7 +56,7 @@ def test_no_run_stays_open_that_was_taken_over(command, finished):
 
 def note(folder: Path, store: str) -> None:
     """As if this machine had left the folder as it is."""
-    as_left.note(folder, read_manifest(folder).id, store, left=True)
+    note_run(folder, read_manifest(folder).id, store, left=True)
 
 
 def recorded(folder: Path) -> dict[str, tuple[object, ...]]:

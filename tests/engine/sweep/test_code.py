@@ -12,6 +12,7 @@ import pytest
 
 from oversight.engine.errors import EngineError
 from oversight.engine.run.loaded_sweep import open_sweep, run_folder
+from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.code import module_code, row_codes
 from oversight.engine.sweep.sweep import Sweep
 from oversight.engine.sweep.sweepfile import read_sweep_file
@@ -310,7 +311,9 @@ def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adop
     replayed = command("replay", "made", "--sweep", words[1])
     assert replayed.code == 5
     assert "code changed: first tone one · sim/judge stated: own.py\n" in replayed.err
-    anew = run_folder(open_sweep(words[1]), Path("made"), (), "store", changed="anew")
+    anew = run_folder(
+        open_sweep(words[1]), RunSettings(folder=Path("made"), adopt_code="anew"), "store"
+    )
     assert anew.path == Path("made-2")
     adopted = command(*words, "--adopt-code")
     assert adopted.code == 0, adopted.err

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from oversight.engine import errors
-from oversight.engine.system.garbage import YOUNG, gc_relaxed
+from oversight.engine.system.process import YOUNG, gc_relaxed
 from tests.sittings import Bench, Vendor
 
 

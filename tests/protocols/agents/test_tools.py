@@ -20,14 +20,15 @@ from oversight.protocols.agents import python
 from oversight.protocols.agents.agent import TOOLS
 from oversight.protocols.agents.calculator import ALLOWED, calculate
 from oversight.protocols.agents.tool import Scene
-from oversight.protocols.agents.tool_loop import (
+from oversight.protocols.agents.tools import (
     MAX_CALLS,
     MAX_TOOL_ROUNDS,
     OUT_OF_ROUNDS,
     TOO_MANY,
+    Allowance,
     ask_with_tools,
+    use,
 )
-from oversight.protocols.agents.tools import Allowance, use
 from oversight.protocols.errors import ToolMissing
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.transcript import ToolUse, Transcript

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from oversight import protocols
 from oversight.cache import Call, value_address
+from oversight.engine.extensions.datasets.checking import Inventory, inventory
 from oversight.protocols import Answer, NaiveJudge, Problem, Question, StatedJudge, labelled
 from oversight.protocols.datasets.bundled import BUNDLED, Bundled, bundled
 from oversight.protocols.datasets.catalogue import LOADERS, loader
-from oversight.protocols.datasets.inventory import Inventory, inventory
 from oversight.protocols.datasets.leak import leakage_check
 from oversight.protocols.datasets.overlap import overlap
 from oversight.protocols.datasets.proposals import ACCEPT, REJECT, proposals

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache import Call, Reply
+from oversight.engine.extensions.datasets.writing import Rewriter
 from oversight.protocols import Declined, Problem, Unreadable, labelled
 from oversight.protocols.datasets.gsm8k import Gsm8k, gsm8k
 from oversight.protocols.datasets.leak import POSITION, WORDING, leakage_check
 from oversight.protocols.datasets.solution import closing, laid_out, number, number_text, steps
-from oversight.protocols.datasets.writing import Rewriter
 from oversight.protocols.errors import DatasetError
 from tests.fakes import Scripted
 from tests.protocols.datasets.published import PUBLISHED, SAMPLE, gate, loaded, needs_published

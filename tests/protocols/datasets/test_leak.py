@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from oversight.protocols.datasets import form_classifier
+from oversight.protocols.datasets import leak
 from oversight.protocols.datasets.balance import Balance
 from oversight.protocols.datasets.leak import (
     FEATURES,
@@ -133,7 +133,7 @@ def test_a_word_that_tells_is_learned_and_no_rule_of_form_sees_it():
 def test_a_word_that_tells_is_not_thinned_by_problems_that_nobody_read(monkeypatch):
     problems = worded(400, 0.5, random.Random(3))
     whole = accuracy(leakage_check(problems), WORDING).accuracy
-    monkeypatch.setattr(form_classifier, "MOST", 100)
+    monkeypatch.setattr(leak, "MOST", 100)
     rule = accuracy(leakage_check(problems), WORDING)
     assert rule.leaks and rule.applicable <= 100
     assert rule.accuracy > whole - 0.1

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from pyarrow import feather, parquet
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
+from oversight.engine.extensions.datasets.writing import known_questions
 from oversight.protocols import (
     BoolQ,
     Gpqa,
@@ -33,7 +34,6 @@ from oversight.protocols import (
     TruthfulQa,
 )
 from oversight.protocols.datasets.jsonl import problems, write_jsonl
-from oversight.protocols.datasets.known import known_questions
 from oversight.protocols.datasets.loader import FileLoader
 from oversight.protocols.datasets.rows import json_rows, read_bytes, regular
 from oversight.protocols.datasets.tabular import csv_records

@@ -12,7 +12,7 @@ from oversight.cache import Call
 from oversight.protocols import Answer, Debate, NaiveJudge, Problem, Question
 from oversight.protocols.datasets.file import JsonLines
 from oversight.protocols.datasets.jsonl import write_jsonl
-from oversight.protocols.judges.weighing import WEIGHINGS, adaboost, logodds_weights, uniform
+from oversight.protocols.judges.repeated import WEIGHINGS, adaboost, logodds_weights, uniform
 from oversight.protocols.scores import brier
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, Scripted, prompt
 

@@ -17,12 +17,15 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import VotesJudge
 from oversight.protocols.mechanisms.amplification import Amplification
-from oversight.protocols.mechanisms.critique import Critique
+from oversight.protocols.mechanisms.critique import Critique, ProposerCritic
 from oversight.protocols.mechanisms.cross_examination import CrossExamination
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.mechanisms.debate_game import equilibrium
-from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
-from oversight.protocols.mechanisms.proposer_critic import ProposerCritic
+from oversight.protocols.mechanisms.doubly_efficient_debate import (
+    DoublyEfficientDebate,
+    Sampling,
+    settings_for,
+)
 from oversight.protocols.mechanisms.prover_estimator_debate import (
     Level,
     chained,
@@ -31,7 +34,6 @@ from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveR
 from oversight.protocols.prompts.parse import read_instructions
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Question, randomness
-from oversight.protocols.sampling import Sampling, settings_for
 from tests.best_response import JUDGE, OTHER, Search
 from tests.fakes import CRATES, Scripted, form, held, prompt
 from tests.world import plain

@@ -18,13 +18,12 @@ from oversight.protocols.drafting import BestOf
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import LogprobJudge, StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.baselines import Propaganda
-from oversight.protocols.mechanisms.critique import Critique
+from oversight.protocols.mechanisms.critique import Critique, ProposerCritic
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.mechanisms.debate_game import DebateGame
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.market_making import MarketMaking
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
-from oversight.protocols.mechanisms.proposer_critic import ProposerCritic
 from oversight.protocols.mechanisms.prover_estimator_debate import ProverEstimatorDebate
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from oversight.protocols.prompts.parse import read_instructions

@@ -9,8 +9,8 @@ from ....errors import UsageError
 from ....extensions.batches.journal import BatchJournal
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
-from ....run.as_left import store_noted
 from ....run.execution import execute
+from ....run.folders import store_noted
 from ....run.loaded_sweep import open_run
 from ....run.manifest import read_manifest
 from ....run.run import Run

@@ -7,11 +7,7 @@ import click
 
 from .....protocols.datasets.bundled import BUNDLED
 from .....protocols.datasets.catalogue import LOADERS, loader
-from .....protocols.datasets.inventory import Inventory, inventory
-from .....protocols.datasets.known import known_questions
-from .....protocols.datasets.leak import LeakageCheck, RuleAccuracy, leakage_check, power
 from .....protocols.datasets.loader import Loader
-from .....protocols.datasets.writing import Generator, Proposer, Rewriter
 from ....errors import UsageError
 from ....sweep.document import Document
 from ....sweep.originals import missing_file_hint, originals
@@ -19,9 +15,17 @@ from ....system.flags import argument, flag
 from ....views.cli.exit_codes import ExitCode
 from ....views.cli.group import NamedGroup
 from ....views.cli.options import JSON, LIMIT, output
-from ....views.cli.output import show, show_json, width
-from ..production import GenerateSettings, Production
-from .table import TELLS, inventory_text
+from ....views.cli.output import show, width
+from ..checking import check_finding
+from ..generating import (
+    GenerateSettings,
+    Production,
+    generate_all,
+    proposals,
+    rewritten,
+    wrong_answers,
+)
+from ..writing import Generator, Proposer, Rewriter, known_questions
 
 LOADER_SETTINGS = flag(
     "Setting of the loader, e.g. limit=200; repeatable.",
@@ -56,13 +60,9 @@ def check(
     """
     made = _loader(spec, settings)
     with missing_file_hint(spec):
-        problems, skipped = made.load(), made.skipped()
-    held, gate = inventory(problems), leakage_check(problems)
-    if as_json:
-        show_json(_plain(held, gate) | {"skipped": [str(fault) for fault in skipped]})
-    else:
-        show(inventory_text(spec, held, gate, skipped, width()))
-    if gate.leaks:
+        found = check_finding(spec, made.load(), made.skipped())
+    show(found.text("json" if as_json else "text", width()))
+    if found.about["leaks"]:
         raise SystemExit(ExitCode.FAILED)
 
 
@@ -72,21 +72,18 @@ def fetch(
         complete=lambda ctx, param, part: [each for each in originals() if each.startswith(part)]
     ),
     output: Path | None = output("data/NAME"),
-    pins: tuple[str, ...] = flag(
-        "Required checksum of a file; repeatable.", name="--sha256", default=(), metavar="FILE=HEX"
-    ),
     mirror: str | None = flag(
         "Mirror that has the files under their names.", name="--from", metavar="URL"
     ),
 ) -> None:
     """Download the original files of the data set NAME from where its authors put them.
 
-    A file with another checksum than the known one, or that of --sha256, is not kept.
+    A file with another checksum than the known one is not kept.
     """
     # Only this command needs an HTTP client.
     from .fetching import fetch_all
 
-    fetch_all(name, output or Path("data") / name, pins, mirror)
+    fetch_all(name, output or Path("data") / name, mirror)
 
 
 @command.adds()
@@ -132,8 +129,6 @@ def generate(
     Replies are stored: the same command resumes, and pays for nothing twice. With --batch, the
     state of the batches is kept in OUTPUT.work. Exit codes are those of `oversight run`.
     """
-    from ..generating import Wish, generate_all
-    from ..production import generation, proposing, rewriting
 
     model = settings.model
     work: Production[Any, Any]
@@ -142,20 +137,17 @@ def generate(
             raise UsageError("--drafts and --limit are not for rewritten; its limit: --set limit=N")
         with missing_file_hint(source):
             problems = _loader(source, loading).load()
-        work = rewriting(problems, Rewriter(model, temperature or 0.0))
-        wish = "its solutions anew", "take another model, or data with worked solutions"
+        work = rewritten(problems, Rewriter(model, temperature or 0.0))
     else:
         if loading:
             raise UsageError(f"--set is not for {what}: its questions come from a file")
         with missing_file_hint(Path(source).parent.name):
             known = known_questions(Path(source))[:limit]
         if what == "wrong":
-            work = generation(known, Generator(model, temperature, drafts=drafts or 4))
-            wish = "a wrong answer", "take another model, or more --drafts"
+            work = wrong_answers(known, Generator(model, temperature, drafts=drafts or 4))
         else:
-            work = proposing(known, Proposer(model, temperature, draws=drafts or 1))
-            wish = "a proposal", "take another model"
-    raise SystemExit(generate_all(Wish(source, seed, settings, *wish), work))
+            work = proposals(known, Proposer(model, temperature, draws=drafts or 1))
+    raise SystemExit(generate_all(work, source, seed, settings))
 
 
 def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
@@ -187,30 +179,3 @@ def _fetched(spec: str) -> str:
         return ""
     _, _, settings = originals()[spec].loader.format(folder=f"data/{spec}").partition(": ")
     return settings
-
-
-def _plain(held: Inventory, gate: LeakageCheck) -> dict[str, Any]:
-    return {
-        "problems": held.problems,
-        "answers": {str(answers): problems for answers, problems in held.answers},
-        "best": dict(held.best),
-        "passages": held.passages,
-        "groups": held.groups,
-        "duplicates": held.duplicates,
-        "leaks": [rule.rule for rule in gate.leaks],
-        "rules": [_rule(rule) for rule in gate.rules],
-        "power": {str(points): power(gate.problems, points / 100) for points in TELLS},
-    }
-
-
-def _rule(rule: RuleAccuracy) -> dict[str, Any]:
-    return {
-        "rule": rule.rule,
-        "n": rule.applicable,
-        "accuracy": rule.accuracy,
-        "low": rule.low,
-        "high": rule.high,
-        "chance": rule.chance,
-        "leaks": rule.leaks,
-        "remedy": rule.remedy if rule.leaks else "",
-    }

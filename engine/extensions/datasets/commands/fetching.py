@@ -1,6 +1,5 @@
 """`oversight dataset fetch`: downloads the files of a data set and checks their checksums."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +20,8 @@ from ....extensions.datasets.download import download
 from ....sweep.originals import Original, Originals, originals
 from ....views.cli.output import say, show
 
-_PIN = re.compile(r"(?:(.+)=)?([0-9a-fA-F]{64})")
 
-
-def fetch_all(name: str, folder: Path, pins: Sequence[str], mirror: str | None) -> None:
+def fetch_all(name: str, folder: Path, mirror: str | None) -> None:
     """Fetch the missing files of a data set into `folder`; print them, and how to use them."""
     wanted = _wanted(name)
     if wanted.accept:
@@ -33,10 +30,10 @@ def fetch_all(name: str, folder: Path, pins: Sequence[str], mirror: str | None) 
             "there, and read it with\n"
             f"  problems: {{{wanted.loader.format(folder=folder)}}}"
         )
-    files = _pinned(name, wanted.files, pins)
+    files = wanted.files
     if mirror:
         base = mirror.rstrip("/")
-        files = [replace(each, url=f"{base}/{each.name}") for each in files]
+        files = tuple(replace(each, url=f"{base}/{each.name}") for each in files)
     say(f"{name}: {wanted.page} (licence: {wanted.licence})")
     try:
         fetch_files(files, folder)
@@ -65,7 +62,7 @@ def fetch_files(files: Sequence[Original], folder: Path) -> None:
 def _vouched(file: Original, digest: str) -> str:
     if file.sha256:
         return f"{digest}, as it must be"
-    return f"{digest}; nothing vouches for it. Pin it: --sha256 {file.name}={digest}"
+    return f"{digest}; its authors publish none to compare"
 
 
 def _wanted(name: str) -> Originals:
@@ -74,17 +71,3 @@ def _wanted(name: str) -> Originals:
         near = meant(name, table)
         raise UsageError(f"no data set is called {name!r}{near}; there are: {', '.join(table)}")
     return table[name]
-
-
-def _pinned(name: str, files: Sequence[Original], pins: Sequence[str]) -> list[Original]:
-    """The files, with the checksums given by the user."""
-    given: dict[str, str] = {}
-    names = [file.name for file in files]
-    for pin in pins:
-        if not (match := _PIN.fullmatch(pin)):
-            raise UsageError(f"--sha256 {pin}: write it as FILE=HEX, with 64 hex digits")
-        file = match[1] or (names[0] if len(names) == 1 else "")
-        if file not in names:
-            raise UsageError(f"--sha256 {pin}: name the file of {name}: {', '.join(names)}")
-        given[file] = match[2].lower()
-    return [replace(file, sha256=given.get(file.name, file.sha256)) for file in files]

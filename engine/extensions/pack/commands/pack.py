@@ -7,9 +7,8 @@ import click
 
 from ....display.quantity import counted
 from ....errors import UsageError
-from ....extensions.pack.contents import MAX_BYTES, SUFFIX, Contents, shown
-from ....extensions.pack.making import PackWish, make_pack
-from ....extensions.pack.opening import contents_of, open_pack
+from ....extensions.pack.making import make_pack
+from ....extensions.pack.opening import SUFFIX, Contents, open_pack
 from ....extensions.pack.verifying import verify
 from ....providers.environment import environment
 from ....run.folders import RUNS
@@ -21,7 +20,7 @@ from ....views.cli.naming import RUN
 from ....views.cli.options import JSON, RECORDED_STORE, output
 from ....views.cli.output import say, show, show_json, show_line
 
-MOST = flag("Refuse a pack that would unpack to more.", default=MAX_BYTES, least=1)
+FILE = argument(type=click.Path(path_type=Path, dir_okay=False))
 
 
 @as_command
@@ -41,62 +40,42 @@ def pack(
 
     It holds the sweep, its problems, the outcomes, the record of what was said, the files of your
     own code that the sweep names, every figure, and the requests and replies, by which others can
-    replay the run. Its contents are listed first, and searched for your keys. The same run gives
+    replay the run. All of it is searched for your keys. The same run gives
     the same bytes.
     """
     read = RunReader(run.resolve())
     to = output or Path(f"{read.name}{SUFFIX}")
     if to.suffix != SUFFIX:
         raise UsageError(f"-o {to}: a pack ends in {SUFFIX}, by which other commands know it")
-    wish = PackWish(passages, not no_store)
     source = None if no_store else partial(recorded, run, store)
-    made = make_pack(read, to, wish, source, environment(Path()), _listed)
+    made = make_pack(read, to, passages, source, environment(Path()))
+    _listed(made)
     say(f"{counted(len(made.files), 'file')}, {made.bytes:,} bytes, in {to.stat().st_size:,}")
     show(str(to))
 
 
 @as_command
-def open_(
-    file: Path = argument(type=click.Path(path_type=Path, dir_okay=False)),
-    output: Path | None = output("runs/NAME"),
-    max_bytes: int = MOST,
-    only_list: bool = flag("Print what is in it, and write nothing.", name="--list", default=False),
-    as_json: bool = JSON,
-) -> None:
+def open_(file: Path = FILE, output: Path | None = output("runs/NAME")) -> None:
     """Make a run folder of FILE, for every command that reads.
 
     Nothing in it is executed, and its store and its addresses are never used. Its code runs only
     where you start a sweep file of your own that names it.
     """
-    if only_list:
-        contents = contents_of(file)
-        if as_json:
-            show_json(contents)
-        else:
-            _listed(contents)
-        return
     to = output or RUNS / file.name.removesuffix(SUFFIX)
-    contents = open_pack(file, to, max_bytes)
-    if as_json:
-        show_json({"folder": str(to), "contents": contents})
-        return
+    contents = open_pack(file, to)
     say(f"{contents.name}: {contents.cells:,} cells of {counted(contents.problems, 'problem')}")
     say(f"read it: oversight report {to}; oversight view {to}")
     show(str(to))
 
 
 @as_command
-def verify_(
-    file: Path = argument(type=click.Path(path_type=Path, dir_okay=False)),
-    max_bytes: int = MOST,
-    as_json: bool = JSON,
-) -> None:
+def verify_(file: Path = FILE, as_json: bool = JSON) -> None:
     """Compute every figure of FILE again from the evidence inside, offline.
 
     Each file, cell, reply and figure that differs is named, and the exit code is 1. No code of the
     pack runs: whether its cells follow from its replies is for oversight export open and replay.
     """
-    contents, wrong = verify(file, max_bytes)
+    contents, wrong = verify(file)
     if as_json:
         show_json({"pack": str(file), "wrong": wrong, "contents": contents})
     for each in () if as_json else wrong:
@@ -110,5 +89,10 @@ def verify_(
 
 
 def _listed(contents: Contents) -> None:
-    for line in shown(contents):
-        say(line)
+    """Say what a pack holds, a line each."""
+    for file in contents.files:
+        say(f"{file.size:>14,}  {file.sha256[:12]}  {file.path}")
+    if contents.passages == "digests":
+        say("source texts: digests alone, for their licence is not known to allow more")
+    for name in contents.missing_code:
+        say(f"not in it: {name}, which the sweep names")

@@ -2,53 +2,39 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
 
-from .....cache.call import Ask
 from ....display.quantity import counted
 from ....errors import UsageError
-from ....run.batching import Deferred
-from ....run.folders import holder, is_run, locked, take_lock
+from ....run.folders import holder, is_run, locked
 from ....run.listing import Parts
-from ....run.loaded_sweep import LoadedSweep, open_run
+from ....run.loaded_sweep import open_run
 from ....run.lookup import cells_with_verdict
-from ....run.replay import replay_cache
-from ....run.settings import FolderSettings, RunSettings
-from ....sweep.sweepfile import SweepFile, read_sweep_file
+from ....run.settings import FolderSettings
+from ....stop import StopToken
+from ....sweep.sweepfile import read_sweep_file
 from ....system.files import read_bounded, replace_file
 from ....system.flags import argument, flag
 from ....views.api.prepared import run_settings
-from ....views.cli.beside import ask_beside, store_of
 from ....views.cli.completing import run_names
-from ....views.cli.exit_codes import ExitCode
-from ....views.cli.faults import halt_code
 from ....views.cli.group import NamedGroup
 from ....views.cli.naming import RUN, run_named
 from ....views.cli.options import FILE, HOST, JSON, LIMIT, OWN_SWEEP, SEED, SET, output, port
-from ....views.cli.output import say, show, show_json, typed, width
-from ..desk import DeskSettings
-from ..history import Roster
-from ..journal import PERSONS, RaterJournal
-from ..panel import PERSON, panels_of, read_raters
+from ....views.cli.output import say, show, show_json, width
+from ..desk import Desk, DeskSettings
+from ..journal import PERSONS
+from ..panel import read_raters
 
 PORT = 7721
-PANEL = "raters"
-"""The panel that judges finished transcripts."""
-
 MOST_RATERS = 500
 """Of a panel: the page of each who waits holds a connection open, and a server has 512."""
 
 WATCHED = 2.0
 """Seconds between two looks of `status --watch`."""
-
-MOST_LANES = 5_000
-"""Cells in progress at once. With few of them, raters would run out of tasks to choose from."""
 
 
 def public_url(given: str) -> str:
@@ -139,15 +125,17 @@ def serve(
     command resumes after a stop.
     Exit codes are those of `oversight run`.
     """
+    from ..serving import judged_by_persons, run_with_persons, seated_pages
+
     text = consent_text(consent) if consent else ""
     desk = DeskSettings(seed, budget, before, 60 * return_after, text)
-    seating = Seating(desk, raters, host, port, url)
+    seated = partial(seated_pages, raters=raters, settings=desk, host=host, port=port, url=url)
     path = Path(what)
     if path.is_file() and not is_run(path):
         if parts != Parts() or each > 1:
             raise UsageError(f"{what} is a sweep file: rows and --each are for a RUN")
         file = read_sweep_file(path, overrides, limit)
-        raise SystemExit(_run_with_persons(file, run_settings(settings), seating))
+        raise SystemExit(run_with_persons(file, run_settings(settings), raters, seated))
     asks = settings.batch or settings.prices
     of_a_sweep = (settings.folder, settings.max_cost, settings.max_tokens)
     if overrides or asks or any(each is not None for each in of_a_sweep):
@@ -156,137 +144,8 @@ def serve(
         )
     store = None if settings.store is None else str(settings.store)
     opened = open_run(run := run_named(what), own=sweep)
-    raise SystemExit(_judged_by_persons(run, opened, parts, limit, each, store, seating))
-
-
-@dataclass(frozen=True, slots=True)
-class Seating:
-    """The raters and the address of their pages."""
-
-    settings: DeskSettings
-    raters: int
-    host: str
-    port: int
-    url: str = ""
-
-
-def _run_with_persons(
-    file: SweepFile,
-    settings: RunSettings,
-    seating: Seating,
-) -> int:
-    from ....run.loaded_sweep import load_sweep
-    from ....run.observer import Observer
-    from ....run.run import Run
-    from ....views.cli.terminal import Presentation, run_in_terminal
-    from ..session import RaterPages, SeatedPersons, conversations, seated_desk
-
-    loaded = load_sweep(file)
-    panels = panels_of(loaded.sweep.models)
-    if not panels:
-        raise UsageError(
-            f"{file.document.source}: no seat has a person; write person/NAME for a model, or run "
-            "it and have persons judge its transcripts: oversight human serve RUN"
-        )
-    for panel, needed in asyncio.run(conversations(loaded)).most_common(1):
-        if needed > seating.raters:
-            raise UsageError(
-                f"a problem has {needed} conversations with {panel}, and nobody may have two of "
-                f"them: take --raters {needed}, or fewer rows"
-            )
-    known = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
-    top = replace(loaded.file.top, max_cells=max(known, min(len(loaded.sweep), MOST_LANES)))
-    loaded = replace(loaded, file=replace(loaded.file, top=top))
-    served: list[Path] = []
-
-    def pages(run: Run) -> Sequence[Observer]:
-        persons = run.folder.path / PERSONS
-        persons.mkdir(exist_ok=True)
-        take_lock(persons)
-        desk = seated_desk(loaded.models, run.folder.path, panels, seating.raters, seating.settings)
-        run.later = SeatedPersons(desk, panels)
-        served.append(run.folder.path)
-        return (RaterPages(desk, seating.host, seating.port, seating.url),)
-
-    shown = Presentation(typed(), "text", "brier")
-    code = run_in_terminal(loaded, settings, shown, pages)
-    for run in served:
-        delete_from_run(run)
-    return code
-
-
-def _judged_by_persons(
-    run: Path,
-    opened: LoadedSweep,
-    parts: Parts,
-    problems: int | None,
-    each: int,
-    store: str | None,
-    seating: Seating,
-) -> int:
-    from ..judging import (
-        JudgedCase,
-        ask_persons,
-        judged_cases,
-        raters_needed,
-        tasks_of,
-    )
-    from ..plan import write_plan
-    from ..session import RaterPages, seated_desk
-
-    cells = cells_with_verdict(opened.sweep, run, parts, problems)
-    model = f"{PERSON}{PANEL}"
-    with closing(store_of(run, store)) as replies:
-        recorded = replay_cache(replies, opened.models.identity, tags=opened.models.tags)
-
-        async def cases() -> list[JudgedCase]:
-            return [case async for case in judged_cases(cells, recorded)]
-
-        judged = asyncio.run(cases())
-        tasks = tasks_of(judged, model, each)
-        if not tasks:
-            raise UsageError(f"{run}: no verdict of these rows is a judgement of one transcript")
-        if left := len(cells) - len(judged):
-            say(
-                f"{counted(left, 'cell')} left out: the verdict is not a judgement of one "
-                "transcript"
-            )
-        kinds = {address: case.task_kind(call) for address, (call, case) in tasks.items()}
-        if (needed := raters_needed(kinds.values())) > seating.raters:
-            raise UsageError(
-                f"a problem has up to {needed} transcripts to be judged, and nobody may have two "
-                f"of them: take --raters {needed}, a lower --each, or fewer rows"
-            )
-        folder = run / PERSONS
-        folder.mkdir(exist_ok=True)
-        with locked(folder):
-            desk = seated_desk(opened.models, run, [PANEL], seating.raters, seating.settings)
-            desk.pool.assign(kinds)
-            write_plan(folder, (case.planned(call) for call, case in tasks.values()))
-            answered = 0
-
-            async def work(ask: Ask, later: Deferred | None) -> None:
-                nonlocal answered
-                pages = RaterPages(desk, seating.host, seating.port, seating.url)
-                async with pages.open():
-                    calls = [call for call, _ in tasks.values()]
-                    answered = await ask_persons(calls, ask, stop_token=opened.stop_token)
-
-            halt, _ = ask_beside(
-                opened,
-                folder,
-                replies,
-                work,
-                lambda: (len(tasks), answered),
-                roles=[(model, "judge")],
-            )
-    delete_from_run(run)
-    if halt is not None:
-        say(f"{str(halt).rstrip('.')}. What was answered is saved. The same command goes on.")
-        return halt_code(halt)
-    say(f"{counted(answered, 'judgement')} of {counted(len(judged), 'transcript')}")
-    say(f"see them: oversight measure people {run}")
-    return ExitCode.DONE
+    cells = cells_with_verdict(opened.sweep, run, parts, limit)
+    raise SystemExit(judged_by_persons(run, opened, cells, each, store, raters, seated))
 
 
 @command.adds()
@@ -296,30 +155,19 @@ def status(
     as_json: bool = JSON,
 ) -> None:
     """Print the progress of each rater of RUN."""
-    from ..raters import rater_standings, standings_finding
+    from ....analysis.findings.finding import Finding
+    from ..results import rater_standings, standings_part
 
     while True:
         found = rater_standings(run)
         if as_json:
             show_json(found)
         else:
-            show(standings_finding(found).text("text", width()))
+            show(Finding((standings_part(found),)).text("text", width()))
         if not (watch and (holder(run / PERSONS) or holder(run))):
             return
         time.sleep(WATCHED)
         click.clear()
-
-
-def delete_from_run(run: Path) -> None:
-    """Delete what raters took back from record, outcomes and store, and say how much."""
-    from ..results import delete_withdrawn
-
-    gone = delete_withdrawn(run)
-    if gone.cells or gone.replies:
-        say(
-            f"deleted: {counted(gone.replies, 'stored reply', 'stored replies')}, and the "
-            f"outcomes of {counted(gone.cells, 'cell')} that rested on them"
-        )
 
 
 @command.adds()
@@ -338,23 +186,6 @@ def export(run: Path = RUN, output: Path = output()) -> None:
     say(f"score them: oversight measure judgements {output}")
 
 
-def _seat(run: Path, rater: str) -> str:
-    names = [each.name for each in read_raters(run / PERSONS)]
-    if rater not in names:
-        raise UsageError(f"{run}: there is no rater {rater!r}; there are {', '.join(names)}")
-    return rater
-
-
-@contextmanager
-def _roster(run: Path) -> Iterator[Roster]:
-    """The raters of a run that nobody serves. RunFolderError where somebody does, by name."""
-    folder = run / PERSONS
-    if not folder.is_dir():
-        raise UsageError(f"{run}: nobody was asked about it: oversight human serve {run}")
-    with locked(folder):
-        yield Roster(read_raters(folder), RaterJournal(run))
-
-
 @command.adds()
 def withdraw(
     run: Path = RUN,
@@ -368,8 +199,17 @@ def withdraw(
     with, and others are asked instead; packs made later hold none. While RUN is served, raters
     leave by a link on their first page; record, outcomes and store follow when it ends.
     """
-    with _roster(run) as roster:
-        asyncio.run(roster.withdraw(_seat(run, rater), erase=erase))
+    from ..serving import delete_from_run
+
+    folder = run / PERSONS
+    if not folder.is_dir():
+        raise UsageError(f"{run}: nobody was asked about it: oversight human serve {run}")
+    with locked(folder):
+        desk = Desk(read_raters(folder), run, StopToken())
+        if rater not in desk.raters:
+            there = ", ".join(desk.raters)
+            raise UsageError(f"{run}: there is no rater {rater!r}; there are {there}")
+        asyncio.run(desk.withdraw(rater, erasing=erase))
         if erase:
             delete_from_run(run)
     say(f"{rater} is withdrawn{', and what they answered is deleted' if erase else ''}")

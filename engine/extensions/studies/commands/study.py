@@ -14,28 +14,23 @@ from ....views.cli.output import say, show, show_json, show_line
 @as_command
 def import_(
     files: tuple[Path, ...] = argument(required=True, exists=True),
-    form: str = flag(
-        "Form of the files.", name="--format", required=True, type=click.Choice(("records", "run"))
-    ),
     hash_ids: bool = flag("Replace ids of people that a platform gave them.", default=False),
     name: str = flag("Name of the study.", default=""),
     output: Path | None = output("studies/NAME"),
 ) -> None:
-    """Convert FILES of an experiment into a study folder.
+    """Convert FILES, lines of JSON that tell of an experiment, into a study folder.
 
     What is left out is counted, with the reason. Answers are known by their texts: their order and
     labels may differ from one conversation to the next. Importers of published experiments are
     scripts in examples/studies.
     """
-    from ....extensions.studies.draft import import_study
-    from ....extensions.studies.records import FORMATS
+    from ..draft import RECORDS, import_study, read_records
 
     if name != Path(name).name or name == "..":
         raise click.BadParameter(f"{name!r} is no name of a folder; a path goes to -o")
-    to = output or Path("studies") / (name or form)
-    about, read = FORMATS[form]
-    about = replace(about, name=name or about.name)
-    for line in import_study(about, read, files, to, hash_ids=hash_ids).told():
+    to = output or Path("studies") / (name or RECORDS.name)
+    about = replace(RECORDS, name=name or RECORDS.name)
+    for line in import_study(about, read_records, files, to, hash_ids=hash_ids).told():
         say(line)
     show(str(to))
 
@@ -46,7 +41,7 @@ def check(study: Path = argument(type=FOLDER), as_json: bool = JSON) -> None:
 
     Exit code 1 if something is wrong.
     """
-    from ....extensions.studies.check import check_study
+    from ..check import check_study
 
     lines = check_study(study)
     if as_json:

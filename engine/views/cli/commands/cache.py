@@ -27,10 +27,9 @@ from .....cache.store import MemoryStore, Reader
 from .....protocols.prompts.parse import shared_beginning
 from ....display.quantity import counted
 from ....run.reader import RunReader, recorded
-from ....run.stores import open_for_reading, open_store, store_name
+from ....run.stores import open_for_reading, open_store, store_name, store_path
 from ....system.files import sync_folder
 from ....system.flags import argument, flag
-from ....system.settings import store_path
 from ..exit_codes import ExitCode
 from ..group import NamedGroup
 from ..naming import RunFolder

@@ -1,17 +1,16 @@
 """`oversight cache gather`: merge the parts of a sweep into one run."""
 
-from itertools import islice
 from pathlib import Path
 
 from ....analysis.reports.report import report, save_report
 from ....analysis.reports.results import collect
 from ....models.accounting.ledger import UsageTotals, sum_usage
 from ....models.accounting.ledger_file import read_ledger, write_ledger
-from ....run.as_left import store_noted
-from ....run.group_commit import MAX_GROUP
+from ....run.folders import store_noted
 from ....run.loaded_sweep import run_folder
 from ....run.parts import PartRun, cells_of, part_runs, whole_sweep
 from ....run.reader import RunReader
+from ....run.settings import RunSettings
 from ....run.sources import origins
 from ....system.flags import argument
 from ..exit_codes import ExitCode
@@ -55,11 +54,10 @@ def _gathered(runs: list[PartRun], path: Path | None) -> tuple[Path, int]:
     """Merge the runs into one folder; returns it, and its number of failed cells."""
     loaded = whole_sweep(runs)
     store = store_noted(runs[0].folder)
-    with run_folder(loaded, path, store, code=runs[0].code) as folder:
+    with run_folder(loaded, RunSettings(folder=path), store, code=runs[0].manifest.code) as folder:
         for run in runs:
-            cells = (cell for cell in cells_of(run, loaded.sweep) if not folder.has(cell.place))
-            while group := tuple(islice(cells, MAX_GROUP)):
-                folder.add(group)
+            cells = cells_of(run, loaded.sweep)
+            folder.add(cell for cell in cells if not folder.has(cell.place))
         folder.settle()
         if accounts := _accounts(runs):
             write_ledger(folder.path, accounts)

@@ -17,8 +17,7 @@ from ..options import RECORDED_STORE, SCORE, output
 from ..output import say, show
 
 KINDS = (
-    "asd", "lift", "worlds", "jse", "calibration", "rounds", "trend", "gap", "bestof", "frontier",
-    "heat", "compare",
+    "asd", "lift", "worlds", "jse", "calibration", "trend", "gap", "frontier", "heat", "compare",
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from ....display.quantity import counted
 from ....run.rebuilding import rebuild
 from ....system.flags import argument
-from ....system.loop import event_loop
+from ....system.process import event_loop
 from ..flags import as_command
 from ..options import FOLDER, OWN_SWEEP, STORE
 from ..output import say

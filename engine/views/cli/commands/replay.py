@@ -17,7 +17,7 @@ from ....run.sources import origins
 from ....sweep.code import row_codes
 from ....sweep.sweep import Cell, Sweep
 from ....system.flags import argument, flag
-from ....system.loop import event_loop
+from ....system.process import event_loop
 from ..exit_codes import ExitCode
 from ..flags import as_command
 from ..naming import run_named

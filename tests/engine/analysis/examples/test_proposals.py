@@ -11,14 +11,13 @@ from examples.analyses.proposals import graded, read
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.errors import UsageError
+from oversight.engine.extensions.datasets.writing import Known, Proposer, proposed
 from oversight.engine.run.reader import RunReader
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.datasets.known import Known
 from oversight.protocols.datasets.proposals import ACCEPT, REJECT
-from oversight.protocols.datasets.writing import Proposer, proposed
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.mechanisms.proposer_critic import ProposerCritic
+from oversight.protocols.mechanisms.critique import ProposerCritic
 from oversight.protocols.question import Answer, Problem, randomness
 from tests.command_line import Command
 from tests.fakes import Scripted

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.engine.analysis.reports.verdicts import VerdictsError, parsed, read_verdicts
+from oversight.engine.analysis.reports.verdicts import parsed, read_verdicts
+from oversight.engine.errors import UsageError
 from tests.sessions import sessions
 from tests.tables import printed
 
@@ -74,5 +75,5 @@ almost = st.builds(
 def test_whatever_a_line_holds_it_is_read_or_refused_by_name(line: bytes) -> None:
     try:
         read_verdicts([line], "f")
-    except VerdictsError as refused:
+    except UsageError as refused:
         assert str(refused).startswith("f:")

@@ -28,8 +28,7 @@ from oversight.engine.errors import (
 )
 from oversight.engine.extensions.batches import dispatch, endpoint, results
 from oversight.engine.extensions.batches import journal as batch_journal
-from oversight.engine.extensions.batches.anthropic_endpoint import AnthropicEndpoint
-from oversight.engine.extensions.batches.openai_endpoint import OpenAIEndpoint
+from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
 from oversight.engine.extensions.mock import Profile, rehearsed
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile

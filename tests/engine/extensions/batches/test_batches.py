@@ -3,16 +3,14 @@
 import pytest
 from msgspec import structs
 
-from oversight.cache.cache import Cache
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
 from oversight.engine.errors import BudgetReached, RowsPaused, UsageError
-from oversight.engine.extensions.batches.anthropic_endpoint import AnthropicEndpoint
-from oversight.engine.extensions.batches.endpoint import Caps
-from oversight.engine.extensions.batches.openai_endpoint import OpenAIEndpoint
 from oversight.engine.extensions.batches.rounds import deferred
-from oversight.engine.extensions.datasets.production import ProductionSession, generation
+from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
+from oversight.engine.extensions.datasets.generating import wrong_answers
+from oversight.engine.extensions.datasets.writing import Generator, Known
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.extensions.mock.answers import simulated
 from oversight.engine.extensions.mock.process import counts
@@ -23,12 +21,11 @@ from oversight.engine.models.accounting.ledger import Accounting, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Models
-from oversight.engine.run.batching import BatchedWork, Deferred
+from oversight.engine.run.batching import BatchedWork
+from oversight.engine.run.cached_models import CachedModels
 from oversight.engine.run.settings import AskSettings
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
-from oversight.protocols.datasets.known import Known
-from oversight.protocols.datasets.writing import Generator
 from oversight.protocols.question import Answer
 from tests.batches import DEPTH, MODELS, SWEEP, BatchBench, lines, waves
 from tests.desk import Desk
@@ -135,7 +132,7 @@ async def test_what_is_asked_in_batches_is_not_asked_live_again_and_the_other_wa
 
 async def test_a_batch_is_cut_where_the_vendor_takes_no_more_bytes(bench, monkeypatch):
     for desk in (OpenAIEndpoint, AnthropicEndpoint):
-        monkeypatch.setattr(desk, "caps", Caps(50_000, 6_000))
+        monkeypatch.setattr(desk, "most_bytes", 6_000)
     async with bench.server() as server:
         went = await bench.run(server)
         seen = server.counts()
@@ -256,18 +253,17 @@ async def test_wrong_answers_are_written_in_batches(tmp_path):
                 {"OPENAI_API_KEY": "sk-1"},
                 StopToken(),
             )
-            production = generation(known, Generator(MODELS["openai"][0], drafts=2))
+            production = wrong_answers(known, Generator(MODELS["openai"][0], drafts=2))
             models.prepare([(production.model, "--model")], Accounting(listed()))
-
-            def replies(cache: Cache) -> Deferred | None:
-                work = BatchedWork(tmp_path, models, cache, AskSettings(), batched)  # noqa: B023
-                return deferred(work) if work.batched else None
-
-            session = ProductionSession(production, models, MemoryStore(), 8, replies)
+            asked = CachedModels(models, MemoryStore())
+            if batched:
+                work = BatchedWork(tmp_path, models, asked.cache, AskSettings(), batched)
+                asked.deferred = deferred(work)
             try:
-                assert await session.run() is None
+                token = models.stop_token
+                assert await production.run(asked.cache, token, 8, asked.deferred) is None
             finally:
-                await session.close()
+                await asked.close()
             made.append(production.problems(0))
         seen = server.counts()
     assert made[0] == made[1]

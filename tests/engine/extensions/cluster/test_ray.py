@@ -12,7 +12,7 @@ from subprocess import Popen
 import pytest
 
 from oversight.engine.extensions.mock.process import counts
-from oversight.engine.run.record.export import said
+from oversight.engine.extensions.pack.lines import said
 from oversight.engine.run.record.tables import RunTables
 from tests.desk import CANARY, Desk
 from tests.waiting import end, until

@@ -18,7 +18,7 @@ from tests.engine.kept_runs import muddled
 pytestmark = [
     pytest.mark.wire,
     pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(find_spec("inspect_sentinel") is None, reason="Inspect is not installed"),
+    pytest.mark.skipif(find_spec("inspect_ai") is None, reason="Inspect is not installed"),
 ]
 
 

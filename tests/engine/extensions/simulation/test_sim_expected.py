@@ -20,11 +20,10 @@ from oversight.protocols.judges import (
     StatedJudge,
     VotesJudge,
 )
-from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.market_making import MarketMaking
+from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, MarketMaking
 from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.scores import SCORES, Score

@@ -98,15 +98,17 @@ def test_its_scores_are_those_that_were_published(study, command):
     assert shares == pytest.approx([130 / 154, 71.5 / 96, 68 / 87, 61 / 76], **CLOSE)
     ece = [right[setting]["calibration"]["error"] for setting in SETTINGS]
     assert [ece[0], ece[2], ece[3]] == pytest.approx([0.1175, 0.1610, 0.1358], **CLOSE)
-    judges = {row["judge"]: row for row in found["judges"]}
+    people = parts(command, "measure", "people", str(study))
+    judges = {row["judge"]: row for row in people["raters"]}
     kiki, osmanth = judges["Kiki Kiwifruit"], judges["Osmanth Oatcake"]
     assert (kiki["n"], osmanth["n"]) == (44, 42)
     assert [kiki["right"], osmanth["right"]] == pytest.approx([0.659, 0.881], abs=5e-4)
-    assert [kiki["score"], osmanth["score"]] == pytest.approx([-0.6171, -0.1907], **CLOSE)
+    scores = [each["score"]["value"] for each in (kiki, osmanth)]
+    assert scores == pytest.approx([-0.6171, -0.1907], **CLOSE)
     # Drawn to the mean of all by what is chance, and not all the way: in the analysis of variance
     # the variance between judges is .00629, and that within them .38757.
     mean, share = -0.336663, 0.0062887 / (0.0062887 + 0.387573 / np.array([44, 42]))
-    drawn = mean + share * (np.array([kiki["score"], osmanth["score"]]) - mean)
+    drawn = mean + share * (np.array(scores) - mean)
     assert [kiki["shrunk"], osmanth["shrunk"]] == pytest.approx(drawn.tolist(), **CLOSE)
 
 
@@ -168,18 +170,25 @@ def test_its_errors_by_every_kind_of_cluster(study, command):
 def test_its_judges_beside_those_who_judged_afterwards(study, command):
     found = parts(command, "measure", "people", str(study))
     line = found["beside"][0]
-    assert (line["conversations"], line["judgements"]) == (111, 118)
+    assert (line["transcripts"], line["judgements"]) == (111, 118)
     keys = ("apart", "same", "correlation", "first_score", "second_score")
     expected = (0.2340, 0.7477, 0.2503, -0.2849, -0.2607)
-    assert [line[key] for key in keys] == pytest.approx(expected, **CLOSE)
-    debates = found["alpha"][0]
+    got = [line[key]["value"] if key.endswith("score") else line[key] for key in keys]
+    assert got == pytest.approx(expected, **CLOSE)
+    debates = found["agreement"][0]
     assert (debates["units"], debates["values"]) == (98, 203)
     assert debates["alpha"]["value"] == pytest.approx(0.5691, **CLOSE)
-    stepped = found["mode stepped"][0]
-    assert stepped["n"] == 118
-    means = [stepped[key]["value"] for key in ("right", "first", "last")]
+    words = ("measure", "judgements", str(study), "--where", "mode=stepped", "--score", "brier")
+    found = parts(command, *words)
+    steps = {
+        setting: [s for s in found["trajectory"] if s["setting"] == setting] for setting in SETTINGS
+    }
+    assert sum(its[0]["n"] for its in steps.values()) == 118
+    for at, value in ((0, -0.5089), (-1, -0.2690)):
+        total = sum(its[at]["n"] * its[at]["score"]["value"] for its in steps.values())
+        assert total / 118 == pytest.approx(value, **CLOSE)
     # One belief of one half, which the published .8475 counts as wrong.
-    assert means == pytest.approx([100.5 / 118, -0.5089, -0.2690], **CLOSE)
+    assert sum(its[-1]["n"] * its[-1]["right"] for its in steps.values()) == pytest.approx(100.5)
 
 
 def test_what_was_said_is_judged_again_beside_its_own_judges(study, place, command):

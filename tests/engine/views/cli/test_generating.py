@@ -10,11 +10,10 @@ from oversight.cache.cache import Cache
 from oversight.cache.call import Call
 from oversight.cache.store import MemoryStore
 from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
-from oversight.engine.extensions.datasets.production import generation, rewriting
+from oversight.engine.extensions.datasets.generating import rewritten, wrong_answers
+from oversight.engine.extensions.datasets.writing import Generator, Known, Rewriter
 from oversight.engine.extensions.simulation import GroundTruth, SimProvider
 from oversight.engine.stop import StopToken
-from oversight.protocols.datasets.known import Known
-from oversight.protocols.datasets.writing import Generator, Rewriter
 from oversight.protocols.question import Answer, labelled
 from tests.fakes import Scripted, prompt
 from tests.protocols.datasets.test_gsm8k import PAIR, alike
@@ -30,7 +29,7 @@ def simulated(call):
 
 async def generation_over(ask, lanes=2, store=None):
     """A generation, and why it stopped early, if it did."""
-    production = generation(QUESTIONS, Generator("sim/strong", drafts=2))
+    production = wrong_answers(QUESTIONS, Generator("sim/strong", drafts=2))
     cache = Cache(MemoryStore() if store is None else store, ask, identity=lambda call: call.model)
     return production, await production.run(cache, StopToken(), lanes)
 
@@ -88,7 +87,7 @@ async def test_a_call_that_fails_a_refusal_or_a_bug_costs_its_question_alone(cap
 
 
 def test_a_setting_that_the_model_does_not_take_is_told_with_the_mend():
-    lacking = generation(QUESTIONS, Generator("openai/o3", temperature=0.7))
+    lacking = wrong_answers(QUESTIONS, Generator("openai/o3", temperature=0.7))
     with pytest.raises(UsageError, match=r"temperature: .*\nNothing was sent"):
         lacking.require_abilities()
 
@@ -105,7 +104,7 @@ async def test_a_solution_that_comes_back_changed_costs_its_question_alone():
             return json.dumps({"steps": ["4 * 12 = 47."], "answer": 47})
         return alike(call)
 
-    made = rewriting(PROBLEMS, Rewriter("model"))
+    made = rewritten(PROBLEMS, Rewriter("model"))
     cache = Cache(MemoryStore(), Scripted(answer), identity=lambda call: call.model)
     assert await made.run(cache, StopToken(), 2) is None
     assert {id: failure.kind for id, failure in made.failures.items()} == {"q2": "unreadable"}

@@ -92,7 +92,6 @@ def test_exit_codes_are_those_that_scripts_rely_on() -> None:
         "STOPPED": 3,
         "OVER_BUDGET": 4,
         "MISSED": 5,
-        "HOLDS": 6,
         "BUSY": 7,
         "INTERRUPTED": 130,
     }
@@ -148,7 +147,6 @@ JSON = {
     "dataset check": "bundled --set name=arithmetic",
     "doctor": "",
     "export verify": "run.oversight",
-    "export open": "run.oversight --list",
 }
 """What each is asked. Others have tests of theirs: servers, people, studies, one's own code, and
 `cache list`, which prints a line of JSON for each reply."""

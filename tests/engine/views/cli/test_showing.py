@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.extensions.simulation.simulated_call import REASONED
-from oversight.engine.run.folders import take_lock
+from oversight.engine.run.folders import let_go, take_lock
 from oversight.engine.run.listing import summarize
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Answer, Problem, Question
@@ -91,7 +91,7 @@ def test_a_run_whose_lock_is_held_is_running(made: Path, command: Command) -> No
         assert " running " in command("status").out
         (told,) = json.loads(command("status", "--json").out)
     finally:
-        os.close(lock)
+        let_go(made, lock)
     assert told["running"].startswith(f"pid {os.getpid()}, since ")
     assert " finished " in command("status").out
 

@@ -1,5 +1,9 @@
 """Models that write for a data set: wrong answers, proposals, and solutions written anew.
 
+A question has {"question", "answer", "id"?}, the answer being a solution that ends in a line like
+`#### 18` (as in GSM8K's own files), a number, or any text; or it is a problem of our own format, of
+which the best answer is taken and the others are ignored.
+
 **Wrong answers**, for questions that have only a right one. As in Sudhir et al. 2025
 (arXiv:2504.03731), in four steps: the model names mistakes that one could make (brainstorm), writes
 a solution that rests on each (drafts), rates how plausible each is (evaluation), and one of the
@@ -19,37 +23,110 @@ question, nor the label, nor the other answers; only their content can tell them
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from ...cache.call import Ask, Call, Message, Request, ResponseFormat, nth
-from ...cache.reply import Reply
-from ..errors import Unreadable, unreadable
-from ..gather import gather_in_order
-from ..prompts.escape import escape_and_count, escape_tags
-from ..prompts.forms import (
+from ....cache.call import Ask, Call, Message, Request, ResponseFormat, nth
+from ....cache.reply import Reply
+from ....protocols.datasets.balance import Balance
+from ....protocols.datasets.jsonl import problems
+from ....protocols.datasets.proposals import ACCEPT, REJECT, proposal
+from ....protocols.datasets.rows import AnyRow, DataRow, Text, json_rows, read_bytes
+from ....protocols.datasets.solution import (
+    closing,
+    is_apart,
+    laid_out,
+    number,
+    number_text,
+    sense,
+    steps,
+)
+from ....protocols.errors import DatasetError, Unreadable, unreadable
+from ....protocols.gather import gather_in_order
+from ....protocols.prompts.escape import escape_and_count, escape_tags
+from ....protocols.prompts.forms import (
+    NUMBER,
+    TEXTS,
+    as_format,
     fields_of,
-    flag_in,
     number_in,
-    plausibility_form,
     read_form,
-    solution_form,
-    texts_form,
     texts_in,
 )
-from ..prompts.prompt_set import default_prompts
-from ..prompts.render import Instructions, answer_body
-from ..prompts.words import Words
-from ..question import Answer, Problem, Question, balanced, labelled
-from ..settings import require_positive
-from .balance import Balance
-from .known import Known
-from .proposals import ACCEPT, REJECT, proposal
-from .solution import is_apart, laid_out, number, number_text, sense, steps
+from ....protocols.prompts.prompt_set import default_prompts
+from ....protocols.prompts.render import Instructions, answer_body
+from ....protocols.prompts.words import Words
+from ....protocols.question import Answer, Problem, Question, balanced, labelled
+from ....protocols.settings import require_positive
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A question and its right answer, in the form that the wrong one is to have."""
+
+    id: str
+    text: str
+    right: Answer
+    """Without a label."""
+    passage: str = ""
+    group: str = ""
+
+
+class KnownRow(DataRow):
+    question: Text
+    answer: Text
+    id: str = ""
+
+
+def known_questions(path: Path) -> tuple[Known, ...]:
+    """All questions of a file, with distinct ids; a row without one is named by file and line.
+
+    DatasetError where the file is wrong.
+    """
+    data = read_bytes(path)
+    _, first = next(json_rows(str(path), data, AnyRow))
+    if "answers" in (first.__pydantic_extra__ or {}):
+        return tuple(_best(str(path), data))
+    return tuple(_answered(path, data))
+
+
+def _best(file: str, data: bytes) -> Iterator[Known]:
+    for problem in problems(file, data):
+        question = problem.question
+        best = question.answers[problem.best]
+        yield Known(
+            problem.id, question.text, _right(best.text, best.work), question.passage, problem.group
+        )
+
+
+def _answered(path: Path, data: bytes) -> Iterator[Known]:
+    lines: dict[str, int] = {}
+    for line, row in json_rows(str(path), data, KnownRow):
+        id = row.id or f"{path.stem}-{line}"
+        if id in lines:
+            raise DatasetError(
+                str(path), line, f"id: {id!r} is taken by line {lines[id]}; rename one"
+            )
+        lines[id] = line
+        yield Known(id, row.question.strip(), _solved(row.answer.strip()))
+
+
+def _solved(answer: str) -> Answer:
+    final = closing(answer)
+    return _right(answer) if final is None else _right(number_text(final), answer)
+
+
+def _right(text: str, work: str = "") -> Answer:
+    """The right answer; a number and its solution in the common notation and layout."""
+    value = number(text)
+    if value is None:
+        return Answer("", text, work)
+    return Answer("", number_text(value), laid_out(steps(work), number_text(value)) if work else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +172,29 @@ def _solution(reply: Reply, form: ResponseFormat) -> tuple[str, list[str]]:
     filled = read_form(reply, form)
     said, _ = escape_and_count(str(filled["answer"]).strip())
     return said, [escape_and_count(step)[0] for step in texts_in(filled, "steps", reply)]
+
+
+def texts_form(name: str) -> ResponseFormat:
+    """A list of texts, under the form's own name."""
+    return as_format(name, {name: TEXTS})
+
+
+def solution_form(answer: Literal["integer", "number", "string"]) -> ResponseFormat:
+    """Steps, and the answer that they come to."""
+    return as_format("solution", {"steps": TEXTS, "answer": {"type": answer}})
+
+
+def plausibility_form() -> ResponseFormat:
+    """How plausible a wrong answer is, from 0 to 10, and whether it is a right one after all."""
+    return as_format("plausibility", {"plausibility": NUMBER, "right": {"type": "boolean"}})
+
+
+def flag_in(form: dict[str, Any], key: str, reply: Reply) -> bool:
+    """True or false as a filled-in form has it, or Unreadable."""
+    value = form[key]
+    if not isinstance(value, bool):
+        raise unreadable(f"{key!r} is {str(value)[:40]!r}, neither true nor false", reply)
+    return value
 
 
 GENERATE = (

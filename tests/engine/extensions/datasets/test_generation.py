@@ -6,10 +6,9 @@ import re
 import pytest
 
 from oversight.cache import Reply
+from oversight.engine.extensions.datasets.writing import Draft, Generator, Known, picked
 from oversight.protocols import Answer, Declined, Unreadable
-from oversight.protocols.datasets.known import Known
 from oversight.protocols.datasets.leak import leakage_check
-from oversight.protocols.datasets.writing import Draft, Generator, picked
 from tests.fakes import Scripted, prompt
 
 CRATES = Known(

@@ -1,0 +1,140 @@
+"""What `oversight dataset check` found: a table of the rules, and what the data set holds."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ....protocols.datasets.leak import MATERIAL, LeakageCheck, RuleAccuracy, leakage_check, power
+from ....protocols.datasets.solution import sense
+from ....protocols.errors import DatasetError
+from ....protocols.question import Problem
+from ...analysis.findings.finding import Finding, Part, number, people, program, word
+from ...display.quantity import counted
+
+Countable = TypeVar("Countable", int, str)
+
+TELLS = (5, 10, 15)
+"""Leaks, in percentage points off chance, for which the power of the gate is printed."""
+LISTED = 5
+"""Maximum number of duplicates, and of invalid rows, that are named."""
+
+COLUMNS = (
+    word("rule", "rule"),
+    number("n", "applicable", key="n"),
+    number("accuracy", "accuracy", ".1%"),
+    people("interval", lambda rule: f"{rule.low:.1%} to {rule.high:.1%}"),
+    program("low", "low"),
+    program("high", "high"),
+    number("chance", "chance", ".1%"),
+    people("verdict", lambda rule: "leaks" if rule.leaks else "fine"),
+    program("leaks", "leaks"),
+    program("remedy", lambda rule: rule.remedy if rule.leaks else ""),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    problems: int
+    answers: tuple[tuple[int, int], ...]
+    """(number of answers, problems with that many), ascending."""
+    best: tuple[tuple[str, int], ...]
+    """(label, problems whose best answer has it), by label; ties count for the first answer."""
+    passages: int
+    """Number of distinct passages."""
+    groups: int
+    """Number of distinct groups; a problem without one is a group of its own."""
+    duplicates: tuple[tuple[str, ...], ...]
+    """Ids of problems that ask the same question about the same passage."""
+
+
+def check_finding(
+    name: str, problems: Sequence[Problem], skipped: Sequence[DatasetError]
+) -> Finding:
+    """The leakage check rule by rule, what there is, and what to do. skipped: invalid rows."""
+    held, gate = inventory(problems), leakage_check(problems)
+    about = {
+        "problems": held.problems,
+        "answers": dict(held.answers),
+        "best": dict(held.best),
+        "passages": held.passages,
+        "groups": held.groups,
+        "duplicates": held.duplicates,
+        "leaks": [rule.rule for rule in gate.leaks],
+        "power": {points: power(gate.problems, points / 100) for points in TELLS},
+        "skipped": [str(fault) for fault in skipped],
+    }
+    idle = [rule.rule for rule in gate.rules if not rule.applicable]
+    notes = [f"not applicable: {', '.join(idle)}"] * bool(idle)
+    notes += [*_held(held), *_skipped(skipped), _power(gate), *_remedies(gate)]
+    title = f"{name}: {'label leakage' if gate.leaks else 'no leak found'}"
+    shown = [rule for rule in gate.rules if rule.applicable]
+    parts = (
+        Part("rules", "", COLUMNS, gate.rules, shown=False),
+        Part("", title, COLUMNS, shown, notes),
+    )
+    return Finding(parts, about)
+
+
+def _held(held: Inventory) -> Iterator[str]:
+    yield "n: problems whose answers the rule distinguishes; all others are scored as chance."
+    yield f"leaks: significantly off chance (all rules together), by {MATERIAL:.0%} or more."
+    answers = ", ".join(f"{problems:,} of {count} answers" for count, problems in held.answers)
+    yield f"problems: {held.problems:,} ({answers})"
+    yield "best answer: " + ", ".join(f"{label} {count:,}" for label, count in held.best)
+    if held.passages:
+        yield f"passages: {held.passages:,}"
+    if held.groups < held.problems:
+        yield f"groups that a bootstrap keeps together: {held.groups:,}"
+    if not held.duplicates:
+        yield "duplicates: none"
+        return
+    stand = "stands" if len(held.duplicates) == 1 else "stand"
+    yield f"duplicates: {counted(len(held.duplicates), 'question')} {stand} more than once:"
+    yield from _first([", ".join(ids) for ids in held.duplicates])
+
+
+def _skipped(faults: Sequence[DatasetError]) -> Iterator[str]:
+    if faults:
+        yield f"skipped: {counted(len(faults), 'invalid row')}:"
+    yield from _first([str(fault) for fault in faults])
+
+
+def _first(lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"  {line}" for line in lines[:LISTED])
+    if len(lines) > LISTED:
+        yield f"  … and {len(lines) - LISTED:,} more"
+
+
+def _power(gate: LeakageCheck) -> str:
+    found = (f"of {tell} points {power(gate.problems, tell / 100):.0%}" for tell in TELLS)
+    return f"power with n = {gate.problems:,}: chance of finding a leak {', '.join(found)}"
+
+
+def _remedies(gate: LeakageCheck) -> Iterator[str]:
+    """One line for each remedy, with the rules that it is for."""
+    rules: dict[str, list[RuleAccuracy]] = {}
+    for rule in gate.leaks:
+        rules.setdefault(rule.remedy, []).append(rule)
+    for remedy, leaking in rules.items():
+        yield f"what to do about {', '.join(rule.rule for rule in leaking)}: {remedy}"
+
+
+def inventory(problems: Iterable[Problem]) -> Inventory:
+    problems = tuple(problems)
+    same: dict[object, list[str]] = {}
+    for problem in problems:
+        question = problem.question
+        same.setdefault((sense(question.text), question.passage), []).append(problem.id)
+    return Inventory(
+        len(problems),
+        _counted(len(problem.values) for problem in problems),
+        _counted(problem.question.answers[problem.best].label for problem in problems),
+        len({problem.question.passage for problem in problems} - {""}),
+        len({(problem.group, "" if problem.group else problem.id) for problem in problems}),
+        tuple(tuple(ids) for ids in same.values() if len(ids) > 1),
+    )
+
+
+def _counted(values: Iterable[Countable]) -> tuple[tuple[Countable, int], ...]:
+    return tuple(sorted(Counter(values).items()))

@@ -1,0 +1,289 @@
+"""People in the seats of a sweep, and people who judge the finished transcripts of a run.
+
+The transcripts of a run are taken from its store, with the very words that its judge read. What
+persons answer is stored like any reply, and no score of the run reads it.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from ....cache.call import Ask, Call
+from ....cache.reply import Reply
+from ....protocols.judges import DistributionJudge
+from ....protocols.judges.case import Case
+from ....protocols.judges.judge import Reading
+from ....protocols.transcript import Failure, Verdict
+from ...display.quantity import counted
+from ...errors import UsageError
+from ...models.router import Models
+from ...providers.simulated import simulation
+from ...run.batching import Deferred
+from ...run.dry_run import Walker, stand_ins
+from ...run.folders import locked, take_lock
+from ...run.lanes import failure, run_lanes
+from ...run.loaded_sweep import LoadedSweep, load_sweep
+from ...run.observer import Observer
+from ...run.order import Plain
+from ...run.record.capture import JUDGE
+from ...run.replay import replay_cache
+from ...run.run import Run
+from ...run.scheduler import attempt_noted
+from ...run.settings import RunSettings
+from ...stop import StopToken
+from ...sweep.sweep import Cell
+from ...sweep.sweepfile import SweepFile
+from ...views.cli.beside import ask_beside, store_of
+from ...views.cli.exit_codes import ExitCode
+from ...views.cli.faults import halt_code
+from ...views.cli.output import say, typed
+from ...views.cli.terminal import Presentation, run_in_terminal
+from .desk import Desk, DeskSettings
+from .journal import PERSONS, JudgedTranscript
+from .panel import PERSON, panels_of, seated_raters
+from .pool import TaskKind
+from .rating import RaterServer
+from .results import delete_withdrawn
+from .task import Moment, PersonTask
+
+PANEL = "raters"
+"""The panel that judges finished transcripts."""
+
+MOST_LANES = 5_000
+"""Cells in progress at once. With few of them, raters would run out of tasks to choose from."""
+
+Seated: TypeAlias = Callable[[Models, Path, Sequence[str]], RaterServer]
+"""Seats raters in panels: they answer for `person/NAME` from then on, at these pages."""
+
+
+def seated_pages(
+    models: Models,
+    run: Path,
+    panels: Sequence[str],
+    *,
+    raters: int,
+    settings: DeskSettings,
+    host: str,
+    port: int,
+    url: str,
+) -> RaterServer:
+    """The pages of so many raters a panel, who answer for `person/NAME` from now on.
+
+    run: its folder, of which this process holds `persons`.
+    """
+    seated = [each for each in seated_raters(run / PERSONS, panels, raters) if each.panel in panels]
+    desk = Desk(seated, run, models.stop_token, settings)
+    models.answered_by("person", desk)
+    return RaterServer(desk, host, port, url)
+
+
+async def conversations(loaded: LoadedSweep) -> Counter[str]:
+    """How many conversations about its first problem each panel of a sweep has, found out with
+    simulated replies: nobody may have two. None where no simulation is registered."""
+    if simulation() is None:
+        return Counter()
+    found: dict[str, list[list[Moment]]] = defaultdict(list)
+
+    def see(call: Call, reply: Reply) -> None:
+        if call.model.startswith(PERSON):
+            task, had = PersonTask(call), found[call.model]
+            goes_on = (each for each in had if all(map(task.continues, each)))
+            if (its := next(goes_on, None)) is None:
+                had.append(its := [])
+            its.append(task.moment)
+
+    answering = stand_ins(loaded.sweep, loaded.models.simulated)
+    await Walker(answering.reply, see).walk(loaded.sweep.cells_of(0))
+    return Counter({panel: len(had) for panel, had in found.items()})
+
+
+def run_with_persons(file: SweepFile, settings: RunSettings, raters: int, seated: Seated) -> int:
+    loaded = load_sweep(file)
+    panels = panels_of(loaded.sweep.models)
+    if not panels:
+        raise UsageError(
+            f"{file.document.source}: no seat has a person; write person/NAME for a model, or run "
+            "it and have persons judge its transcripts: oversight human serve RUN"
+        )
+    for panel, needed in asyncio.run(conversations(loaded)).most_common(1):
+        if needed > raters:
+            raise UsageError(
+                f"a problem has {needed} conversations with {panel}, and nobody may have two of "
+                f"them: take --raters {needed}, or fewer rows"
+            )
+    known = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
+    top = replace(loaded.file.top, max_cells=max(known, min(len(loaded.sweep), MOST_LANES)))
+    loaded = replace(loaded, file=replace(loaded.file, top=top))
+    served: list[Path] = []
+
+    def pages(run: Run) -> Sequence[Observer]:
+        persons = run.folder.path / PERSONS
+        persons.mkdir(exist_ok=True)
+        take_lock(persons)
+        server = seated(loaded.models, run.folder.path, panels)
+        run.later = server.desk
+        served.append(run.folder.path)
+        return (server,)
+
+    shown = Presentation(typed(), "text", "brier")
+    code = run_in_terminal(loaded, settings, shown, pages)
+    for run in served:
+        delete_from_run(run)
+    return code
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCase:
+    """A judge's case about a finished transcript, to be judged again by persons."""
+
+    cell: Cell
+    case: Case
+    probs: tuple[float, ...]
+    """The judge's."""
+
+    def call(self, model: str) -> Call:
+        """The call that asks persons, without the draw that tells one of them from the next."""
+        judge = DistributionJudge(model, reads_passage=self.cell.row.protocol.judge.reads_passage)
+        case = self.case if judge.reads_passage else self.case.without_passage()
+        blind = bool(self.case.transcript.question.passage) and not judge.reads_passage
+        order = range(len(case.options.answers))
+        return judge.compose(judge.shown(case, order, blind)).drawn(self.cell.draw)
+
+    def about(self, call: Call) -> TaskKind:
+        """What raters are to have equally many of: the row, and the worth of what is argued.
+        call: that asks a person."""
+        cell, problem = self.cell, self.cell.problem
+        label = problem.question.answers[cell.side].label
+        return TaskKind(
+            PersonTask(call).problem,
+            (cell.row.address, problem.values[cell.side]),
+            JudgedTranscript(cell.row.title, cell.row.judge, problem.id, label, self.probs),
+        )
+
+
+async def judged_cases(cells: Iterable[Cell], recorded: Ask) -> list[JudgedCase]:
+    """The case on which each cell's verdict rests.
+
+    recorded: answers from the store alone. Cells without a verdict are left out, and those whose
+    verdict is no one judgement of a transcript: of a market's last price, say, or of a tree.
+    """
+    found = []
+    for cell in cells:
+        outcome, notes = await attempt_noted(cell, recorded)
+        decided = [each for each in notes if isinstance(each, Reading) and each.role == JUDGE]
+        if isinstance(outcome, Verdict) and decided:
+            case, verdict = decided[-1].case, decided[-1].verdict
+            if verdict and not case.statement and verdict.probs == outcome.probs:
+                found.append(JudgedCase(cell, case, outcome.probs))
+    return found
+
+
+def tasks_of(
+    cases: Iterable[JudgedCase], model: str, each: int
+) -> dict[str, tuple[Call, TaskKind]]:
+    """Every different call that asks `each` persons about each case, by address: worlds that ended
+    in the same transcript are judged once."""
+    found: dict[str, tuple[Call, TaskKind]] = {}
+    for case in cases:
+        call = case.call(model)
+        for person in range(each):
+            drawn = Call(call.request, (*call.draw, person))
+            if drawn.address not in found:
+                found[drawn.address] = drawn, case.about(drawn)
+    return found
+
+
+def raters_needed(tasks: Iterable[TaskKind]) -> int:
+    """How many raters there must be so that none gets two tasks about one problem."""
+    return max(Counter(task.problem for task in tasks).values(), default=0)
+
+
+async def ask_persons(calls: Iterable[Call], ask: Ask, *, stop_token: StopToken) -> int:
+    """Put calls to persons, all at once; how many were answered. A Halt stops it; what was
+    answered is stored."""
+    answered = 0
+
+    async def heard(call: Call) -> Reply | Failure:
+        try:
+            return await ask(call)
+        except Exception as exc:
+            return failure(f"a person's judgement {call.address[:12]}", exc)
+
+    def count(call: Call, came: Reply | Failure) -> None:
+        nonlocal answered
+        answered += isinstance(came, Reply)
+
+    todo = list(calls)
+    await run_lanes(Plain(todo), heard, count, lanes=max(len(todo), 1), stop_token=stop_token)
+    return answered
+
+
+def judged_by_persons(
+    run: Path,
+    opened: LoadedSweep,
+    cells: Sequence[Cell],
+    each: int,
+    store: str | None,
+    raters: int,
+    seated: Seated,
+) -> int:
+    model = f"{PERSON}{PANEL}"
+    with closing(store_of(run, store)) as replies:
+        recorded = replay_cache(replies, opened.models.identity, tags=opened.models.tags)
+        judged = asyncio.run(judged_cases(cells, recorded))
+        tasks = tasks_of(judged, model, each)
+        if not tasks:
+            raise UsageError(f"{run}: no verdict of these rows is a judgement of one transcript")
+        if left := len(cells) - len(judged):
+            say(
+                f"{counted(left, 'cell')} left out: the verdict is not a judgement of one "
+                "transcript"
+            )
+        kinds = {address: about for address, (_, about) in tasks.items()}
+        if (needed := raters_needed(kinds.values())) > raters:
+            raise UsageError(
+                f"a problem has up to {needed} transcripts to be judged, and nobody may have two "
+                f"of them: take --raters {needed}, a lower --each, or fewer rows"
+            )
+        folder = run / PERSONS
+        folder.mkdir(exist_ok=True)
+        with locked(folder):
+            server = seated(opened.models, run, [PANEL])
+            server.desk.pool.assign(kinds)
+            answered = 0
+
+            async def work(ask: Ask, later: Deferred | None) -> None:
+                nonlocal answered
+                async with server.open():
+                    calls = [call for call, _ in tasks.values()]
+                    answered = await ask_persons(calls, ask, stop_token=opened.stop_token)
+
+            halt, _ = ask_beside(
+                opened,
+                folder,
+                replies,
+                work,
+                lambda: (len(tasks), answered),
+                roles=[(model, "judge")],
+            )
+    delete_from_run(run)
+    if halt is not None:
+        say(f"{str(halt).rstrip('.')}. What was answered is saved. The same command goes on.")
+        return halt_code(halt)
+    say(f"{counted(answered, 'judgement')} of {counted(len(judged), 'transcript')}")
+    say(f"see them: oversight measure people {run}")
+    return ExitCode.DONE
+
+
+def delete_from_run(run: Path) -> None:
+    """Delete what raters took back from record, outcomes and store, and say how much."""
+    gone = delete_withdrawn(run)
+    if gone.cells or gone.replies:
+        say(
+            f"deleted: {counted(gone.replies, 'stored reply', 'stored replies')}, and the "
+            f"outcomes of {counted(gone.cells, 'cell')} that rested on them"
+        )
