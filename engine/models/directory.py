@@ -15,12 +15,12 @@ from ..sweep.document import Document
 from ..sweep.named import naming
 from ..sweep.node import Node, checked_value, filled
 from .accounting.prices import PriceList
-from .limits.limits import Limits
 
 if TYPE_CHECKING:
     from ...cache.thoughts import Tags
     from ..providers.capabilities import Endpoint
     from ..providers.retirements import Retirement
+    from .limits.limits import Limits
 
 
 MEANING = "is"
@@ -87,13 +87,11 @@ class ModelDirectory:
             }
             self.simulated = {**simulated.presets, **described}
             self._sim = simulated.models(problems, self.simulated)
-        self.limits = {
-            name: filled(
-                sections[name].replaced({k: v for k, v in given.items() if k not in ABOUT}), Limits
-            )
-            for name, given in real.items()
-        }
+        self.limits: dict[str, Limits] = {}
         """Those that the sweep file sets, by model."""
+        for name, given in real.items():
+            rates = {setting: value for setting, value in given.items() if setting not in ABOUT}
+            self.limits[name] = _limits(sections[name].replaced(rates))
         self.tiers: Mapping[str, Collection[str]] = {}
         """By model, the service tiers in which roles of the sweep ask it."""
         self._identities: dict[str, str] = {}
@@ -246,6 +244,12 @@ class ModelDirectory:
 
     def _stated(self, provider: str) -> ProviderSettings:
         return self._provider_settings.get(provider, ProviderSettings())
+
+
+def _limits(node: Node) -> "Limits":
+    from .limits.limits import Limits
+
+    return filled(node, Limits)
 
 
 def provider_settings(node: Node) -> ProviderSettings:

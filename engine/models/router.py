@@ -4,6 +4,7 @@ import math
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...cache.call import Ask, Call
@@ -18,13 +19,13 @@ from ..system.process import raise_limit, require_room
 from .accounting.ledger import Accounting
 from .accounting.prices import listed
 from .directory import ModelDirectory
-from .limits.limits import Limits
 
 if TYPE_CHECKING:
     from ..providers.connecting import Room
     from ..providers.limit_headers import HeaderLimits
     from ..providers.provider import Provider
     from ..throughput import LimitStatistics
+    from .limits.limits import Limits
     from .limits.rate_limiter import RateLimiter
     from .own_servers import OwnServers
     from .sender import Sender
@@ -79,9 +80,15 @@ class Models(ModelDirectory):
             self._senders.pop(model, None)
             self._ready.pop(model, None)
 
-    def prepare(self, roles: Iterable[tuple[str, str]], accounting: Accounting) -> None:
+    def prepare(
+        self,
+        roles: Iterable[tuple[str, str]],
+        accounting: Accounting,
+        quarantine: Path | None = None,
+    ) -> None:
         """Make the senders of a run; nothing is sent. roles: (model, role) of every model.
-        accounting: of the run; entries are made in the ledger that is there already.
+        accounting: of the run; entries are made in the ledger that is there already. quarantine:
+        folder for malformed bodies; None: they are not kept.
 
         UsageError if a key, a package, or a price that a cap needs is missing.
         """
@@ -97,8 +104,11 @@ class Models(ModelDirectory):
                     require()
             require_room()
             from ..providers.connecting import Room
+            from .accounting.quarantine import Quarantine
 
             self._room = Room(len({(provider_of(model), self.api(model)) for model, _ in real}))
+            if quarantine is not None:
+                accounting = replace(accounting, quarantine=Quarantine(quarantine))
         prices = self.priced(accounting.prices)
         self.accounting = replace(accounting, prices=prices, ledger=self.accounting.ledger)
         for model, _ in real:
@@ -151,6 +161,8 @@ class Models(ModelDirectory):
 
     def limits_of(self, model: str) -> Limits:
         """Limits known before the first call: the sweep file's, and the slots of a server."""
+        from .limits.limits import Limits
+
         slots = self.servers[model].slots or entry(provider_of(model)).concurrency
         limits = self.limits.get(model, Limits()).filled(Limits(concurrency=slots or None))
         return limits.part(self.sharers)

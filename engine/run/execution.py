@@ -28,6 +28,7 @@ from .order import Order, Plain
 from .record.capture import Capture
 from .record.values import RecordedCell
 from .run import Run
+from .run_folder import QUARANTINE
 from .scheduler import NotedOutcome, attempt_noted
 
 YOUNG_IN_WAVES = 5_000
@@ -43,7 +44,8 @@ class RunSession(CachedModels):
     def __init__(self, run: Run, before: Mapping[str, UsageTotals]) -> None:
         """before: what earlier sessions of the run paid, by model. UsageError."""
         loaded, settings = run.loaded, run.settings
-        loaded.models.prepare(loaded.sweep.roles, run.accounting(before))
+        bodies = run.folder.path / QUARANTINE
+        loaded.models.prepare(loaded.sweep.roles, run.accounting(before), bodies)
         paid = set[str]()
         super().__init__(loaded.models, run.store, settings.cache, run.folder.manifest.id, paid)
         self._run = run

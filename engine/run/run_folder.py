@@ -20,8 +20,7 @@ from ..errors import RunFolderError, StoreFailed, UsageError
 from ..stop import StopToken
 from ..sweep.document import MAX_SWEEP
 from ..sweep.grid import Grid, stored_grid
-from ..system.files import read_bounded, refuse_links_within, replace_file, unwritable
-from ..system.mounts import is_network
+from ..system.files import is_network, read_bounded, refuse_links_within, replace_file, unwritable
 from .folders import LOCK_FILE, is_as_left, let_go, note_run, store_noted, take_lock
 from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes

@@ -15,6 +15,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -32,6 +33,7 @@ from ...run.order import Order, Plain
 from ...run.record.capture import Capture
 from ...run.record.values import NotRun, RecordedCell
 from ...run.run import Run
+from ...run.run_folder import QUARANTINE
 from ...run.scheduler import NotedOutcome, attempt_noted
 from ...run.settings import RunSettings
 from ...run.stores import open_store, store_name
@@ -166,6 +168,7 @@ class _Opened:
         settings: RunSettings,
         run_id: str,
         accounting: Accounting,
+        quarantine: Path | None,
         workers: int,
     ) -> None:
         """code: as `code_of` gives it; a worker with other code is refused. accounting: that
@@ -181,7 +184,8 @@ class _Opened:
         cap = accounting.budget
         self.share = Share(0.0, tokens=cap is not None and cap.tokens)
         loaded.models.sharers = workers
-        loaded.models.prepare(loaded.sweep.roles, replace(accounting, budget=cap and self.share))
+        accounting = replace(accounting, budget=cap and self.share)
+        loaded.models.prepare(loaded.sweep.roles, accounting, quarantine)
         store = open_store(store_name(settings.store))
         self.cached = CachedModels(loaded.models, store, settings.cache, run_id, paid)
         cache = self.cached.cache
@@ -229,12 +233,11 @@ class RaySession(RunSession):
         self._address = address = settings.ray
         self._budget = cap = accounting.budget
         self._dollars = None if cap is None else cap.cap - cap.spent
-        if address:
-            accounting = replace(accounting, quarantine=None)
+        quarantine = None if address else run.folder.path / QUARANTINE
         self._workers, code = workers, code_of(loaded.sweep)
         # A folder is named as it is from here.
         settings = replace(settings, store=store_name(settings.store))
-        setup = loaded.file, code, settings, run.folder.manifest.id, accounting, workers
+        setup = loaded.file, code, settings, run.folder.manifest.id, accounting, quarantine, workers
         try:
             self._packed = pickle.dumps(setup)
         except (AttributeError, ModuleNotFoundError, pickle.PicklingError, TypeError) as exc:

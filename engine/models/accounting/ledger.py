@@ -4,7 +4,6 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from zlib import crc32
 
@@ -18,10 +17,10 @@ from ...errors import (
 )
 from .latency import Latency, Stopwatch, sum_latency
 from .prices import Price, PriceList, charged
-from .quarantine import Quarantine
 
 if TYPE_CHECKING:
     from .budget import Budget
+    from .quarantine import Quarantine
 
 RequestOutcome: TypeAlias = Literal["failed", "ambiguous", "unsent"]
 """How a request without a reply ended. failed: answered with an error, not billed; ambiguous: sent,
@@ -311,7 +310,7 @@ class Accounting:
     prices: PriceList
     budget: "Budget | None" = None
     """None: no cap."""
-    quarantine: Quarantine | None = None
+    quarantine: "Quarantine | None" = None
     """None: malformed bodies are not kept."""
     ledger: Ledger = field(default_factory=Ledger)
 
@@ -322,13 +321,11 @@ class Accounting:
         cost: float | None,
         tokens: float | None = None,
         paid: UsageTotals | None = None,
-        quarantine: Path | None = None,
     ) -> "Accounting":
         """With a cap, if any, in dollars or in tokens. paid: by earlier sessions; what they may
-        have paid counts towards the cap. quarantine: a folder. UsageError for two caps."""
-        kept = None if quarantine is None else Quarantine(quarantine)
+        have paid counts towards the cap. UsageError for two caps."""
         if cost is None and tokens is None:
-            return cls(prices, None, kept)
+            return cls(prices)
         if cost is not None and tokens is not None:
             raise UsageError("--max-cost and --max-tokens: give one of them")
         # Here: most runs have no cap.
@@ -340,4 +337,4 @@ class Accounting:
         else:
             used = before.usage.input_tokens + before.usage.output_tokens
             budget = Budget(tokens, used, tokens=True)
-        return cls(prices, budget, kept)
+        return cls(prices, budget)

@@ -30,8 +30,7 @@ import msgspec
 
 from ....cache.bounded import open_bounded
 from ...errors import DiskFull, RunFolderError
-from ...system.files import open_plain
-from ...system.mounts import is_network
+from ...system.files import is_network, open_plain
 from .errors import NotOfThisFormat, RunDamaged, no_run
 
 RUN_DB = "run.db"

@@ -46,7 +46,8 @@ def ask_beside(
     accounts = LedgerFile(folder, ledger.accounts)
     asked = opened.sweep.roles if roles is None else tuple(roles)
     caps = asks.price_list, asks.max_cost, asks.max_tokens
-    models.prepare(asked, Accounting.capped(*caps, accounts.total(), folder / QUARANTINE))
+    accounting = Accounting.capped(*caps, accounts.total())
+    models.prepare(asked, accounting, folder / QUARANTINE)
     names = tuple(dict.fromkeys(model for model, _ in asked))
     batched = batched_models(models, names, asks.batch)
     make = batching()

@@ -4,8 +4,8 @@ import pytest
 from msgspec import structs
 
 from oversight.cache.call import Call
+from oversight.cache.memory import MemoryStore
 from oversight.cache.reply import Reply, Usage
-from oversight.cache.store import MemoryStore
 from oversight.engine.errors import BudgetReached, RowsPaused, UsageError
 from oversight.engine.extensions.batches.rounds import deferred
 from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
