@@ -159,7 +159,7 @@ class Models(ModelDirectory):
         """Calls on the wire now, simulated ones included."""
         return self.simulating + sum(each.in_flight for each in self.statistics().values())
 
-    def limits_of(self, model: str) -> Limits:
+    def limits_of(self, model: str) -> "Limits":
         """Limits known before the first call: the sweep file's, and the slots of a server."""
         from .limits.limits import Limits
 
