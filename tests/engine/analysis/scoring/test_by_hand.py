@@ -16,7 +16,6 @@ from oversight.engine.analysis.scoring.estimate import (
     Ends,
     Estimate,
     detectable,
-    ends_apart,
     t_of,
     t_quantile,
 )
@@ -137,17 +136,6 @@ def test_many_figures_are_estimated_as_each_alone(monkeypatch: pytest.MonkeyPatc
         alone = figure.estimate()
         assert (found.value, found.n) == (alone.value, alone.n)
         assert found.interval == pytest.approx(alone.interval)
-
-
-def test_a_difference_reaches_from_least_less_most_to_most_less_least() -> None:
-    assert ends_apart((-1.0, 2.0), (-3.0, 5.0)) == (-6.0, 5.0)
-    assert ends_apart(None, (0.0, 1.0)) is None
-
-
-def test_two_means_are_drawn_together_too() -> None:
-    """tau^2 of DerSimonian and Laird: (q - 1) / (sum w - sum w^2 / sum w) = (20 - 1) / 10."""
-    drawn = shrunk(np.array([0.0, 2.0]), np.full(2, 0.1), 1.0)
-    assert drawn.tolist() == pytest.approx([1 - 1.9 / 2.0, 1 + 1.9 / 2.0])
 
 
 def test_keys_that_come_late_and_answers_of_several_numbers_keep_their_lines() -> None:

@@ -21,8 +21,9 @@ from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
 from oversight.engine.providers.same_model import same_model
-from oversight.engine.run.loaded_sweep import open_run, open_sweep
+from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.manifest import read_manifest
+from oversight.engine.run.opened import open_run
 from tests.answering import alike, answering
 from tests.sessions import sessions
 from tests.tables import expressions
