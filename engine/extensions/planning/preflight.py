@@ -32,14 +32,13 @@ from ...providers.capabilities import (
 from ...providers.catalogue import entry, provider_of
 from ...providers.connecting import connect
 from ...providers.limit_headers import HeaderLimits
-from ...providers.local_server import local_server
 from ...providers.model_facts import model_facts
+from ...providers.own_server import local_server
 from ...providers.provider import Provider
-from ...providers.provider_settings import Api
 from ...providers.retirements import Retirement, retirement, today
 from ...providers.same_model import same_model
 from ...providers.sdk_clients import load_clients
-from ...providers.settings import Settings
+from ...providers.settings import Api, Settings
 
 ANSWER_SECONDS = 60.0
 """Timeout of one answer, in seconds."""
