@@ -18,8 +18,8 @@ from ...analysis.reports.failures import called
 from ...display.progress import Snapshot
 from ...display.quantity import counted
 from ...errors import Halt, UsageError
-from ...models.accounting.ledger import sum_usage
-from ...models.router import Models, RunPolicy
+from ...models.accounting.ledger import Accounting, sum_usage
+from ...models.router import Models
 from ...providers.capabilities import missing_abilities
 from ...providers.environment import environment
 from ...providers.simulated import PREFIX
@@ -185,7 +185,7 @@ def generate_all(
         say(f"{work.model} is simulated: its answers are made up, for a trial only")
     models = Models(Document.parse("", "generate"), {}, {}, (), environment(Path()), StopToken())
     caps = settings.price_list, settings.max_cost, settings.max_tokens
-    models.prepare([(work.model, "--model")], RunPolicy.capped(*caps, sum_usage([])))
+    models.prepare([(work.model, "--model")], Accounting.capped(*caps))
     batched = batched_models(models, (work.model,), settings.batch)
     books = file.with_name(f"{file.name}.work")
     with ExitStack() as stack:
