@@ -25,8 +25,7 @@ from .folders import LOCK_FILE, is_as_left, let_go, note_run, store_noted, take_
 from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
-from .record.errors import RunDamaged, made_again
-from .record.schema import FAILED, RUN_DB, WITHDRAWN
+from .record.schema import FAILED, RUN_DB, WITHDRAWN, RunDamaged, made_again
 from .record.values import RecordedCell
 
 SWEEP, OUTCOMES, REPORT, QUARANTINE = "sweep.yaml", "outcomes.jsonl", "report", "quarantine"
