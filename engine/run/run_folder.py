@@ -4,7 +4,7 @@ import logging
 import shutil
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -128,7 +128,9 @@ class RunFolder:
         trace: TracebackType | None,
     ) -> None:
         try:
-            self.database.close()
+            # What went wrong first is told.
+            with suppress(RunFolderError) if fault else nullcontext():
+                self.database.close()
             # Of a complete one that was only looked at, the note still holds.
             if self._noting or self.database.written:
                 note_run(self.path, self.manifest.id, self._store, left=self._as_left)
