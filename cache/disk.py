@@ -224,7 +224,7 @@ def _make(folder: Path) -> None:
     made = diskcache.Cache.__new__(diskcache.Cache)
     try:
         # With the policy comes an index. All other settings are written by whoever opens the file.
-        made.__init__(str(folder), eviction_policy=SETTINGS["eviction_policy"])
+        diskcache.Cache.__init__(made, str(folder), eviction_policy=SETTINGS["eviction_policy"])
     except diskcache.Timeout as exc:
         raise StoreError(f"{folder}: another process has held its file for a minute") from exc
     finally:
