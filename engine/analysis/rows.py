@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..run.reader import Follower, RunReader
-from ..run.record.errors import RunDamaged
+from ..run.record.schema import RunDamaged
 from ..run.sources import origins
 from ..sweep.grid import Grid, GridRow, baselines
 from .reports.aggregate import SPOKEN_DOUBTS, OutcomeTable
