@@ -41,13 +41,6 @@ class HeaderLimits:
     """Input and output tokens counted together."""
     input_tokens: Allowance = Allowance()
     output_tokens: Allowance = Allowance()
-    date: str = ""
-    """The Date header of the answer; empty if there is none."""
-
-    @property
-    def clock(self) -> datetime | None:
-        """The server's time when it answered, to the second; None if it cannot be parsed."""
-        return _instant(self.date)
 
     @property
     def longest_reset(self) -> float:
@@ -92,7 +85,7 @@ def _limits(
         return Allowance(_count(limit), _count(remaining), reset(when))
 
     each = {kind.replace("-", "_"): allowance(kind) for kind in kinds}
-    return HeaderLimits(**each, date=headers.get("date", ""))
+    return HeaderLimits(**each)
 
 
 def _until(instant: str, headers: Mapping[str, str]) -> float | None:

@@ -38,8 +38,7 @@ from ...run.record.values import RecordedCell
 from ...run.scheduler import attempt_noted
 from ...sweep.sweep import Cell, Sweep
 from ..simulation.form import Contents, fill_form
-from .author import AuthorCode, Mistake, line_in
-from .subject import JUDGE, Kind, Subject, subject_named
+from .author import JUDGE, AuthorCode, Kind, Mistake, Subject, line_in, subject_named
 
 MAX_CALLS = 300
 """Calls of one world; a protocol that asks more is taken for one without an end."""

@@ -81,7 +81,7 @@ def fetch(
     A file with another checksum than the known one is not kept.
     """
     # Only this command needs an HTTP client.
-    from .fetching import fetch_all
+    from ..download import fetch_all
 
     fetch_all(name, output or Path("data") / name, mirror)
 
