@@ -103,7 +103,8 @@ def listed(named: Iterable[str], between: str) -> str:
 
 def encoded(manifest: Manifest) -> bytes:
     """A manifest as JSON."""
-    return msgspec.json.format(msgspec.json.encode(manifest))
+    # The words of a prompt set are texts of a class of their own.
+    return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=str))
 
 
 def decoded(content: bytes, named: Path) -> Manifest:
