@@ -13,7 +13,7 @@ from ...cache.store import Reader
 from ..errors import RunFolderError
 from ..models.router import Models
 from ..providers.environment import environment
-from ..providers.provider_settings import Api
+from ..providers.settings import Api
 from ..stop import StopToken
 from ..sweep.code import RowCode, combined, row_codes
 from ..sweep.document import code_named

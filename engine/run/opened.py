@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
-from ..providers.provider_settings import Api
+from ..providers.settings import Api
 from ..sweep.document import Document, code_named
 from ..sweep.in_python import PYTHON_MARK, read_python_sweep
 from ..sweep.sweepfile import checked_sweep

@@ -32,7 +32,7 @@ from ...errors import UsageError
 from ...run.folders import is_run, locked, store_noted
 from ...run.reader import RunReader
 from ...run.record.database import RunDatabase
-from ...run.record.errors import no_run
+from ...run.record.schema import no_run
 from ...run.run_folder import OUTCOMES
 from ...run.stores import open_store
 from .journal import (
