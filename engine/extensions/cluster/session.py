@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -106,16 +106,21 @@ class Worker:
     def __init__(self, code: tuple[CodeFile, ...], setup: bytes) -> None:
         """code: files of the user's classes, without which the setup cannot be unpickled. setup:
         what `_Opened` is made with, pickled."""
-        self._given = code, setup
+        self._code, self._setup = code, setup
         self._life, self._numbers = uuid4().hex, count()
-        self._opened: _Opened | None = None
+
+    @cached_property
+    def _opened(self) -> "_Opened":
+        for file in self._code:
+            file.load()
+        return _Opened(*pickle.loads(self._setup))
 
     async def run(self, places: tuple[int, ...]) -> tuple[tuple[RecordedCell, ...], Standing]:
         """Run cells of one problem; those that a stop leaves out are not in the result.
 
         UsageError where this process runs other code, or its environment lacks a key.
         """
-        opened = self._open()
+        opened = self._opened
         wanted, landed = frozenset(places), list[RecordedCell]()
 
         def keep(cell: Cell, end: NotedOutcome) -> None:
@@ -130,32 +135,23 @@ class Worker:
             stop_token=opened.cached.models.stop_token,
             waits=lambda: opened.cached.cache.waits,
         )
-        return tuple(landed), self._standing(opened)
+        return tuple(landed), self._standing()
 
     async def stand(self, life: str, dollars: float | None, halt: Halt | None) -> Standing:
         """Obey, and tell how it stood. life: that which may spend so many dollars in all; one that
         was started anew may not. dollars: None without a cap."""
-        opened = self._open()
-        now = self._standing(opened)
+        opened, now = self._opened, self._standing()
         if halt is not None:
             opened.cached.models.stop_token.stop(halt)
         if life == self._life and dollars is not None:
             opened.share.extend(dollars)
         return now
 
-    def _standing(self, opened: "_Opened") -> Standing:
-        by, share, number = opened.cached, opened.share, next(self._numbers)
-        known = by.accounts(), by.statistics, by.lines(), by.in_flight, opened.lanes()
+    def _standing(self) -> Standing:
+        by, share, number = self._opened.cached, self._opened.share, next(self._numbers)
+        known = by.accounts(), by.statistics, by.lines(), by.in_flight, self._opened.lanes()
         halt, dollars = by.models.stop_token.halt, (share.spent, share.reserved, share.wants)
         return Standing(self._life, number, *known, halt, *dollars)
-
-    def _open(self) -> "_Opened":
-        if self._opened is None:
-            code, setup = self._given
-            for file in code:
-                file.load()
-            self._opened = _Opened(*pickle.loads(setup))
-        return self._opened
 
 
 class _Opened:
@@ -206,15 +202,15 @@ def code_of(sweep: Sweep) -> str:
     return f"{sweep.identity} {combined(row_codes(sweep.rows))}"
 
 
+@dataclass
 class Hand:
     """A worker, as it is seen from here."""
 
-    def __init__(self, actor: Any) -> None:
-        self.actor = actor
-        self.life = ""
-        """The life that stood last; empty before the first."""
-        self.under_way = 0
-        """Cells that it was given and that have not come back."""
+    actor: Any
+    life: str = ""
+    """The life that stood last; empty before the first."""
+    under_way: int = 0
+    """Cells that it was given and that have not come back."""
 
 
 class RaySession(RunSession):
