@@ -1,5 +1,5 @@
 """`oversight dataset generate`: what models write for a data set, several questions at a time, over
-stored replies: wrong answers, proposals, answers in one hand."""
+stored replies: wrong answers, answers in one hand."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -39,7 +39,7 @@ from ...views.cli.faults import halt_code
 from ...views.cli.options import STORE, output
 from ...views.cli.output import say, show, typed
 from ...views.cli.terminal import under_signals
-from .writing import Generator, Known, Proposer, Rewriter, picked, proposed, solution_form
+from .writing import Generator, Known, Rewriter, picked, solution_form
 
 NAMED = 5
 """Maximum number of failures that are printed one by one."""
@@ -144,18 +144,6 @@ def wrong_answers(questions: Sequence[Known], by: Generator) -> Production[Known
         lambda done, seed: picked(done, seed=seed),
         "a wrong answer",
         "take another model, or more --drafts",
-    )
-
-
-def proposals(questions: Sequence[Known], by: Proposer) -> Production[Known, Any]:
-    """What a model answers to questions, as proposals to accept or reject, graded."""
-    return Production(
-        questions,
-        by.compose(questions[0]),
-        by.propose,
-        lambda done, seed: proposed(done, seed=seed),
-        "a proposal",
-        "take another model",
     )
 
 
