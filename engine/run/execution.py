@@ -16,7 +16,6 @@ from ..providers.simulated import PREFIX
 from ..sweep.sweep import Cell
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from ..system.process import YOUNG, gc_relaxed
-from ..throughput import busy
 from .cached_models import CachedModels
 from .canaries import CANARIES, FREE_PATIENCE, Canaries
 from .dry_run import chains, require_abilities, require_service
@@ -162,8 +161,12 @@ class RunSession(CachedModels):
         lines = super().lines()
         waits = self.deferred is not None or self._run.later is not None
         full = self._begun - self._kept >= self.max_cells
-        if full and not waits and not busy(self.models.statistics()):
-            lines = (*lines, f"limited by max_cells {self.max_cells:,}: the models have free slots")
+        if full and not waits and (known := self.models.statistics()):
+            from ..throughput import busy
+
+            if not busy(known):
+                free = f"limited by max_cells {self.max_cells:,}: the models have free slots"
+                lines = (*lines, free)
         return lines
 
     async def _attempt(self, cell: Cell) -> RecordedCell:
