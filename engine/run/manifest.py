@@ -103,7 +103,7 @@ def listed(named: Iterable[str], between: str) -> str:
 
 def encoded(manifest: Manifest) -> bytes:
     """A manifest as JSON."""
-    # The words of a prompt set are texts of a class of their own.
+    # Words of a prompt set are a kind of str, which msgspec does not take for one.
     return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=str))
 
 
