@@ -89,6 +89,20 @@ async def test_more_raters_than_before_share_what_is_left(tmp_path):
         assert had[0] == 0 and sorted(had[1:]) == [6, 6, 6]
 
 
+def test_a_task_whose_rater_never_comes_goes_to_another_one(tmp_path):
+    async def absent() -> None:
+        async with work(tmp_path, replace(PLAIN, returned_after=600.0), raters=3) as desk:
+            calls = worlds(6)
+            desk.desk.pool.assign(kinds_of(calls))
+            await desk.put(calls)
+            assert len(await desk.finish(1)) == len(await desk.finish(2)) == 4
+            assert await desk.desk.offer(desk.rater(1)) is None
+            await asyncio.sleep(601)
+            assert len(await desk.finish(1)) + len(await desk.finish(2)) == 4
+
+    run(absent())
+
+
 async def test_the_order_of_tasks_is_by_the_seed_and_differs_between_raters(tmp_path):
     orders = []
     for name, seed, rater in (("a", 0, 1), ("b", 0, 1), ("c", 1, 1), ("d", 0, 2)):

@@ -146,6 +146,18 @@ def test_solutions_that_only_look_wrong_are_not_used():
     assert used["gsm8k-9"] == "336"
 
 
+def test_a_number_that_rounding_explains_is_not_wrong(tmp_path):
+    def edit(questions, solutions):
+        for row in solutions[1:]:
+            row["small"]["is_correct"] = row["large"]["is_correct"] = True
+        questions[0]["answer"] = "7.0\n#### 33.33"
+        solutions[0]["ground_truth"] = "It is 100/3 = 33.33\nA: 33.33"
+        solutions[0]["small"]["solution"] = "It is 100/3 = 33.3\nA: 33.3"
+
+    with pytest.raises(DatasetError, match="that could serve"):
+        sample(tmp_path, edit).load()
+
+
 def test_relative_folders_start_at_the_root_they_are_loaded_from():
     assert Gsm8k("gsm8k").load(SAMPLE.parent) == Gsm8k(str(SAMPLE)).load()
 

@@ -15,7 +15,7 @@ from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.drafting import SideCheck, side_form
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import DistributionJudge, LogprobJudge, StatedJudge, VotesJudge
-from oversight.protocols.mechanisms.open_protocols import choice_form
+from oversight.protocols.mechanisms.open_protocols import OpenTrust, choice_form
 from oversight.protocols.prompts.forms import NUMBER, Form, probabilities_form
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.transcript import Transcript, Turn
@@ -102,6 +102,18 @@ async def test_votes_fall_as_often_on_the_truth_as_it_is_believed():
         verdict = await judge.judge(Transcript(problem.question), sim)
         right += verdict.probs[problem.best] == 1
     assert within(right, 500, (logistic(1.5) + logistic(-0.5)) / 2)
+
+
+async def test_who_is_trusted_chooses_the_truth_as_often_as_it_sees_it():
+    sim = simulated(PROBLEMS, SimModel(insight=1.0, noise=0.5))
+    protocol = OpenTrust(StatedJudge("sim/quiet"), Agent("sim/it"))
+    right = 0
+    for problem in PROBLEMS:
+        side = problem.question.answers[0]
+        verdict = await protocol.run(problem.question, side, sim)
+        label = problem.question.answers[problem.best].label
+        right += dict(verdict.measures)["chose"] == label
+    assert within(right, len(PROBLEMS), (logistic(1.5) + logistic(0.5)) / 2)
 
 
 @pytest.mark.parametrize(
