@@ -11,17 +11,16 @@ from ...protocols.transcript import Failure
 from ..display.progress import Snapshot
 from ..display.quantity import dollars, short
 from ..errors import Halt, RunFolderError, StoreFailed, UsageError
-from ..models.accounting.ledger import UsageTotals, sum_usage
+from ..models.accounting.ledger import Accounting, UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
 from ..models.accounting.prices import PriceList
 from ..models.directory import ModelDirectory
-from ..models.router import RunPolicy
 from ..sweep.rows import Row
 from .cached_models import CachedModels
 from .folders import beside
 from .lanes import RETRIED_KINDS
 from .loaded_sweep import LoadedSweep, run_folder
-from .run_folder import QUARANTINE, RunFolder
+from .run_folder import RunFolder
 from .settings import FOLDER, RunSettings
 from .stores import is_url, open_store, shown_name, store_name
 
@@ -109,14 +108,13 @@ class Run:
         """Usage since the run began, by model; earlier sessions included."""
         return self.ledger.by_model() if self.ledger else {}
 
-    def policy(self, before: Mapping[str, UsageTotals]) -> RunPolicy:
+    def accounting(self, before: Mapping[str, UsageTotals]) -> Accounting:
         """before: what earlier sessions paid; what they may have paid counts towards the cap."""
-        return RunPolicy.capped(
+        return Accounting.capped(
             self.prices,
             self.settings.max_cost,
             self.settings.max_tokens,
             sum_usage(before.values()),
-            self.folder.path / QUARANTINE,
         )
 
     @property

@@ -85,7 +85,7 @@ class Simulation:
         stop_token, ledger = StopToken(), Ledger()
         provider = FaultyProvider(self.chance, self.share, self.deadly)
         budget = None if self.cap is None else Budget(self.cap)
-        accounting = Accounting(ledger, listed(), budget)
+        accounting = Accounting(listed(), budget, ledger=ledger)
         endpoint = Sender(MODEL, provider, self.limits, stop_token, accounting, self.chance.random)
         cache = Cache(self.store, endpoint, identity=lambda call: "lab", clock=lambda: 0)
         kept: dict[int, tuple[bytes, CellOutcome]] = {}
