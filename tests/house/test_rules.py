@@ -91,8 +91,6 @@ MAY = {
         "engine/extensions/people/task.py",
     ),
     "no model wrote it": (
-        "engine/extensions/datasets/commands/fetching.py",
-        "cache/disk.py",
         "protocols/protocol.py",
         "protocols/question.py",
         "protocols/datasets/form_classifier.py",
