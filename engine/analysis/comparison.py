@@ -301,7 +301,7 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         people("verdict", _verdict),
         *(program(name, f"contrast.{name}") for name in ("verdict", "undone", "mde")),
         program("effective_clusters", "contrast.estimate.effective"),
-        *(program(name, f"contrast.{name}") for name in ("equivalent", "correlation")),
+        program("equivalent", "contrast.equivalent"),
         program("errors", "contrast.estimate.errors"),
         *[people("bounds", _bounds)] * doubtful,
         program("bounds", "bounds"),

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,14 +63,12 @@ class ScoredLine:
     lost: int
 
 
-@dataclass(frozen=True, slots=True)
-class RaterLine:
-    """Calibration of the largest probability, by setting."""
-
+class _Rated(NamedTuple):
     setting: str
     right: Estimate
     """Share of judgements with the best answer likeliest; a tie counts half."""
     calibration: Calibration
+    """Of the largest probability."""
 
 
 def ways_of(every: Judgements, ways: Sequence[str] = ()) -> tuple[str, ...]:
@@ -128,14 +126,16 @@ def score_finding(
 ) -> Finding:
     """Every measure under each score, setting by setting."""
     settings, ways = by_setting(every, by), ways_of(every, ways)
-    found, raters = list[ScoredLine](), list[RaterLine]()
+    found, raters = list[ScoredLine](), list[_Rated]()
 
     def add(setting: str, its: Judgements) -> None:
         measured = (
             _line(setting, score, its, betas, compat, error, interval, ways) for score in scores
         )
         found.extend(line for line in measured if line)
-        raters.extend(_rated(setting, its, error, interval, ways))
+        if verdicts := told(its):
+            right = verdicts.how_right(ways, error, interval)
+            raters.append(_Rated(setting, right, verdicts.calibration))
 
     for setting in settings:
         # One part at a time is held.
@@ -302,13 +302,3 @@ def _by_question(
         for n, place in enumerate(places)
         if not math.isnan(asd[n])
     }
-
-
-def _rated(
-    setting: str, its: Judgements, error: ErrorKind, interval: Interval, ways: Sequence[str]
-) -> list[RaterLine]:
-    """Calibration of all verdicts of a setting."""
-    found = told(its)
-    if found is None:
-        return []
-    return [RaterLine(setting, found.how_right(ways, error, interval), found.calibration)]
