@@ -24,7 +24,6 @@ from .journal import (
     TaskAbstained,
     TaskAnswered,
     TaskGiven,
-    TaskReturned,
     Withdrawn,
     erase,
     note,
@@ -250,11 +249,8 @@ class Desk(Provider, AnsweredLater):
                 self._warn_if_stuck(now)
                 return None
             address, history = task.call.address, self.history.of[rater.name]
-            holder = self.history.holder.get(address)
-            if holder != rater.name:
+            if self.history.holder.get(address) != rater.name:
                 at = int(time.time())
-                if holder is not None:
-                    await self._keep(TaskReturned(holder, address, at))
                 await self._keep(
                     TaskGiven(
                         rater.name,
