@@ -16,7 +16,7 @@ from oversight.cache.call import Call
 from oversight.engine.errors import Interrupted, InvalidRequest, Pending, RowsPaused
 from oversight.engine.run.batching import Deferred, Waves
 from oversight.engine.run.canaries import CANARIES, FAILED_ALIKE, FREE_PATIENCE, Canaries
-from oversight.engine.run.lanes import LANES_FROM_STORE, run_lanes
+from oversight.engine.run.lanes import run_lanes
 from oversight.engine.run.order import Order, Plain
 from oversight.engine.run.record.values import CellEnd, RecordedCell
 from oversight.engine.run.scheduler import attempt_noted
@@ -175,31 +175,6 @@ def test_every_order_may_be_cancelled_while_lanes_wait_for_it(make):
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run(main())
-
-
-def test_what_the_store_answers_whole_opens_no_further_lanes():
-    class Counted(Plain[int]):
-        asked = 0
-
-        async def __anext__(self) -> int:
-            self.asked += 1
-            return await super().__anext__()
-
-    async def double(number: int) -> int:
-        return 2 * number
-
-    order, kept = Counted(range(100)), list[int]()
-    lanes = run_lanes(
-        order,
-        double,
-        lambda number, twice: kept.append(twice),
-        lanes=1000,
-        stop_token=StopToken(),
-        waits=lambda: False,
-    )
-    run(lanes)
-    assert kept == [*range(0, 200, 2)]
-    assert order.asked == 100 + LANES_FROM_STORE
 
 
 def test_waves_run_again_what_waits_and_nothing_else():

@@ -261,6 +261,11 @@ def test_a_role_asks_with_what_it_is_set_to():
     assert agent.parameters == judge.parameters == judge.base_agent.parameters == ALL
     assert Agent("m").parameters == {}
     assert "top k 40" in agent.name and "service tier" not in Agent("m").name
+    assert (
+        StatedJudge("m", persona="You are\na tailor.\n").name
+        == "m stated persona You are a tailor."
+    )
+    assert Agent("m", stop=("\n", ". ", "END")).name == r"m + stop '\n', '. ', END"
 
 
 def test_a_mapping_of_the_sweep_file_becomes_part_of_the_body(tmp_path):

@@ -69,9 +69,6 @@ def test_verdicts_go_by_the_family_and_marks_by_what_was_decided() -> None:
     assert (narrow.verdict, narrow.undone) == ("equivalent", False)
     unsure = row(RNG.normal(0, 1, 40) * 1.0).estimate()
     assert unsure.interval and unsure.interval[0] < 0 < unsure.interval[1] and not unsure.undone
-    x, y = RNG.normal(size=(2, 50))
-    (pair,) = contrasts({"a": row(x), "b": row(x + y)})
-    assert pair.correlation == pytest.approx(np.corrcoef(x, x + y)[0, 1])
 
 
 def test_sizes_by_hand() -> None:
