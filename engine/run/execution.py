@@ -6,7 +6,7 @@ It registers a `MakeSession` under `oversight.workers`.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import ClassVar, TypeAlias
 
 from ..errors import Halt, StoreFailed, UsageError
@@ -226,8 +226,11 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
                 await stack.enter_async_context(observer.watching(run.snapshot))
             try:
                 halt = await working.run()
-            finally:
-                await run.folder.group.flush()
+            except BaseException:
+                # What went wrong first is told.
+                with suppress(Exception):
+                    await run.folder.group.flush()
+                raise
             if halt is None:
                 halt = run.settle()
     finally:
