@@ -427,7 +427,7 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
         yield "detectable: with power .8."
     if fewest.effective < FEW_CLUSTERS:
         yield (
-            f"only {fewest.clusters} {ways if fewest.ways != WAY else 'problems or groups'} "
+            f"only {fewest.clusters} {'clusters' if fewest.ways != WAY else 'problems or groups'} "
             f"(effective {fewest.effective:.1f}): rough intervals."
         )
     if swayed := [one.contrast for one in comparison.contrasts if one.swayed]:

@@ -22,13 +22,14 @@ from ..findings.finding import (
     footnotes,
     number,
     program,
+    shared,
     span,
     word,
 )
 from ..raters import told
 from ..scoring.asd import scored
 from ..scoring.calibration import Calibration
-from ..scoring.estimate import Ends, Estimate, Interval
+from ..scoring.estimate import PARTS, Ends, Estimate, Interval
 from ..scoring.inference import ErrorKind, Influences
 from ..scoring.judgements import Judgements
 from ..scoring.worlds import beta_name
@@ -163,14 +164,17 @@ def score_finding(
         "accuracy and calibration",
         [
             *head,
-            figure("right", "right", sign=False),
+            column("right", "right", shared, parts=PARTS),
             number("n", "right.n", key=""),
             number("calibration error", "calibration.error", ".4f"),
             number("debiased", "calibration.debiased_error", ".4f"),
             change("overconfident", "calibration.overconfidence", 4),
         ],
         raters,
-        ("calibration error: mean distance of stated from true shares, ten bins of max p.",),
+        (
+            "calibration error: mean distance of stated from true shares, ten bins of max p.",
+            *footnotes((), (line.right for line in raters)),
+        ),
     )
     measured = cache(partial(_by_question, every, betas, compat))
     questions = Part(
@@ -201,7 +205,11 @@ def _notes(every: Judgements, found: Sequence[ScoredLine]) -> Iterable[str]:
     if first := next((each for each in figures if each.method), None):
         ways = " × ".join(first.ways)
         yield f"Brackets: 95% CI, {first.how}; clusters: {first.clusters} ({ways})."
-        yield from footnotes(figures)
+        yield from footnotes(
+            each
+            for line in found
+            for each in (line.asd, line.before, line.gain, line.paired, line.truth)
+        )
         if len(first.ways) > 1:
             alone = "; ".join(f"{way} {value:.4f}" for way, value in first.errors.items())
             yield f"standard error of the first ASD: {first.error:.4f}; by one way alone: {alone}."
