@@ -269,19 +269,23 @@ def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same
     assert (after(alike), after(other)) == (1, FAILED_ALIKE)
 
 
-def test_where_nothing_is_billed_a_slow_row_is_opened_after_a_while():
+@pytest.mark.parametrize("fails", [False, True])
+def test_where_nothing_is_billed_a_slow_row_of_which_none_failed_is_opened_after_a_while(fails):
     grid = sweep(NaiveJudge(GOOD))
     order = Canaries(Plain(grid.cells()), grid.rows, total=len(grid), patience=FREE_PATIENCE)
     begun: list[float] = []
 
     async def slow(cell: Cell) -> RecordedCell:
         begun.append(asyncio.get_running_loop().time())
+        if fails and len(begun) == 1:
+            return ended_in(Failure("TooLong", "y"))
         await asyncio.sleep(60)
         return VERDICT
 
     run(run_lanes(order, slow, lambda cell, end: None, lanes=LANES, stop_token=StopToken()))
-    assert sum(at < FREE_PATIENCE for at in begun) == CANARIES
-    assert sum(at < FREE_PATIENCE + 1 for at in begun) == LANES == len(begun)
+    assert sum(at < FREE_PATIENCE for at in begun) == CANARIES + fails
+    assert sum(at < FREE_PATIENCE + 1 for at in begun) == (CANARIES + 1 if fails else LANES)
+    assert len(begun) == len(grid)
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -146,6 +146,13 @@ def test_solutions_that_only_look_wrong_are_not_used():
     assert used["gsm8k-9"] == "336"
 
 
+def test_questions_without_solutions_are_left_out(tmp_path):
+    def edit(questions, solutions):
+        del solutions[0]
+
+    assert sample(tmp_path, edit).load()[0].id == "gsm8k-2"
+
+
 def test_a_number_that_rounding_explains_is_not_wrong(tmp_path):
     def edit(questions, solutions):
         for row in solutions[1:]:

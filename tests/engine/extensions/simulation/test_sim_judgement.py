@@ -264,3 +264,18 @@ async def test_the_speech_after_a_tool_does_not_ask_for_it_again():
     reply = await sim(Call(Request(call.model, call.messages + answered, tools=call.tools)))
     assert not reply.tool_calls
     assert "My tool says 42." in reply.text
+
+
+async def test_who_has_heard_the_rival_answers_it():
+    question = OPENING.question
+    first = await SPEAKER.speak(Transcript(question), question.answers[0], QUIETLY)
+    transcript = Transcript(question, (first,))
+    reply = await SPEAKER.speak(transcript, question.answers[1], QUIETLY)
+    assert any(words in reply.text for words in ("speech for", "opponent", "against"))
+
+
+async def test_the_noise_of_speeches_goes_up_as_often_as_down():
+    sim = simulated(SPOKEN_OF, SimModel(persuasion=1.25, honesty_gap=0.5, noise=0.5))
+    turns = [await speech(sim, problem, problem.best, SPEAKER) for problem in SPOKEN_OF]
+    stated = [(stated_strength(turn.text) or ("", 0.0))[1] for turn in turns]
+    assert {*stated} == {1.0, 2.0} and within(stated.count(1.0), len(SPOKEN_OF), 0.5)
