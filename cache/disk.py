@@ -12,12 +12,14 @@ from threading import Lock
 from typing import TypeAlias
 from uuid import uuid4
 
+import orjson
+
 from .bounded import BoundedConnection, open_bounded
 from .checksum import SIZE, add_checksum
-from .errors import NO_ROOM, StoreError, StoreFull, StoreGone
+from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
 from .lock import share_lock
 from .record import SHARES, split_shared
-from .rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
+from .rows import ASKED_AT_ONCE, FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
 from .store import REPLACED, Store, checked_key
 
 SETTINGS: dict[str, str | int] = {
@@ -71,6 +73,9 @@ _REPLY, _TEXT = "(1, ?, ?, ?, 0, 1, ?)", "(0, ?, ?, ?, 0, 1, ?)"
 _AT_ONCE = (64, 8, 1)
 """Rows that one step of SQLite writes. The interpreter's lock is given up for each step, and the
 event loop keeps it for a while."""
+_GET_MANY = (
+    "SELECT key, mode, value FROM Cache WHERE key IN (SELECT value FROM json_each(?)) AND raw = 1"
+)
 _DROP_TEXTS = f"""
     DELETE FROM Cache WHERE raw = 0 AND length(key) = 64 AND key NOT IN (
         SELECT lower(hex(substr(value, -32))) FROM Cache
@@ -131,6 +136,17 @@ class DiskStore(RowReader, Store):
             self._turn = Lock()
             # The connection that writes goes last: the last one out folds the log into the file.
             self._kept = undo.pop_all()
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes | DamagedEntry]:
+        found: dict[str, bytes | DamagedEntry] = {}
+        for start in range(0, len(keys), ASKED_AT_ONCE):
+            some = orjson.dumps(keys[start : start + ASKED_AT_ONCE]).decode()
+            try:
+                rows = self._db.execute(_GET_MANY, (some,)).fetchall()
+            except FAULTS as exc:
+                raise fault(exc, self.file) from exc
+            found |= [self._found(*row) for row in rows]
+        return found
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         rows, texts = _rows(entries)

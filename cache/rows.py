@@ -28,7 +28,7 @@ _BATCH = 256
 _SMALLEST_ROW = 64
 """Bytes; no row that was written here is smaller."""
 
-_ASKED_AT_ONCE = 500
+ASKED_AT_ONCE = 500
 """Keys of one statement."""
 
 _TEXTS_IN_MEMORY = 64
@@ -98,8 +98,8 @@ class RowReader(Reader):
     def held(self, keys: Sequence[str], until: float) -> int:
         # Sorted, neighbours are on one page.
         ordered, held = sorted(keys), 0
-        for start in range(0, len(ordered), _ASKED_AT_ONCE):
-            some = ordered[start : start + _ASKED_AT_ONCE]
+        for start in range(0, len(ordered), ASKED_AT_ONCE):
+            some = ordered[start : start + ASKED_AT_ONCE]
             statement = f"{_HELD} AND key IN ({','.join('?' * len(some))})"
             try:
                 held += int(self._db.execute(statement, (until, *some)).fetchone()[0])
