@@ -23,6 +23,7 @@ from .errors import StoreError as StoreError
 from .errors import StoreFull as StoreFull
 from .explain import differences as differences
 from .explain import nearest_recorded as nearest_recorded
+from .memory import MemoryStore as MemoryStore
 from .merge import MergeStatistics as MergeStatistics
 from .merge import merge as merge
 from .record import Record as Record
@@ -36,6 +37,5 @@ from .reply import ToolCall as ToolCall
 from .reply import Usage as Usage
 from .stats import StoreStatistics as StoreStatistics
 from .stats import store_statistics as store_statistics
-from .store import MemoryStore as MemoryStore
 from .store import Reader as Reader
 from .store import Store as Store

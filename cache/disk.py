@@ -1,4 +1,7 @@
-"""The store that stays: one SQLite file in diskcache's layout, which loses and runs nothing."""
+"""The store that stays: a `diskcache.Cache` on one SQLite file, which loses and runs nothing.
+
+diskcache makes the file, and anybody can open it with that library. What is read and written later
+is our own SQL: many rows in a step, one commit for many replies, and no pickles."""
 
 import hashlib
 import os
@@ -54,8 +57,9 @@ _TABLES = (
     " tag BLOB, size INTEGER DEFAULT 0, mode INTEGER DEFAULT 0, filename TEXT, value BLOB)",
     "CREATE UNIQUE INDEX IF NOT EXISTS Cache_key_raw ON Cache(key, raw)",
 )
-"""As diskcache lays them out. Its triggers are left out, and dropped: they count rows and bytes,
-which nobody reads, at a third of the time of an entry; and a planted one would run."""
+"""As diskcache lays them out, for a file whose making was cut off. Its triggers are dropped: they
+count rows and bytes, which nobody reads, at a third of the time of an entry; and a planted one
+would run."""
 _KEEP = """
     INSERT INTO Cache (raw, key, store_time, access_time, size, mode, value)
     VALUES {} ON CONFLICT (key, raw) DO NOTHING
@@ -120,7 +124,9 @@ class DiskStore(RowReader, Store):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 lock = share_lock(folder)
                 undo.callback(os.close, lock)
-                if file.exists():
+                if not file.exists():
+                    _make(folder)
+                else:
                     _refuse_foreign(file)
                     _refuse_second_name(file)
                 self._writing = undo.enter_context(closing(_open_to_write(file, id)))
@@ -225,11 +231,27 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+def _make(folder: Path) -> None:
+    """Have diskcache make the file of a new store. FAULTS, StoreError."""
+    import diskcache
+
+    if os.path.expandvars(folder) != str(folder):
+        raise StoreError(f"{folder}: a new store's path may not hold the name of a variable")
+    made = diskcache.Cache.__new__(diskcache.Cache)
+    try:
+        # With the policy comes an index. All other settings are written by whoever opens the file.
+        diskcache.Cache.__init__(made, str(folder), eviction_policy=SETTINGS["eviction_policy"])
+    except diskcache.Timeout as exc:
+        raise StoreError(f"{folder}: another process has held its file for a minute") from exc
+    finally:
+        # Also after a fault: a connection that is left to the collector would hold the file.
+        diskcache.Cache.close(made)
+
+
 def _open_to_write(file: Path, id: str) -> BoundedConnection:
     """A connection that writes; in one commit, all is made that is not there. FAULTS."""
     db = open_bounded(f"{file.as_uri()}?mode=rwc", file)
     try:
-        new = not db.execute("PRAGMA page_count").fetchone()[0]
         for name, value in SETTINGS.items():
             if name.startswith("sqlite_"):
                 db.execute(f"PRAGMA {name.removeprefix('sqlite_')} = {value}")
@@ -248,7 +270,7 @@ def _open_to_write(file: Path, id: str) -> BoundedConnection:
                 db.executemany("REPLACE INTO Settings VALUES (?, ?)", SETTINGS.items())
                 named = "INSERT OR IGNORE INTO Settings VALUES ('store_id', ?)"
                 db.execute(named, (id or uuid4().hex,))
-                if new and id:
+                if id and "store_id" not in known:
                     # It may have fewer replies than the store in whose place it stands.
                     db.execute(f"PRAGMA user_version = {int(time.time()) % MAX_LOSSES}")
     except BaseException:

@@ -2,6 +2,7 @@
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -85,6 +86,19 @@ class LimitStatistics:
             old = self.oldest >= STILL
             parts.append(f"the oldest request has been open for {self.oldest:.0f} s" if old else "")
         return "  ".join(filter(None, parts))
+
+
+def lines(known: Mapping[str, LimitStatistics]) -> tuple[str, ...]:
+    """For the display, a line for each model."""
+    names = {model: clipped(model) for model in known}
+    width = max(map(len, names.values()), default=0)
+    return tuple(f"{names[model]:<{width}}  {now}" for model, now in known.items())
+
+
+def busy(known: Mapping[str, LimitStatistics]) -> bool:
+    """Whether calls wait for some model, or none of it is asked over the wire."""
+    now = known.values()
+    return not now or any(each.waiting or each.in_flight >= each.width for each in now)
 
 
 def clipped(name: str) -> str:

@@ -8,9 +8,9 @@ from .agents.tool import Scene as Scene
 from .agents.tool import Tool as Tool
 from .counts import Counts as Counts
 from .datasets.bundled import Bundled as Bundled
-from .datasets.file import JsonLines as JsonLines
 from .datasets.forms import BoolQ as BoolQ
 from .datasets.forms import Gpqa as Gpqa
+from .datasets.forms import JsonLines as JsonLines
 from .datasets.forms import LogiQa as LogiQa
 from .datasets.forms import Mmlu as Mmlu
 from .datasets.forms import MmluPro as MmluPro

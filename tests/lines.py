@@ -19,8 +19,10 @@ from oversight.engine.extensions.mock import (
     Responder,
 )
 from oversight.engine.extensions.mock.anthropic_server_wire import AnthropicServerWire
-from oversight.engine.extensions.mock.openai_server_wire import OpenAIServerWire
-from oversight.engine.extensions.mock.responses_server_wire import ResponsesServerWire
+from oversight.engine.extensions.mock.openai_server_wire import (
+    OpenAIServerWire,
+    ResponsesServerWire,
+)
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.http_client import PlainTransport

@@ -77,7 +77,7 @@ def sender(
     stop_token: StopToken | None = None,
 ) -> Sender:
     """The server under limits, retries and a ledger."""
-    accounting = Accounting(ledger or Ledger(), listed())
+    accounting = Accounting(listed(), ledger=ledger or Ledger())
     stop_token = stop_token or StopToken()
     return Sender(model, server, limits or Limits(), stop_token, accounting, jitter)
 

@@ -45,9 +45,7 @@ TRUTHS: dict[str, list[str]] = {
     ],
     "interactive_debate": ["debates::what_only_a_question_brings_out_decides_for_the_truth"],
     "open_consultancy": ["engine/beside::open_protocols_are_split_by_what_the_agent_chose"],
-    "open_debate": [
-        "debates::how_often_a_wrong_agent_misleads_the_judge_can_be_read_off_the_outcomes"
-    ],
+    "open_debate": ["engine/beside::open_protocols_are_split_by_what_the_agent_chose"],
     "double_consultancy": [
         "debates::a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence"
     ],
@@ -110,7 +108,6 @@ TRUTHS: dict[str, list[str]] = {
     ],
     "ensemble": [
         "jury::members_count_by_what_they_get_right_on_what_is_held_out",
-        "jury::independent_members_are_right_as_often_as_condorcet_says",
         "graded::votes_weighed_by_log_odds_are_right_more_often_than_any_other_way",
     ],
     "best_of": ["drafting::the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_seat"],

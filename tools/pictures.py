@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any, NamedTuple
 
-from oversight.engine.analysis.pictures.drawing import ALL_KINDS
+from oversight.engine.analysis.pictures.kinds import ALL_KINDS
 from oversight.engine.extensions.mock.process import serving
 from tests.command_line import oversight, running, within
 from tests.pages.browser import chromium, opened, served

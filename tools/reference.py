@@ -25,7 +25,7 @@ from oversight.cache.call import Request
 from oversight.engine.extensions.simulation.model import PRESETS, SimModel
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.providers.catalogue import entry, provider_names
-from oversight.engine.providers.provider_settings import ProviderSettings
+from oversight.engine.providers.settings import ProviderSettings
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.node import fields_of
 from oversight.engine.sweep.roles import SWEEP_AXES, AgentSettings

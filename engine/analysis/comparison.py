@@ -41,10 +41,9 @@ from .findings.finding import (
     word,
 )
 from .judged import pair_of, read_asds
-from .pairs import pairs_between, pairs_within
 from .reports.formats import CLUSTER, ERROR, INTERVAL, above_0
 from .reports.results import SCORE_NAMES
-from .rows import RunRows
+from .rows import RunRows, pairs_between, pairs_within
 from .scoring.calibration import Flips
 from .scoring.contrasts import Contrast, RankSet, contrasts
 from .scoring.estimate import Interval

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..errors import UsageError
 from ..system.entry_points import JUDGEMENTS_GROUP, load_one, registered
-from .pairs import read_pair
 from .reports.scored import by_setting, ways_of
 from .reports.verdicts import parsed, told_apart
+from .rows import read_pair
 from .scoring.asd import scored
 from .scoring.inference import Influences
 from .scoring.judgements import Judgement, Judgements

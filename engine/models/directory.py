@@ -8,30 +8,33 @@ import orjson
 from ...cache.call import Call, Effort
 from ...protocols.question import Problem
 from ..errors import UsageError
-from ..providers.catalogue import entry, provider_of
-from ..providers.provider_settings import Api, ProviderSettings
+from ..providers.catalogue import entry, provider_names, provider_of
+from ..providers.settings import ROUTING, Api, ProviderSettings, Settings
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, simulation
 from ..sweep.document import Document
 from ..sweep.named import naming
-from ..sweep.node import Node, filled
+from ..sweep.node import Node, checked_value, filled
 from .accounting.prices import PriceList
-from .limits.limits import Limits
-from .sections import (
-    ABOUT,
-    BATCHED,
-    MEANING,
-    THINKING,
-    batched,
-    meaning,
-    no_batches,
-    provider_settings,
-    thinking_tags,
-)
 
 if TYPE_CHECKING:
+    from ...cache.thoughts import Tags
     from ..providers.capabilities import Endpoint
     from ..providers.retirements import Retirement
-    from ..providers.settings import Settings
+    from .limits.limits import Limits
+
+
+MEANING = "is"
+"""The setting that names the underlying model of a name of the user's."""
+
+BATCHED = "batch"
+"""The setting for sending a model's calls through its vendor's batch endpoint."""
+
+THINKING = "thinking_tags"
+"""The setting with what a model's thoughts begin and end with, where its replies hold both."""
+
+
+ABOUT = (MEANING, BATCHED, THINKING)
+"""Settings of a model that are neither limits nor those of a simulated model."""
 
 
 class ModelDirectory:
@@ -84,13 +87,11 @@ class ModelDirectory:
             }
             self.simulated = {**simulated.presets, **described}
             self._sim = simulated.models(problems, self.simulated)
-        self.limits = {
-            name: filled(
-                sections[name].replaced({k: v for k, v in given.items() if k not in ABOUT}), Limits
-            )
-            for name, given in real.items()
-        }
+        self.limits: dict[str, Limits] = {}
         """Those that the sweep file sets, by model."""
+        for name, given in real.items():
+            rates = {setting: value for setting, value in given.items() if setting not in ABOUT}
+            self.limits[name] = _limits(sections[name].replaced(rates))
         self.tiers: Mapping[str, Collection[str]] = {}
         """By model, the service tiers in which roles of the sweep ask it."""
         self._identities: dict[str, str] = {}
@@ -169,11 +170,11 @@ class ModelDirectory:
         each that of the dearest service tier that a role asks for."""
         return prices.named(self._is).tiered(self.tiers)
 
-    def settings_of(self, model: str) -> "Settings":
+    def settings_of(self, model: str) -> Settings:
         """How the endpoint of a model is reached."""
         return self.settings(provider_of(model), self.api(model))
 
-    def replicas(self, provider: str, api: Api = "chat") -> "tuple[Settings, ...]":
+    def replicas(self, provider: str, api: Api = "chat") -> tuple[Settings, ...]:
         """How each of several servers of one provider is reached; empty if there is one alone.
 
         UsageError where it is not the user's own: elsewhere limits belong to an account."""
@@ -186,7 +187,7 @@ class ModelDirectory:
             )
         return tuple(self.settings(provider, api, url) for url in urls)
 
-    def settings(self, provider: str, api: Api = "chat", url: str = "") -> "Settings":
+    def settings(self, provider: str, api: Api = "chat", url: str = "") -> Settings:
         """How a provider is reached: the sweep file's settings, else the environment's.
 
         url: that of one of several servers, in place of the first.
@@ -243,3 +244,58 @@ class ModelDirectory:
 
     def _stated(self, provider: str) -> ProviderSettings:
         return self._provider_settings.get(provider, ProviderSettings())
+
+
+def _limits(node: Node) -> "Limits":
+    from .limits.limits import Limits
+
+    return filled(node, Limits)
+
+
+def provider_settings(node: Node) -> ProviderSettings:
+    """The settings of a provider. UsageError for one that does not apply to it."""
+    stated, name = filled(node, ProviderSettings), node.name
+    if name.partition("/")[0] not in provider_names():
+        return stated  # runs recorded with a name that is unknown now can still be opened
+    row, settings = entry(name), node.settings()
+    for setting in ROUTING:
+        if setting in settings and not row.routes:
+            raise settings[setting].fault(f"{name} hands calls on to nobody", "leave it out")
+    if stated.api == "responses" and row.dated:
+        raise settings["api"].fault(f"{name} has no such endpoint")
+    return stated
+
+
+def batched(node: Node) -> bool:
+    """Whether the calls of a model go in batches. UsageError if its provider takes none."""
+    wanted = bool(checked_value(node, bool))
+    model = str(node.key[-2])
+    if wanted and not entry(provider_of(model)).batches:
+        raise node.fault(no_batches(model), f"leave {BATCHED} out, or choose another model")
+    return wanted
+
+
+def no_batches(model: str) -> str:
+    """Message for a model whose provider has no batch endpoint."""
+    providers = " and ".join(name for name in provider_names() if entry(name).batches)
+    return f"{model}: {provider_of(model)} takes no batches here; {providers} do"
+
+
+def thinking_tags(node: Node) -> "Tags":
+    """What a model's thoughts begin and end with."""
+    from ...cache.thoughts import Tags
+
+    tags = checked_value(node, tuple[str, ...])
+    if len(tags) != 2 or len({*filter(str.strip, tags)}) != 2:
+        raise node.fault("thoughts begin and end with two different texts", "[<plan>, </plan>]")
+    return Tags(tags)
+
+
+def meaning(node: Node) -> str:
+    """The model behind a name, as its vendor's own provider calls it."""
+    named = str(checked_value(node, str))
+    try:
+        provider_of(named)
+    except UsageError as exc:
+        raise node.fault(str(exc), "write PROVIDER/MODEL, as in openai/gpt-6-sol") from None
+    return named

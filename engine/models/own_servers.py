@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from ...cache.call import Call
 from ..errors import ContextLengthExceeded
 from ..providers.catalogue import entry, provider_of
-from ..providers.local_server import LocalServer, local_server, server_load
+from ..providers.own_server import LocalServer, local_server, server_load
 from ..providers.settings import Settings
 from ..tokens import prompt_tokens
 from .limits.rate_limiter import RateLimiter

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 REMEMBERED = 2**15
 """Ids kept, those seen last: some minutes of the fastest server, where stale answers come within
 seconds."""
-PROVEN = 8
-"""Different ids that show that a server gives each answer one of its own."""
+PROVEN = 2
+"""Different ids that show that a server gives each answer one of its own. Of one that draws from
+few, the first that comes again with other words shows as much."""
 FRESH_REPEATS = 3
 """Repetitions in a row on connections without an earlier answer, where none can be stale, that show
 that it does not."""

@@ -1,28 +1,21 @@
 """The wire of Anthropic messages, at Anthropic itself and in the clouds that resell it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ...cache.call import Call, Effort, Message
 from ...cache.reply import Outcome, Reply, ToolCall, Usage
 from ...protocols.prompts.parse import leading, marked_parts
 from ..errors import ModelNotFound
-from .capabilities import Abilities, abilities
+from .capabilities import Abilities
 from .limit_headers import INPUT_AND_OUTPUT, HeaderLimits, instant_limits
-from .payload import brief, compact, counts, foreign, given_json, text, written
+from .payload import brief, compact, counts, functions, given_back, given_json, text, written
 from .prompt_cache import kept_prefix
 from .wire import Headers, Wire
 
-_OUTCOMES: dict[str, Outcome] = {
-    "end_turn": "ok",
-    "stop_sequence": "ok",
-    "tool_use": "ok",
-    "max_tokens": "truncated",
-    "model_context_window_exceeded": "truncated",
-    # Only server-side tools pause a turn, so the answer is incomplete.
-    "pause_turn": "truncated",
-    "refusal": "refused",
-}
+_FIELDS = {name: name for name in ("temperature", "top_p", "top_k", "service_tier")}
+_FIELDS["stop"] = "stop_sequences"
 _THINKING = ("thinking", "redacted_thinking")
 _BUDGET_SHARE: dict[Effort, float] = {"low": 0.25, "medium": 0.5, "high": 0.8}
 """Share of max_tokens for thinking, on models that take a token budget instead of a level."""
@@ -32,15 +25,22 @@ _MIN_BUDGET = 1024
 @dataclass(frozen=True, slots=True)
 class AnthropicWire(Wire):
     limit_headers = INPUT_AND_OUTPUT
+    outcomes: ClassVar[Mapping[str, Outcome]] = {
+        "end_turn": "ok",
+        "stop_sequence": "ok",
+        "tool_use": "ok",
+        "max_tokens": "truncated",
+        "model_context_window_exceeded": "truncated",
+        # Only server-side tools pause a turn, so the answer is incomplete.
+        "pause_turn": "truncated",
+        "refusal": "refused",
+    }
 
     provider: str = "anthropic"
-    """Its name in front of the model's name."""
     version: str = "2023-06-01"
     """Version of the API."""
     version_in_body: bool = False
     """Whether `version` goes into the body, as clouds require, or into a header."""
-    models: tuple[tuple[str, str], ...] = ()
-    """(name, underlying model) of models under names of the user's, such as deployments."""
 
     @property
     def path(self) -> str:
@@ -54,7 +54,7 @@ class AnthropicWire(Wire):
         return {"x-api-key": key}
 
     def body(self, call: Call) -> bytes:
-        able = abilities(dict(self.models).get(call.model, call.model))
+        able = self.abilities(call.model)
         if call.top_logprobs:
             raise ModelNotFound(
                 f"{call.model} reports no logprobs; ask a judge for stated probabilities"
@@ -76,25 +76,8 @@ class AnthropicWire(Wire):
                 for block in (blocks[0], blocks[-1]):
                     block["cache_control"] = {"type": "ephemeral"}
             body["system"] = blocks
-        if call.temperature is not None:
-            body["temperature"] = call.temperature
-        if call.top_p is not None:
-            body["top_p"] = call.top_p
-        if call.stop:
-            body["stop_sequences"] = call.stop
-        if call.request.top_k is not None:
-            body["top_k"] = call.request.top_k
-        if call.request.service_tier:
-            body["service_tier"] = call.request.service_tier
         if call.tools:
-            body["tools"] = [
-                {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "input_schema": given_json(tool.parameters, f"tools.{tool.name}.parameters"),
-                }
-                for tool in call.tools
-            ]
+            body["tools"] = functions(call.request, "input_schema")
         output: dict[str, Any] = {}
         if (wanted := call.response_format) is not None:
             if not able.structured:
@@ -109,7 +92,7 @@ class AnthropicWire(Wire):
                 output["effort"] = call.effort
         if output:
             body["output_config"] = output
-        return written(body, call, "min_p", "seed")
+        return written(body, call.request, _FIELDS)
 
     def limits(self, headers: Headers) -> HeaderLimits:
         return instant_limits(headers)
@@ -118,8 +101,6 @@ class AnthropicWire(Wire):
         blocks, stop_reason = data["content"], data["stop_reason"]
         if not isinstance(blocks, list) or not isinstance(stop_reason, str):
             raise TypeError(f"content or stop_reason {brief(stop_reason)}")
-        if stop_reason not in _OUTCOMES:
-            raise self.unknown("stopped for a reason", stop_reason)
         said, calls, thought = [], [], False
         for block in blocks:
             kind = block["type"]
@@ -133,13 +114,10 @@ class AnthropicWire(Wire):
             else:
                 raise self.unknown("sent a kind of content", kind)
         written = "".join(said)
-        outcome = _OUTCOMES[stop_reason]
-        if outcome == "ok" and not calls and not written.strip():
-            outcome = "empty"
         return Reply(
             text=written,
             tool_calls=tuple(calls),
-            outcome=outcome,
+            outcome=self.outcome(stop_reason, written, calls),
             stop_reason=_with_category(stop_reason, data.get("stop_details")),
             usage=_usage(data.get("usage")),
             served_model=text(data.get("model")),
@@ -210,9 +188,7 @@ def _said(message: Message) -> list[Any] | str:
     ]
     if not message.opaque:
         return blocks
-    original = given_json(message.opaque, "messages.opaque")
-    if not isinstance(original, list) or not all(isinstance(block, dict) for block in original):
-        raise foreign(message.opaque)
+    original = given_back(message.opaque)
     if _unchanged(original, message):
         return original
     return [block for block in original if block.get("type") in _THINKING] + blocks

@@ -12,7 +12,7 @@ import orjson
 
 from ...cache.call import Call, Effort
 from ...protocols.settings import PARAMETERS
-from .provider_settings import Api
+from .settings import Api
 
 RESPONSES_LEAST = 16
 """Smallest max_tokens that the responses endpoint accepts."""
@@ -156,17 +156,14 @@ def _lacks(call: Call, able: Abilities) -> Iterator[tuple[str, str, str]]:
     elif call.temperature is not None and call.temperature > able.max_temperature:
         most = f"{able.max_temperature:g}"
         yield "temperature", f"{call.temperature:g} is above {most}", f"set at most {most}"
-    if call.top_p is not None and not able.top_p:
-        yield "top_p", "this model takes none", "leave it out"
     if not able.temperature_with_top_p and None not in (call.temperature, call.top_p):
         yield "top_p", "this model takes it or temperature, not both", "leave one of them out"
     request = call.request
-    if request.top_k is not None and not (able.top_k and able.top_p):
-        yield "top_k", "this model takes none", "leave it out"
-    if request.min_p is not None and not able.min_p:
-        yield "min_p", "this model takes none", "leave it out"
-    if request.seed is not None and not able.seed:
-        yield "seed", "this model takes none", "leave it out"
+    none = {"top_p": not able.top_p, "top_k": not (able.top_k and able.top_p)}
+    none |= {"min_p": not able.min_p, "seed": not able.seed}
+    for name in none:
+        if none[name] and getattr(request, name) is not None:
+            yield name, "this model takes none", "leave it out"
     if (tier := request.service_tier) and not {tier, "*"} & {*able.service_tiers}:
         takes = ", ".join(able.service_tiers)
         fix = f"leave it out, or choose of: {takes}" if takes else "leave it out"

@@ -1,9 +1,12 @@
 """Making providers: the wire of each over the plain transport, or over its vendor's own client."""
 
+import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from ..system.process import left
 from . import sdk_clients
 from .anthropic_wire import AnthropicWire
 from .catalogue import entry
@@ -16,6 +19,12 @@ from .wire import Wire
 
 WireOf: TypeAlias = Callable[[Settings], Wire]
 
+FEW = 256
+"""A provider that gets fewer connections than these, and fewer than were set, is named in a
+warning."""
+
+log = logging.getLogger(__name__)
+
 
 def connect(settings: Settings, on_limits: OnLimits | None = None) -> Provider:
     """The provider as a bare `Ask`, without limits, retries or store. Close it when done.
@@ -25,6 +34,31 @@ def connect(settings: Settings, on_limits: OnLimits | None = None) -> Provider:
     name = settings.provider
     make = entry(name).connect or _MAKERS.get(name, openai_provider)
     return make(settings, on_limits)
+
+
+class Room:
+    """The descriptors that are left for connections, divided among the providers of a run: a reply
+    that no file is left to store would be paid for and lost."""
+
+    def __init__(self, sharing: int = 0) -> None:
+        """sharing: providers that will ask; any other gets half of what is left."""
+        self._left = left()
+        self._sharing = sharing
+
+    def part(self, provider: str, wanted: int) -> int:
+        """Connections that a provider may open, at least one; `wanted` at most."""
+        share = max(self._left // (self._sharing or 2), 1)
+        self._sharing = max(self._sharing - 1, 0)
+        given = min(wanted, share)
+        self._left -= given
+        if given < min(wanted, FEW):
+            log.warning(
+                "%s gets %d connections at most, since this process may have few files open; "
+                "for more: ulimit -n 4096",
+                provider,
+                given,
+            )
+        return given
 
 
 def credentials(settings: Settings) -> dict[str, str]:
@@ -38,8 +72,8 @@ def _openai_wire(settings: Settings) -> Wire:
     return OpenAIWire(settings.provider, settings.models, settings.extra)
 
 
-def _anthropic_wire(settings: Settings) -> Wire:
-    return AnthropicWire(settings.provider, settings.option("version"), models=settings.models)
+def _anthropic_wire(settings: Settings) -> AnthropicWire:
+    return AnthropicWire(settings.provider, settings.models, settings.option("version"))
 
 
 def batch_wire(settings: Settings) -> Wire:
@@ -48,8 +82,7 @@ def batch_wire(settings: Settings) -> Wire:
 
 
 def _cloud_wire(settings: Settings) -> Wire:
-    version, models = settings.option("version"), settings.models
-    return AnthropicWire(settings.provider, version, version_in_body=True, models=models)
+    return replace(_anthropic_wire(settings), version_in_body=True)
 
 
 def _azure(settings: Settings, on_limits: OnLimits | None) -> Provider:

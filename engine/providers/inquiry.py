@@ -26,6 +26,8 @@ class Unanswered(EngineError):
     """The server was reached, but does not offer this information."""
 
     slug = "unanswered"
+    status = 200
+    """Of the answer, which may hold something else."""
 
 
 async def inquire(settings: Settings, url: str, body: object = None) -> dict[str, Any]:
@@ -42,15 +44,25 @@ async def inquire(settings: Settings, url: str, body: object = None) -> dict[str
     return data
 
 
+async def model_names(settings: Settings, base_url: str) -> list[str]:
+    """A server's names of its models, in its order. Raises as `inquire`."""
+    listed = (await inquire(settings, f"{base_url.rstrip('/')}/models")).get("data")
+    rows = listed if isinstance(listed, list) else []
+    names = (row.get("id") for row in rows if isinstance(row, dict))
+    return [name for name in names if isinstance(name, str) and name]
+
+
 async def fetch(settings: Settings, url: str, body: object = None) -> bytes:
     """What stands at one of the server's URLs. Raises as `inquire`, whatever it is."""
-    answer = await answered(settings, url, body)
+    answer = await _answered(settings, url, body)
     if answer.status != 200:
-        raise Unanswered(f"{settings.provider} says {answer.status} to {url}")
+        unanswered = Unanswered(f"{settings.provider} says {answer.status} to {url}")
+        unanswered.status = answer.status
+        raise unanswered
     return answer.body
 
 
-async def answered(settings: Settings, url: str, body: object = None) -> Response:
+async def _answered(settings: Settings, url: str, body: object) -> Response:
     """The answer, whatever its status. Raises: Unreachable if none came; Unanswered for one that is
     too long or broken."""
     # Not at the top: where the store has all replies, nobody is asked anything.

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -10,12 +10,11 @@ from email.utils import parsedate_to_datetime
 _STEP = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|s|m|h|d)?")
 _SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
 
-REQUESTS_AND_TOKENS = ("x-ratelimit-limit-requests", "x-ratelimit-limit-tokens")
+_DURATIONS, _INSTANTS = "x-ratelimit-{what}-{kind}", "anthropic-ratelimit-{kind}-{what}"
+_KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
+REQUESTS_AND_TOKENS = tuple(_DURATIONS.format(what="limit", kind=kind) for kind in _KINDS[:2])
 """Headers that state the limits which `duration_limits` reads."""
-INPUT_AND_OUTPUT = tuple(
-    f"anthropic-ratelimit-{kind}-limit"
-    for kind in ("requests", "tokens", "input-tokens", "output-tokens")
-)
+INPUT_AND_OUTPUT = tuple(_INSTANTS.format(what="limit", kind=kind) for kind in _KINDS)
 """Headers that state the limits which `instant_limits` reads."""
 
 LONGEST = 10 * 366 * 86400.0
@@ -42,13 +41,6 @@ class HeaderLimits:
     """Input and output tokens counted together."""
     input_tokens: Allowance = Allowance()
     output_tokens: Allowance = Allowance()
-    date: str = ""
-    """The Date header of the answer; empty if there is none."""
-
-    @property
-    def clock(self) -> datetime | None:
-        """The server's time when it answered, to the second; None if it cannot be parsed."""
-        return _instant(self.date)
 
     @property
     def longest_reset(self) -> float:
@@ -73,36 +65,27 @@ def delay(status: int, headers: Mapping[str, str], limits: HeaderLimits) -> floa
 
 def duration_limits(headers: Mapping[str, str]) -> HeaderLimits:
     """`x-ratelimit-{limit,remaining,reset}-{requests,tokens}`; resets are durations: `1m30s`."""
-
-    def allowance(kind: str) -> Allowance:
-        return Allowance(
-            _count(headers.get(f"x-ratelimit-limit-{kind}", "")),
-            _count(headers.get(f"x-ratelimit-remaining-{kind}", "")),
-            _duration(headers.get(f"x-ratelimit-reset-{kind}", "")),
-        )
-
-    return HeaderLimits(
-        requests=allowance("requests"), tokens=allowance("tokens"), date=headers.get("date", "")
-    )
+    return _limits(headers, _DURATIONS, _KINDS[:2], _duration)
 
 
 def instant_limits(headers: Mapping[str, str]) -> HeaderLimits:
     """`anthropic-ratelimit-{kind}-{limit,remaining,reset}`; resets are RFC 3339 instants."""
+    return _limits(headers, _INSTANTS, _KINDS, lambda instant: _until(instant, headers))
 
+
+def _limits(
+    headers: Mapping[str, str],
+    form: str,
+    kinds: Iterable[str],
+    reset: Callable[[str], float | None],
+) -> HeaderLimits:
     def allowance(kind: str) -> Allowance:
-        return Allowance(
-            _count(headers.get(f"anthropic-ratelimit-{kind}-limit", "")),
-            _count(headers.get(f"anthropic-ratelimit-{kind}-remaining", "")),
-            _until(headers.get(f"anthropic-ratelimit-{kind}-reset", ""), headers),
-        )
+        stated = (form.format(what=what, kind=kind) for what in ("limit", "remaining", "reset"))
+        limit, remaining, when = (headers.get(name, "") for name in stated)
+        return Allowance(_count(limit), _count(remaining), reset(when))
 
-    return HeaderLimits(
-        allowance("requests"),
-        allowance("tokens"),
-        allowance("input-tokens"),
-        allowance("output-tokens"),
-        headers.get("date", ""),
-    )
+    each = {kind.replace("-", "_"): allowance(kind) for kind in kinds}
+    return HeaderLimits(**each)
 
 
 def _until(instant: str, headers: Mapping[str, str]) -> float | None:

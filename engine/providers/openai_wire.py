@@ -1,36 +1,33 @@
 """The wire of OpenAI chat completions, also used by DeepSeek, OpenRouter, vLLM, Ollama and more."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from sys import intern
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 
 from ...cache.call import Call, Effort, Message
 from ...cache.reply import Outcome, Reply, Token, ToolCall, Usage
 from ..errors import OutcomeUnknown
-from .capabilities import Abilities, abilities
+from .capabilities import Abilities
 from .payload import (
+    PARAMETERS,
     brief,
     compact,
     counts,
     foreign,
+    functions,
     given_json,
     parts,
+    strict_format,
     text,
     written,
 )
 from .prompt_cache import cache_key
 from .wire import Wire
 
-_OUTCOMES: dict[str, Outcome] = {
-    "stop": "ok",
-    "": "ok",
-    "tool_calls": "ok",
-    "length": "truncated",
-    "content_filter": "refused",
-}
+_FIELDS = {name: name for name in PARAMETERS}
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 """Fields of a message that hold reasoning: DeepSeek's and vLLM's, then OpenRouter's."""
 _THOUGHTS = ("thinking", "reasoning")
@@ -41,10 +38,15 @@ _MARKS = "tool_calls.extra_content"
 
 @dataclass(frozen=True, slots=True)
 class OpenAIWire(Wire):
+    outcomes: ClassVar[Mapping[str, Outcome]] = {
+        "stop": "ok",
+        "": "ok",
+        "tool_calls": "ok",
+        "length": "truncated",
+        "content_filter": "refused",
+    }
+
     provider: str = "openai"
-    """Its name in front of the model's name."""
-    models: tuple[tuple[str, str], ...] = ()
-    """(name, underlying model) of models under names of the user's, such as deployments."""
     extra: str = ""
     """JSON object of additional fields in every request body, such as a router's settings."""
 
@@ -54,10 +56,9 @@ class OpenAIWire(Wire):
 
     def body(self, call: Call) -> bytes:
         request = call.request
-        model = request.model
-        able = abilities(dict(self.models).get(model, model) if self.models else model)
+        able = self.abilities(request.model)
         body: dict[str, Any] = {
-            "model": model.removeprefix(f"{self.provider}/"),
+            "model": request.model.removeprefix(f"{self.provider}/"),
             "messages": [
                 {"role": each.role, "content": each.text}
                 if each.role in ("user", "system")
@@ -66,47 +67,21 @@ class OpenAIWire(Wire):
             ],
             able.max_tokens_field: request.max_tokens,
         }
-        if request.temperature is not None:
-            body["temperature"] = request.temperature
-        if request.top_p is not None:
-            body["top_p"] = request.top_p
-        if request.stop:
-            body["stop"] = request.stop
-        if request.top_k is not None:
-            body["top_k"] = request.top_k
-        if request.min_p is not None:
-            body["min_p"] = request.min_p
-        if request.seed is not None:
-            body[able.seed] = call.seed
-        if request.service_tier:
-            body["service_tier"] = request.service_tier
         if request.top_logprobs:
             body |= {"logprobs": True, "top_logprobs": request.top_logprobs}
         if request.effort:
             body |= _reasoning(request.effort, able)
         if request.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": given_json(tool.parameters, f"tools.{tool.name}.parameters"),
-                    },
-                }
-                for tool in request.tools
-            ]
+            each = functions(request)
+            body["tools"] = [{"type": "function", "function": tool} for tool in each]
         if (wanted := request.response_format) is not None:
-            schema = given_json(wanted.schema, "response_format.schema")
-            body["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": wanted.name, "schema": schema, "strict": True},
-            }
+            body["response_format"] = {"type": "json_schema", "json_schema": strict_format(wanted)}
         if self.provider == "openai" and (key := cache_key(call)):
             body["prompt_cache_key"] = key
         if self.extra:
             body |= orjson.loads(self.extra)
-        return written(body, call) if request.extra_body else orjson.dumps(body)
+        fields = _FIELDS if able.seed == "seed" else {**_FIELDS, "seed": able.seed}
+        return written(body, request, fields)
 
     def error(self, data: dict[str, Any]) -> object:
         if error := data.get("error"):
@@ -136,11 +111,7 @@ class OpenAIWire(Wire):
             stop_reason = ""
         if not isinstance(stop_reason, str):
             raise TypeError(f"finish_reason {brief(stop_reason)}")
-        if stop_reason not in _OUTCOMES:
-            raise self.unknown("stopped for a reason", stop_reason)
-        outcome: Outcome = "refused" if refusal else _OUTCOMES[stop_reason]
-        if outcome == "ok" and not calls and not said.strip():
-            outcome = "empty"
+        outcome = self.outcome(stop_reason, said, calls, refusal)
         reasoning = {}
         for name in _REASONING:
             if message.get(name):
@@ -151,14 +122,14 @@ class OpenAIWire(Wire):
             marks = [asked.get("extra_content") for asked in tool_calls]
             reasoning |= {_MARKS: marks} if any(marks) else {}
         scored = (choice.get("logprobs") or {}).get("content")
-        served, usage = data.get("model"), data.get("usage")
+        served = data.get("model")
         return Reply(
             text=said or refusal,
             tool_calls=calls,
             outcome=outcome,
             stop_reason=intern(stop_reason),
             logprobs=tokens(scored) if scored else (),
-            usage=_usage(usage) if isinstance(usage, dict) else Usage(),
+            usage=usage_of(data.get("usage"), "prompt_tokens", "completion_tokens"),
             served_model=intern(
                 served if type(served) is str and "provider" not in data else _server(data)
             ),
@@ -256,14 +227,19 @@ def _logprob(value: Any) -> float:
     return float(value)
 
 
-def _usage(usage: dict[str, Any]) -> Usage:
-    details = usage.get("prompt_tokens_details")
+def usage_of(usage: Any, given: str, said: str) -> Usage:
+    """Token usage, as both of OpenAI's endpoints state it. given, said: their names for the tokens
+    of the prompt and of the reply."""
+    if not isinstance(usage, dict):
+        return Usage()
+    details = usage.get(f"{given}_details")
     if not isinstance(details, dict):
         details = {}
-    given, said, read, written = counts(
-        usage.get("prompt_tokens"),
-        usage.get("completion_tokens"),
+    prompt, reply, read, wrote = counts(
+        usage.get(given),
+        usage.get(said),
+        # The second is DeepSeek's.
         details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"),
         details.get("cache_write_tokens"),
     )
-    return Usage(given, said, read, written, raw=orjson.dumps(usage).decode())
+    return Usage(prompt, reply, read, wrote, raw=compact(usage))

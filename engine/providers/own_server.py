@@ -1,19 +1,156 @@
-"""Discovery of the user's own server: its models, slots and context."""
+"""What the user's own server states of itself: its models, context, slots and load."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+import orjson
+
 from ..errors import Unreachable, UsageError
-from .inquiry import Unanswered, answered
+from .catalogue import entry
+from .inquiry import Unanswered, fetch, inquire, model_names
 from .keys import settings_of
-from .local_server import llamacpp_limits
-from .payload import loaded
 from .settings import Settings
 
 OWN = "compatible/own"
 """The provider that a server of the user's is called in a sweep file that is made for it."""
+
+OLLAMA_CONTEXT = 4_096
+"""Ollama's default context, in tokens."""
+
+
+_GAUGE = re.compile(
+    r"^(?:vllm:num_requests_(?P<vllm>running|waiting)|sglang:num_(?P<sglang>running|queue)_reqs)"
+    r"(?:\{[^\n]*\})? +(?P<value>[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,2})?)",
+    re.MULTILINE,
+)
+"""A line of `/metrics` that says how many calls are served now, or wait, at one engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """Limits of one model at the user's own server; 0 where unknown."""
+
+    context: int = 0
+    """Tokens for one call, prompt and reply together."""
+    slots: int = 0
+    """Calls served at one time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLoad:
+    """What a server does now, whoever asked for it."""
+
+    running: int
+    """Calls being served."""
+    waiting: int
+    """Calls in its queue."""
+
+
+async def local_server(settings: Settings, name: str) -> LocalServer:
+    """Ask a llama.cpp, SGLang or Ollama server for a model's limits; all unknown for any other.
+
+    A server that does not answer is not an error here: the first call will report it.
+    """
+    root, api = settings.base_url.removesuffix("/v1"), entry(settings.provider).local_api
+    try:
+        match api:
+            case "llamacpp" | "any":
+                return await _llamacpp(settings, root)
+            case "sglang":
+                return LocalServer(
+                    slots=_sglang(await inquire(settings, f"{root}/get_server_info"))
+                )
+            case "ollama":
+                loaded = await inquire(settings, f"{root}/api/ps")
+                details = await inquire(settings, f"{root}/api/show", {"model": name})
+                return LocalServer(_ollama(loaded, details, name))
+    except (Unanswered, Unreachable):
+        pass
+    return LocalServer()
+
+
+async def server_load(settings: Settings) -> ServerLoad | None:
+    """The gauges of vLLM's or SGLang's `/metrics`; None of a server that has none of them, or does
+    not answer. (SGLang has them with --enable-metrics.)"""
+    if entry(settings.provider).local_api not in ("vllm", "sglang", "any"):
+        return None
+    try:
+        told = await fetch(settings, f"{settings.base_url.removesuffix('/v1')}/metrics")
+    except (Unanswered, Unreachable):
+        return None
+    return load_in(told.decode(errors="replace"))
+
+
+def load_in(metrics: str) -> ServerLoad | None:
+    """The load that a page of Prometheus metrics states, all engines together."""
+    running = waiting = 0.0
+    found = False
+    for line in _GAUGE.finditer(metrics):
+        found = True
+        if "running" in (line["vllm"], line["sglang"]):
+            running += float(line["value"])
+        else:
+            waiting += float(line["value"])
+    return ServerLoad(round(running), round(waiting)) if found else None
+
+
+async def _llamacpp(settings: Settings, root: str) -> LocalServer:
+    """Limits in llama.cpp's `/props`, where `n_ctx` is the context of one slot; in its list of
+    `/slots` where `/props` has them not."""
+    props = await inquire(settings, f"{root}/props")
+    defaults = props.get("default_generation_settings")
+    context = _number(defaults.get("n_ctx") if isinstance(defaults, dict) else 0)
+    limits = LocalServer(context, _number(props.get("total_slots")))
+    if limits.slots:
+        return limits
+    try:
+        listed = orjson.loads(await fetch(settings, f"{root}/slots"))
+    except (Unanswered, Unreachable, orjson.JSONDecodeError):
+        listed = ()
+    each = [slot for slot in listed if isinstance(slot, dict)] if isinstance(listed, list) else []
+    return LocalServer(limits.context or _number(each[0].get("n_ctx") if each else 0), len(each))
+
+
+def _sglang(told: dict[str, Any]) -> int:
+    """The calls that SGLang serves at once, in `/get_server_info`: for each data-parallel rank its
+    own; else what it was started with."""
+    states = told.get("internal_states")
+    ranks = (
+        [state for state in states if isinstance(state, dict)] if isinstance(states, list) else []
+    )
+    served = sum(_number(rank.get("effective_max_running_requests_per_dp")) for rank in ranks)
+    return served or _number(told.get("max_running_requests"))
+
+
+def _ollama(loaded: dict[str, Any], details: dict[str, Any], name: str) -> int:
+    """The context of a model: the present one if it is loaded, else that which it will get."""
+    for model in loaded.get("models") or ():
+        if not isinstance(model, dict):
+            continue
+        if _same(name, model.get("model") or model.get("name")) and model.get("context_length"):
+            return _number(model["context_length"])
+    num_ctx = re.search(r"^num_ctx\s+(\d+)", str(details.get("parameters") or ""), re.MULTILINE)
+    if num_ctx:
+        return int(num_ctx[1])
+    info = details.get("model_info")
+    trained = [
+        _number(value)
+        for key, value in (info.items() if isinstance(info, dict) else ())
+        if key.endswith(".context_length")
+    ]
+    return min([OLLAMA_CONTEXT, *filter(None, trained)])
+
+
+def _same(name: str, served: Any) -> bool:
+    tagged = name if ":" in name else f"{name}:latest"
+    return served in (name, tagged)
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,39 +174,28 @@ async def own_server(address: str, environment: Mapping[str, str]) -> OwnServer:
     UsageError if no such server answers.
     """
     base_url = _base_url(address)
-    settings = settings_of(OWN, environment, base_url=base_url)
+    there, status = settings_of(OWN, environment, base_url=base_url), 200
     try:
-        status, answer = await _told(settings, f"{base_url}/models")
-        # llama.cpp only; it is beside the OpenAI API, not below `/v1`.
-        _, props = await _told(settings, f"{base_url.removesuffix('/v1')}/props")
-    except (Unreachable, Unanswered) as exc:
+        models = await model_names(there, base_url)
+    except Unreachable as exc:
         raise UsageError(
             f"--local {address}: no server answers there ({exc}); start it, or see which port "
             "it listens on"
         ) from exc
+    except Unanswered as exc:
+        models, status = [], exc.status
     if status in (401, 403):
         raise UsageError(
             f"--local {address}: the server wants a key ({status}); put it into "
             "COMPATIBLE_OWN_API_KEY, in the environment or in .env"
         )
-    listed = answer.get("data")
-    rows: Sequence[Any] = listed if isinstance(listed, list) else ()
-    names = (row.get("id") for row in rows if isinstance(row, dict))
-    models = tuple(name for name in names if isinstance(name, str) and name)
     if not models:
         raise UsageError(
             f"--local {address}: {base_url}/models answered {status} and names no model; the "
             "address is where /chat/completions begins, mostly http://HOST:PORT/v1"
         )
-    limits = llamacpp_limits(props)
-    return OwnServer(base_url, models, limits.slots or None, limits.context or None)
-
-
-async def _told(settings: Settings, url: str) -> tuple[int, dict[str, Any]]:
-    """The status and the JSON object of an answer; empty if it is not an object."""
-    answer = await answered(settings, url)
-    data, _ = loaded(answer.body) if answer.status < 400 else ({}, "")
-    return answer.status, data if isinstance(data, dict) else {}
+    limits = await local_server(there, models[0])
+    return OwnServer(base_url, tuple(models), limits.slots or None, limits.context or None)
 
 
 def _base_url(address: str) -> str:

@@ -8,11 +8,12 @@ import codecs
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-from ...cache.call import Call
+from ...cache.call import Request, ResponseFormat
 from ..errors import InvalidRequest, Malformed
 
 _SHOWN = 200
@@ -115,15 +116,23 @@ def compact(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-def written(body: dict[str, Any], call: Call, *lacks: str) -> bytes:
-    """A body as JSON, with the call's own fields. lacks: parameters that the wire has no words for.
+PARAMETERS = ("temperature", "top_p", "stop", "top_k", "min_p", "seed", "service_tier")
+"""Of a request, those that are values by themselves on every wire."""
 
-    InvalidRequest where one of them is set, or a field would be written twice: nothing is dropped.
+
+def written(body: dict[str, Any], request: Request, fields: Mapping[str, str]) -> bytes:
+    """A body as JSON, with the parameters of a request and its own fields. fields: the wire's name
+    for each parameter that it has.
+
+    InvalidRequest where another one is set, or a field would be written twice: nothing is dropped.
     """
-    request = call.request
-    for name in lacks:
-        if getattr(request, name) is not None:
+    for name in PARAMETERS:
+        value = getattr(request, name)
+        if value is None or value == "" or value == ():
+            continue
+        if name not in fields:
             raise InvalidRequest(f"{request.model}: {name} has no field on this wire; leave it out")
+        body[fields[name]] = value
     if request.extra_body:
         more: dict[str, Any] = orjson.loads(request.extra_body)
         if twice := sorted(body.keys() & more.keys()):
@@ -134,6 +143,24 @@ def written(body: dict[str, Any], call: Call, *lacks: str) -> bytes:
     return orjson.dumps(body)
 
 
+def functions(request: Request, schema: str = "parameters") -> list[dict[str, Any]]:
+    """The tools of a request. schema: the wire's name for that of a tool's parameters."""
+    return [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            schema: given_json(tool.parameters, f"tools.{tool.name}.parameters"),
+        }
+        for tool in request.tools
+    ]
+
+
+def strict_format(wanted: ResponseFormat) -> dict[str, Any]:
+    """The JSON schema that a reply must keep to, as OpenAI's endpoints have it."""
+    schema = given_json(wanted.schema, "response_format.schema")
+    return {"name": wanted.name, "schema": schema, "strict": True}
+
+
 def given_json(source: str, place: str) -> Any:
     """Parse JSON text of a call. InvalidRequest, which names `place`, if it is not JSON."""
     try:
@@ -142,6 +169,14 @@ def given_json(source: str, place: str) -> Any:
         raise InvalidRequest(
             f"{place} is no JSON: {exc.msg}: {body_start(source.encode())}"
         ) from exc
+
+
+def given_back(opaque: str) -> list[dict[str, Any]]:
+    """The blocks of an earlier reply. InvalidRequest where another wire has written them."""
+    blocks = given_json(opaque, "messages.opaque")
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+        raise foreign(opaque)
+    return blocks
 
 
 def foreign(opaque: str) -> InvalidRequest:

@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+import msgspec
+
 from ...cache.call import Call
 from ...cache.reply import Reply
 from ..errors import EngineError, KeyRepeated, Malformed
@@ -109,26 +111,10 @@ def require_length(reply: Reply, call: Call, source: str, body: bytes) -> None:
 def keyless(reply: Reply, source: str) -> Reply:
     """The reply, if an answer repeated the key only beside it. Raises KeyRepeated if the reply
     itself contains the key."""
-    if _mentions_key(reply):
+    if HIDDEN.encode() in msgspec.json.encode(reply):
         raise KeyRepeated(
             f"{source} repeats the key in what its models say; such a reply is neither stored nor "
             "changed. Put a new key in its place, and ask who runs the server, or the proxy before "
             "it, why it shows what it was sent"
         )
     return reply
-
-
-def _mentions_key(reply: Reply) -> bool:
-    texts = [
-        reply.text,
-        reply.reasoning,
-        reply.opaque,
-        reply.stop_reason,
-        reply.served_model,
-        reply.usage.raw,
-    ]
-    for tool_call in reply.tool_calls:
-        texts += [tool_call.id, tool_call.name, tool_call.arguments]
-    texts += [token.text for token in reply.logprobs]
-    texts += [text for token in reply.logprobs for text, _ in token.top]
-    return any(HIDDEN in text for text in texts)

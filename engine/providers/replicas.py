@@ -25,7 +25,7 @@ from ..errors import (
     TransientError,
     Unreachable,
 )
-from .inquiry import Unanswered, inquire
+from .inquiry import Unanswered, model_names
 from .provider import Provider
 from .settings import Settings
 
@@ -162,19 +162,12 @@ class Replicas(Provider):
     async def _models(self, replica: Replica) -> frozenset[str] | None:
         """The ids that an endpoint serves; None if it does not say, or is down."""
         try:
-            data = await inquire(self._settings, f"{replica.url.rstrip('/')}/models")
+            return frozenset(await model_names(self._settings, replica.url))
         except Unanswered:
             return None
         except (Unreachable, ProviderDown, TransientError) as fault:
             replica.failed(fault, asyncio.get_running_loop().time())
             return None
-        listed = data.get("data")
-        items = listed if isinstance(listed, list) else []
-        return frozenset(
-            item["id"]
-            for item in items
-            if isinstance(item, dict) and isinstance(item.get("id"), str)
-        )
 
 
 @lru_cache(maxsize=4096)

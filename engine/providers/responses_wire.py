@@ -1,32 +1,30 @@
 """The wire of OpenAI's responses endpoint, on which reasoning models can call functions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ...cache.call import Call, Message
-from ...cache.reply import Outcome, Reply, Token, ToolCall, Usage
+from ...cache.reply import Outcome, Reply, Token, ToolCall
 from ..errors import ModelNotFound
-from .capabilities import abilities
-from .openai_wire import tokens
-from .payload import brief, compact, counts, foreign, given_json, text, written
+from .openai_wire import tokens, usage_of
+from .payload import brief, compact, functions, given_back, strict_format, text, written
 from .prompt_cache import cache_key
 from .wire import Wire
 
-_OUTCOMES: dict[str, Outcome] = {
-    "completed": "ok",
-    "max_output_tokens": "truncated",
-    "content_filter": "refused",
-}
+_FIELDS = {name: name for name in ("temperature", "top_p", "service_tier")}
 _STATUS_OF_CODE = {"rate_limit_exceeded": 429, "server_error": 500}
 
 
 @dataclass(frozen=True, slots=True)
 class ResponsesWire(Wire):
+    outcomes: ClassVar[Mapping[str, Outcome]] = {
+        "completed": "ok",
+        "max_output_tokens": "truncated",
+        "content_filter": "refused",
+    }
+
     provider: str = "openai"
-    """Its name in front of the model's name."""
-    models: tuple[tuple[str, str], ...] = ()
-    """(name, underlying model) of models under names of the user's, such as deployments."""
 
     @property
     def path(self) -> str:
@@ -45,16 +43,10 @@ class ResponsesWire(Wire):
             # Our own store keeps replies: the vendor need not.
             "store": False,
         }
-        if call.temperature is not None:
-            body["temperature"] = call.temperature
-        if call.top_p is not None:
-            body["top_p"] = call.top_p
-        if call.request.service_tier:
-            body["service_tier"] = call.request.service_tier
         if self.provider == "openai" and (key := cache_key(call)):
             body["prompt_cache_key"] = key
         include = []
-        able = abilities(dict(self.models).get(call.model, call.model))
+        able = self.abilities(call.model)
         if able.efforts and not able.assumed:
             # Models that do not reason refuse this; those that do send it by default.
             include.append("reasoning.encrypted_content")
@@ -66,28 +58,12 @@ class ResponsesWire(Wire):
         if call.effort:
             body["reasoning"] = {"effort": call.effort}
         if call.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": given_json(tool.parameters, f"tools.{tool.name}.parameters"),
-                    # Unlike on chat completions, the default changes the schema.
-                    "strict": False,
-                }
-                for tool in call.tools
-            ]
+            # Unlike on chat completions, the default of `strict` changes the schema.
+            each = functions(call.request)
+            body["tools"] = [{"type": "function", **tool, "strict": False} for tool in each]
         if (wanted := call.response_format) is not None:
-            schema = given_json(wanted.schema, "response_format.schema")
-            body["text"] = {
-                "format": {
-                    "type": "json_schema",
-                    "name": wanted.name,
-                    "schema": schema,
-                    "strict": True,
-                }
-            }
-        return written(body, call, "top_k", "min_p", "seed")
+            body["text"] = {"format": {"type": "json_schema", **strict_format(wanted)}}
+        return written(body, call.request, _FIELDS)
 
     def error(self, data: dict[str, Any]) -> object:
         """The error of a failed response, which comes in a 200; its code stands for a status."""
@@ -100,36 +76,26 @@ class ResponsesWire(Wire):
         items = data["output"]
         if not isinstance(items, list):
             raise TypeError(f"output {brief(items)}")
-        stop_reason = self._stop_reason(data)
+        stop_reason = text(data["status"])
+        if stop_reason == "incomplete":
+            details = data.get("incomplete_details")
+            stop_reason = text(details["reason"]) if isinstance(details, dict) else stop_reason
         said, refusal, logprobs = self._said(items)
         calls = tuple(
             ToolCall(text(item["call_id"]), text(item["name"]), text(item["arguments"]))
             for item in items
             if item["type"] == "function_call"
         )
-        outcome: Outcome = "refused" if refusal else _OUTCOMES[stop_reason]
-        if outcome == "ok" and not calls and not said.strip():
-            outcome = "empty"
         return Reply(
             text=said or refusal,
             tool_calls=calls,
-            outcome=outcome,
+            outcome=self.outcome(stop_reason, said, calls, refusal),
             stop_reason=stop_reason,
             logprobs=logprobs,
-            usage=_usage(data.get("usage")),
+            usage=usage_of(data.get("usage"), "input_tokens", "output_tokens"),
             served_model=text(data.get("model")),
             opaque=compact([*_kept(items)]) if any(map(_binding, items)) else "",
         )
-
-    def _stop_reason(self, data: dict[str, Any]) -> str:
-        """The stop reason, a key of _OUTCOMES. Raises UnrecognizedReply for any other."""
-        status = text(data["status"])
-        if status == "incomplete":
-            details = data.get("incomplete_details")
-            status = text(details["reason"]) if isinstance(details, dict) else status
-        if status not in _OUTCOMES:
-            raise self.unknown("stopped for a reason", status)
-        return status
 
     def _said(self, items: list[dict[str, Any]]) -> tuple[str, str, tuple[Token, ...]]:
         """The text, the refusal, and the logprobs of the text."""
@@ -189,9 +155,7 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         }
         return
     if message.opaque:
-        items = given_json(message.opaque, "messages.opaque")
-        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise foreign(message.opaque)
+        items = given_back(message.opaque)
         if _unchanged(items, message):
             yield from items
             return
@@ -213,17 +177,3 @@ def _unchanged(items: list[dict[str, Any]], message: Message) -> bool:
     said = "".join(part.get("text") or part.get("refusal", "") for part in _spoken(messages))
     asked = [item.get("call_id") for item in items if item.get("type") == "function_call"]
     return said == message.text and asked == [call.id for call in message.tool_calls]
-
-
-def _usage(usage: Any) -> Usage:
-    if not isinstance(usage, dict):
-        return Usage()
-    details = usage.get("input_tokens_details")
-    details = details if isinstance(details, dict) else {}
-    given, said, read, wrote = counts(
-        usage.get("input_tokens"),
-        usage.get("output_tokens"),
-        details.get("cached_tokens"),
-        details.get("cache_write_tokens"),
-    )
-    return Usage(given, said, read, wrote, raw=compact(usage))

@@ -1,12 +1,83 @@
-"""Connection settings of one provider: read once at the edge, and passed down as values."""
+"""Settings of providers: of a sweep file, and what follows from them, read once at the edge."""
 
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
-from .provider_settings import DEADLINE, Api
+Api: TypeAlias = Literal["chat", "responses"]
+"""Which of OpenAI's two endpoints answers: chat completions, or responses."""
+
+DEADLINE = 600.0
+"""Default deadline of an exchange: seconds from handing over a request to the whole answer."""
+
+LONGEST = 86_400.0
+"""Maximum deadline of one exchange, in seconds: a day."""
+
+WIDEST = 65_535
+"""Maximum connections between two addresses: there are no more ports."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """The settings of a provider in a sweep file, under `providers`."""
+
+    base_url: str = ""
+    """Its address; empty for the environment's or the default."""
+    base_urls: tuple[str, ...] = ()
+    """Addresses of several servers of your own that serve one model, in place of `base_url`: calls
+    of a problem go to one of them while it has room, and one that fails loses none."""
+    identity: str = ""
+    """The identity under which its replies are stored: keep it when a server moves."""
+    version: str = ""
+    """Version of the API, where the provider has several."""
+    deadline: float = DEADLINE
+    """Seconds for one exchange in total."""
+    connections: int = 1000
+    """Maximum connections open at one time."""
+    api: Literal["auto", "chat", "responses"] = "auto"
+    """Which of OpenAI's endpoints to use. `auto`: chat completions, but responses for a model
+    whose tools the former does not accept. Replies of the two are stored separately."""
+    order: tuple[str, ...] = ()
+    """OpenRouter only: the hosts that may serve a model, the first choice first."""
+    allow_fallbacks: bool = False
+    """OpenRouter only, with `order`: whether other hosts may serve when those cannot."""
+    require_parameters: bool = True
+    """OpenRouter only: whether to use only hosts that support every parameter of a call."""
+    data_collection: Literal["", "allow", "deny"] = ""
+    """OpenRouter only: whether hosts may serve that retain or use what they are sent."""
+
+    def __post_init__(self) -> None:
+        for name in ("base_url", "identity", "version"):
+            if not getattr(self, name).isprintable():
+                raise ValueError(f"{name}: {getattr(self, name)!r} has a character that is no text")
+        if self.base_urls and self.base_url:
+            raise ValueError("base_urls: base_url is set too; leave one of them out")
+        if len(set(self.base_urls)) < len(self.base_urls):
+            raise ValueError("base_urls: one address stands there twice")
+        if not all(url.isprintable() and url for url in self.base_urls):
+            raise ValueError("base_urls: an address is empty, or has a character that is no text")
+        if not 0 < self.deadline <= LONGEST:
+            raise ValueError(f"deadline: {self.deadline:g} is not in (0, {LONGEST:g}] seconds")
+        if not 1 <= self.connections <= WIDEST:
+            raise ValueError(f"connections: {self.connections} is not between 1 and {WIDEST:,}")
+
+    def routing(self) -> dict[str, object]:
+        """OpenRouter's `provider` object, for every request body."""
+        routing: dict[str, object] = {"require_parameters": self.require_parameters}
+        if self.order:
+            routing |= {"order": list(self.order), "allow_fallbacks": self.allow_fallbacks}
+        if self.data_collection:
+            routing["data_collection"] = self.data_collection
+        return routing
+
+
+ROUTING = ("order", "allow_fallbacks", "require_parameters", "data_collection")
+"""Settings that apply to OpenRouter only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    """How one provider is reached."""
+
     provider: str
     """Its name in front of a model's name: `openai`, `compatible/lab`."""
     base_url: str

@@ -1,15 +1,17 @@
 """Wires: the request and response formats of one family of servers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import orjson
 from msgspec.structs import replace
 
 from ...cache.call import Call
-from ...cache.reply import Reply
+from ...cache.reply import Outcome, Reply
 from ..errors import Malformed, UnrecognizedReply
+from .capabilities import Abilities, abilities
 from .fault import inside_200, read_fault
 from .limit_headers import REQUESTS_AND_TOKENS, HeaderLimits, duration_limits
 from .payload import body_start, brief, compact, tree
@@ -22,6 +24,7 @@ COST = "x-litellm-response-cost"
 """Header in which a gateway says, in dollars, what a call was billed."""
 
 
+@dataclass(frozen=True, slots=True)
 class Wire(ABC):
     """Two pure functions, `body` and `reply`, and the headers and path that go with them.
 
@@ -29,13 +32,15 @@ class Wire(ABC):
     read no clock.
     """
 
-    __slots__ = ()
-
+    outcomes: ClassVar[Mapping[str, Outcome]]
+    """By the stop reasons that are known here, how a reply ended."""
     limit_headers: ClassVar[tuple[str, ...]] = REQUESTS_AND_TOKENS
     """Headers that state how much is allowed a minute; the others of `limits` vary by the call."""
 
     provider: str
     """Its name in front of a model's name."""
+    models: tuple[tuple[str, str], ...] = ()
+    """(name, underlying model) of models under names of the user's, such as deployments."""
 
     @property
     @abstractmethod
@@ -70,6 +75,19 @@ class Wire(ABC):
     def limits(self, headers: Headers) -> HeaderLimits:
         """The rate limits that a server states in the headers of any answer."""
         return duration_limits(headers)
+
+    def abilities(self, model: str) -> Abilities:
+        """The parameters that the model behind a name accepts."""
+        return abilities(dict(self.models).get(model, model) if self.models else model)
+
+    def outcome(
+        self, stop_reason: str, said: str, calls: Collection[object], refusal: str = ""
+    ) -> Outcome:
+        """How a reply ended. UnrecognizedReply for a stop reason that is unknown here."""
+        if stop_reason not in self.outcomes:
+            raise self.unknown("stopped for a reason", stop_reason)
+        outcome: Outcome = "refused" if refusal else self.outcomes[stop_reason]
+        return "empty" if outcome == "ok" and not calls and not said.strip() else outcome
 
     def unknown(self, what: str, value: Any) -> UnrecognizedReply:
         """The error for a part of a reply that is unknown here. what: that the server did."""

@@ -9,6 +9,7 @@ from ..display.progress import Snapshot
 from ..errors import Halt
 from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.router import Models
+from ..throughput import lines as told
 
 if TYPE_CHECKING:
     from .batching import Deferred
@@ -52,10 +53,10 @@ class CachedModels:
         return known if self.deferred is None else self.deferred.counted(known)
 
     def accounts(self) -> dict[str, UsageTotals]:
-        return self.models.accounts()
+        return self.models.accounting.ledger.accounts()
 
     def lines(self) -> tuple[str, ...]:
-        lines = self.models.lines()
+        lines = told(self.models.statistics())
         return lines if self.deferred is None else (*self.deferred.lines(lines),)
 
     @property

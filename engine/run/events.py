@@ -22,8 +22,16 @@ import msgspec
 from ..errors import RunFolderError
 from ..system.files import is_open_as, replace_file, sync_folder, unwritable, whole_lines
 from .folders import kept_as_left
-from .record.errors import RunDamaged
-from .record.schema import RUN_DB, faulty, open_to_read, open_to_write, put_event, sealed, sound
+from .record.schema import (
+    RUN_DB,
+    RunDamaged,
+    faulty,
+    open_to_read,
+    open_to_write,
+    put_event,
+    sealed,
+    sound,
+)
 
 EVENTS = "events.jsonl"
 T = TypeVar("T")

@@ -16,6 +16,7 @@ from ..providers.simulated import PREFIX
 from ..sweep.sweep import Cell
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from ..system.process import YOUNG, gc_relaxed
+from ..throughput import busy
 from .cached_models import CachedModels
 from .canaries import CANARIES, FREE_PATIENCE, Canaries
 from .dry_run import chains, require_abilities, require_service
@@ -27,6 +28,7 @@ from .order import Order, Plain
 from .record.capture import Capture
 from .record.values import RecordedCell
 from .run import Run
+from .run_folder import QUARANTINE
 from .scheduler import NotedOutcome, attempt_noted
 
 YOUNG_IN_WAVES = 5_000
@@ -42,7 +44,8 @@ class RunSession(CachedModels):
     def __init__(self, run: Run, before: Mapping[str, UsageTotals]) -> None:
         """before: what earlier sessions of the run paid, by model. UsageError."""
         loaded, settings = run.loaded, run.settings
-        loaded.models.prepare(loaded.sweep.roles, run.policy(before))
+        bodies = run.folder.path / QUARANTINE
+        loaded.models.prepare(loaded.sweep.roles, run.accounting(before), bodies)
         paid = set[str]()
         super().__init__(loaded.models, run.store, settings.cache, run.folder.manifest.id, paid)
         self._run = run
@@ -76,7 +79,7 @@ class RunSession(CachedModels):
         self._ended = run.folder.ended()
         """By place, not 0 for a cell with an outcome, be it handed to the run folder just now."""
         models, token = loaded.models, self.cache.token
-        self._capture = Capture(loaded.sweep, models, models.prices, paid, token)
+        self._capture = Capture(loaded.sweep, models, models.accounting.prices, paid, token)
 
     async def run(self) -> Halt | None:
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
@@ -158,7 +161,8 @@ class RunSession(CachedModels):
     def lines(self) -> tuple[str, ...]:
         lines = super().lines()
         waits = self.deferred is not None or self._run.later is not None
-        if not waits and self._begun - self._kept >= self.max_cells and not self.models.busy:
+        full = self._begun - self._kept >= self.max_cells
+        if full and not waits and not busy(self.models.statistics()):
             lines = (*lines, f"limited by max_cells {self.max_cells:,}: the models have free slots")
         return lines
 
@@ -214,7 +218,9 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
             stack.enter_context(run.folder.keeping(completed, stop_token))
             marked = store_watermark(run.folder, added, run.store, stop_token)
             await stack.enter_async_context(marked)
-            await stack.enter_async_context(ledger.kept(stop_token, working.models.ledger))
+            await stack.enter_async_context(
+                ledger.kept(stop_token, working.models.accounting.ledger)
+            )
             for observer in watching:
                 await stack.enter_async_context(observer.watching(run.snapshot))
             try:

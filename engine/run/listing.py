@@ -12,7 +12,7 @@ from ..system.files import refuse_links_within
 from ..system.flags import flag
 from .folders import RUNS, holder, is_run, newest_first, run_folders, touched
 from .manifest import manifest_in
-from .record.errors import no_run
+from .record.schema import no_run
 from .record.tables import RunTables
 
 MAX_NAMED = 8

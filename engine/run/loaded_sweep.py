@@ -1,32 +1,29 @@
-"""Opening a sweep: from a sweep file, or again from the run folder that it made."""
+"""Opening a sweep, and the run folder that is its own."""
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from os.path import relpath
 from pathlib import Path
 
-from msgspec import MsgspecError, Struct, field, structs
-from msgspec.json import decode, encode
+from msgspec import Struct, field, structs
+from msgspec.json import encode
 
 from ...cache.store import Reader
-from ...protocols.question import Problem
-from ..errors import RunFolderError, UsageError
+from ..errors import RunFolderError
 from ..models.router import Models
 from ..providers.environment import environment
-from ..providers.provider_settings import Api
+from ..providers.settings import Api
 from ..stop import StopToken
 from ..sweep.code import RowCode, combined, row_codes
-from ..sweep.document import Document, code_named
+from ..sweep.document import code_named
 from ..sweep.loading import problems_of
 from ..sweep.named import check_names, check_use
 from ..sweep.sweep import Sweep, service_tiers, tool_users
-from ..sweep.sweepfile import SweepFile, checked_sweep, read_sweep_file
-from ..system.files import whole_lines
+from ..sweep.sweepfile import SweepFile, read_sweep_file
 from .folders import RUNS, is_run, newest_first, run_folders
 from .manifest import Manifest, RunCode, listed, read_manifest
-from .run_folder import REPORT, SWEEP, RunFolder
+from .run_folder import RunFolder
 from .settings import RunSettings
 
 STARTED = "# started with: "
@@ -54,59 +51,6 @@ class LoadedSweep:
 def open_sweep(path: Path, overrides: Sequence[str] = (), limit: int | None = None) -> LoadedSweep:
     """UsageError names what in the file, or in the overrides, is wrong."""
     return load_sweep(read_sweep_file(path, overrides, limit))
-
-
-def open_run(
-    folder: Path,
-    overrides: Iterable[str] = (),
-    passages: Path | None = None,
-    own: Path | None = None,
-) -> LoadedSweep:
-    """The sweep of a run folder: its file, its overrides, its problems.
-
-    passages: where source texts are that were left out of the folder; see `with_passages`. own: a
-    sweep file of the user's, read in place of the folder's: only code that it names is imported.
-    """
-    from ..sweep.in_python import PYTHON_MARK
-    from .passages import with_passages
-    from .reader import RunReader
-
-    run = RunReader(folder)
-    manifest, problems = run.manifest, with_passages(run.problems, passages)
-    document = Document.read(own or folder / SWEEP)
-    named = set(code_named(document.value)) if own else set()
-    if document.text.startswith(PYTHON_MARK):
-        return _open_python_run(folder, document.text, problems, tuple(overrides), manifest.apis)
-    for assignment in (*manifest.overrides, *overrides):
-        document.set(assignment)
-    if own is None or not named.issuperset(code_named(document.value)):
-        document.inert = (
-            "reading a run folder runs no code: look at it, and name a sweep file of your own that "
-            f"names it: --sweep FILE, or start that: oversight run FILE --run-folder {folder}"
-        )
-    document.value.setdefault("name", manifest.name)
-    checked = checked_sweep(document, own or folder / SWEEP, problems, manifest.prompt_sets)
-    return _loaded(checked, apis=manifest.apis)
-
-
-def _open_python_run(
-    folder: Path,
-    text: str,
-    problems: tuple[Problem, ...],
-    overrides: tuple[str, ...],
-    apis: Mapping[str, Api],
-) -> LoadedSweep:
-    if overrides:
-        raise UsageError(f"--set {overrides[0]}: {folder} was made from Python; set it there")
-    from ..sweep.in_python import read_python_sweep
-
-    try:
-        return _loaded(read_python_sweep(text, problems), apis=apis)
-    except RunFolderError as exc:
-        raise RunFolderError(
-            f"{folder} was made from Python, and {exc}: call run() again there, and show() of what "
-            f"it returns; the reports are in {folder / REPORT}"
-        ) from exc
 
 
 def folder_of(sweep: Sweep, now: Mapping[str, RowCode] | None = None) -> Path:
@@ -204,17 +148,6 @@ def _started_with(file: SweepFile, part: str) -> bytes:
     return b"".join((text.rstrip().encode(), b"\n", STARTED.encode(), encode(told), b"\n"))
 
 
-def read_started(folder: Path) -> Started:
-    """What the run in a folder was started with beside its sweep file. RunFolderError."""
-    last = deque(whole_lines(folder / SWEEP), 1)
-    if not last or not last[0].startswith(STARTED.encode()):
-        return Started()
-    try:
-        return decode(last[0].removeprefix(STARTED.encode()), type=Started)
-    except MsgspecError as exc:
-        raise RunFolderError(f"{folder / SWEEP}: its last line cannot be read: {exc}") from exc
-
-
 def _free(folder: Path) -> Path:
     """A folder beside this one that is not there yet."""
     number = 2
@@ -229,12 +162,12 @@ def load_sweep(file: SweepFile, variables: Mapping[str, str] | None = None) -> L
     variables: the environment, by name; None for the process's own and those of `.env`.
     """
     check_names(file.document, file.models, file.providers)
-    loaded = _loaded(file, variables)
-    check_use(file.document, file.models, file.providers, loaded.sweep.models)
-    return loaded
+    ready = loaded(file, variables)
+    check_use(file.document, file.models, file.providers, ready.sweep.models)
+    return ready
 
 
-def _loaded(
+def loaded(
     file: SweepFile,
     variables: Mapping[str, str] | None = None,
     apis: Mapping[str, Api] | None = None,

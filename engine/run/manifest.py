@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from ..errors import RunFolderError
-from ..providers.provider_settings import Api
+from ..providers.settings import Api
 from ..system.files import refuse_links_within
 from .record.tables import RunTables
 

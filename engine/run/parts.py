@@ -13,8 +13,9 @@ from ..errors import RunFolderError, UsageError
 from ..sweep.sweep import Sweep
 from ..sweep.sweepfile import SweepFile
 from .folders import run_folders
-from .loaded_sweep import LoadedSweep, load_sweep, open_run
+from .loaded_sweep import LoadedSweep, load_sweep
 from .manifest import Manifest, read_manifest
+from .opened import open_run
 from .record.tables import RunTables
 from .record.values import RecordedCell
 

@@ -4,17 +4,15 @@ A pack whose data set's licence is not known to allow more has the sha256 of eac
 place. Whoever has the data set can put the texts back for a replay: equal texts make equal calls.
 """
 
-import csv
 import hashlib
-import io
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import orjson
 from msgspec.structs import replace
 
-from ...protocols.datasets.tabular import MAX_FIELD
+from ...protocols.datasets.tabular import records
+from ...protocols.errors import DatasetError
 from ...protocols.question import Problem
 from ..errors import UsageError
 from ..system.files import read_bounded
@@ -38,8 +36,8 @@ def without_passage(problem: Problem) -> Problem:
 def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Problem, ...]:
     """The problems, digests replaced by the source texts that they are of.
 
-    source: a file, or a folder of files, in which the texts are: as strings of JSON or JSON Lines,
-    as cells of CSV, or each as a whole text file, with or without white space around them; or a
+    source: a file, or a folder of files, in which the texts are: in the rows of a table of any form
+    that data sets have, or each as a whole text file, with or without white space around them; or a
     run that has them.
     UsageError where a text is not found.
     """
@@ -94,31 +92,19 @@ def _texts(source: Path) -> Iterator[str]:
     if is_run(source):
         yield from (problem.question.passage for problem in RunReader(source).problems)
         return
-    files = sorted(source.rglob("*")) if source.is_dir() else [source]
-    for file in files:
-        if not file.is_file() or file.is_symlink():
+    for file in sorted(source.rglob("*")) if source.is_dir() else [source]:
+        if file.is_symlink() or not file.is_file():
             continue
-        try:
-            whole = read_bounded(file, MAX_SOURCE).decode("utf-8-sig")
-        except UnicodeDecodeError:
-            continue
-        yield whole
-        if file.suffix == ".csv":
-            csv.field_size_limit(MAX_FIELD)
-            with suppress(csv.Error):
-                for row in csv.reader(io.StringIO(whole, newline="")):
-                    yield from row
-            continue
-        # Not splitlines: a string of JSON may hold any other separator of lines.
-        for part in (whole, *whole.split("\n")) if '"' in whole else ():
-            try:
-                yield from _strings(orjson.loads(part))
-            except orjson.JSONDecodeError:
-                continue
+        with suppress(UnicodeDecodeError):
+            yield read_bounded(file, MAX_SOURCE).decode("utf-8-sig")
+        # What is no table is a text as a whole, or something else.
+        with suppress(DatasetError):
+            for _, row in records(file):
+                yield from _strings(row)
 
 
 def _strings(value: object) -> Iterator[str]:
-    """Every string in a JSON value."""
+    """Every string in a row."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):

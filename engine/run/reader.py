@@ -26,8 +26,7 @@ from ..system.files import refuse_links_within
 from .folders import store_noted
 from .manifest import Manifest, manifest_in
 from .outcome import OutcomeRecord, Outcomes
-from .record.errors import RunDamaged
-from .record.schema import RUN_DB
+from .record.schema import RUN_DB, RunDamaged
 from .record.tables import RunTables, damage_named
 from .record.values import RecordedCall, RecordedCell
 from .stores import is_url, open_for_reading, store_name

@@ -1,16 +1,21 @@
 """Making the database of a run again, from its sweep file and its store: nothing is asked."""
 
+from collections import deque
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import MsgspecError
+from msgspec.json import decode
 
 from ...cache.errors import ReplayMiss
 from ...cache.store import Store
 from ..errors import RunFolderError, UsageError
 from ..models.accounting.prices import listed
 from ..sweep.sweepfile import read_sweep_file
+from ..system.files import whole_lines
 from .events import sync_events
-from .loaded_sweep import LoadedSweep, load_sweep, read_started, run_folder
+from .loaded_sweep import STARTED, LoadedSweep, Started, load_sweep, run_folder
 from .manifest import Manifest, read_manifest
 from .parts import SweepPart
 from .reader import RunReader
@@ -46,7 +51,7 @@ async def rebuild(
     known = _known(folder)
     if known is not None and _is_sound(folder):
         raise UsageError(f"{folder / RUN_DB} is sound: there is nothing to make again")
-    began = read_started(folder)
+    began = _started(folder)
     file = read_sweep_file(own or folder / SWEEP, began.overrides, began.limit)
     loaded = load_sweep(SweepPart.read(began.part).of(file) if began.part else file)
     if known is not None and known.identity != loaded.sweep.identity:
@@ -108,3 +113,14 @@ def _is_sound(folder: Path) -> bool:
             )
     except RunFolderError:
         return False
+
+
+def _started(folder: Path) -> Started:
+    """What the run in a folder was started with beside its sweep file. RunFolderError."""
+    last = deque(whole_lines(folder / SWEEP), 1)
+    if not last or not last[0].startswith(STARTED.encode()):
+        return Started()
+    try:
+        return decode(last[0].removeprefix(STARTED.encode()), type=Started)
+    except MsgspecError as exc:
+        raise RunFolderError(f"{folder / SWEEP}: its last line cannot be read: {exc}") from exc

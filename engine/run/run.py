@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from ...cache.cache import CacheStatistics
@@ -10,17 +11,16 @@ from ...protocols.transcript import Failure
 from ..display.progress import Snapshot
 from ..display.quantity import dollars, short
 from ..errors import Halt, RunFolderError, StoreFailed, UsageError
-from ..models.accounting.ledger import UsageTotals, sum_usage
+from ..models.accounting.ledger import Accounting, UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
 from ..models.accounting.prices import PriceList
 from ..models.directory import ModelDirectory
-from ..models.router import RunPolicy
 from ..sweep.rows import Row
 from .cached_models import CachedModels
 from .folders import beside
 from .lanes import RETRIED_KINDS
 from .loaded_sweep import LoadedSweep, run_folder
-from .run_folder import QUARANTINE, RunFolder
+from .run_folder import RunFolder
 from .settings import FOLDER, RunSettings
 from .stores import is_url, open_store, shown_name, store_name
 
@@ -29,38 +29,29 @@ if TYPE_CHECKING:
     from .takeover import Taken
 
 
+@dataclass(eq=False)
 class Run:
     """A sweep with its run folder locked and its store open, as long as the body of `open` runs.
 
     The terminal, Python and rehearsals observe it; sessions run its cells.
     """
 
-    def __init__(
-        self,
-        loaded: LoadedSweep,
-        settings: RunSettings,
-        prices: PriceList,
-        folder: RunFolder,
-        store: Store,
-        run_again: int,
-        taken: "Sequence[Taken]" = (),
-    ) -> None:
-        self.loaded = loaded
-        self.settings = settings
-        self.prices = prices
-        self.folder = folder
-        self.store = store
-        self.run_again = run_again
-        """Number of failed cells whose outcome was deleted, so that they run again."""
-        self.taken = taken
-        """What was taken over from other runs."""
-        self.later: AnsweredLater | None = None
-        """People who answer at their own pace; set before `execute`."""
-        self.cancels: tuple[str, ...] | None = None
-        """As `BatchedWork` has it; set before `execute`."""
-        self.session: CachedModels | None = None
-        """What asks; set once the run is executed."""
-        self.ledger: LedgerFile | None = None
+    loaded: LoadedSweep
+    settings: RunSettings
+    prices: PriceList
+    folder: RunFolder
+    store: Store
+    run_again: int
+    """Number of failed cells whose outcome was deleted, so that they run again."""
+    taken: "Sequence[Taken]"
+    """What was taken over from other runs."""
+    later: "AnsweredLater | None" = None
+    """People who answer at their own pace; set before `execute`."""
+    cancels: tuple[str, ...] | None = None
+    """As `BatchedWork` has it; set before `execute`."""
+    session: CachedModels | None = None
+    """What asks; set once the run is executed."""
+    ledger: LedgerFile | None = None
 
     @classmethod
     @contextmanager
@@ -117,14 +108,13 @@ class Run:
         """Usage since the run began, by model; earlier sessions included."""
         return self.ledger.by_model() if self.ledger else {}
 
-    def policy(self, before: Mapping[str, UsageTotals]) -> RunPolicy:
+    def accounting(self, before: Mapping[str, UsageTotals]) -> Accounting:
         """before: what earlier sessions paid; what they may have paid counts towards the cap."""
-        return RunPolicy.capped(
+        return Accounting.capped(
             self.prices,
             self.settings.max_cost,
             self.settings.max_tokens,
             sum_usage(before.values()),
-            self.folder.path / QUARANTINE,
         )
 
     @property

@@ -4,7 +4,7 @@ import logging
 import shutil
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -20,14 +20,12 @@ from ..errors import RunFolderError, StoreFailed, UsageError
 from ..stop import StopToken
 from ..sweep.document import MAX_SWEEP
 from ..sweep.grid import Grid, stored_grid
-from ..system.files import read_bounded, refuse_links_within, replace_file, unwritable
-from ..system.mounts import is_network
+from ..system.files import is_network, read_bounded, refuse_links_within, replace_file, unwritable
 from .folders import LOCK_FILE, is_as_left, let_go, note_run, store_noted, take_lock
 from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
-from .record.errors import RunDamaged, made_again
-from .record.schema import FAILED, RUN_DB, WITHDRAWN
+from .record.schema import FAILED, RUN_DB, WITHDRAWN, RunDamaged, made_again
 from .record.values import RecordedCell
 
 SWEEP, OUTCOMES, REPORT, QUARANTINE = "sweep.yaml", "outcomes.jsonl", "report", "quarantine"
@@ -130,7 +128,9 @@ class RunFolder:
         trace: TracebackType | None,
     ) -> None:
         try:
-            self.database.close()
+            # What went wrong first is told.
+            with suppress(RunFolderError) if fault else nullcontext():
+                self.database.close()
             # Of a complete one that was only looked at, the note still holds.
             if self._noting or self.database.written:
                 note_run(self.path, self.manifest.id, self._store, left=self._as_left)

@@ -32,7 +32,7 @@ LOADERS: ByName[type[Loader]] = ByName(
         "supergpqa": "datasets.forms:SuperGpqa",
         "truthfulqa": "datasets.forms:TruthfulQa",
         "bundled": "datasets.bundled:Bundled",
-        "file": "datasets.file:JsonLines",
+        "file": "datasets.forms:JsonLines",
         "gsm8k": "datasets.gsm8k:Gsm8k",
         "hf": "datasets.hub:Hub",
         "solib": "datasets.solib:Solib",

@@ -1,4 +1,9 @@
-"""The forms of published data sets: which of their columns is what, and what is special in each."""
+"""The forms of data sets: which column is what, and what is special in each published one.
+
+A file of one's own is in our format, or a table with the columns `question`, `answer`, which is
+right, and `wrong`, and perhaps `wrong_2`, `wrong_3`, `id`, `passage` and `group`; other names are
+mapped by `columns`.
+"""
 
 import hashlib
 from collections import Counter
@@ -9,10 +14,12 @@ from typing import ClassVar, TypeAlias
 
 from ..errors import DatasetError
 from ..question import LABELS, Problem
-from .columns import Columns, asked, drawn
+from .columns import Columns, asked, columns_of, drawn
+from .jsonl import problems
 from .loader import FileLoader
+from .rows import read_bytes
 from .solution import sense
-from .tabular import Row, records
+from .tabular import TABLES, Row, records
 
 Placed: TypeAlias = tuple[str, int, str, Row]
 """A row with its file, its line, and the name of its problem unless a column holds one."""
@@ -98,6 +105,51 @@ class Form(FileLoader):
 
     def _answers(self, row: Row, columns: Columns) -> tuple[list[str], list[str]]:
         return columns.answers(row)
+
+
+_TABLE = _form(
+    question="question",
+    answer="answer",
+    wrong=("wrong", "wrong_2", "wrong_3"),
+    id="id",
+    passage="passage",
+    group="group",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines(FileLoader):
+    """Problems from a file in our own format, JSON Lines or a table (CSV). A line of JSON Lines:
+    `{"id": …, "question": …, "answers": [{"text": …, "value": …}, …]}`, with +1 for true and -1
+    for false, or any grades. An answer may have a `label`, `work` (a solution that everybody
+    may read) and a `flaw` (what is wrong in it, for nobody to read), a problem a `passage` and
+    a `group`. A table has the columns `question`, `answer`, which is right, and `wrong`, and
+    may have `wrong_2`, `wrong_3`, `id`, `passage` and `group`.
+    """
+
+    names_rows: ClassVar[bool] = True
+
+    relabel: bool = False
+    """Label the answers A, B, C … in an order drawn by the seed, whatever labels the file has. Rows
+    without labels are always labelled so."""
+    columns: dict[str, str | int | list[str]] | None = None
+    """Which column of somebody else's table is what: {question: …, answer: …, wrong: …}, or
+    {question: …, choices: …, answer: …}; CSV, TSV, JSON Lines, Parquet or Arrow."""
+    answers: int | None = None
+    """How many answers a problem of a table has, the right one included; None for all."""
+
+    def __post_init__(self) -> None:
+        super(JsonLines, self).__post_init__()
+        if self.columns is not None:
+            columns_of(self.columns)
+
+    def _problems(self, path: Path) -> Iterator[Problem]:
+        if self.columns is None and path.suffix.lower() not in TABLES:
+            return problems(str(path), read_bytes(path), self.relabel)
+        forms = [_TABLE] if self.columns is None else [columns_of(self.columns)]
+        table = Form(self.path, answers=self.answers, seed=self.seed)
+        rows = ((str(path), line, f"{path.stem}-{line}", row) for line, row in records(path))
+        return table.read(rows, forms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from msgspec import structs
 from pydantic import ConfigDict, Field, FiniteFloat, field_validator
 
 from ..errors import DatasetError
-from ..held import DiscussedQuestion, HeldConversation
 from ..question import LABELS, Answer, Problem, Question, is_graded, labelled
 from .rows import DataRow, Text, checked_row, json_rows
 from .solution import sense
@@ -128,6 +127,9 @@ def _kept(row: ProblemRow) -> Problem:
 
 
 def _discussed(question: Question, conversation: dict[str, Any]) -> Question:
+    # Here, as most questions were discussed nowhere.
+    from ..held import DiscussedQuestion, HeldConversation
+
     try:
         held = msgspec.convert(conversation, HeldConversation)
     except msgspec.ValidationError as exc:
@@ -183,9 +185,17 @@ def _row(problem: Problem) -> dict[str, object]:
         row["graded"] = question.graded
     if question.environment:
         row["environment"] = question.environment
-    if isinstance(question, DiscussedQuestion):
-        row["conversation"] = msgspec.to_builtins(question.held)
+    if type(question) is not Question:
+        row |= _conversation(question)
     return row
+
+
+def _conversation(question: Question) -> dict[str, object]:
+    from ..held import DiscussedQuestion
+
+    if not isinstance(question, DiscussedQuestion):
+        return {}
+    return {"conversation": msgspec.to_builtins(question.held)}
 
 
 def _refuse_equal(what: str, senses: Sequence[object], answers: list[AnswerRow]) -> None:

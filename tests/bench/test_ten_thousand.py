@@ -77,7 +77,7 @@ async def _asked(count: int) -> tuple[int, float]:
     url = f"http://127.0.0.1:{port}/v1"
     provider = connect(Settings("compatible/lab", url, "test", connections=count))
     ledger = Ledger()
-    accounting = Accounting(ledger, listed())
+    accounting = Accounting(listed(), ledger=ledger)
     ask = Sender("compatible/lab/m", provider, Limits(), StopToken(), accounting)
     began = time.perf_counter()
 

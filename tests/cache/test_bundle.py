@@ -15,10 +15,11 @@ from oversight.cache.cache import Cache
 from oversight.cache.call import Call, Message, Request
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import BundleError, DamagedEntry, StoreError
+from oversight.cache.memory import MemoryStore
 from oversight.cache.merge import MergeStatistics, merge
 from oversight.cache.record import read_record
 from oversight.cache.reply import Reply
-from oversight.cache.store import MemoryStore, Store
+from oversight.cache.store import Store
 from tests.cache.asking import record_of
 from tests.fakes import Scripted
 

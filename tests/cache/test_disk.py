@@ -9,6 +9,7 @@ import stat
 from contextlib import closing
 from pathlib import Path
 
+import diskcache
 import pytest
 
 from oversight.cache import bounded
@@ -182,6 +183,28 @@ def test_a_planted_trigger_does_not_run_and_those_of_diskcache_go(folder):
     with closing(ReadOnlyStore(folder)) as store:
         assert dict(store.items()) == {"a": b"1", "b": b"2"}
     assert not sql(folder, "SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+
+
+def test_diskcache_opens_a_store_and_finds_its_bytes(folder):
+    filled(folder, {"a": b"1", "b": b"2"})
+    with diskcache.Cache(str(folder)) as cache:
+        assert sorted(cache) == ["a", "b"]
+        assert cache["a"] == add_checksum("a", b"1")
+    filled(folder, {"c": b"3"})
+    with closing(ReadOnlyStore(folder)) as store:
+        assert dict(store.items()) == {"a": b"1", "b": b"2", "c": b"3"}
+    assert not sql(folder, "SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+
+
+@pytest.mark.parametrize("made", [0, 1, 2])
+def test_a_store_whose_making_was_cut_off_is_made_whole(folder, made):
+    with diskcache.Cache(str(folder), eviction_policy="none"):
+        pass
+    for what in ("DROP TABLE Cache", "DROP TABLE Settings")[made:]:
+        sql(folder, what)
+    filled(folder, {"a": b"1"})
+    with closing(ReadOnlyStore(folder)) as store:
+        assert dict(store.items()) == {"a": b"1"}
 
 
 def test_weakened_settings_are_put_right_on_opening(folder):

@@ -13,8 +13,8 @@ from oversight.cache.call import Call, Message, Request, ResponseFormat
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import ReplayMiss
 from oversight.cache.explain import differences, nearest_recorded
+from oversight.cache.memory import MemoryStore
 from oversight.cache.reply import Reply
-from oversight.cache.store import MemoryStore
 from tests.cache.asking import CALL, answers, ask_all, calls, home, record_of
 from tests.calls import calls as any_call
 from tests.fakes import Scripted

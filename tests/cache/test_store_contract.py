@@ -9,7 +9,8 @@ import pytest
 
 from oversight.cache.disk import DiskStore
 from oversight.cache.errors import StoreError
-from oversight.cache.store import MemoryStore, Store
+from oversight.cache.memory import MemoryStore
+from oversight.cache.store import Store
 from oversight.engine.run.stores import open_store
 from tests.documents import shown
 

@@ -9,7 +9,7 @@ import pytest
 
 from oversight.cache.disk import DiskStore
 from oversight.cache.errors import StoreError, StoreFull
-from oversight.cache.store import MemoryStore
+from oversight.cache.memory import MemoryStore
 from oversight.cache.writer import MAX_COMMIT_ENTRIES, Kept, Writer
 from tests.waiting import PATIENCE
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call
+from oversight.cache.memory import MemoryStore
 from oversight.cache.reply import Reply
-from oversight.cache.store import MemoryStore
 from oversight.engine.models.accounting.budget import Budget
 from oversight.engine.models.accounting.ledger import Accounting, Ledger
 from oversight.engine.models.accounting.prices import listed
@@ -85,7 +85,7 @@ class Simulation:
         stop_token, ledger = StopToken(), Ledger()
         provider = FaultyProvider(self.chance, self.share, self.deadly)
         budget = None if self.cap is None else Budget(self.cap)
-        accounting = Accounting(ledger, listed(), budget)
+        accounting = Accounting(listed(), budget, ledger=ledger)
         endpoint = Sender(MODEL, provider, self.limits, stop_token, accounting, self.chance.random)
         cache = Cache(self.store, endpoint, identity=lambda call: "lab", clock=lambda: 0)
         kept: dict[int, tuple[bytes, CellOutcome]] = {}

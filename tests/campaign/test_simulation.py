@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from oversight.cache.memory import MemoryStore
 from oversight.cache.reply import Usage
-from oversight.cache.store import MemoryStore
 from oversight.engine.extensions.mock.process import serving
 from oversight.engine.extensions.mock.rehearsed import staged
 from oversight.engine.extensions.planning.estimate import Plan, plan_sweep
-from oversight.engine.models.accounting.ledger import UsageTotals, sum_usage
+from oversight.engine.models.accounting.ledger import Accounting, UsageTotals
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.router import RunPolicy
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from tests.campaign.simulation import Simulation
 from tests.engine.extensions.planning.test_planning import run
@@ -95,15 +94,15 @@ async def test_after_the_first_problems_a_plan_is_within_a_tenth(
     file = read_sweep_file(path, flags, problems)
     with serving(["--sweep", str(path), "--limit", str(problems)]) as url:
         ready = staged(file, url)
-        ready.models.prepare(ready.sweep.roles, RunPolicy(listed()))
+        ready.models.prepare(ready.sweep.roles, Accounting(listed()))
         store = MemoryStore()
         guessed = await plan_sweep(ready, store, listed())
         begun = replace(ready.sweep, problems=ready.sweep.problems[:first])
         await run(ready, begun, store, ready.models)
-        before = sum_usage(ready.models.accounts().values())
+        before = ready.models.accounting.ledger.total()
         learnt = await plan_sweep(ready, store, listed())
         await run(ready, ready.sweep, store, ready.models)
-        paid = sum_usage(ready.models.accounts().values())
+        paid = ready.models.accounting.ledger.total()
         await ready.models.close()
     assert learnt.total("stored") == before.stored
     rest = replace(

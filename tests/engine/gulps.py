@@ -5,7 +5,6 @@ import re
 import sys
 from pathlib import Path
 
-from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Accounting, Sender
@@ -15,7 +14,7 @@ from tests.lines import asked, reached
 
 
 async def main(url: str, count: int, line: str = "openai wire, plain") -> None:
-    accounting = Accounting(Ledger(), listed())
+    accounting = Accounting(listed())
     async with reached(line, url, deadline=60.0) as provider:
         endpoint = Sender(asked(line).model, provider, Limits(), StopToken(), accounting)
         tasks = [asyncio.create_task(endpoint(asked(line, f"{n}"))) for n in range(count)]

@@ -12,10 +12,9 @@ import pytest
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Ask, Call, RecordingAsk
+from oversight.cache.memory import MemoryStore
 from oversight.cache.reply import Reply
-from oversight.cache.store import MemoryStore
 from oversight.engine.errors import InvalidRequest, QuotaExhausted
-from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.prefix_warmup import PrefixWarmup
@@ -58,7 +57,7 @@ class Inner:
 
 
 def client(inner: Inner) -> Ask:
-    return Sender("sim/m", inner, ONE, StopToken(), Accounting(Ledger(), listed(), None))
+    return Sender("sim/m", inner, ONE, StopToken(), Accounting(listed()))
 
 
 AROUND: dict[str, Callable[[Inner], Ask]] = {

@@ -129,7 +129,7 @@ def test_help_is_shown_without_loading_what_runs_sweeps():
         "from oversight.engine.views.cli.group import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "print([n for n in ('numpy', 'pydantic', 'yaml', 'sqlite3', 'rich.live', 'aiohttp', "
-        "'openai', 'anthropic') if n in sys.modules])"
+        "print([n for n in ('numpy', 'pydantic', 'yaml', 'sqlite3', 'diskcache', 'rich.live', "
+        "'aiohttp', 'openai', 'anthropic') if n in sys.modules])"
     )
     assert run(code).splitlines()[-1] == "[]"

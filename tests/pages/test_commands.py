@@ -19,8 +19,8 @@ from oversight import plot
 from oversight.engine.analysis.findings.chart import Chart
 from oversight.engine.analysis.findings.finding import Part, figure, word
 from oversight.engine.analysis.pictures.data import Forest
-from oversight.engine.analysis.pictures.drawing import ALL_KINDS, caption, data_of, pictured
-from oversight.engine.analysis.pictures.figures import draw, save
+from oversight.engine.analysis.pictures.kinds import ALL_KINDS, caption, data_of, pictured
+from oversight.engine.analysis.pictures.painting import draw, save
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.errors import UsageError
 from oversight.engine.run.probing import read_probes

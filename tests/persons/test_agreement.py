@@ -15,7 +15,7 @@ from oversight.engine.extensions.people.journal import (
 from oversight.engine.extensions.people.panel import seated_raters
 from oversight.engine.extensions.people.results import rater_agreement, rater_standings
 from oversight.engine.extensions.people.task import Moment, answer_digests
-from oversight.engine.run.loaded_sweep import open_run
+from oversight.engine.run.opened import open_run
 from oversight.protocols.question import Problem
 from tests.command_line import within
 
@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def answered(
     rater: str, problem: Problem, truth: float, *, turned: bool = False, seconds: float = 10.0
-) -> TaskAnswered:
+) -> tuple[TaskGiven, TaskAnswered]:
     """truth: the probability of the right answer. turned: whether the answers were shown in the
     other order."""
     digest, order = answer_digests(problem.question)
@@ -45,24 +45,25 @@ def answered(
     if turned:
         order, probs = order[::-1], probs[::-1]
     task = f"{digest}-{rater}"
-    return TaskAnswered(rater, task, digest, digest, order, {}, probs, seconds, 0)
+    given = TaskGiven(rater, task, digest, digest, order, MOMENT, 0)
+    return given, TaskAnswered(rater, task, {}, probs, seconds, 0)
 
 
 def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(run):
     a, b, c = open_run(run).sweep.problems
     seated_raters(run / "persons", ["raters"], 2)
     one, two = "raters-1", "raters-2"
-    first = answered(one, a, 0.9, seconds=20)
+    given, first = answered(one, a, 0.9, seconds=20)
     for event in (
-        TaskGiven(one, first.task, first.problem, MOMENT, 0),
+        given,
         BeliefBefore(one, first.task, tuple(reversed(first.probs or ())), 5.0),
         first,
-        answered(two, a, 0.8, turned=True),
-        answered(one, b, 0.3, turned=True),
-        answered(two, b, 0.6),
-        answered(two, c, 0.7),
-        TaskAbstained(one, "other", "x", "y", "asked", 3.0, 0),
-        TaskGiven(two, "under way", "p", MOMENT, 0),
+        *answered(two, a, 0.8, turned=True),
+        *answered(one, b, 0.3, turned=True),
+        *answered(two, b, 0.6),
+        *answered(two, c, 0.7),
+        TaskAbstained(one, "other", "asked", 3.0, 0),
+        TaskGiven(two, "under way", "x", "p", (), MOMENT, 0),
     ):
         note(run, event)
     found = rater_agreement(run).plain()

@@ -19,7 +19,7 @@ from oversight.engine.extensions.people.journal import TaskAnswered, TaskGiven, 
 from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.extensions.people.results import rater_agreement
 from oversight.engine.models.accounting.ledger_file import read_ledger
-from oversight.engine.run.loaded_sweep import open_run
+from oversight.engine.run.opened import open_run
 from oversight.engine.run.record.database import TAKEN_BACK
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import NotRun
@@ -133,10 +133,12 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
     finished, cwd = judged.run, judged.run.parent.parent
     assert judged.told.code == 0, judged.told.err
     assert "40 judgements of 40 transcripts" in judged.told.err
-    answered = [e for e in read_journal(finished) if isinstance(e, TaskAnswered)]
+    events = list(read_journal(finished))
+    answered = [e for e in events if isinstance(e, TaskAnswered)]
+    problem_of = {e.task: e.problem for e in events if isinstance(e, TaskGiven)}
     for rater in ("raters-1", "raters-2"):
         own = [each for each in answered if each.rater == rater]
-        assert len(own) == len({each.problem for each in own}) == 20
+        assert len(own) == len({problem_of[each.task] for each in own}) == 20
     truths = {p.question.text: p.question.answers[p.best].label for p in problems_of(finished)}
     for rater in judged.raters:
         pages = [page for page in rater.answered if page.question in truths]

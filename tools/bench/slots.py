@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.display.table import Table
-from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.own_servers import LOAD_SECONDS
@@ -140,7 +139,7 @@ def simulated(*, concurrency: int | None = None, states: bool = False) -> Found:
         ways = [Replica(f"http://{n}", fake) for n, fake in enumerate(fakes)]
         replicas = Replicas(settings, ways)
         replicas.trust("vllm/m")
-        limits, accounting = Limits(concurrency=concurrency), Accounting(Ledger(), listed())
+        limits, accounting = Limits(concurrency=concurrency), Accounting(listed())
         ask = Sender("vllm/m", replicas, limits, StopToken(), accounting, own=True, servers=servers)
         total = PROBLEMS * 2 * len(ROWS)
         order = Canaries(

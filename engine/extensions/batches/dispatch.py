@@ -42,7 +42,8 @@ class Dispatch:
     """
 
     def __init__(self, journal: BatchJournal, models: Models, cache: Cache) -> None:
-        self.journal, self.budget = journal, models.budget
+        accounting = models.accounting
+        self.journal, self.budget = journal, accounting.budget
         if self.budget is not None and self.budget.tokens:
             raise UsageError("--max-tokens caps live calls alone: cap batches by --max-cost")
         self.back: dict[str, int] = {}
@@ -50,7 +51,8 @@ class Dispatch:
         self.dearest: dict[str, float] = {}
         """By model, dollars of the dearest line above its worst case: the least to reserve for the
         next."""
-        self._models, self._cache, self._prices = models, cache, models.prices
+        self._models, self._cache, self._prices = models, cache, accounting.prices
+        self._ledger, self._quarantine = accounting.ledger, accounting.quarantine
         self._stop = models.stop_token
         self._endpoints: dict[str, BatchEndpoint] = {}
         """By provider and API, made when they are first asked for."""
@@ -262,7 +264,7 @@ class Dispatch:
                 spent = account.dollars + account.doubtful
                 self.reserve(spent)
                 self.settle(spent, spent)
-                self._models.ledger.page(model, self._prices.find(model)).land(account)
+                self._ledger.page(model, self._prices.find(model)).land(account)
         for batch in self.journal.pending:
             self.reserve(batch.worst)
 
@@ -275,7 +277,7 @@ class Dispatch:
         self.dearest[batch.model] = max(results.dearest, self.dearest.get(batch.model, 0.0))
         account = results.page.account()
         self.journal.land(id, account, results.faults, results.again)
-        self._models.ledger.page(batch.model, self._prices.find(batch.model)).land(account)
+        self._ledger.page(batch.model, self._prices.find(batch.model)).land(account)
         self._full = 0
         self.discard(batch, account.dollars + account.doubtful)
         if results.halt is not None:
@@ -289,7 +291,7 @@ class Dispatch:
     def _results(self, endpoint: BatchEndpoint, batch: Submission) -> BatchResults:
         price = self.price(batch.model)
         origin = f"batch {endpoint.settings.base_url} {self._cache.token}".rstrip()
-        quarantine, tries = self._models.quarantine, self.journal.tries
+        quarantine, tries = self._quarantine, self.journal.tries
         return BatchResults(batch, endpoint, price, quarantine, origin, tries)
 
     def drop(self, batch: Submission) -> None:

@@ -15,6 +15,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -23,8 +24,7 @@ from ....cache.extras import install_command
 from ....protocols.transcript import NOT_RUN, Failure
 from ...errors import BudgetReached, Halt, RunFolderError, StoreFailed, UsageError
 from ...models.accounting.budget import Budget
-from ...models.accounting.ledger import UsageTotals, sum_usage
-from ...models.router import RunPolicy
+from ...models.accounting.ledger import Accounting, UsageTotals, sum_usage
 from ...run.cached_models import CachedModels
 from ...run.execution import RunSession
 from ...run.lanes import CRASH, first_fault, run_lanes
@@ -33,6 +33,7 @@ from ...run.order import Order, Plain
 from ...run.record.capture import Capture
 from ...run.record.values import NotRun, RecordedCell
 from ...run.run import Run
+from ...run.run_folder import QUARANTINE
 from ...run.scheduler import NotedOutcome, attempt_noted
 from ...run.settings import RunSettings
 from ...run.stores import open_store, store_name
@@ -166,12 +167,13 @@ class _Opened:
         code: str,
         settings: RunSettings,
         run_id: str,
-        policy: RunPolicy,
+        accounting: Accounting,
+        quarantine: Path | None,
         workers: int,
     ) -> None:
-        """code: as `code_of` gives it; a worker with other code is refused. policy: that of the
-        run; of a cap, what a worker may spend is told in orders. workers: how many share every
-        limit. Keys come from its own environment."""
+        """code: as `code_of` gives it; a worker with other code is refused. accounting: that
+        of the run; of a cap, what a worker may spend is told in orders. workers: how many share
+        every limit. Keys come from its own environment."""
         loaded = load_sweep(file)
         if code_of(loaded.sweep) != code:
             raise UsageError(
@@ -179,16 +181,17 @@ class _Opened:
                 "oversight-bench, and of packages with protocols of your own, on all machines"
             )
         self.sweep, paid = loaded.sweep, set[str]()
-        self.share = Share(0.0, tokens=policy.tokens)
+        cap = accounting.budget
+        self.share = Share(0.0, tokens=cap is not None and cap.tokens)
         loaded.models.sharers = workers
-        budget = None if policy.max_cost is None else self.share
-        loaded.models.prepare(loaded.sweep.roles, replace(policy, max_cost=None, budget=budget))
+        accounting = replace(accounting, budget=cap and self.share)
+        loaded.models.prepare(loaded.sweep.roles, accounting, quarantine)
         store = open_store(store_name(settings.store))
         self.cached = CachedModels(loaded.models, store, settings.cache, run_id, paid)
         cache = self.cached.cache
         self.attempt = partial(attempt_noted, ask=cache, shared=cache.shared_work)
         models = loaded.models
-        self.capture = Capture(loaded.sweep, models, models.prices, paid, cache.token)
+        self.capture = Capture(loaded.sweep, models, models.accounting.prices, paid, cache.token)
         self._most = loaded.file.top.max_cells
         self._workers = workers
 
@@ -226,15 +229,15 @@ class RaySession(RunSession):
     def __init__(self, run: Run, before: Mapping[str, UsageTotals], workers: int) -> None:
         """UsageError for a sweep that no other process can make."""
         super().__init__(run, before)
-        loaded, policy, settings = run.loaded, run.policy(before), run.settings
+        loaded, accounting, settings = run.loaded, run.accounting(before), run.settings
         self._address = address = settings.ray
-        self._dollars = None if policy.max_cost is None else policy.max_cost - policy.spent
-        if address:
-            policy = replace(policy, quarantine=None)
-        self._policy, self._workers, code = policy, workers, code_of(loaded.sweep)
+        self._budget = cap = accounting.budget
+        self._dollars = None if cap is None else cap.cap - cap.spent
+        quarantine = None if address else run.folder.path / QUARANTINE
+        self._workers, code = workers, code_of(loaded.sweep)
         # A folder is named as it is from here.
         settings = replace(settings, store=store_name(settings.store))
-        setup = loaded.file, code, settings, run.folder.manifest.id, policy, workers
+        setup = loaded.file, code, settings, run.folder.manifest.id, accounting, quarantine, workers
         try:
             self._packed = pickle.dumps(setup)
         except (AttributeError, ModuleNotFoundError, pickle.PicklingError, TypeError) as exc:
@@ -444,15 +447,14 @@ class RaySession(RunSession):
         """Stop where a call does not fit that no other in flight can make room for."""
         alive = self._alive()
         wants = min((each.wants for each in alive if each.wants), default=0.0)
-        if self._dollars is None or not wants or any(each.reserved for each in alive):
+        budget = self._budget
+        if budget is None or not wants or any(each.reserved for each in alive):
             return
         dead = self._reach.keys() - {each.life for each in alive}
         spent = sum(each.spent for each in alive) + sum(self._reach[life] for life in dead)
-        if spent + wants > self._dollars:
-            before = self._policy
-            cap, used = self._dollars + before.spent, spent + before.spent
-            budget = Budget(cap, used, tokens=before.tokens)
-            self._stop_token.stop(BudgetReached(budget.reached(wants)))
+        if budget.spent + spent + wants > budget.cap:
+            used = Budget(budget.cap, budget.spent + spent, tokens=budget.tokens)
+            self._stop_token.stop(BudgetReached(used.reached(wants)))
 
 
 def _end(cell: RecordedCell) -> NotedOutcome:

@@ -1,25 +1,52 @@
-"""Downloading one file: checked, and put in place whole or not at all."""
+"""`oversight dataset fetch`: files of data sets, checked, each put in place whole or not at all."""
 
 import hashlib
 import os
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TypeAlias
 
 import httpx2
 
-from ...errors import DownloadError
+from ....protocols.spelling import meant
+from ...errors import DownloadError, UsageError
+from ...sweep.originals import originals
 from ...system.files import sync_folder
-
-See: TypeAlias = Callable[[int, int | None], None]
-"""Called with the bytes so far, and the total if the server states it."""
+from ...views.cli.output import say, show
 
 TIMEOUT = httpx2.Timeout(60.0, connect=30.0)
 """Seconds of a silent connection, and of connecting; a whole file takes as long as bytes come."""
 
 
-def download(url: str, path: Path, *, sha256: str = "", see: See) -> str:
+def fetch_all(name: str, folder: Path, mirror: str | None) -> None:
+    """Fetch the missing files of a data set into `folder`; print them, and how to use them."""
+    table = originals()
+    if (wanted := table.get(name)) is None:
+        near = meant(name, table)
+        raise UsageError(f"no data set is called {name!r}{near}; there are: {', '.join(table)}")
+    if wanted.accept:
+        raise DownloadError(
+            f"{name} has terms to be accepted: accept them at {wanted.accept}, download the file "
+            "there, and read it with\n"
+            f"  problems: {{{wanted.loader.format(folder=folder)}}}"
+        )
+    files = wanted.files
+    if mirror:
+        base = mirror.rstrip("/")
+        files = tuple(replace(each, url=f"{base}/{each.name}") for each in files)
+    say(f"{name}: {wanted.page} (licence: {wanted.licence})")
+    for file in files:
+        path = folder / file.name
+        try:
+            digest = download(file.url, path, sha256=file.sha256)
+        except DownloadError as exc:
+            raise DownloadError(f"{exc}\n  see {wanted.page}; another place: --from URL") from exc
+        vouched = "as it must be" if file.sha256 else "its authors publish none to compare"
+        say(f"{path}: {path.stat().st_size:,} bytes, sha256 {digest}, {vouched}")
+    show(f"problems: {{{wanted.loader.format(folder=folder)}}}")
+
+
+def download(url: str, path: Path, *, sha256: str = "") -> str:
     """Download `url` to `path`; returns its sha256. A file that is there is not fetched again.
 
     sha256: the checksum that it must have; empty takes any. DownloadError otherwise: `path` is as
@@ -35,11 +62,9 @@ def download(url: str, path: Path, *, sha256: str = "", see: See) -> str:
                 if response.status_code != 200:
                     said = f"{response.status_code} {response.reason_phrase}"
                     raise DownloadError(f"{url}: the server answers {said}")
-                length = response.headers.get("content-length")
                 for chunk in response.iter_bytes():
                     part.write(chunk)
                     digest.update(chunk)
-                    see(response.num_bytes_downloaded, int(length) if length else None)
             if sha256 not in ("", found := digest.hexdigest()):
                 raise DownloadError(
                     f"{url}: sha256 is {found}, not {sha256}; nothing was kept. Either the file "

@@ -1,5 +1,5 @@
 """`oversight dataset generate`: what models write for a data set, several questions at a time, over
-stored replies: wrong answers, proposals, answers in one hand."""
+stored replies: wrong answers, answers in one hand."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -18,8 +18,8 @@ from ...analysis.reports.failures import called
 from ...display.progress import Snapshot
 from ...display.quantity import counted
 from ...errors import Halt, UsageError
-from ...models.accounting.ledger import sum_usage
-from ...models.router import Models, RunPolicy
+from ...models.accounting.ledger import Accounting, sum_usage
+from ...models.router import Models
 from ...providers.capabilities import missing_abilities
 from ...providers.environment import environment
 from ...providers.simulated import PREFIX
@@ -39,7 +39,7 @@ from ...views.cli.faults import halt_code
 from ...views.cli.options import STORE, output
 from ...views.cli.output import say, show, typed
 from ...views.cli.terminal import under_signals
-from .writing import Generator, Known, Proposer, Rewriter, picked, proposed, solution_form
+from .writing import Generator, Known, Rewriter, picked, solution_form
 
 NAMED = 5
 """Maximum number of failures that are printed one by one."""
@@ -147,18 +147,6 @@ def wrong_answers(questions: Sequence[Known], by: Generator) -> Production[Known
     )
 
 
-def proposals(questions: Sequence[Known], by: Proposer) -> Production[Known, Any]:
-    """What a model answers to questions, as proposals to accept or reject, graded."""
-    return Production(
-        questions,
-        by.compose(questions[0]),
-        by.propose,
-        lambda done, seed: proposed(done, seed=seed),
-        "a proposal",
-        "take another model",
-    )
-
-
 def rewritten(problems: Sequence[Problem], by: Rewriter) -> Production[Problem, Problem]:
     """Problems with all their answers rewritten by one model; nothing is drawn by the seed."""
     return Production(
@@ -185,7 +173,7 @@ def generate_all(
         say(f"{work.model} is simulated: its answers are made up, for a trial only")
     models = Models(Document.parse("", "generate"), {}, {}, (), environment(Path()), StopToken())
     caps = settings.price_list, settings.max_cost, settings.max_tokens
-    models.prepare([(work.model, "--model")], RunPolicy.capped(*caps, sum_usage([])))
+    models.prepare([(work.model, "--model")], Accounting.capped(*caps))
     batched = batched_models(models, (work.model,), settings.batch)
     books = file.with_name(f"{file.name}.work")
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Models that write for a data set: wrong answers, proposals, and solutions written anew.
+"""Models that write for a data set: wrong answers, and solutions written anew.
 
 A question has {"question", "answer", "id"?}, the answer being a solution that ends in a line like
 `#### 18` (as in GSM8K's own files), a number, or any text; or it is a problem of our own format, of
@@ -11,11 +11,6 @@ most plausible is taken (pick). A number must differ from the right one by more 
 be of its kind; a text must not be a right answer after all. Where we differ: among about equally
 plausible drafts we pick the one that balances the rules of the leakage check over the questions so
 far.
-
-**Proposals**: a model is asked plainly, and its answers are graded by the known right ones, so that
-a judge oversees what a model really proposes. Nobody who takes part sees a grade. Several proposals
-for one question are draws of one call; they are in one group, and tell how much a judge gains by
-picking the best of them.
 
 **Rewriting**: where people wrote the right solutions and models the wrong ones, a judge can tell
 them apart by style. So one model rewrites all of them, by one prompt that shows neither the
@@ -35,7 +30,6 @@ from ....cache.call import Ask, Call, Message, Request, ResponseFormat, nth
 from ....cache.reply import Reply
 from ....protocols.datasets.balance import Balance
 from ....protocols.datasets.jsonl import problems
-from ....protocols.datasets.proposals import ACCEPT, REJECT, proposal
 from ....protocols.datasets.rows import AnyRow, DataRow, Text, json_rows, read_bytes
 from ....protocols.datasets.solution import (
     closing,
@@ -346,68 +340,6 @@ def _kind(truth: Decimal | None) -> Literal["integer", "number", "string"]:
 
 def _block(label: str, answer: Answer) -> str:
     return f'<answer label="{label}">\n{answer_body(answer)}\n</answer>'
-
-
-PROPOSE = (
-    "Answer the question: give the steps of your solution, a short sentence each, and the answer "
-    "that they come to, as a number or in a few words. Fill in the form."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Proposer(Writer):
-    """The model that proposes."""
-
-    draws: int = 1
-    """Proposals for each question."""
-
-    async def propose(self, known: Known, ask: Ask) -> tuple[Answer, ...]:
-        """Its answers, in order of draw. Unreadable, or Declined for a refusal."""
-        call = self.compose(known)
-
-        async def draw(n: int) -> Answer:
-            return _answer(await nth(ask, n)(call))
-
-        return tuple(await gather_in_order(*(draw(n) for n in range(self.draws))))
-
-    def compose(self, known: Known) -> Call:
-        form = solution_form("string")
-        return self.asked("\n\n".join(shown_question(known)), instructions(PROPOSE, form), form)
-
-
-def is_right(known: Known, answer: Answer) -> bool:
-    """The grade: whether an answer says what the right one says, as a number or a text."""
-    truth = number(known.right.text)
-    return (
-        sense(answer.text) == sense(known.right.text)
-        if truth is None
-        else (number(answer.text) == truth)
-    )
-
-
-def proposed(
-    written: Iterable[tuple[Known, Sequence[Answer]]], *, seed: int = 0
-) -> tuple[Problem, ...]:
-    """A problem for each proposal, which is right or wrong as it is graded."""
-    graded = (
-        proposal(
-            f"{known.id}-{draw}",
-            Question(known.text, (Answer("A", ACCEPT), Answer("B", REJECT)), known.passage),
-            answer,
-            is_right(known, answer),
-            group=known.group or known.id,
-        )
-        for known, answers in written
-        for draw, answer in enumerate(answers, 1)
-    )
-    return tuple(balanced(graded, seed))
-
-
-def _answer(reply: Reply) -> Answer:
-    text, reasoned = _solution(reply, solution_form("string"))
-    if not text:
-        raise unreadable("no answer was proposed", reply)
-    return Answer("", text, "\n".join(reasoned))
 
 
 ANEW = (

@@ -1,26 +1,29 @@
-"""A minimal HTTP/1.1 server connection, with what clients of models need."""
+"""A connection of an HTTP/1.1 server, parsed by llhttp."""
 
 import asyncio
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
 
+import httptools
+
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
-_MAX_HEAD = 2**16
 
 
 @dataclass(frozen=True, slots=True)
 class ServerRequest:
     method: str
     path: str
+    query: str
+    headers: Mapping[bytes, bytes]
+    """By lower-case name."""
     body: bytes
-    head: bytes = b""
-    """Request line and headers, as received."""
 
 
 class Connection(asyncio.Protocol):
@@ -37,7 +40,8 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self._serve = serve
         self._lost = lost
-        self._buffer = bytearray()
+        self._parser = httptools.HttpRequestParser(self)
+        self._waiting: deque[ServerRequest] = deque()
         self._transport: asyncio.Transport | None = None
         self._busy = False
         self.ahead = 0.0
@@ -56,7 +60,13 @@ class Connection(asyncio.Protocol):
         self._lost(self)
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            # Not HTTP; most likely a TLS handshake.
+            self.begin(400, "content-length: 0\r\nconnection: close\r\n")
+            if self._transport is not None:
+                self._transport.close()
         self._next()
 
     def answer(self, status: int, body: bytes, headers: str = "") -> None:
@@ -93,40 +103,24 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def _next(self) -> None:
-        if self._busy or self.closed:
-            return
-        if self._buffer and not chr(self._buffer[0]).isupper():
-            # Not HTTP; most likely a TLS handshake.
-            return self._refuse(400)
-        end = self._buffer.find(b"\r\n\r\n")
-        if end < 0:
-            if len(self._buffer) > _MAX_HEAD:
-                self._refuse(431)
-            return
-        head = bytes(self._buffer[:end]).decode("latin-1").split("\r\n")
-        method, _, target = head[0].partition(" ")
-        size = 0
-        for line in head[1:]:
-            name, _, value = line.partition(":")
-            match name.lower():
-                case "content-length" if value.strip().isdecimal():
-                    size = int(value)
-                case "content-length" | "transfer-encoding" | "expect":
-                    # Clients of models always send a content-length.
-                    return self._refuse(411)
-        if len(self._buffer) < end + 4 + size:
-            return
-        body = bytes(self._buffer[end + 4 : end + 4 + size])
-        head_bytes = bytes(self._buffer[:end])
-        del self._buffer[: end + 4 + size]
-        self._busy = True
-        self._serve(
-            self,
-            ServerRequest(method, target.partition(" ")[0].partition("?")[0], body, head_bytes),
-        )
+        if self._waiting and not self._busy and not self.closed:
+            self._busy = True
+            self._serve(self, self._waiting.popleft())
 
-    def _refuse(self, status: int) -> None:
-        self._buffer.clear()
-        self.begin(status, "content-length: 0\r\nconnection: close\r\n")
-        if self._transport is not None:
-            self._transport.close()
+    def on_message_begin(self) -> None:
+        self._target, self._headers, self._body = b"", dict[bytes, bytes](), bytearray()
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.lower()] = value
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        path, _, query = self._target.decode("latin-1").partition("?")
+        method = self._parser.get_method().decode()
+        request = ServerRequest(method, path, query, self._headers, bytes(self._body))
+        self._waiting.append(request)

@@ -24,9 +24,8 @@ from .answers import Responder, filler
 from .anthropic_server_wire import AnthropicServerWire
 from .connection import Connection, ServerRequest
 from .meter import ServerBudgets
-from .openai_server_wire import OpenAIServerWire
+from .openai_server_wire import OpenAIServerWire, ResponsesServerWire
 from .profile import PROFILES, FaultKind, Profile
-from .responses_server_wire import ResponsesServerWire
 from .server_desk import ServerDesk
 from .server_wire import ServerWire, input_tokens, output_tokens
 from .thinking import TOKENS, with_thoughts
@@ -34,6 +33,7 @@ from .trouble import refuse, spoil
 from .vendor_rules import VendorRefusal, vendor_model, vendor_refusal
 
 _OPENAI, _ANTHROPIC, _RESPONSES = OpenAIServerWire(), AnthropicServerWire(), ResponsesServerWire()
+_VERSION = b"anthropic-version"
 
 
 class MockServer:
@@ -116,7 +116,7 @@ class MockServer:
         self._counts["requests"] += 1
         try:
             body = orjson.loads(request.body)
-            refusal = self._refusal(dialect, body, model, request.head)
+            refusal = self._refusal(dialect, body, model, request)
             if refusal is not None:
                 self._counts["unsupported"] += 1
                 said = dialect.bad_request(refusal.message, refusal.code)
@@ -134,7 +134,7 @@ class MockServer:
         try:
             parsed = orjson.loads(body)
             call = dialect.call(parsed, model)
-            refusal = self._refusal(dialect, parsed, model, b"")
+            refusal = self._refusal(dialect, parsed, model)
             if refusal is not None:
                 return refusal.status, dialect.bad_request(refusal.message, refusal.code)
             reply = self._answer(call)
@@ -223,19 +223,27 @@ class MockServer:
     def _tell_model(self, connection: Connection, request: ServerRequest) -> None:
         """Answer a request to the Models endpoint; 404 unless the profile has vendors' rules."""
         name = unquote(request.path.rpartition("/models/")[2])
-        described = vendor_model(name, request.head) if self.profile.vendors else None
+        version = request.headers.get(_VERSION, b"")
+        described = vendor_model(name, version) if self.profile.vendors else None
         if described is None:
             what = _OPENAI.bad_request(f"The model '{name}' does not exist", "model_not_found")
             return connection.answer(404, what)
         return connection.answer(200, orjson.dumps(described))
 
     def _refusal(
-        self, dialect: ServerWire, body: dict[str, Any], model: str, head: bytes
+        self,
+        dialect: ServerWire,
+        body: dict[str, Any],
+        model: str,
+        request: ServerRequest | None = None,
     ) -> VendorRefusal | None:
-        """The refusal of a request by its vendor, where the profile has vendors' rules."""
+        """The refusal of a request by its vendor, where the profile has vendors' rules. request:
+        None for a line of a batch."""
         if not self.profile.vendors:
             return None
-        return vendor_refusal(dialect.endpoint, body, model or body["model"], head)
+        host = request.path.split("/")[1] if request else ""
+        version = request.headers.get(_VERSION, b"") if request else b""
+        return vendor_refusal(dialect.endpoint, body, model or body["model"], host, version)
 
     def _complain(self, connection: Connection, dialect: ServerWire, exc: Exception) -> None:
         self._counts["nonsense"] += 1

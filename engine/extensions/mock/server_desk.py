@@ -89,9 +89,7 @@ class ServerDesk:
         if matched is None:
             return False
         vendor: Vendor = "anthropic" if matched["vendor"] else "openai"
-        owner = b"".join(
-            re.findall(rb"(?i)\r\n(?:x-api-key|authorization): *([^\r]*)", request.head)
-        )
+        owner = request.headers.get(b"x-api-key") or request.headers.get(b"authorization", b"")
         connection.ahead = self.profile.ahead
         chance = Random(f"{self._seed} {self.counts['desk_requests']}")
         self.counts["desk_requests"] += 1
@@ -184,8 +182,7 @@ class ServerDesk:
     def _list(
         self, connection: Connection, request: ServerRequest, vendor: Vendor, owner: bytes
     ) -> None:
-        target = request.head.split(b" ", 2)[1].decode()
-        query = parse_qs(target.partition("?")[2])
+        query = parse_qs(request.query)
         kind = "batch_" if vendor == "openai" else "msgbatch_"
         ids = sorted((id for id in self._batches if id.startswith(kind)), reverse=True)
         ids = [id for id in ids if self._batches[id].owner == owner]
@@ -401,7 +398,7 @@ def _anthropic_line(custom: str, fate: LineFate, status: int, body: bytes) -> di
 
 def _uploaded(request: ServerRequest) -> bytes:
     """The file in a multipart form."""
-    found = re.search(rb'boundary="?([^"\r;]+)', request.head)
+    found = re.search(rb'boundary="?([^";]+)', request.headers[b"content-type"])
     assert found is not None, "files come in forms"
     for part in request.body.split(b"--" + found[1]):
         head, _, content = part.partition(b"\r\n\r\n")

@@ -73,7 +73,8 @@ class DeskOffer:
     ticket: str
     """Opaque name of the task on the rater's page; it reveals nothing about the call."""
     task: PersonTask
-    stage: Literal["before", "whole"]
+    before: bool
+    """Whether a belief is asked for, before the transcript is shown."""
     left: float | None
     """Seconds left; None without a budget."""
 
@@ -202,14 +203,14 @@ class Desk(Provider, AnsweredLater):
         now = asyncio.get_running_loop().time()
         problems = {each.task.problem for each in self.pool.open_to(rater, now)}
         left = len(problems) if self.pool.planned else None
-        return RaterProgress(self.history.of[rater.name].answers, len(problems), left)
+        return RaterProgress(len(self.history.of[rater.name].done), len(problems), left)
 
     def finished(self, rater: Rater) -> bool:
         """Whether nothing more will come for a rater: all is over, or they withdrew."""
         history = self.history.of[rater.name]
         if self.over or history.withdrawn:
             return True
-        if not (self.pool.planned and history.answers):
+        if not (self.pool.planned and history.done):
             return False
         now = asyncio.get_running_loop().time()
         return not self.pool.open_to(rater, now)
@@ -254,18 +255,25 @@ class Desk(Provider, AnsweredLater):
                 at = int(time.time())
                 if holder is not None:
                     await self._keep(TaskReturned(holder, address, at))
-                about = self.pool.kind(address), self.pool.transcript(address)
                 await self._keep(
-                    TaskGiven(rater.name, address, task.problem, task.moment, at, *about)
+                    TaskGiven(
+                        rater.name,
+                        address,
+                        task.request,
+                        task.problem,
+                        task.order,
+                        task.moment,
+                        at,
+                        self.pool.kind(address),
+                        self.pool.transcript(address),
+                    )
                 )
             shown = self.pool.first_shown(rater.name, address, now)
             budget = self.settings.budget
             left = None if budget is None else max(budget - (now - shown), 0.0)
-            before = self.settings.before and bool(task.turns) and task.is_probable
-            stage: Literal["before", "whole"] = (
-                "before" if before and address not in history.before else "whole"
-            )
-            return DeskOffer(rater.ticket(address), task, stage, left)
+            asked_before = self.settings.before and bool(task.turns) and task.is_probable
+            before = asked_before and address not in history.before
+            return DeskOffer(rater.ticket(address), task, before, left)
 
     async def believe(self, rater: Rater, ticket: str, posted: Mapping[str, str]) -> None:
         """What the rater believes before the transcript. NotTheirs, NotReady; ValueError, in words
@@ -283,26 +291,15 @@ class Desk(Provider, AnsweredLater):
         `believe`."""
         async with self._lock:
             history = self.history.of[rater.name]
-            sent = {name: text for name, text in posted.items() if name != "ticket"}
-            if _is_saved(history, ticket, sent):
+            if _is_saved(history, ticket, posted):
                 return True
             address, task = self._theirs(rater, ticket)
-            answer, seconds = task.read(sent), self._seconds(rater, address)
+            answer, seconds = task.read(posted), self._seconds(rater, address)
             budget, now = self.settings.budget, int(time.time())
             if budget is not None and seconds > budget + GRACE:
-                await self._abstain(rater, task, "time", sent)
+                await self._abstain(rater, task, "time", posted)
                 return False
-            event = TaskAnswered(
-                rater.name,
-                address,
-                task.request,
-                task.problem,
-                task.order,
-                sent,
-                answer.probs,
-                seconds,
-                now,
-            )
+            event = TaskAnswered(rater.name, address, dict(posted), answer.probs, seconds, now)
             await self._keep(event)
             self._land(address, task.reply(answer, rater.name))
             return True
@@ -329,10 +326,7 @@ class Desk(Provider, AnsweredLater):
     ) -> None:
         address, now = task.call.address, int(time.time())
         seconds = self._seconds(rater, address)
-        event = TaskAbstained(
-            rater.name, address, task.request, task.problem, why, seconds, now, dict(posted)
-        )
-        await self._keep(event)
+        await self._keep(TaskAbstained(rater.name, address, why, seconds, now, dict(posted)))
         self._land(address, task.reply(None, rater.name))
 
     async def _keep(self, event: RaterEvent) -> None:

@@ -42,7 +42,11 @@ class TaskGiven(msgspec.Struct, frozen=True, tag_field="what", tag="given"):
     rater: str
     task: str
     """The address of the call."""
+    request: str
+    """Address of the call without its draw: what several raters have in common."""
     problem: str
+    order: tuple[str, ...]
+    """Digests of the answers in the order in which they are shown; empty for other options."""
     moment: Moment
     at: int
     """Seconds since 1970, for the record alone."""
@@ -64,11 +68,6 @@ class BeliefBefore(msgspec.Struct, frozen=True, tag_field="what", tag="before"):
 class TaskAnswered(msgspec.Struct, frozen=True, tag_field="what", tag="answered"):
     rater: str
     task: str
-    request: str
-    """Address of the call without its draw: what several raters have in common."""
-    problem: str
-    order: tuple[str, ...]
-    """Digests of the answers in the order in which they were shown; empty for other options."""
     posted: dict[str, str]
     """The form as it came."""
     probs: tuple[float, ...] | None
@@ -81,8 +80,6 @@ class TaskAnswered(msgspec.Struct, frozen=True, tag_field="what", tag="answered"
 class TaskAbstained(msgspec.Struct, frozen=True, tag_field="what", tag="abstained"):
     rater: str
     task: str
-    request: str
-    problem: str
     why: Literal["asked", "time"]
     seconds: float
     at: int
@@ -143,7 +140,7 @@ def erase(run: Path, rater: str) -> None:
 def _erased(event: RaterEvent) -> RaterEvent:
     match event:
         case TaskAnswered():
-            return replace(event, posted={}, probs=None, order=())
+            return replace(event, posted={}, probs=None)
         case TaskAbstained():
             return replace(event, posted={})
         case BeliefBefore():
@@ -176,8 +173,6 @@ class RaterHistory:
     """Tasks with a belief before the transcript."""
     returned: set[str] = field(default_factory=set)
     """Tasks that lay unanswered for too long, and went to another rater."""
-    answers: int = 0
-    """Tasks that were answered or abstained from."""
     consented: bool = False
     withdrawn: bool = False
 
@@ -222,6 +217,5 @@ class DeskHistory:
                 self.holder.pop(event.task, None)
             case TaskAnswered() | TaskAbstained():
                 history.done[event.task] = event.posted if isinstance(event, TaskAnswered) else None
-                history.answers += 1
                 self.settled[event.task] = event
                 self.holder.pop(event.task, None)

@@ -178,7 +178,7 @@ class RaterServer(Server, Observer):
             question=text,
             answers=answers,
             offer=offer,
-            before=offer.stage == "before",
+            before=offer.before,
             progress=progress,
             said=said,
             fault=str(fault or ""),

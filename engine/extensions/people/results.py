@@ -32,7 +32,7 @@ from ...errors import UsageError
 from ...run.folders import is_run, locked, store_noted
 from ...run.reader import RunReader
 from ...run.record.database import RunDatabase
-from ...run.record.errors import no_run
+from ...run.record.schema import no_run
 from ...run.run_folder import OUTCOMES
 from ...run.stores import open_store
 from .journal import (
@@ -82,29 +82,30 @@ def judged(run: Path) -> Iterator[Judged]:
     events = list(read_journal(run))
     gone = {event.rater for event in events if isinstance(event, Withdrawn)}
     first = dict[tuple[str, str], Probs]()
-    about = dict[str, JudgedTranscript | None]()
+    given = dict[str, TaskGiven]()
     for event in events:
         match event:
             case TaskGiven():
-                about[event.task] = event.transcript
+                given[event.task] = event
             case BeliefBefore():
                 first[event.rater, event.task] = event.probs
-            case TaskAnswered(probs=probs, order=shown) if probs and event.rater not in gone:
-                if event.problem not in problems or not shown:
+            case TaskAnswered(probs=probs) if probs and event.rater not in gone:
+                task = given[event.task]
+                if task.problem not in problems or not task.order:
                     continue
-                problem, order = problems[event.problem]
+                problem, order = problems[task.problem]
                 labels = [answer.label for answer in problem.question.answers]
-                places = [shown.index(answer) for answer in order]
+                places = [task.order.index(answer) for answer in order]
                 before = first.get((event.rater, event.task))
                 verdict = tuple(probs[at] for at in places)
-                its = about.get(event.task)
+                its = task.transcript
                 worlds = tuple(verdict if its is None or its.side == at else () for at in labels)
                 keys = {"judge": event.rater, "labels": dumps(labels)}
                 keys |= {"group": problem.group} if problem.group else {}
                 keys |= {"setting": its.row} if its else {}
                 believed = tuple(before[at] for at in places) if before else None
                 line = Judgement(problem.id, problem.values, worlds, keys, believed, its is None)
-                yield Judged(event.request, problem, verdict, line, its)
+                yield Judged(task.request, problem, verdict, line, its)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,9 @@ from ....protocols.scores import RANGES
 from ...analysis.catalogue import Analysis
 from ...analysis.findings.finding import Finding, Part, number, people, plain
 from ...analysis.judged import table_spread
-from ...analysis.pairs import read_pair
 from ...analysis.reports.formats import above_0
 from ...analysis.reports.results import SCORE_NAMES
-from ...analysis.rows import RunRows, one_pair_meant, row_names
+from ...analysis.rows import RunRows, one_pair_meant, read_pair, row_names
 from ...analysis.scoring.arrays import Floats, codes_of
 from ...analysis.scoring.estimate import Ends, Interval
 from ...analysis.scoring.inference import cluster

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import date
 from functools import partial
 from typing import TypeAlias
 
@@ -32,20 +32,16 @@ from ...providers.capabilities import (
 from ...providers.catalogue import entry, provider_of
 from ...providers.connecting import connect
 from ...providers.limit_headers import HeaderLimits
-from ...providers.local_server import local_server
 from ...providers.model_facts import model_facts
+from ...providers.own_server import local_server
 from ...providers.provider import Provider
-from ...providers.provider_settings import Api
 from ...providers.retirements import Retirement, retirement, today
 from ...providers.same_model import same_model
 from ...providers.sdk_clients import load_clients
-from ...providers.settings import Settings
+from ...providers.settings import Api, Settings
 
 ANSWER_SECONDS = 60.0
 """Timeout of one answer, in seconds."""
-
-MAX_CLOCK_DRIFT = 60.0
-"""Maximum clock error, in seconds, that does not affect certificates and signatures."""
 
 ASKED_IN_BROWSER = "persons answer in the browser: oversight human serve"
 
@@ -172,7 +168,7 @@ async def examine(
     reach: Callable[[str], Endpoint] = default_endpoint,
     shapes: Iterable[Call] = (),
 ) -> list[PreflightResult]:
-    """Check keys, addresses, models, limits and the clock, provider by provider.
+    """Check keys, addresses, models and limits, provider by provider.
 
     settings: connection settings of a provider; its UsageError becomes a result. environment:
     variables by name. reach: API of a model. shapes: calls of a sweep, whatever their messages; for
@@ -224,29 +220,6 @@ def ending(told: Retirement, today: date) -> PreflightResult:
     return PreflightResult(provider_of(told.model), not due, str(told), remedy)
 
 
-def clock_of(provider: str, told: Iterable[HeaderLimits], now: datetime) -> list[PreflightResult]:
-    """Check this machine's clock against the server's; empty if no answer had the time.
-
-    now: this machine's time.
-    """
-    drifts = [(now - there).total_seconds() for said in told if (there := said.clock) is not None]
-    if not drifts:
-        return []
-    # Answers take time to arrive, so the smallest drift is the most accurate.
-    drift = min(drifts, key=abs)
-    if abs(drift) <= MAX_CLOCK_DRIFT:
-        return [PreflightResult(provider, True, "the clock agrees with the server's")]
-    which = "ahead of" if drift > 0 else "behind"
-    return [
-        PreflightResult(
-            provider,
-            False,
-            f"the clock is {abs(drift):.0f} s {which} the server's",
-            "set it right: certificates and signatures depend on it",
-        )
-    ]
-
-
 async def _provider(
     provider: str,
     models: list[str],
@@ -277,10 +250,8 @@ async def _provider(
                 asking.append(group.create_task(_facts(reached, model, reach(model))))
     finally:
         await asked.close()
-    findings += [
-        PreflightResult(provider, *found) for task in asking if (found := task.result()) is not None
-    ]
-    return [*findings, *clock_of(provider, told.values(), datetime.now(UTC))]
+    answers = [task.result() for task in asking]
+    return [*findings, *(PreflightResult(provider, *each) for each in answers if each is not None)]
 
 
 async def _model(

@@ -7,7 +7,7 @@ process. Store and run folder are temporary.
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -49,20 +49,6 @@ BUSY = 0.7
 
 STAND_IN_MODEL = "openai/gpt-4o-mini"
 """Replaces simulated models, which answer within this process and so leave nothing to rehearse."""
-
-REHEARSAL_HEAD = (
-    "model",
-    "requests",
-    "replies",
-    "refused",
-    "429",
-    "other faults",
-    "in doubt",
-    "tokens in",
-    "out",
-    "dollars",
-    "bottleneck",
-)
 
 
 @dataclass(slots=True)
@@ -177,38 +163,25 @@ def rehearse(
     return _exit_code(rehearsed, halt)
 
 
-def _stand_ins(settings: Any, path: str = "") -> Iterator[str]:
+def _stand_ins(settings: Mapping[str, Any]) -> Iterator[str]:
     """Values for `--set` that replace every simulated model by the stand-in."""
-    if _is_simulated(settings):
-        yield f"{path}={STAND_IN_MODEL}"
-    elif isinstance(settings, dict):
-        for name, setting in settings.items():
-            yield from _stand_ins(setting, f"{path}.{name}" if path else name)
-    elif isinstance(settings, list) and all(_is_simulated(each) for each in settings):
-        # On an axis of models, the stand-in is one point, however many it replaces.
-        yield f"{path}={STAND_IN_MODEL}"
-    elif isinstance(settings, list):
-        replaced = [_replaced(setting) for setting in settings]
-        # Settings that differed in the model alone are one now.
-        different = [each for n, each in enumerate(replaced) if each not in replaced[:n]]
-        if len(different) < len(replaced):
-            yield f"{path}={orjson.dumps(different).decode()}"
-            return
-        for index, setting in enumerate(settings):
-            yield from _stand_ins(setting, f"{path}.{index}")
+    for section, given in settings.items():
+        if (replaced := _replaced(given)) != given:
+            yield f"{section}={orjson.dumps(replaced).decode()}"
 
 
 def _replaced(setting: Any) -> Any:
     """A setting with the stand-in for every simulated model."""
-    if isinstance(setting, dict):
-        return {name: _replaced(each) for name, each in setting.items()}
-    if isinstance(setting, list):
-        return [_replaced(each) for each in setting]
-    return STAND_IN_MODEL if _is_simulated(setting) else setting
-
-
-def _is_simulated(setting: Any) -> bool:
-    return isinstance(setting, str) and setting.startswith(PREFIX)
+    match setting:
+        case dict():
+            return {name: _replaced(each) for name, each in setting.items()}
+        case list():
+            # Points of an axis that differed in the model alone are one now.
+            points = [_replaced(each) for each in setting]
+            return [each for n, each in enumerate(points) if each not in points[:n]]
+        case str() if setting.startswith(PREFIX):
+            return STAND_IN_MODEL
+    return setting
 
 
 def _rehearsed(
@@ -253,29 +226,40 @@ def _table(rehearsed: Rehearsed) -> Table:
         f"{rehearsed.finished:,} of {rehearsed.cells:,} cells, "
         f"{rehearsed.failed:,} failed · {duration(watch.story)}, in {duration(watch.real)} here"
     )
-    rows = [
-        (clipped(model), *_figures(account), _bottleneck(watch, model))
+    lines = [
+        (clipped(model), _bottleneck(watch, model), account)
         for model, account in rehearsed.accounts.items()
     ]
-    if len(rows) > 1:
-        rows.append(("total", *_figures(rehearsed.total), ""))
-    return Table(title, REHEARSAL_HEAD, tuple(rows), 1)
+    if len(lines) > 1:
+        lines.append(("total", "", rehearsed.total))
+    # A kind of trouble that nobody had takes no column.
+    shown = {
+        head: figure
+        for head, figure in FIGURES.items()
+        if head not in TROUBLES or any(figure(account) != "0" for _, _, account in lines)
+    }
+    rows = tuple((*names, *(cell(each) for cell in shown.values())) for *names, each in lines)
+    return Table(title, ("model", "bottleneck", *shown), rows, 2)
 
 
-def _figures(account: UsageTotals) -> tuple[str, ...]:
-    limited = sum(count for _, kind, count in account.faults if kind == RateLimited.slug)
-    others = account.count("failed") - limited + account.count("unsent")
-    return (
-        f"{account.sent:,}",
-        f"{account.stored:,}",
-        f"{dict(account.outcomes).get('refused', 0):,}",
-        f"{limited:,}",
-        f"{others:,}",
-        f"{account.count('ambiguous'):,}",
-        short(account.usage.input_tokens),
-        short(account.usage.output_tokens),
-        f"{account.dollars:,.2f}",
-    )
+def _rate_limited(account: UsageTotals) -> int:
+    return sum(count for _, kind, count in account.faults if kind == RateLimited.slug)
+
+
+FIGURES: Mapping[str, Callable[[UsageTotals], str]] = {
+    "requests": lambda account: f"{account.sent:,}",
+    "replies": lambda account: f"{account.stored:,}",
+    "refused": lambda account: f"{dict(account.outcomes).get('refused', 0):,}",
+    "429": lambda account: f"{_rate_limited(account):,}",
+    "other faults": lambda account: (
+        f"{account.count('failed') - _rate_limited(account) + account.count('unsent'):,}"
+    ),
+    "in doubt": lambda account: f"{account.count('ambiguous'):,}",
+    "tokens in": lambda account: short(account.usage.input_tokens),
+    "out": lambda account: short(account.usage.output_tokens),
+    "dollars": lambda account: f"{account.dollars:,.2f}",
+}
+TROUBLES = ("refused", "429", "other faults", "in doubt")
 
 
 def _bottleneck(watch: BottleneckSampler, model: str) -> str:

@@ -6,12 +6,15 @@ is wrong is found with the author's line, all of it at once.
 """
 
 import asyncio
+import gc
 import inspect
 import itertools
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -35,8 +38,7 @@ from ...run.record.values import RecordedCell
 from ...run.scheduler import attempt_noted
 from ...sweep.sweep import Cell, Sweep
 from ..simulation.form import Contents, fill_form
-from .author import AuthorCode, Mistake, line_in
-from .subject import JUDGE, Kind, Subject, subject_named
+from .author import JUDGE, AuthorCode, Kind, Mistake, Subject, line_in, subject_named
 
 MAX_CALLS = 300
 """Calls of one world; a protocol that asks more is taken for one without an end."""
@@ -51,6 +53,7 @@ SAME = "I have nothing to add."
 PLACEHOLDER = re.compile(r"\{[A-Za-z_][\w.]*\}")
 TURN = re.compile(r"<turn .*?</turn>|<statement>.*?</statement>", re.DOTALL)
 """What a prompt shows as data."""
+CREATED = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 Answer = Callable[[Call], Reply]
 
@@ -431,8 +434,14 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
     if loads and (leak := leakage_check(file.problems)).leaks:
         mistakes.append(Mistake(code.line_of_method("load"), "leak", leak.line))
     trial = Trial(code, subject.kind, sweep)
-    asyncio.run(trial.run())
-    mistakes += trial.mistakes
+    with _never_awaited(code.path) as dropped:
+        try:
+            asyncio.run(trial.run())
+        except KeyboardInterrupt as exc:
+            if not (line := line_in(code.path, exc)):
+                raise
+            mistakes.append(Mistake(line, "bounded", "it was here when it was interrupted"))
+    mistakes += {*trial.mistakes, *dropped}
     checks = {each.check for each in mistakes}
     told = {follows for check, follows in CONSEQUENCES.items() if check in checks}
     causes = {each for each in mistakes if each.check not in told}
@@ -441,6 +450,28 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
 
 CONSEQUENCES = {"pure": "composed", "awaited": "fails", "called": "fails"}
 """Checks that fail for the reason that another one has given already."""
+
+
+@contextmanager
+def _never_awaited(path: str) -> Iterator[list[Mistake]]:
+    """What the body calls in a file and never awaits, each by its line."""
+    found: list[Mistake] = []
+    depth = sys.get_coroutine_origin_tracking_depth()
+    sys.set_coroutine_origin_tracking_depth(16)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            yield found
+        finally:
+            # A coroutine that is held by a cycle says so only once it is freed.
+            gc.collect()
+            sys.set_coroutine_origin_tracking_depth(depth)
+    for told in (str(each.message) for each in warned):
+        lines = [int(m["line"]) for m in CREATED.finditer(told) if m["file"] == path]
+        if lines and "was never awaited" in told:
+            what = told.split("'")[1]
+            why = f"{what} is never awaited: write await before it"
+            found.append(Mistake(lines[-1], "awaited", why))
 
 
 def _said(fault: Exception) -> str:

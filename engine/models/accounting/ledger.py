@@ -13,6 +13,7 @@ from ...errors import (
     KeyRepeated,
     OutcomeUnknown,
     UnrecognizedReply,
+    UsageError,
 )
 from .latency import Latency, Stopwatch, sum_latency
 from .prices import Price, PriceList, charged
@@ -304,11 +305,36 @@ def fate(exc: EngineError) -> RequestOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """Ledger, prices, budget and quarantine, which all models of a run share."""
+    """Prices, budget, quarantine and ledger, which all models of a run share."""
 
-    ledger: Ledger
     prices: PriceList
     budget: "Budget | None" = None
     """None: no cap."""
     quarantine: "Quarantine | None" = None
     """None: malformed bodies are not kept."""
+    ledger: Ledger = field(default_factory=Ledger)
+
+    @classmethod
+    def capped(
+        cls,
+        prices: PriceList,
+        cost: float | None,
+        tokens: float | None = None,
+        paid: UsageTotals | None = None,
+    ) -> "Accounting":
+        """With a cap, if any, in dollars or in tokens. paid: by earlier sessions; what they may
+        have paid counts towards the cap. UsageError for two caps."""
+        if cost is None and tokens is None:
+            return cls(prices)
+        if cost is not None and tokens is not None:
+            raise UsageError("--max-cost and --max-tokens: give one of them")
+        # Here: most runs have no cap.
+        from .budget import Budget
+
+        before = paid or sum_usage([])
+        if tokens is None:
+            budget = Budget(cost or 0.0, before.dollars + before.doubtful)
+        else:
+            used = before.usage.input_tokens + before.usage.output_tokens
+            budget = Budget(tokens, used, tokens=True)
+        return cls(prices, budget)

@@ -9,13 +9,16 @@ from datetime import date
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import orjson
 import platformdirs
+from msgspec import Meta, Struct, ValidationError, convert
 
 from ....cache.reply import Usage
 from ...errors import UsageError
+
+_Kind = TypeVar("_Kind")
 
 MILLION = 1_000_000
 TIERS = ("flex", "priority")
@@ -192,42 +195,84 @@ def load_prices(path: Path) -> PriceList:
 
 
 def _read(text: str, name: str) -> dict[str, Price]:
-    """The prices in a file, whose entries `price_file` checks."""
-    # Imported here: what comes with this package needs no check, and is read at each start.
-    from .price_file import checked
-
     try:
-        return _prices(checked(tomllib.loads(text)))
+        return _prices(tomllib.loads(text))
     except tomllib.TOMLDecodeError as exc:
         raise UsageError(f"{name}: no valid TOML: {exc}") from exc
     except ValueError as exc:
         raise UsageError(f"{name}: {exc}") from exc
 
 
+Dollars: TypeAlias = Annotated[float, Meta(ge=0, le=1e9)]
+Factor: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+
+
+class _Rates(Struct, forbid_unknown_fields=True):
+    """An entry of a price file; cached input costs the same as other input unless stated."""
+
+    input: Dollars
+    output: Dollars
+    cache_read: Dollars | None = None
+    cache_write: Dollars | None = None
+    batch: Factor | None = None
+    flex: Annotated[float, Meta(gt=0, le=1)] | None = None
+    priority: Annotated[float, Meta(ge=1, le=1e9)] | None = None
+
+    def price(self, vendor: "_Vendor") -> Price:
+        return Price(
+            input=self.input,
+            output=self.output,
+            cache_read=self.input if self.cache_read is None else self.cache_read,
+            cache_write=self.input if self.cache_write is None else self.cache_write,
+            batch=vendor.batch if self.batch is None else self.batch,
+            as_of=vendor.as_of,
+            source=vendor.source,
+            tiers={tier: part for tier in TIERS if (part := getattr(self, tier)) is not None},
+        )
+
+
+class _Model(_Rates):
+    above: Annotated[int, Meta(gt=0)] | None = None
+    beyond: _Rates | None = None
+
+    def __post_init__(self) -> None:
+        if (self.above is None) != (self.beyond is None):
+            raise ValueError("above and beyond belong together: give both or neither")
+
+    def price(self, vendor: "_Vendor") -> Price:
+        price = super().price(vendor)
+        if self.above is None or self.beyond is None:
+            return price
+        return replace(price, above=self.above, beyond=self.beyond.price(vendor))
+
+
+class _Vendor(Struct, forbid_unknown_fields=True):
+    source: str = ""
+    as_of: date = date.min
+    batch: Factor = 1.0
+    free: bool = False
+    models: dict[str, Any] = {}
+
+
 def _prices(vendors: Mapping[str, Any]) -> dict[str, Price]:
-    """vendors: the content of a price file, as it is known to be right."""
+    """vendors: the content of a price file. ValueError names the entry that is wrong."""
     prices: dict[str, Price] = {}
-    for provider, vendor in vendors.items():
-        as_of, source = vendor.get("as_of", date.min), vendor.get("source", "")
-        if vendor.get("free"):
-            prices[f"{provider}/*"] = Price(0, 0, 0, 0, 1, as_of, source)
-        for model, entry in vendor.get("models", {}).items():
-            price = _price(vendor, entry)
-            if "beyond" in entry:
-                price = replace(price, above=entry["above"], beyond=_price(vendor, entry["beyond"]))
-            prices[f"{provider}/{model}"] = price
+    for provider, told in vendors.items():
+        vendor = _checked(provider, told, _Vendor)
+        if vendor.free:
+            prices[f"{provider}/*"] = Price(0, 0, 0, 0, 1, vendor.as_of, vendor.source)
+        for model, entry in vendor.models.items():
+            rates = _checked(f"{provider}.models.{model}", entry, _Model)
+            prices[f"{provider}/{model}"] = rates.price(vendor)
     return prices
 
 
-def _price(vendor: Mapping[str, Any], entry: Mapping[str, Any]) -> Price:
-    """The price of an entry; cached input costs the same as other input unless stated."""
-    return Price(
-        input=entry["input"],
-        output=entry["output"],
-        cache_read=entry.get("cache_read", entry["input"]),
-        cache_write=entry.get("cache_write", entry["input"]),
-        batch=entry.get("batch", vendor.get("batch", 1.0)),
-        as_of=vendor.get("as_of", date.min),
-        source=vendor.get("source", ""),
-        tiers={tier: entry[tier] for tier in TIERS if tier in entry},
-    )
+def _checked(name: str, content: Any, kind: type[_Kind]) -> _Kind:
+    try:
+        return convert(content, kind)
+    except ValidationError as exc:
+        wrong, _, place = str(exc).partition(" - at `$")
+        value = content
+        for key in place.strip(".`").split(".") if place else ():
+            value = value[key]
+        raise ValueError(f"{name}{place.rstrip('`')}: {wrong} (got {value!r})") from exc

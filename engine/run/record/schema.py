@@ -15,6 +15,10 @@ Every row of every table ends with the CRC-32 of its other columns, made by `sea
 names is read. Probabilities are little-endian float64 in question order. A packed value begins
 with a byte that says how: 0, as it stands; 1, a Zstandard frame; 2, a frame made with the
 dictionary `zdict` of `meta`.
+
+RunFolderError
+├── NotOfThisFormat   the file called run.db is none, or another version of this program wrote it
+└── RunDamaged        it is torn, truncated or overwritten
 """
 
 import os
@@ -30,9 +34,7 @@ import msgspec
 
 from ....cache.bounded import open_bounded
 from ...errors import DiskFull, RunFolderError
-from ...system.files import open_plain
-from ...system.mounts import is_network
-from .errors import NotOfThisFormat, RunDamaged, no_run
+from ...system.files import is_network, open_plain
 
 RUN_DB = "run.db"
 FORMAT = 2
@@ -73,6 +75,28 @@ TABLES = (
     " crc INTEGER NOT NULL)",
 )
 WORDS = "CREATE VIRTUAL TABLE words USING fts5(said, thought, content='', detail=column)"
+
+
+def made_again(run: Path) -> str:
+    """How a run is had again whose database is lost: its store has every reply."""
+    return f"make it again from its sweep file and its store: oversight cache rebuild {run}"
+
+
+def no_run(folder: Path) -> RunFolderError:
+    """What a folder is that has no run.db."""
+    if any((folder / name).exists() for name in ("sweep.yaml", "outcomes.jsonl")):
+        return RunFolderError(f"{folder} has no run.db; {made_again(folder)}")
+    return RunFolderError(f"{folder} is no run folder: it has no run.db")
+
+
+class NotOfThisFormat(RunFolderError):
+    def __init__(self, file: Path, why: str) -> None:
+        super().__init__(f"{file} {why}; {made_again(file.parent)}")
+
+
+class RunDamaged(RunFolderError):
+    def __init__(self, file: Path, why: str) -> None:
+        super().__init__(f"{file} is damaged ({why}); {made_again(file.parent)}")
 
 
 def sealed(columns: Sequence[Any]) -> tuple[Any, ...]:

@@ -25,8 +25,7 @@ from .cells import (
     read_figures,
     read_reply,
 )
-from .errors import RunDamaged
-from .schema import FAILED, RUN_DB, WITHDRAWN, faulty, open_to_read, sound
+from .schema import FAILED, RUN_DB, WITHDRAWN, RunDamaged, faulty, open_to_read, sound
 from .values import CallCost, RecordedCall, RecordedCell
 
 AT_ONCE = 256

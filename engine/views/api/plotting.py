@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...analysis.pictures.drawing import caption, pictured
+from ...analysis.pictures.kinds import caption, pictured
 from ...run.listing import Parts, folder_named
 from ...run.reader import RunReader
 from .library import Report
@@ -37,7 +37,7 @@ def plot(
     the intervals and whether models are simulated. Raises: UsageError, with the remedy, for a
     picture that cannot be drawn.
     """
-    from ...analysis.pictures.figures import draw
+    from ...analysis.pictures.painting import draw
 
     parts = Parts(protocol, agent, judge)
 

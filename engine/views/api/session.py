@@ -10,8 +10,9 @@ from ....cache.call import Call
 from ....cache.reply import Reply
 from ....protocols.question import Problem
 from ...errors import UsageError
+from ...models.accounting.ledger import Accounting
 from ...models.accounting.prices import listed
-from ...models.router import Models, RunPolicy
+from ...models.router import Models
 from ...providers.environment import environment
 from ...providers.keys import missing_key
 from ...providers.simulated import PREFIX
@@ -64,7 +65,7 @@ async def asking(
         variables,
         StopToken(),
     )
-    answering.prepare((), RunPolicy(listed(), max_cost))
+    answering.prepare((), Accounting.capped(listed(), max_cost))
 
     async def answer(call: Call) -> Reply:
         if not call.model.startswith(PREFIX) and (missing := missing_key(call.model, variables)):

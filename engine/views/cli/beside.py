@@ -8,9 +8,8 @@ from ....cache.call import Ask
 from ....cache.store import Store
 from ...display.progress import Snapshot
 from ...errors import Halt, UsageError
-from ...models.accounting.ledger import UsageTotals
+from ...models.accounting.ledger import Accounting, UsageTotals
 from ...models.accounting.ledger_file import LedgerFile
-from ...models.router import RunPolicy
 from ...run.batching import BatchedWork, Deferred, batching
 from ...run.folders import store_noted
 from ...run.loaded_sweep import LoadedSweep
@@ -43,17 +42,18 @@ def ask_beside(
     folder: where its ledger is; this process holds its lock. done: how much there is to do, and
     how much is done. roles: (model, role) of whom it asks; None for all of the run.
     """
-    accounts = LedgerFile(folder, opened.models.accounts)
-    models = opened.models
+    models, ledger = opened.models, opened.models.accounting.ledger
+    accounts = LedgerFile(folder, ledger.accounts)
     asked = opened.sweep.roles if roles is None else tuple(roles)
     caps = asks.price_list, asks.max_cost, asks.max_tokens
-    models.prepare(asked, RunPolicy.capped(*caps, accounts.total(), folder / QUARANTINE))
+    accounting = Accounting.capped(*caps, accounts.total())
+    models.prepare(asked, accounting, folder / QUARANTINE)
     names = tuple(dict.fromkeys(model for model, _ in asked))
     batched = batched_models(models, names, asks.batch)
     make = batching()
 
     def standing() -> Snapshot:
-        at_risk = sum(account.at_risk for account in models.accounts().values())
+        at_risk = ledger.total().at_risk
         return Snapshot(*done(), 0, in_flight=models.in_flight, at_risk=at_risk)
 
     async def ask() -> Halt | None:
@@ -63,7 +63,7 @@ def ask_beside(
         beside = BatchedWork(folder, models, cache, asks, batched, accounts.by_model())
         deferred = None if make is None else make(beside)
         try:
-            async with accounts.kept(opened.stop_token, models.ledger):
+            async with accounts.kept(opened.stop_token, ledger):
                 await work(cache, deferred)
         finally:
             await cache.close()

@@ -91,7 +91,7 @@ def _execute(
     say(_headline(run))
     real = [model for model in run.loaded.sweep.models if not model.startswith(PREFIX)]
     if real:
-        from ...providers.trust import addresses
+        from ...providers.keys import addresses
 
         for line in addresses(map(run.loaded.models.settings_of, real)):
             say(line)

@@ -3,8 +3,8 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ...analysis.pictures.drawing import caption, pictured
-from ...analysis.pictures.figures import draw, save
+from ...analysis.pictures.kinds import caption, pictured
+from ...analysis.pictures.painting import draw, save
 from ...run.reader import RunReader
 from ...run.sources import origins
 from .findings import DRAWN

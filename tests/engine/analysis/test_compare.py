@@ -12,9 +12,8 @@ import yaml
 
 import oversight
 from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
-from oversight.engine.analysis.pairs import read_pair
 from oversight.engine.analysis.pictures.kinds import compared
-from oversight.engine.analysis.rows import RunRows, read_rows, rows_meant
+from oversight.engine.analysis.rows import RunRows, read_pair, read_rows, rows_meant
 from oversight.engine.analysis.scoring.calibration import flips
 from oversight.engine.analysis.scoring.inference import of_questions
 from oversight.engine.errors import UsageError

@@ -1,4 +1,5 @@
-"""`oversight measure frontier`: costs by row that add up, and the rows that are worth theirs."""
+"""`oversight measure frontier`: costs by row that add up, and the rows that are worth theirs:
+known truths."""
 
 import json
 from datetime import date

@@ -1,4 +1,5 @@
-"""How good raters are, and how far they agree, by figures that a few lines of arithmetic give."""
+"""How good raters are, and how far they agree, by figures that a few lines of arithmetic
+give: known truths."""
 
 import pytest
 

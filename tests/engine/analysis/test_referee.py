@@ -1,4 +1,5 @@
-"""The figures of a report, reckoned anew from outcomes.jsonl by numpy and scipy: by a referee."""
+"""The figures of a report, reckoned anew from outcomes.jsonl by numpy and scipy, as a referee does:
+known truths."""
 
 import json
 import math

@@ -1,4 +1,5 @@
-"""`report --measures`: measures of the stored verdicts of a real run."""
+"""`report --measures`: measures of the stored verdicts of a real run, by their definitions: known
+truths."""
 
 import json
 from dataclasses import astuple

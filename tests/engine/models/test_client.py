@@ -26,7 +26,7 @@ from oversight.engine.errors import (
     RateLimited,
     Unreachable,
 )
-from oversight.engine.models.accounting.ledger import Accounting, Ledger
+from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.accounting.quarantine import MAX_BODIES, Quarantine
 from oversight.engine.models.limits.limits import Limits
@@ -332,7 +332,7 @@ def test_every_try_of_a_call_leaves_its_body(tmp_path):
         async def close(self):
             """Nothing to close."""
 
-    accounting = Accounting(Ledger(), listed(), quarantine=Quarantine(tmp_path))
+    accounting = Accounting(listed(), quarantine=Quarantine(tmp_path))
     endpoint = Sender(
         "sim/m", Broken(fault=lambda request: fault()), Limits(), StopToken(), accounting
     )
@@ -342,7 +342,7 @@ def test_every_try_of_a_call_leaves_its_body(tmp_path):
 
 
 def endpoint(server, limits=None, stop_token=None, budget=None):
-    accounting = Accounting(Ledger(), listed(), budget)
+    accounting = Accounting(listed(), budget)
     return Sender(
         "openai/gpt-4o",
         server,

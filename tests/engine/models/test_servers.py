@@ -20,14 +20,14 @@ from oversight.engine.extensions.planning.preflight import examine, probes_of
 from oversight.engine.models import own_servers
 from oversight.engine.providers.capabilities import abilities
 from oversight.engine.providers.keys import settings_of
-from oversight.engine.providers.local_server import (
+from oversight.engine.providers.model_facts import ModelFacts, model_facts
+from oversight.engine.providers.own_server import (
     LocalServer,
     ServerLoad,
     load_in,
     local_server,
     server_load,
 )
-from oversight.engine.providers.model_facts import ModelFacts, model_facts
 from oversight.engine.providers.retirements import retirement
 from oversight.engine.providers.settings import Settings
 from oversight.engine.run.loaded_sweep import open_sweep

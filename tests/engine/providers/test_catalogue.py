@@ -25,8 +25,10 @@ from oversight.engine.errors import (
     UsageError,
 )
 from oversight.engine.extensions.mock import FaultWindow, MockServer, Profile
-from oversight.engine.extensions.mock.openai_server_wire import OpenAIServerWire
-from oversight.engine.extensions.mock.responses_server_wire import ResponsesServerWire
+from oversight.engine.extensions.mock.openai_server_wire import (
+    OpenAIServerWire,
+    ResponsesServerWire,
+)
 from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.environment import environment

@@ -5,6 +5,7 @@ import gzip
 import lzma
 import shutil
 import socket
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -16,7 +17,12 @@ import orjson
 import pytest
 from aiohttp import web
 
+from oversight.cache.call import Call, Message, Request, ResponseFormat
+from oversight.engine.errors import ContextLengthExceeded, UsageError
+from oversight.engine.extensions.local.weights import SLOTS, weights
+from oversight.engine.providers import connect, settings_of
 from oversight.engine.providers.http_client import HttpClient
+from oversight.engine.providers.own_server import LocalServer, local_server
 from oversight.engine.providers.settings import Settings
 from oversight.engine.providers.target import Target
 from tests.engine.providers.test_recordings import RECORDED
@@ -176,3 +182,48 @@ async def test_recorded_answers_of_real_servers_arrive_as_they_were_said():
             assert client.read(answer).body == body
         await client.close()
     assert len(bodies) > 500
+
+
+@asynccontextmanager
+async def by_llamacpp() -> AsyncIterator[str]:
+    try:
+        weights()
+    except UsageError as exc:
+        pytest.skip(" ".join(str(exc).split()))
+    serving = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "oversight.engine.extensions.local", "--context", "512"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert serving.stdin and serving.stdout
+    yield (await serving.stdout.readline()).decode().strip()
+    serving.stdin.close()
+    await serving.wait()
+
+
+@pytest.mark.real
+async def test_llama_cpp_takes_every_parameter_and_states_its_limits():
+    """Its words are of no account: they are tokens, JSON, or cut."""
+
+    def call(text: str = "Say yes.", **settings: Any) -> Call:
+        message = (Message("user", text),)
+        return Call(Request("llamacpp/smollm2", message, **{"max_tokens": 8} | settings))
+
+    async with by_llamacpp() as url:
+        settings = settings_of("llamacpp", {}, base_url=f"{url}/v1")
+        assert await local_server(settings, "smollm2") == LocalServer(context=512, slots=SLOTS)
+        llama = connect(settings)
+        counting = (llama(call(f"Count to {n}.", temperature=0.0)) for n in range(2, 6))
+        for reply in await asyncio.gather(*counting):
+            assert (reply.served_model, reply.usage.output_tokens <= 8) == ("smollm2", True)
+        scored = await llama(call(top_logprobs=3, temperature=0.0))
+        assert "".join(token.text for token in scored.logprobs) == scored.text
+        assert {len(token.top) for token in scored.logprobs} == {3}
+        await llama(call(stop=("e",), seed=3, top_k=5, min_p=0.1, top_p=0.9, temperature=0.5))
+        schema = '{"type":"object","properties":{"a":{"type":"boolean"}},"required":["a"]}'
+        form = ResponseFormat("a", schema)
+        told = await llama(call(max_tokens=40, response_format=form, temperature=0.0))
+        assert isinstance(orjson.loads(told.text)["a"], bool)
+        with pytest.raises(ContextLengthExceeded, match="available context size"):
+            await llama(call("word " * 1000))
+        await llama.close()

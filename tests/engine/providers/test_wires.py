@@ -108,7 +108,7 @@ def test_what_servers_are_told_in_words_of_their_own():
     chosen = written(router, "openrouter/x/y")["provider"]
     assert chosen == {"order": ["a"], "allow_fallbacks": False}
     assert MESSAGES.headers()["anthropic-version"] == "2023-06-01"
-    cloud = AnthropicWire("bedrock", "bedrock-2023-05-31", version_in_body=True)
+    cloud = AnthropicWire("bedrock", version="bedrock-2023-05-31", version_in_body=True)
     assert "anthropic-version" not in cloud.headers()
     assert written(cloud, "bedrock/claude")["anthropic_version"] == "bedrock-2023-05-31"
     # A name that says nothing is asked as the model that it is.

@@ -302,6 +302,20 @@ def test_one_folder_is_not_run_twice_in_one_process_either(half):
         pass
 
 
+def test_what_went_wrong_first_is_told_where_closing_fails_as_well(half, monkeypatch):
+    close = RunDatabase.close
+
+    def full(self: RunDatabase) -> None:
+        close(self)
+        raise RunFolderError("no room")
+
+    monkeypatch.setattr(RunDatabase, "close", full)
+    with pytest.raises(UsageError, match="no key"), folder(half):
+        raise UsageError("no key")
+    with pytest.raises(RunFolderError, match="no room"), folder(half):
+        pass
+
+
 def test_one_at_a_time_has_the_lock_though_its_file_comes_and_goes(half):
     count = half / "count"
     count.write_text("0")

@@ -8,8 +8,9 @@ import pytest
 
 from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError, UsageError
+from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.router import Models, RunPolicy
+from oversight.engine.models.router import Models
 from oversight.engine.providers.environment import environment
 from oversight.engine.providers.same_model import same_model
 from oversight.engine.run.manifest import read_manifest
@@ -78,14 +79,14 @@ def test_a_key_does_not_go_where_only_a_file_beside_the_sweep_sends_it(tmp_path,
     # A file cannot allow itself.
     file.write_text("OPENAI_BASE_URL=http://127.0.0.1:9/v1\nOVERSIGHT_ALLOW_ADDRESS=openai\n")
     with pytest.raises(UsageError, match=r"\.env: OPENAI_BASE_URL.*--allow-address openai"):
-        models(tmp_path, {}).prepare(roles, RunPolicy(listed()))
+        models(tmp_path, {}).prepare(roles, Accounting(listed()))
     monkeypatch.setenv("OVERSIGHT_ALLOW_ADDRESS", "openai")
-    models(tmp_path, {}).prepare(roles, RunPolicy(listed()))
+    models(tmp_path, {}).prepare(roles, Accounting(listed()))
     monkeypatch.delenv("OVERSIGHT_ALLOW_ADDRESS")
     monkeypatch.delenv("OPENAI_API_KEY")
     with file.open("a") as more:
         more.write("OPENAI_API_KEY=sk-of-that-address\n")
-    models(tmp_path, {}).prepare(roles, RunPolicy(listed()))
+    models(tmp_path, {}).prepare(roles, Accounting(listed()))
 
 
 @pytest.mark.parametrize(
@@ -104,9 +105,9 @@ def test_a_sweep_file_alone_makes_no_address_a_vendors(tmp_path, monkeypatch, mo
     provider = model.rpartition("/")[0]
     stated = {provider: {"base_url": "http://127.0.0.1:9/v1", "identity": identity}}
     with pytest.raises(UsageError, match=f"--vouch {provider}"):
-        models(tmp_path, stated).prepare([(model, "agent")], RunPolicy(listed()))
+        models(tmp_path, stated).prepare([(model, "agent")], Accounting(listed()))
     monkeypatch.setenv("OVERSIGHT_VOUCH", provider)
-    models(tmp_path, stated).prepare([(model, "agent")], RunPolicy(listed()))
+    models(tmp_path, stated).prepare([(model, "agent")], Accounting(listed()))
 
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
@@ -119,14 +120,14 @@ def test_a_key_goes_through_no_proxy_that_a_file_beside_the_sweep_names(
     for name in ("OVERSIGHT_ALLOW_ADDRESS", "NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UsageError, match=rf"\.env: {variable} .*--allow-address openai") as told:
-        models(tmp_path, {}).prepare(roles, RunPolicy(listed()))
+        models(tmp_path, {}).prepare(roles, Accounting(listed()))
     assert "PW" not in str(told.value)
     monkeypatch.setenv("OVERSIGHT_ALLOW_ADDRESS", "openai")
-    models(tmp_path, {}).prepare(roles, RunPolicy(listed()))
+    models(tmp_path, {}).prepare(roles, Accounting(listed()))
     # One that the user's own environment names is the user's.
     monkeypatch.delenv("OVERSIGHT_ALLOW_ADDRESS")
     monkeypatch.setenv(variable, "http://127.0.0.1:9")
-    models(tmp_path, {}).prepare(roles, RunPolicy(listed()))
+    models(tmp_path, {}).prepare(roles, Accounting(listed()))
 
 
 @pytest.mark.parametrize("place", ["outcomes.jsonl", "report", "report/report.json", "batches"])

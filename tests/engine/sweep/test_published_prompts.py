@@ -6,8 +6,8 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.run.loaded_sweep import open_run
 from oversight.engine.run.manifest import read_manifest
+from oversight.engine.run.opened import open_run
 from oversight.protocols import Agent, Debate, StatedJudge
 from oversight.protocols.prompts.prompt_set import PromptError, default_prompts
 from oversight.protocols.prompts.published import PUBLISHED

@@ -12,7 +12,7 @@ from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Answer, Question
+from oversight.protocols.question import Question
 from oversight.protocols.scores import brier
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, A, B, Scripted, prompt
@@ -21,15 +21,6 @@ from tests.world import shipments, simulated
 
 def exchange(*turns: Turn, question: Question = CRATES) -> Transcript:
     return exchanged(Case(Transcript(question, turns))).transcript
-
-
-def test_the_answers_trade_labels_and_places():
-    assert [(each.label, each.text) for each in exchange().question.answers] == [
-        ("A", "36"),
-        ("B", "48"),
-    ]
-    three = Question("?", tuple(Answer(label, label.lower()) for label in "ABC"))
-    assert [each.text for each in exchange(question=three).question.answers] == ["c", "b", "a"]
 
 
 def test_a_seat_that_is_not_called_by_its_side_keeps_its_name():
@@ -45,30 +36,6 @@ def test_speeches_made_at_once_trade_places_round_by_round_and_replies_do_not():
     assert [turn.text for turn in exchange(one, two, asked, three, four).turns] == list("21?43")
     late = (Turn("Debater A", "1", A), Turn("Debater B", "2", B))
     assert [turn.text for turn in exchange(*late).turns] == ["1", "2"]
-
-
-def test_exchanged_twice_it_is_the_same_case():
-    turns = (
-        Turn("Debater A", "(A), not (B).", A, at_once=True),
-        Turn("Debater B", "Debater A errs.", B, at_once=True),
-        Turn("Judge", "Why (A)?"),
-    )
-    case = Case(Transcript(CRATES, turns))
-    assert exchanged(exchanged(case)) == case
-
-
-async def test_speakers_of_a_simultaneous_round_are_told_apart_from_those_who_reply():
-    for simultaneous in (True, False):
-        ask = Scripted(lambda call: "A: 50%\nB: 50%")
-        debate = Debate(StatedJudge("judge", both_orders=True), Agent("x"), rounds=1)
-        debate = replace(debate, simultaneous=simultaneous)
-        await debate.run(CRATES, A, ask)
-        first, second = (prompt(call) for call in ask.calls[-2:])
-        assert first.speakers == ("Debater A", "Debater B")
-        # At once: the one for 48 speaks last, and is Debater B. In turn: it still speaks first.
-        assert second.speakers == (
-            ("Debater A", "Debater B") if simultaneous else ("Debater B", "Debater A")
-        )
 
 
 @pytest.mark.parametrize("simultaneous", [True, False])

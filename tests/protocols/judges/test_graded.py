@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from oversight.cache import Call
 from oversight.protocols import Answer, Debate, NaiveJudge, Problem, Question
-from oversight.protocols.datasets.file import JsonLines
+from oversight.protocols.datasets.forms import JsonLines
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.judges.repeated import WEIGHINGS, adaboost, logodds_weights, uniform
 from oversight.protocols.scores import brier

@@ -12,14 +12,12 @@ from oversight.protocols import (
     Answer,
     Declined,
     NaiveJudge,
-    Protocol,
     Question,
     Transcript,
     Turn,
     Unreadable,
 )
 from oversight.protocols.catalogue import JUDGES as KINDS
-from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import (
     DistributionJudge,
     Ensemble,
@@ -32,14 +30,10 @@ from oversight.protocols.judges import (
     VotesJudge,
 )
 from oversight.protocols.judges.case import Case
-from oversight.protocols.judges.judge import average, normalised
-from oversight.protocols.judges.stated import read_percentages
-from oversight.protocols.judges.votes import read_conclusion
-from oversight.protocols.prompts.forms import probabilities_form, read_form
-from oversight.protocols.prompts.parse import find_question, find_statement, read_question
+from oversight.protocols.judges.judge import normalised
+from oversight.protocols.prompts.parse import find_statement
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.fakes import CRATES, Scripted, prompt, token
-from tests.world import asked, plain, shipment
 
 MODEL, TRANSCRIPT = "sim/quiet", Transcript(CRATES, (Turn("Critic", "Step 2 is wrong."),))
 ANSWERS: dict[str, str | Reply] = {
@@ -49,7 +43,6 @@ ANSWERS: dict[str, str | Reply] = {
     "votes": "Twelve times four.\nAnswer: A",
 }
 """By kind: what is replied about the crates."""
-TASKS = dict(zip(ANSWERS, ("percentages", "probabilities", "label", "vote"), strict=True))
 BELIEFS: dict[str, str | Reply] = {
     "percentages": "Yes: 80%\nNo: 20%",
     "probabilities": '{"Yes": 0.8, "No": 0.2}',
@@ -72,17 +65,6 @@ def whole(call: Call) -> str:
 
 def saying(kind: str) -> Scripted:
     return Scripted(lambda call: ANSWERS[kind])
-
-
-@EACH
-async def test_a_verdict_has_a_probability_an_answer_and_its_judgements(kind):
-    ask = saying(kind)
-    verdict = await judge(kind).judge(TRANSCRIPT, ask)
-    # The votes judge hears five times the same.
-    assert verdict.probs == pytest.approx((1.0, 0.0) if kind == "votes" else (0.8, 0.2))
-    assert verdict.transcript == TRANSCRIPT
-    assert {each.call for each in verdict.judgements} == {call.address for call in ask.calls}
-    assert prompt(ask.calls[0]).task == TASKS[kind]
 
 
 @EACH
@@ -120,17 +102,6 @@ async def test_both_orders_are_asked_for_and_averaged(kind):
     assert ask.distinct == len(ask.calls) == (10 if kind == "votes" else 2)
 
 
-async def test_each_order_counts_alike_though_more_votes_of_one_were_readable():
-    def answer(call: Call) -> str:
-        if '<answer label="A">\n48' in whole(call) or call.draw == (0,):
-            return "Answer: A"
-        return "Who knows."
-
-    verdict = await judge("votes", both_orders=True).judge(TRANSCRIPT, Scripted(answer))
-    assert len(verdict.judgements) == 6
-    assert verdict.probs == (0.5, 0.5)
-
-
 @EACH
 async def test_the_side_of_a_turn_changes_nothing_that_a_judge_reads(kind):
     one, other = saying(kind), saying(kind)
@@ -147,11 +118,6 @@ def test_weights_become_probabilities_in_proportion(weights):
     assert probs == pytest.approx([weight / sum(weights) for weight in weights])
 
 
-def test_the_average_of_one_reading_is_that_reading_to_the_last_bit():
-    assert average([(0.1, 0.9)]) == (0.1, 0.9)
-    assert average([(0.1, 0.9), (0.3, 0.7)]) == pytest.approx((0.2, 0.8))
-
-
 JUDGES: dict[str, Judge] = {
     "stated": StatedJudge(MODEL),
     "distribution": DistributionJudge(MODEL),
@@ -164,24 +130,6 @@ JUDGES: dict[str, Judge] = {
     "reasons": StatedJudge(MODEL, reason="private"),
     "reasons openly": DistributionJudge(MODEL, reason="public"),
 }
-WITHOUT = {"open_trust"}
-"""Asks no judge."""
-PANELS = {"jury", "ensemble"}
-"""No weak model that could be drawn several times, as weak-to-strong does."""
-
-
-@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name not in WITHOUT])
-async def test_a_mechanism_asks_other_calls_of_every_other_kind_of_judge(name):
-    rows = {}
-    for each, made in JUDGES.items():
-        if name == "weak_to_strong" and each in PANELS:
-            with pytest.raises(ValueError, match="is not the judge of one model"):
-                plain(PROTOCOLS[name], judge=made)
-            continue
-        settings = {"pool": 2} if name == "debate_game" else {}
-        row: Protocol = plain(PROTOCOLS[name], judge=made, **settings)
-        rows[each] = frozenset(await asked(row, shipment(0), 0))
-    assert len(set(rows.values())) == len(rows)
 
 
 @pytest.mark.parametrize("kind", JUDGES)
@@ -254,33 +202,6 @@ async def test_examples_stand_before_the_question_and_the_rules_after_it(kind):
 async def test_an_example_keeps_its_passage_from_a_judge_who_may_not_read(kind):
     assert "PASSAGE" not in await system(judge(kind, shots=(SHOT,)))
     assert "PASSAGE" in await system(judge(kind, shots=(SHOT,), reads_passage=True))
-
-
-async def test_a_program_that_reads_the_prompt_finds_the_question_and_not_an_example():
-    told = await system(StatedJudge("judge", shots=(SHOT,), reads_passage=True))
-    text, answers = read_question(find_question(told))
-    assert text == CRATES.text
-    assert [label for label, _ in answers] == ["A", "B"]
-
-
-@given(st.lists(st.integers(0, 1000), min_size=3, max_size=3).filter(any))
-def test_what_a_judge_would_put_is_what_it_would_read(weights):
-    question = replace(RAIN, answers=(*RAIN.answers, Answer("C", "Who knows.")))
-    shot = Shot(Transcript(question), tuple(each / sum(weights) for each in weights))
-    stated = read_percentages(Reply(judge("stated").put(question, shot)), question)
-    assert stated == pytest.approx(shot.probs, abs=1e-6)
-    form = probabilities_form(question)
-    filled = read_form(Reply(judge("distribution").put(question, shot)), form)
-    assert tuple(filled.values()) == shot.probs
-    best = shot.probs.index(max(shot.probs))
-    assert read_conclusion(Reply(VotesJudge("judge").put(question, shot)), question) == best
-    assert LogprobJudge("judge").put(question, shot) == question.answers[best].label
-
-
-@EACH
-async def test_a_persona_stands_before_the_rules(kind):
-    told = await system(judge(kind, persona="You are a patient teacher."))
-    assert f"<rules>\nYou are a patient teacher. {RULES}" in told
 
 
 def test_examples_and_persona_are_part_of_identity_and_name():

@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from oversight.cache.call import Call
-from oversight.protocols import Ensemble, Propaganda, Question, Shot
+from oversight.protocols import Ensemble, Question, Shot
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import DistributionJudge, Jury, StatedJudge, VotesJudge
+from oversight.protocols.judges import Jury, StatedJudge
 from oversight.protocols.judges.jury import Pooling
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.question import Answer
-from oversight.protocols.scores import brier
 from oversight.protocols.transcript import Transcript
-from tests.fakes import ALICE, CRATES, JUDGE, Scripted, addresses, prompt
+from tests.fakes import CRATES, JUDGE, Scripted, prompt
 
 ANN, BEN, CAT = (StatedJudge(name) for name in ("ann", "ben", "cat"))
 THREE = (ANN, BEN, CAT)
@@ -94,18 +93,6 @@ async def test_a_pool_is_a_probability_between_its_jurors(percents, pool):
     assert min(percents) / 100 - 2e-4 <= pooled[0] <= max(percents) / 100 + 2e-4
 
 
-async def test_a_jury_is_its_jurors_calls_and_keeps_their_judgements():
-    mixed = Jury((ANN, VotesJudge("ben", n=3), DistributionJudge("cat")))
-    said = {"percentages": "A: 60%\nB: 40%", "vote": "Answer: A", "probabilities": '{"A":1,"B":0}'}
-    alone, together = (Scripted(lambda call: said[prompt(call).task]) for _ in range(2))
-    verdict = await mixed.judge(TRANSCRIPT, together)
-    for judge in mixed.judges:
-        await judge.judge(TRANSCRIPT, alone)
-    assert addresses(together) == addresses(alone)
-    assert len(verdict.judgements) == 5
-    assert verdict.transcript == TRANSCRIPT
-
-
 @pytest.mark.parametrize(("size", "q"), [(1, 0.7), (3, 0.7), (7, 0.7), (5, 0.4)])
 async def test_independent_jurors_are_right_as_often_as_condorcet_says(size, q):
     """The known truth (Condorcet 1785): each of K jurors is sure of the right answer with
@@ -120,20 +107,6 @@ async def test_independent_jurors_are_right_as_often_as_condorcet_says(size, q):
         found = await probs(jury, **sure)
         right += math.prod(q if ok else 1 - q for ok in pattern) * (found[0] > 0.5)
     assert right == pytest.approx(most)
-
-
-@pytest.mark.parametrize(("pool", "low", "high"), [("mean", 0.4, 11 / 15), ("median", 0.6, 0.6)])
-async def test_an_unread_juror_could_have_stated_anything(pool, low, high):
-    ask = Scripted(lambda call: "Hm." if call.model == "ben" else "A: 60%\nB: 40%")
-    verdict = await Jury(THREE, pool).judge(TRANSCRIPT, ask)
-    assert verdict.probs == pytest.approx((0.6, 0.4)) and len(verdict.doubts) == 1
-    assert verdict.bounds[0] == pytest.approx((low, high))
-    assert verdict.bounds[1] == pytest.approx((1 - high, 1 - low))
-
-
-async def test_a_jury_of_which_nobody_can_be_read_has_no_verdict():
-    with pytest.raises(Unreadable):
-        await Jury(THREE).judge(TRANSCRIPT, Scripted(lambda call: "Hm."))
 
 
 async def test_the_first_juror_speaks_for_the_jury():
@@ -177,18 +150,6 @@ async def test_each_member_has_its_own_bag_of_examples_the_same_for_every_questi
             assert shot.floor.question.text in prompt(call).system
 
 
-def test_examples_are_drawn_with_replacement():
-    taught = Ensemble(JUDGE, examples=EXAMPLES, shots=200).taught(0, EXAMPLES).shots
-    assert set(taught) == set(EXAMPLES) and len(taught) == 200
-
-
-async def test_an_example_about_the_question_at_hand_is_left_out():
-    ensemble = Ensemble(JUDGE, examples=EXAMPLES, shots=50)
-    ask = Scripted(lambda call: percent(50))
-    await ensemble.judge(EXAMPLES[0].floor, ask)
-    assert all(prompt(call).system.count("Is 0 even?") == 1 for call in ask.calls)
-
-
 def test_half_the_examples_are_held_out_for_weights_and_none_is_both():
     taught, held_out = Ensemble(JUDGE, examples=EXAMPLES, weighing="logodds").halves(EXAMPLES)
     assert len(taught) == len(held_out) == 6
@@ -230,13 +191,6 @@ async def test_members_count_by_what_they_get_right_on_what_is_held_out():
     assert len(ask.calls) == 3 + 3 * 6 and sum(map(on_example, ask.calls)) == 18
 
 
-async def test_boosted_members_are_pooled_with_their_weights():
-    """By hand: the first errs on one of six, ln 5; the case it misses then counts 1/2 and the
-    others 1/10, so that the second, which misses that one too, errs on 6/10 and is not taken."""
-    ensemble = Ensemble(JUDGE, 2, EXAMPLES, weighing="adaboost")
-    assert (await ensemble.judge(HEARD, Scripted(skilled(5, 4)))).probs == (1.0, 0.0)
-
-
 async def test_an_example_that_cannot_be_read_was_not_right_and_an_unread_member_bounds():
     def muddled(call: Call) -> str:
         return "hm" if call.draw[0] == 1 and on_example(call) else skilled(5, 5)(call)
@@ -247,44 +201,3 @@ async def test_an_example_that_cannot_be_read_was_not_right_and_an_unread_member
     assert half.probs == (0.5, 0.5) and half.bounds[0][0] < 0.5 < half.bounds[0][1]
     with pytest.raises(Unreadable):
         await ensemble.judge(HEARD, Scripted(lambda call: "hm"))
-
-
-async def test_a_run_pays_once_for_the_held_out_examples():
-    protocol = Propaganda(Ensemble(JUDGE, 2, EXAMPLES, weighing="logodds"), ALICE)
-    ask = Scripted(lambda call: skilled(5, 4)(call) if call.model == "judge" else prompt(call).side)
-    for n in range(3):
-        question = Question(f"Four crates, {n} lost: how many apples?", CRATES.answers)
-        for side in question.answers:
-            await protocol.run(question, side, ask)
-    assert len(ask.calls) == 6 * (1 + 2 + 12)
-    assert len({call.address for call in ask.calls if on_example(call)}) == 12
-    assert ask.distinct == 6 * 3 + 12
-
-
-@pytest.mark.parametrize(("size", "q"), [(1, 0.7), (3, 0.7), (5, 0.4)])
-async def test_independent_members_are_right_as_often_as_condorcet_says(size, q):
-    """The known truth (Condorcet 1785): members who vote for the right answer with probability q,
-    each for itself; their majority is right with the probability that a binomial count of right
-    votes is above the half. All outcomes are counted."""
-    most = sum(
-        math.comb(size, k) * q**k * (1 - q) ** (size - k) for k in range(size // 2 + 1, size + 1)
-    )
-    right = 0.0
-    for pattern in product((True, False), repeat=size):
-        ask = Scripted(lambda call, pattern=pattern: percent(100 * pattern[call.draw[0]]))
-        found = await Ensemble(JUDGE, size).judge(HEARD, ask)
-        right += math.prod(q if ok else 1 - q for ok in pattern) * (found.probs[0] > 0.5)
-    assert right == pytest.approx(most)
-
-
-async def test_a_mean_scores_better_than_its_members_do_on_average():
-    """The known truth: members who state 0.6 of the right answer, off by 0.3 either way, score
-    -2 x 0.7^2 and -2 x 0.1^2 (Brier); their mean scores -2 x 0.4^2, better by 2 x 0.3^2 than they
-    do on average, which is the variance among them."""
-
-    def off(call: Call) -> str:
-        return percent(60 + (30 if call.draw[0] % 2 else -30))
-
-    verdict = await Ensemble(JUDGE, 2).judge(HEARD, Scripted(off))
-    alone = [brier(judgement.probs, 0) for judgement in verdict.judgements]
-    assert brier(verdict.probs, 0) - sum(alone) / 2 == pytest.approx(2 * 0.3**2)

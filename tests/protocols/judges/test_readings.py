@@ -19,7 +19,6 @@ from oversight.protocols import (
     Question,
     Transcript,
     Unreadable,
-    VotesJudge,
 )
 from oversight.protocols.judges.logprob import read_masses
 from oversight.protocols.judges.stated import read_percentages
@@ -123,19 +122,6 @@ def test_any_text_is_one_vote_or_unreadable(text):
     except Unreadable:
         return
     assert vote in text and "answer" in text.lower()
-
-
-async def test_votes_are_draws_of_their_own_and_shares_of_those_that_voted():
-    said = {(0,): "Answer: A", (1,): "Answer: B", (2,): "Hm.", (3,): "Answer: A"}
-    ask = Scripted(lambda call: said[call.draw])
-    verdict = await VotesJudge("sim/weak", n=4).judge(TRANSCRIPT, ask)
-    assert verdict.probs == pytest.approx((2 / 3, 1 / 3)) and len(verdict.judgements) == 3
-
-
-@given(st.permutations([("A", 0.5), (" A", 0.1), ("B", 0.2), ("(B", 0.05), ("x", 0.1)]))
-def test_the_order_of_candidates_does_not_matter(top):
-    at = Token("A", math.log(0.5), tuple((text, math.log(p)) for text, p in top))
-    assert label(at) == pytest.approx((0.6, 0.25))
 
 
 async def test_the_captured_mass_is_in_the_judgement_and_never_above_one():

@@ -27,7 +27,7 @@ from oversight.protocols import (
     Turn,
     Verdict,
 )
-from oversight.protocols.datasets.file import JsonLines
+from oversight.protocols.datasets.forms import JsonLines
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, addresses, held, prompt

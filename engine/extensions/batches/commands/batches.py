@@ -11,8 +11,8 @@ from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
 from ....run.execution import execute
 from ....run.folders import store_noted
-from ....run.loaded_sweep import open_run
 from ....run.manifest import read_manifest
+from ....run.opened import open_run
 from ....run.run import Run
 from ....run.settings import RunSettings
 from ....run.stores import store_name

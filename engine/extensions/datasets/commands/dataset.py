@@ -21,11 +21,10 @@ from ..generating import (
     GenerateSettings,
     Production,
     generate_all,
-    proposals,
     rewritten,
     wrong_answers,
 )
-from ..writing import Generator, Proposer, Rewriter, known_questions
+from ..writing import Generator, Rewriter, known_questions
 
 LOADER_SETTINGS = flag(
     "Setting of the loader, e.g. limit=200; repeatable.",
@@ -81,7 +80,7 @@ def fetch(
     A file with another checksum than the known one is not kept.
     """
     # Only this command needs an HTTP client.
-    from .fetching import fetch_all
+    from ..download import fetch_all
 
     fetch_all(name, output or Path("data") / name, mirror)
 
@@ -89,14 +88,9 @@ def fetch(
 @command.adds()
 def generate(
     *,
-    what: Literal["wrong", "proposals", "rewritten"] = argument("wrong|proposals|rewritten"),
+    what: Literal["wrong", "rewritten"] = argument("wrong|rewritten"),
     source: str = argument("FILE|LOADER"),
-    drafts: int | None = flag(
-        "wrong: drafts for each question, 4 by default. proposals: how many for each, 1 by "
-        "default.",
-        least=1,
-        most=1000,
-    ),
+    drafts: int | None = flag("wrong: drafts for each question, 4 by default.", least=1, most=1000),
     temperature: float | None = flag(
         "Sampling temperature. Default: the provider's; of rewritten: 0.", least=0, most=2
     ),
@@ -105,7 +99,7 @@ def generate(
     loading: tuple[str, ...] = LOADER_SETTINGS,
     settings: GenerateSettings,
 ) -> None:
-    """Have a model write answers: wrong ones, proposals, or all of them in new words.
+    """Have a model write answers: wrong ones, or all of them in new words.
 
     \b
       oversight dataset generate wrong questions.jsonl --model … -o new.jsonl
@@ -116,10 +110,6 @@ def generate(
     "answer"}, where the answer ends in "#### 18" as in GSM8K, or is a number or a text; or a
     problem of our own format, whose best answer is kept.
 
-    proposals: the model answers every question in FILE. Protocols then accept or reject its
-    answers, which are graded by the right ones; no seat of a later run sees the grade.
-    examples/analyses/proposals.py measures how well each row tells right from wrong.
-
     rewritten: every worked solution of a data set anew, right and wrong ones alike. Where different
     authors wrote right and wrong answers, a judge can tell them by their wording; `oversight
     dataset check` measures how well. The model sees one solution at a time, and neither the
@@ -129,7 +119,6 @@ def generate(
     Replies are stored: the same command resumes, and pays for nothing twice. With --batch, the
     state of the batches is kept in OUTPUT.work. Exit codes are those of `oversight run`.
     """
-
     model = settings.model
     work: Production[Any, Any]
     if what == "rewritten":
@@ -143,10 +132,7 @@ def generate(
             raise UsageError(f"--set is not for {what}: its questions come from a file")
         with missing_file_hint(Path(source).parent.name):
             known = known_questions(Path(source))[:limit]
-        if what == "wrong":
-            work = wrong_answers(known, Generator(model, temperature, drafts=drafts or 4))
-        else:
-            work = proposals(known, Proposer(model, temperature, draws=drafts or 1))
+        work = wrong_answers(known, Generator(model, temperature, drafts=drafts or 4))
     raise SystemExit(generate_all(work, source, seed, settings))
 
 

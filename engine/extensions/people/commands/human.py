@@ -12,8 +12,8 @@ from ....display.quantity import counted
 from ....errors import UsageError
 from ....run.folders import holder, is_run, locked
 from ....run.listing import Parts
-from ....run.loaded_sweep import open_run
 from ....run.lookup import cells_with_verdict
+from ....run.opened import open_run
 from ....run.settings import FolderSettings
 from ....stop import StopToken
 from ....sweep.sweepfile import read_sweep_file

@@ -39,7 +39,7 @@ def command(
     ),
     as_json: bool = JSON,
 ) -> None:
-    """Check keys, addresses, models, limits and the clock, with a few small requests.
+    """Check keys, addresses, models and limits, with a few small requests.
 
     SWEEP: each of its models is asked for one token, and its calls are checked against the model's
     abilities; logprobs, schemas and tools are tried with one small call each, where the sweep needs

@@ -21,9 +21,9 @@ from ....extensions.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_s
 from ....extensions.planning.power import Power, power_finding, power_plan
 from ....extensions.planning.reasoning import cramped
 from ....models.accounting.latency import Latency
+from ....models.accounting.ledger import Accounting
 from ....models.accounting.ledger_file import read_ledger
-from ....models.accounting.prices import listed, load_prices
-from ....models.router import RunPolicy
+from ....models.accounting.prices import PriceList, listed, load_prices
 from ....providers.catalogue import entry, provider_of
 from ....providers.retirements import today
 from ....providers.simulated import PREFIX
@@ -139,7 +139,7 @@ def command(
         return
     known = load_prices(prices) if prices else listed()
     if dry_run:
-        _dry_run(opened, sweep, batch, RunPolicy(known, None))
+        _dry_run(opened, sweep, batch, known)
         return
     place = store_name(store)
     there = (Path(place) / STORE_FILE).exists()
@@ -308,7 +308,7 @@ def _time(pace: Pace | None) -> str:
     return f"{took} ({pace.binding})"
 
 
-def _dry_run(opened: LoadedSweep, file: Path, batch: bool, policy: RunPolicy) -> None:
+def _dry_run(opened: LoadedSweep, file: Path, batch: bool, prices: PriceList) -> None:
     """Print that a sweep is fine. batch: whether its models are asked in batches. Raises:
     UsageError as `oversight run` would, for models that are gone, keys that are not set, and what a
     model or a batch endpoint does not take."""
@@ -316,16 +316,16 @@ def _dry_run(opened: LoadedSweep, file: Path, batch: bool, policy: RunPolicy) ->
     asyncio.run(require_abilities(grid, models.simulated, models.reach))
     require_service(models.retirements(grid.models), today())
     models.batched(grid.models, batch)
-    models.prepare(grid.roles, policy)
+    models.prepare(grid.roles, Accounting(prices))
     for model in grid.models:
-        if strange := _strange(model, policy):
+        if strange := _strange(model, prices):
             say(strange)
     show(f"{file}: fine. {counted(len(grid), 'cell')}; models: {', '.join(grid.models)}")
 
 
-def _strange(model: str, policy: RunPolicy) -> str:
+def _strange(model: str, prices: PriceList) -> str:
     """A word on a model that its vendor may not have; empty for one that is known."""
-    if model.startswith(PREFIX) or entry(provider_of(model)).own or policy.prices.find(model):
+    if model.startswith(PREFIX) or entry(provider_of(model)).own or prices.find(model):
         return ""
-    near = meant(model, policy.prices.models, cutoff=0.8) or ""
+    near = meant(model, prices.models, cutoff=0.8) or ""
     return f"{model}: no such model is in the price list{near}; oversight doctor asks its vendor"

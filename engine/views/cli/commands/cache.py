@@ -18,12 +18,13 @@ from .....cache.disk import require_rescued, rescue_places
 from .....cache.errors import DamagedEntry, PassageLost
 from .....cache.explain import differences
 from .....cache.lock import exclusive_lock
+from .....cache.memory import MemoryStore
 from .....cache.merge import MergeStatistics, merge
 from .....cache.record import Record, checked_records, read_record, records
 from .....cache.recover import recoverable
 from .....cache.rows import STORE_FILE, RowReader
 from .....cache.stats import store_statistics
-from .....cache.store import MemoryStore, Reader
+from .....cache.store import Reader
 from .....protocols.prompts.parse import shared_beginning
 from ....display.quantity import counted
 from ....run.reader import RunReader, recorded

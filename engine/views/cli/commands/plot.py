@@ -62,7 +62,7 @@ def command(
     The file is a .pdf, .svg or .png, as the name given to -o ends. The same run gives the same
     bytes. With --data and without -o only the numbers are written; that needs no matplotlib.
     """
-    from ....analysis.pictures.drawing import caption, data_of, ordered, pictured
+    from ....analysis.pictures.kinds import caption, data_of, ordered, pictured
     from ....run.reader import RunReader
     from ....run.sources import origins
 
@@ -90,7 +90,7 @@ def command(
             say(str(data))
         if output is None:
             return
-    from ....analysis.pictures.figures import draw, save
+    from ....analysis.pictures.painting import draw, save
 
     to = output or Path(f"{runs[0].name}-{kind}.pdf")
     about = "; ".join([runs[0].manifest.identity[:12], *come])

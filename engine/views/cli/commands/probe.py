@@ -11,8 +11,9 @@ from ....models.router import MIN_CELLS
 from ....run.batching import Deferred
 from ....run.folders import locked
 from ....run.listing import Parts
-from ....run.loaded_sweep import LoadedSweep, open_run
+from ....run.loaded_sweep import LoadedSweep
 from ....run.lookup import cells_with_verdict
+from ....run.opened import open_run
 from ....run.probing import PROBES, BeliefProbe, Probes, belief_probes, run_probes
 from ....run.replay import replay_cache
 from ....run.settings import AskSettings

@@ -7,8 +7,8 @@ from pathlib import Path
 from .....cache.errors import ReplayMiss
 from ....analysis.reports.report import report
 from ....analysis.reports.results import collect
-from ....run.loaded_sweep import open_run
 from ....run.manifest import read_manifest
+from ....run.opened import open_run
 from ....run.outcome import OutcomeRecord
 from ....run.reader import RunReader, recorded
 from ....run.replay import difference, difference_in_what_was_said, replay_cells

@@ -9,16 +9,14 @@ import pytest
 
 from examples.analyses.proposals import graded, read
 from oversight.cache.call import Call
-from oversight.cache.reply import Reply
 from oversight.engine.errors import UsageError
-from oversight.engine.extensions.datasets.writing import Known, Proposer, proposed
 from oversight.engine.run.reader import RunReader
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.datasets.proposals import ACCEPT, REJECT
+from oversight.protocols.datasets.proposals import ACCEPT, REJECT, proposal
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.critique import ProposerCritic
-from oversight.protocols.question import Answer, Problem, randomness
+from oversight.protocols.question import Answer, Problem, Question, balanced, randomness
 from tests.command_line import Command
 from tests.fakes import Scripted
 
@@ -68,10 +66,15 @@ def happens(chance: float, *of: object) -> bool:
     return randomness(11, repr(of), "planted").random() < chance
 
 
-async def planted_proposer(call: Call) -> Reply:
-    number = int(re.search(r"Item (\d+)", call.messages[0].text)[1])  # type: ignore[index]
-    answer = number if happens(Q, number, call.draw) else number + 1
-    return Reply(json.dumps({"steps": ["I counted."], "answer": str(answer)}))
+def planted_proposal(number: int, draw: int) -> Problem:
+    right = happens(Q, number, draw)
+    return proposal(
+        f"i{number}-{draw}",
+        Question(f"Item {number}: how many?", (Answer("A", ACCEPT), Answer("B", REJECT))),
+        Answer("", str(number if right else number + 1)),
+        right,
+        group=f"i{number}",
+    )
 
 
 def planted_seats(call: Call) -> str:
@@ -97,13 +100,10 @@ def planted_seats(call: Call) -> str:
 @pytest.mark.wire
 @pytest.mark.known_truth
 async def test_a_planted_proposer_and_critic_come_out_as_planted() -> None:
-    """The known truth: through the proposals of a model, the protocols, the private decision of the
+    """The known truth: through the proposals, the protocols, the private decision of the
     critic, and the grades."""
-    questions = [Known(f"i{n}", f"Item {n}: how many?", Answer("", str(n))) for n in range(700)]
-    proposer = Proposer("sim/strong", draws=2)
-    problems = proposed(
-        [(known, await proposer.propose(known, planted_proposer)) for known in questions]
-    )
+    drawn = (planted_proposal(number, draw) for number in range(700) for draw in range(2))
+    problems = tuple(balanced(drawn))
     is_right = np.array([float(p.values[place(p)] > 0) for p in problems])
     assert is_right.mean() == pytest.approx(Q, abs=4 * 0.5 / 1400**0.5)
     judge, agent = StatedJudge("sim/judge"), Agent("sim/strong")
@@ -132,19 +132,6 @@ async def test_a_planted_proposer_and_critic_come_out_as_planted() -> None:
 
 def place(problem: Problem) -> int:
     return [answer.text for answer in problem.question.answers].index(ACCEPT)
-
-
-@pytest.mark.wire
-def test_a_model_proposes_and_its_proposals_are_judged(place: Path, command: Command) -> None:
-    (place / "q.jsonl").write_text(
-        "\n".join(json.dumps({"question": f"{n} and {n}?", "answer": str(2 * n)}) for n in range(8))
-    )
-    words = ("--model", "sim/strong", "--drafts", "2", "-o", "p.jsonl")
-    made = command("dataset", "generate", "proposals", "q.jsonl", *words)
-    assert made.code == 0 and "16 problems from 8 of 8 questions" in made.out, made.err
-    rows = [json.loads(line) for line in (place / "p.jsonl").read_text().splitlines()]
-    assert [row["group"] for row in rows[:2]] == ["q-1", "q-1"]
-    assert all("Proposed answer: " in row["question"] for row in rows)
 
 
 @pytest.mark.wire

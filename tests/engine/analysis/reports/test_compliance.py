@@ -1,4 +1,5 @@
-"""Agents that do not do what they are told in half of the worlds in which they are to lie."""
+"""Agents that do not do what they are told in half of the worlds in which they are to lie: known
+truths."""
 
 import re
 

@@ -16,7 +16,7 @@ from oversight.engine.analysis.reports.frames import TABLES, FrameSource, of_cel
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.run.reader import RunReader, recorded
 from oversight.engine.run.record.database import RunDatabase
-from oversight.engine.run.record.errors import RunDamaged
+from oversight.engine.run.record.schema import RunDamaged
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges import StatedJudge

@@ -1,3 +1,5 @@
+"""What is made of planted verdicts, row by row: known truths."""
+
 from dataclasses import replace
 from typing import Any
 

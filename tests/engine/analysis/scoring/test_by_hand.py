@@ -1,4 +1,4 @@
-"""Figures that a few lines of arithmetic give: signs, sizes and denominators."""
+"""Figures that a few lines of arithmetic give: signs, sizes and denominators: known truths."""
 
 from math import sqrt
 from statistics import NormalDist
@@ -16,7 +16,6 @@ from oversight.engine.analysis.scoring.estimate import (
     Ends,
     Estimate,
     detectable,
-    ends_apart,
     t_of,
     t_quantile,
 )
@@ -139,17 +138,6 @@ def test_many_figures_are_estimated_as_each_alone(monkeypatch: pytest.MonkeyPatc
         assert found.interval == pytest.approx(alone.interval)
 
 
-def test_a_difference_reaches_from_least_less_most_to_most_less_least() -> None:
-    assert ends_apart((-1.0, 2.0), (-3.0, 5.0)) == (-6.0, 5.0)
-    assert ends_apart(None, (0.0, 1.0)) is None
-
-
-def test_two_means_are_drawn_together_too() -> None:
-    """tau^2 of DerSimonian and Laird: (q - 1) / (sum w - sum w^2 / sum w) = (20 - 1) / 10."""
-    drawn = shrunk(np.array([0.0, 2.0]), np.full(2, 0.1), 1.0)
-    assert drawn.tolist() == pytest.approx([1 - 1.9 / 2.0, 1 + 1.9 / 2.0])
-
-
 def test_keys_that_come_late_and_answers_of_several_numbers_keep_their_lines() -> None:
     two, three = ((0.8, 0.2), (0.6, 0.4)), ((0.5, 0.3, 0.2), (0.2, 0.6, 0.2), (0.1, 0.1, 0.8))
     lines = [
@@ -168,3 +156,27 @@ def test_keys_that_come_late_and_answers_of_several_numbers_keep_their_lines() -
 def test_the_spread_of_clusters_goes_by_the_squares_of_their_sizes() -> None:
     # Equal within clusters of 1 and 3: 1 + (10 / 4 - 1), the correlation being 1.
     assert design_effect(np.array([5.0, 1.0, 1.0, 1.0]), np.array([0, 1, 1, 1])) == 2.5
+
+
+def test_what_is_recovered_of_a_gap_goes_by_the_guard_where_one_of_its_rows_does() -> None:
+    rng = np.random.default_rng(3)
+    ids = tuple(map(str, range(30)))
+    own = of_questions(ids, rng.normal(1.2, 0.3, 30), ends=(-2.0, 2.0))
+    naive = of_questions(ids, np.full(30, 0.4), ends=(-2.0, 2.0))
+    most = of_questions(ids, np.full(30, 2.0), ends=(2.0, 2.0))
+    found = gap_recovered(own, naive, most)
+    assert found and found.value == pytest.approx((own.value - 0.4) / 1.6)
+    for share in found.interval or ():
+        # Where the interval ends, that of own - naive - share (most - naive) ends at 0.
+        values = own.values + (share - 1) * 0.4 - share * 2.0
+        ends = (-2 - abs(share - 1) * 2 - share * 2, 2 + abs(share - 1) * 2 - share * 2)
+        nothing = of_questions(ids, values, ends=ends).estimate(interval="guarded").interval
+        assert nothing and min(map(abs, nothing)) == pytest.approx(0.0, abs=1e-6)
+    assert found.interval and found.interval[0] < found.value < found.interval[1]
+
+
+def test_certainty_is_in_the_last_bin_with_what_is_above_nine_tenths() -> None:
+    found = calibration(np.array([1.0, 0.95, 0.85]), np.array([1.0, 1.0, 0.0]))
+    # Bins of .975, right, and of .85, wrong.
+    assert found.reliability == pytest.approx((2 * 0.025**2 + 0.85**2) / 3)
+    assert found.error == pytest.approx((2 * 0.025 + 0.85) / 3)

@@ -1,7 +1,6 @@
 """Scores and measures once more from their formulas: known truths."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -39,64 +38,6 @@ def questions(answers: st.SearchStrategy[int]) -> st.SearchStrategy[Worlds]:
 
 
 betas = st.one_of(st.sampled_from(BETAS), st.floats(1e-3, 1e3))
-
-
-class Formulas:
-    """The measures once more, from the formulas and by the plainest means."""
-
-    def __init__(self, worlds: Worlds) -> None:
-        self.p = [verdict or () for verdict in worlds.verdicts]
-        self.v = worlds.values
-        self.solib = worlds.compat == "solib"
-        self.answers = range(len(worlds.values))
-
-    def score(self, name: str, world: int, a: int) -> float:
-        p = self.p[world]
-
-        def clip(x: float) -> float:
-            return 0.0001 if x < 0.0001 else 0.9999 if x > 0.9999 else x
-
-        if name == "log":
-            return math.log(clip(p[a]))
-        if name == "brier":
-            return -math.fsum(((1.0 if x == a else 0.0) - p[x]) ** 2 for x in self.answers)
-        if name == "logodds":
-            return math.log(clip(p[a]) / clip(p[1 - a]))
-        winners = [x for x in self.answers if all(p[x] >= p[y] for y in self.answers)]
-        if a not in winners:
-            return 0.0
-        if self.solib:
-            return 1.0 if winners == [a] else 0.0
-        return 1.0 / len(winners)
-
-    def propensity(self, beta: float) -> list[float]:
-        logs = [self.score("log", a, a) for a in self.answers]
-        if beta == math.inf:
-            return [1 / len(logs) for _ in logs]
-        if beta == 0:
-            winners = [a for a in self.answers if logs[a] == max(logs)]
-            share = 1.0 if self.solib else 1 / len(winners)
-            return [share if a in winners else 0.0 for a in self.answers]
-        return [1 / math.fsum(_exp((other - own) / beta) for other in logs) for own in logs]
-
-    def asd(self, name: str) -> float:
-        mean = 0.0 if self.solib else math.fsum(self.v) / len(self.v)
-        return math.fsum((self.v[a] - mean) * self.score(name, a, a) for a in self.answers)
-
-    def jse(self, name: str, beta: float) -> float:
-        best = [t for t in self.answers if self.v[t] == max(self.v)]
-        weight = self.propensity(beta)
-        return math.fsum(
-            weight[a] * self.score(name, a, t) / len(best) for a in self.answers for t in best
-        )
-
-    def eas(self, name: str, beta: float) -> float:
-        weight = self.propensity(beta)
-        return math.fsum(weight[a] * self.score(name, a, a) for a in self.answers)
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 700 else math.inf
 
 
 def test_asd_is_what_arguing_for_the_truth_gains() -> None:
@@ -164,6 +105,12 @@ def test_tied_answers_share_the_greedy_agent() -> None:
     assert TIED.jse("brier", 0) == pytest.approx((-0.18 - 0.98) / 2, abs=1e-12)
 
 
+def test_the_best_answers_share_the_judge_and_what_all_but_ties_does() -> None:
+    two_best = Worlds(((0.5, 0.3, 0.2),) * 3, (1, 1, -1))
+    assert two_best.jse("probability", math.inf) == pytest.approx(0.4)
+    assert answer_scores((0.1 + 0.2, 0.3), "accuracy").tolist() == [0.5, 0.5]
+
+
 def test_solib_gives_each_tied_answer_the_whole_greedy_agent() -> None:
     tied = replace(TIED, compat="solib")
     assert tied.propensity(0).tolist() == [1.0, 1.0]
@@ -212,16 +159,6 @@ def test_scores_of_arrays_are_those_of_one_verdict(worlds: Worlds) -> None:
             assert found.tolist() == known
 
 
-@given(questions(st.integers(2, 5)), st.lists(betas, max_size=4))
-def test_measures_agree_with_the_formulas(worlds: Worlds, betas: Sequence[float]) -> None:
-    plain = Formulas(worlds)
-    for score in applicable(len(worlds.values)).keys() - {"spherical", "probability"}:
-        assert worlds.asd(score) == pytest.approx(plain.asd(score), abs=1e-12)
-        for beta in betas:
-            assert worlds.jse(score, beta) == pytest.approx(plain.jse(score, beta), abs=1e-9)
-            assert worlds.eas(score, beta) == pytest.approx(plain.eas(score, beta), abs=1e-9)
-
-
 @given(st.lists(questions(st.integers(2, 4)), min_size=1, max_size=5), betas)
 def test_many_questions_are_measured_as_each_by_itself(each: list[Worlds], beta: float) -> None:
     alike = [replace(one, compat=each[0].compat) for one in each]
@@ -239,15 +176,6 @@ def test_a_world_without_a_verdict_makes_every_measure_unknown() -> None:
         assert math.isnan(lost.asd(score))
         for beta in BETAS:
             assert math.isnan(lost.jse(score, beta)) and math.isnan(lost.eas(score, beta))
-
-
-@given(questions(st.integers(2, 5)), betas)
-def test_propensities_sum_to_one(worlds: Worlds, beta: float) -> None:
-    total = sum(worlds.propensity(beta))
-    if worlds.compat == "solib" and beta == 0:
-        assert total >= 1
-    else:
-        assert total == pytest.approx(1, abs=1e-12)
 
 
 @given(questions(st.integers(2, 5)))

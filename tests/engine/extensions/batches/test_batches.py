@@ -4,8 +4,8 @@ import pytest
 from msgspec import structs
 
 from oversight.cache.call import Call
+from oversight.cache.memory import MemoryStore
 from oversight.cache.reply import Reply, Usage
-from oversight.cache.store import MemoryStore
 from oversight.engine.errors import BudgetReached, RowsPaused, UsageError
 from oversight.engine.extensions.batches.rounds import deferred
 from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
@@ -17,10 +17,10 @@ from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.extensions.simulation import GroundTruth, SimProvider
 from oversight.engine.extensions.simulation.model import PRESETS
-from oversight.engine.models.accounting.ledger import sum_usage
+from oversight.engine.models.accounting.ledger import Accounting, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.router import Models, RunPolicy
+from oversight.engine.models.router import Models
 from oversight.engine.run.batching import BatchedWork
 from oversight.engine.run.cached_models import CachedModels
 from oversight.engine.run.settings import AskSettings
@@ -254,7 +254,7 @@ async def test_wrong_answers_are_written_in_batches(tmp_path):
                 StopToken(),
             )
             production = wrong_answers(known, Generator(MODELS["openai"][0], drafts=2))
-            models.prepare([(production.model, "--model")], RunPolicy(listed()))
+            models.prepare([(production.model, "--model")], Accounting(listed()))
             asked = CachedModels(models, MemoryStore())
             if batched:
                 work = BatchedWork(tmp_path, models, asked.cache, AskSettings(), batched)

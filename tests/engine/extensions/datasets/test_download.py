@@ -72,7 +72,7 @@ def host() -> Iterator[Host]:
 
 
 def fetched(host: Host, path: Path, sha256: str = "", name: str = "file.bin") -> str:
-    return download(f"{host.url}/{name}", path, sha256=sha256, see=lambda there, total: None)
+    return download(f"{host.url}/{name}", path, sha256=sha256)
 
 
 def left(folder: Path) -> list[str]:
@@ -146,7 +146,7 @@ def test_fetch_takes_every_file_tells_its_checksum_and_how_to_read_it(host, tmp_
     told = fetch("boolq", "-o", tmp_path / "b", "--from", f"{host.url}/")
     assert left(tmp_path / "b") == ["dev.jsonl", "train.jsonl"]
     digest = hashlib.sha256(b"{}\n").hexdigest()
-    assert f"sha256 {digest}; its authors publish none to compare" in told.stderr
+    assert f"sha256 {digest}, its authors publish none to compare" in told.stderr
     assert "licence: CC BY-SA 3.0" in told.stderr
     assert told.stdout == f"problems: {{boolq: {{path: {tmp_path / 'b'}/dev.jsonl}}}}\n"
 

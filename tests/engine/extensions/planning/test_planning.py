@@ -10,15 +10,16 @@ import orjson
 import pytest
 
 from oversight.cache.cache import Cache
-from oversight.cache.store import MemoryStore
+from oversight.cache.memory import MemoryStore
 from oversight.engine.analysis.rows import against_naive
 from oversight.engine.extensions.planning import estimate
 from oversight.engine.extensions.planning.estimate import plan_sweep
 from oversight.engine.extensions.planning.reasoning import cramped, reasons
 from oversight.engine.models.accounting.latency import Latency
 from oversight.engine.models.accounting.prices import PriceList, listed
-from oversight.engine.run.loaded_sweep import LoadedSweep, open_run, open_sweep
+from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.manifest import read_manifest
+from oversight.engine.run.opened import open_run
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.grid import baselines
 from oversight.engine.sweep.rows import report_rows

@@ -4,8 +4,6 @@ for. What `oversight doctor` prints is in the sessions of the command line.
 """
 
 import json
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
@@ -15,14 +13,13 @@ from oversight.cache.reply import ToolCall
 from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.extensions.mock import PROFILES, MockServer
 from oversight.engine.extensions.mock.process import serving
-from oversight.engine.extensions.planning.preflight import clock_of
 from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import settings_of
-from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
 from oversight.engine.providers.same_model import same_model
-from oversight.engine.run.loaded_sweep import open_run, open_sweep
+from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.manifest import read_manifest
+from oversight.engine.run.opened import open_run
 from tests.answering import alike, answering
 from tests.sessions import sessions
 from tests.tables import expressions
@@ -220,30 +217,3 @@ def test_a_server_that_answers_as_another_model_is_not_well(command, monkeypatch
     assert f", as {served}" in told.out
     remedy = f"that is another model: write compatible/lab/{served}, or have it serve llama-3-8b"
     assert (remedy in told.out) == bool(code)
-
-
-@pytest.mark.parametrize(
-    ("ahead", "fine", "text"),
-    [
-        (0, True, "the clock agrees with the server's"),
-        (59, True, "the clock agrees with the server's"),
-        (300, False, "the clock is 300 s ahead of the server's"),
-        (-4000, False, "the clock is 4000 s behind the server's"),
-    ],
-)
-def test_a_clock_that_is_off_is_told_by_how_much(ahead, fine, text):
-    now = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-    there = format_datetime(now - timedelta(seconds=ahead), usegmt=True)
-    slow = format_datetime(now - timedelta(seconds=ahead + 30), usegmt=True)
-    told = (
-        [duration_limits({"date": date}) for date in (slow, there)]
-        if ahead >= 0
-        else [duration_limits({"date": there})]
-    )
-    (finding,) = clock_of("openai", told, now)
-    assert (finding.fine, finding.text) == (fine, text)
-
-
-def test_a_server_that_does_not_say_the_time_says_nothing_of_the_clock():
-    told = [HeaderLimits(), HeaderLimits(date="yesterday")]
-    assert clock_of("openai", told, datetime.now(UTC)) == []

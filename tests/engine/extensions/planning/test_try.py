@@ -60,7 +60,6 @@ MISTAKES = {
 words of the message."""
 
 
-@pytest.mark.filterwarnings("ignore:.*never awaited")
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_told_by_the_line_of_its_author(mistake, tmp_path, monkeypatch):
     monkeypatch.setattr(asyncio, "run", virtual.run)

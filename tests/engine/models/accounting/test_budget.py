@@ -17,7 +17,7 @@ from oversight.engine.errors import (
 )
 from oversight.engine.extensions.mock import FaultKind
 from oversight.engine.models.accounting.budget import Budget
-from oversight.engine.models.accounting.ledger import Accounting, Ledger
+from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Sender
@@ -49,7 +49,7 @@ class Billing(Server):
 
 
 def client(server, budget, model=MODEL, limits=None):
-    accounting = Accounting(Ledger(), listed(), budget)
+    accounting = Accounting(listed(), budget)
     return Sender(model, server, limits or Limits(), StopToken(), accounting)
 
 
@@ -57,7 +57,7 @@ def spend(server, budget, lanes=50, models=(MODEL,)):
     """Ask until the budget is reached; what ended the lanes, and the books."""
 
     async def main():
-        stop_token, accounting = StopToken(), Accounting(Ledger(), listed(), budget)
+        stop_token, accounting = StopToken(), Accounting(listed(), budget)
         limits = Limits(concurrency=30)
         endpoints = [Sender(m, server, limits, stop_token, accounting, lambda: 0.5) for m in models]
         ends = []
@@ -254,7 +254,7 @@ def prices(model: str) -> PriceList:
 async def charged(line: str, fault: FaultKind) -> tuple[float, float, float]:
     """Dollars for one call that meets `fault`: in the budget; paid and doubtful in the ledger."""
     call, budget, stop_token = asked(line), Budget(1.0), StopToken()
-    accounting = Accounting(Ledger(), prices(call.model), budget)
+    accounting = Accounting(prices(call.model), budget)
     async with rehearsed(line, always(fault)) as (ask, server):
         endpoint = Sender(call.model, ask, Limits(), stop_token, accounting)
         try:

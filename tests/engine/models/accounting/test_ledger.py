@@ -75,7 +75,7 @@ def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(seed, lim
 
     async def main():
         ledger = Ledger()
-        accounting = Accounting(ledger, listed())
+        accounting = Accounting(listed(), ledger=ledger)
         endpoint = Sender(
             MODEL, server, limits, StopToken(), accounting, random.Random(seed).random
         )

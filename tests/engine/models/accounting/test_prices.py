@@ -1,9 +1,7 @@
 """What tokens cost, and what happens where nobody knows: `prices.md`."""
 
 import json
-import tomllib
 from datetime import date
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -11,8 +9,7 @@ import pytest
 from oversight.cache.reply import Usage
 from oversight.engine.analysis.costs import sampled_costs
 from oversight.engine.analysis.rows import read_rows
-from oversight.engine.models.accounting.price_file import checked
-from oversight.engine.models.accounting.prices import _prices, charged, listed, load_prices
+from oversight.engine.models.accounting.prices import charged, listed, load_prices
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.views.pages.reading import ends_of
 from tests.answering import alike, answering
@@ -115,11 +112,6 @@ models: {{compatible/lab/ours: {{is: openai/gpt-4o}}}}
         _, calls, *_ = ends_of(run, Place(0, 0))[0]
     assert row.alone and row.alone.dollars == expected
     assert [each.dollars for each in calls.values()] == [expected]
-
-
-def test_the_list_that_comes_with_the_package_passes_the_check_of_a_users_file():
-    text = files("oversight.engine").joinpath("data/prices.toml").read_text()
-    assert _prices(checked(tomllib.loads(text))) == listed().models
 
 
 LISTS = json.loads(Path(__file__).with_name("lists.json").read_text())

@@ -8,7 +8,7 @@ import pytest
 
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import Crowded, OutcomeUnknown
-from oversight.engine.models.accounting.ledger import Accounting, Ledger
+from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.climb import OWN_SERVER_START, Climb
 from oversight.engine.models.limits.limits import Limits
@@ -49,7 +49,7 @@ class Queueing:
 
 
 def endpoint(server, limits=None, *, own=True):
-    accounting = Accounting(Ledger(), listed())
+    accounting = Accounting(listed())
     return Sender(MODEL, server, limits or Limits(), StopToken(), accounting, lambda: 0.5, own=own)
 
 

@@ -29,7 +29,7 @@ from oversight.engine.run.record.values import (
     RecordedJudgement,
 )
 from oversight.engine.sweep.grid import GridRow
-from oversight.engine.system.mounts import is_network
+from oversight.engine.system.files import is_network
 from oversight.protocols.doubts import Doubt
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import (

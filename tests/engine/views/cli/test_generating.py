@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call
-from oversight.cache.store import MemoryStore
+from oversight.cache.memory import MemoryStore
 from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
 from oversight.engine.extensions.datasets.generating import rewritten, wrong_answers
 from oversight.engine.extensions.datasets.writing import Generator, Known, Rewriter
