@@ -258,7 +258,9 @@ class Cache:
 
     async def abandon(self) -> None:
         """Cancel the flights, which may have been paid, and save those that had landed."""
-        self._look_up()
+        for flight in self._sought:
+            self._landed(flight, asyncio.CancelledError())
+        self._sought.clear()
         for flight in self._flights.values():
             if flight.task:
                 flight.task.cancel()

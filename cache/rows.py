@@ -74,7 +74,10 @@ class RowReader(Reader):
             self._db.close()
             raise fault(exc, file) from exc
         if not found:
+            empty = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
             self._db.close()
+            if empty:
+                raise StoreError(f"{file} holds no store yet: whoever began it was cut off")
             raise StoreError(
                 f"{file} is no store: it holds no table of replies; if it was one, save what can "
                 f"be read of it: oversight cache verify --recover --store {file.parent}"
