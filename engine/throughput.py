@@ -96,9 +96,8 @@ def lines(known: Mapping[str, LimitStatistics]) -> tuple[str, ...]:
 
 
 def busy(known: Mapping[str, LimitStatistics]) -> bool:
-    """Whether calls wait for some model, or none of it is asked over the wire."""
-    now = known.values()
-    return not now or any(each.waiting or each.in_flight >= each.width for each in now)
+    """Whether calls wait for some model."""
+    return any(each.waiting or each.in_flight >= each.width for each in known.values())
 
 
 def clipped(name: str) -> str:

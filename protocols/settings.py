@@ -112,10 +112,15 @@ def _words(of: "Field[Any]", value: Any) -> Iterator[str]:
     if isinstance(value, bool):
         yield name if value else f"no {name}"
     elif isinstance(value, tuple) and all(isinstance(part, str) for part in value):
-        yield from value if name == "tools" else (f"{name} {', '.join(value)}",)
+        shown = [
+            part if part.isprintable() and part.strip() == part else repr(part) for part in value
+        ]
+        yield from value if name == "tools" else (f"{name} {', '.join(shown)}",)
     elif isinstance(value, tuple):
         yield f"{len(value)} {name}"
-    elif isinstance(value, str) and len(value) > MAX_SETTING_TEXT:
-        yield f"{name} {value[:MAX_SETTING_TEXT].rstrip()}…"
+    elif isinstance(value, str):
+        line = " ".join(value.split())
+        cut = line if len(line) <= MAX_SETTING_TEXT else f"{line[:MAX_SETTING_TEXT].rstrip()}…"
+        yield f"{name} {cut}"
     elif value is not None:
         yield f"{name} {value}"

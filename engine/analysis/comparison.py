@@ -301,7 +301,7 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         people("verdict", _verdict),
         *(program(name, f"contrast.{name}") for name in ("verdict", "undone", "mde")),
         program("effective_clusters", "contrast.estimate.effective"),
-        *(program(name, f"contrast.{name}") for name in ("equivalent", "correlation")),
+        program("equivalent", "contrast.equivalent"),
         program("errors", "contrast.estimate.errors"),
         *[people("bounds", _bounds)] * doubtful,
         program("bounds", "bounds"),
@@ -427,7 +427,7 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
         yield "detectable: with power .8."
     if fewest.effective < FEW_CLUSTERS:
         yield (
-            f"only {fewest.clusters} {ways if fewest.ways != WAY else 'problems or groups'} "
+            f"only {fewest.clusters} {'clusters' if fewest.ways != WAY else 'problems or groups'} "
             f"(effective {fewest.effective:.1f}): rough intervals."
         )
     if swayed := [one.contrast for one in comparison.contrasts if one.swayed]:

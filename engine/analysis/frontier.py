@@ -145,13 +145,13 @@ def frontier_finding(
     problems = len(next(iter(shared.values())).questions)
     measure = "lift" if lifted else "ASD"
     unit, digits = ("$", 5) if axis == "dollars" else ("tokens", 0)
-    title, a_problem = f"frontier: {measure} ({SCORE_NAMES[score]}) against {unit}", "a problem"
+    title, per_problem = f"frontier: {measure} ({SCORE_NAMES[score]}) against {unit}", "per problem"
     part = Part(
         "frontier",
-        f"{title} {a_problem}",
+        f"{title} {per_problem}",
         [
             word("row", "name"),
-            number(f"{unit} {a_problem}", "cost", f",.{digits}f"),
+            number(f"{unit} {per_problem}", "cost", f",.{digits}f"),
             figure(measure, "worth", 2),
             marked("on the frontier", "on_frontier"),
             marked("beaten, p < 0.05", "beaten"),
@@ -163,7 +163,7 @@ def frontier_finding(
             "beaten: one that costs no more is better, with p below 0.05 in the family of all "
             "such pairs.",
         ),
-        chart=frontier_chart(f"{title} {a_problem}", f"{unit} {a_problem}", measure, points),
+        chart=frontier_chart(f"{title} {per_problem}", f"{unit} {per_problem}", measure, points),
     )
     about = {
         "axis": axis,

@@ -18,8 +18,7 @@ from .diagnosis import distrusted, mix_up
 from .secret import Secret
 from .settings import Settings
 from .target import Origin, Target
-from .traces import chain, forget
-from .transport import BODY_CAP, PROXY_REMEDY, Response, Transport
+from .transport import BODY_CAP, PROXY_REMEDY, Response, Transport, chain, forget
 
 if TYPE_CHECKING:
     import httpx2

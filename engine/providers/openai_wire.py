@@ -242,4 +242,4 @@ def usage_of(usage: Any, given: str, said: str) -> Usage:
         details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"),
         details.get("cache_write_tokens"),
     )
-    return Usage(prompt, reply, read, wrote, raw=compact(usage))
+    return Usage(prompt, reply, read, wrote, raw=orjson.dumps(usage).decode())

@@ -11,8 +11,7 @@ from ...cache.reply import Reply
 from ..errors import EngineError, KeyRepeated, Malformed
 from .limit_headers import HeaderLimits
 from .secret import HIDDEN
-from .traces import forget
-from .transport import NOTHING, Response, Transport
+from .transport import NOTHING, Response, Transport, forget
 from .wire import Wire
 
 OnLimits: TypeAlias = Callable[[str, HeaderLimits], None]

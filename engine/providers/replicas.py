@@ -86,24 +86,20 @@ class Replicas(Provider):
         while True:
             replica = self._chosen(call, clock(), tried)
             tried.add(replica)
+            replica.in_flight += 1
             try:
-                return await self._at(replica, call)
+                reply = await replica.provider(call)
+            except Malformed:
+                raise
             except (Unreachable, Overloaded, OutcomeUnknown) as fault:
-                if isinstance(fault, Malformed) or len(tried) == len(self.replicas):
+                replica.failed(fault, clock())
+                if len(tried) == len(self.replicas):
                     raise
-
-    async def _at(self, replica: Replica, call: Call) -> Reply:
-        replica.in_flight += 1
-        try:
-            reply = await replica.provider(call)
-        except (Unreachable, Overloaded, OutcomeUnknown) as fault:
-            if not isinstance(fault, Malformed):
-                replica.failed(fault, asyncio.get_running_loop().time())
-            raise
-        finally:
-            replica.in_flight -= 1
-        replica.works()
-        return reply
+            else:
+                replica.works()
+                return reply
+            finally:
+                replica.in_flight -= 1
 
     def trust(self, model: str) -> None:
         """Take it that all endpoints serve a model."""

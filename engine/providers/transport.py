@@ -1,7 +1,8 @@
 """The interface for one HTTP exchange: bytes out, bytes in; unaware of calls, models and keys."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
+from traceback import clear_frames
 
 from msgspec import Struct
 
@@ -50,3 +51,21 @@ class Transport(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Close all connections. Exchanges under way fail with OutcomeUnknown."""
+
+
+def chain(exc: BaseException | None) -> Iterator[BaseException]:
+    """An exception, then its causes and contexts."""
+    seen: list[BaseException] = []
+    while exc is not None and exc not in seen:
+        seen.append(exc)
+        yield exc
+        exc = exc.__cause__ or exc.__context__
+
+
+def forget(exc: BaseException) -> None:
+    """Clear the frames of an exception's tracebacks, except those that are still running.
+
+    While anything holds the exception, they hold the key, and bodies of up to 32 MB each.
+    """
+    for fault in chain(exc):
+        clear_frames(fault.__traceback__)

@@ -9,7 +9,6 @@ from ..display.progress import Snapshot
 from ..errors import Halt
 from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.router import Models
-from ..throughput import lines as told
 
 if TYPE_CHECKING:
     from .batching import Deferred
@@ -56,7 +55,11 @@ class CachedModels:
         return self.models.accounting.ledger.accounts()
 
     def lines(self) -> tuple[str, ...]:
-        lines = told(self.models.statistics())
+        lines: tuple[str, ...] = ()
+        if known := self.models.statistics():
+            from ..throughput import lines as told
+
+            lines = told(known)
         return lines if self.deferred is None else (*self.deferred.lines(lines),)
 
     @property

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from ...protocols.transcript import NOT_RUN, Failure
+from ...protocols.transcript import NOT_RUN, Failure, Verdict
 from ..errors import RowsPaused
 from ..sweep.rows import Row
 from ..sweep.sweep import Cell
 from .order import Order
-from .scheduler import NotedOutcome
+from .record.values import NotRun, RecordedCell
 
 CANARIES = 4
 """Cells of a row under way until one of them has succeeded."""
@@ -33,7 +33,7 @@ MAX_HELD = 4096
 FAILED_ALIKE = 8
 """Failures of one cause, without any success, that pause a row."""
 
-PAUSED = NotedOutcome(Failure(NOT_RUN, "its row is paused"), [])
+PAUSED = RecordedCell(-1, "", 0, 0, 0, 0, NotRun("its row is paused"))
 """How a cell ends that is not begun."""
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class _Begun:
         return self.seconds / self.ended if self.ended else math.inf, self.steps
 
 
-class Canaries(Order[Cell, NotedOutcome]):
+class Canaries(Order[Cell, RecordedCell]):
     """The cells of an order, those of a row that has not succeeded yet a few at a time, and none of
     a row whose first cells all failed for one cause: it is paused.
 
@@ -80,7 +80,7 @@ class Canaries(Order[Cell, NotedOutcome]):
 
     def __init__(
         self,
-        order: Order[Cell, NotedOutcome],
+        order: Order[Cell, RecordedCell],
         rows: Sequence[Row],
         earlier: Iterable[tuple[Row, Failure | None]] | None = (),
         *,
@@ -160,7 +160,7 @@ class Canaries(Order[Cell, NotedOutcome]):
             self._began[cell.place] = loop.time()
             return cell
 
-    def ended(self, cell: Cell, end: NotedOutcome | None) -> None:
+    def ended(self, cell: Cell, end: RecordedCell | None) -> None:
         self._order.ended(cell, end)
         assert self._loop is not None, "it has handed out the cell"
         row = self._rows[id(cell.row)]
@@ -168,9 +168,9 @@ class Canaries(Order[Cell, NotedOutcome]):
         row.ended += 1
         row.seconds += self._loop.time() - self._began.pop(cell.place)
         if end is not None:
-            if not isinstance(end.outcome, Failure):
+            if isinstance(end.outcome, Verdict):
                 row.open = row.proven = True
-            elif end.outcome.kind != NOT_RUN:
+            elif isinstance(end.outcome, Failure) and end.outcome.kind != NOT_RUN:
                 row.failed = True
                 if self._pauses and not (row.proven or row.paused):
                     self._failed(row, cell, end.outcome)

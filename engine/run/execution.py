@@ -5,8 +5,8 @@ It registers a `MakeSession` under `oversight.workers`.
 """
 
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from typing import ClassVar, TypeAlias
 
 from ..errors import Halt, StoreFailed, UsageError
@@ -16,7 +16,6 @@ from ..providers.simulated import PREFIX
 from ..sweep.sweep import Cell
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from ..system.process import YOUNG, gc_relaxed
-from ..throughput import busy
 from .cached_models import CachedModels
 from .canaries import CANARIES, FREE_PATIENCE, Canaries
 from .dry_run import chains, require_abilities, require_service
@@ -29,7 +28,7 @@ from .record.capture import Capture
 from .record.values import RecordedCell
 from .run import Run
 from .run_folder import QUARANTINE
-from .scheduler import NotedOutcome, attempt_noted
+from .scheduler import attempt_noted
 
 YOUNG_IN_WAVES = 5_000
 """Few: most attempts of a wave leave garbage, and no calls in flight make a collection slow."""
@@ -104,10 +103,10 @@ class RunSession(CachedModels):
         """The cells without an outcome, anew each time."""
         return self._run.loaded.sweep.cells(self._ended)
 
-    async def cells(self) -> Order[Cell, NotedOutcome]:
+    async def cells(self) -> Order[Cell, RecordedCell]:
         """The order of the cells."""
         run, sweep = self._run, self._run.loaded.sweep
-        order: Order[Cell, NotedOutcome] = Plain(self.missing())
+        order: Order[Cell, RecordedCell] = Plain(self.missing())
         if self.deferred is not None:
             from .batching import Waves
 
@@ -132,7 +131,7 @@ class RunSession(CachedModels):
             steps={row: len(found) for row, found in walked.items()},
         )
 
-    async def work(self, order: Order[Cell, NotedOutcome]) -> None:
+    async def work(self, order: Order[Cell, RecordedCell]) -> None:
         """Attempt the cells of an order."""
         await run_lanes(
             order,
@@ -143,9 +142,9 @@ class RunSession(CachedModels):
             waits=lambda: self.cache.waits,
         )
 
-    def keep(self, cell: Cell, end: NotedOutcome) -> None:
+    def keep(self, cell: Cell, ended: RecordedCell) -> None:
         """Hand over how a cell ended. RunFolderError."""
-        self._run.folder.group.put(self._capture.cell(cell, end.outcome, end.notes))
+        self._run.folder.group.put(ended)
         self._ended[cell.place] = 1
         self._kept += 1
 
@@ -162,23 +161,25 @@ class RunSession(CachedModels):
         lines = super().lines()
         waits = self.deferred is not None or self._run.later is not None
         full = self._begun - self._kept >= self.max_cells
-        if full and not waits and not busy(self.models.statistics()):
-            lines = (*lines, f"limited by max_cells {self.max_cells:,}: the models have free slots")
+        if full and not waits and (known := self.models.statistics()):
+            from ..throughput import busy
+
+            if not busy(known):
+                free = f"limited by max_cells {self.max_cells:,}: the models have free slots"
+                lines = (*lines, free)
         return lines
 
-    def _attempt(self, cell: Cell) -> Awaitable[NotedOutcome]:
+    async def _attempt(self, cell: Cell) -> RecordedCell:
         run, cache = self._run, self.cache
         if run.folder.group.full:
-            return self._delayed(cell)
+            # The disk is slower: it holds the run up, and not its cells in memory.
+            await run.folder.group.room()
         self._begun += 1
         if run.later is None:
-            return attempt_noted(cell, cache, cache.shared_work)
-        return attempt_noted(cell, run.later.ask_of(cell, cache))
-
-    async def _delayed(self, cell: Cell) -> NotedOutcome:
-        """Hold the run up where the disk is slower, and not its cells in memory."""
-        await self._run.folder.group.room()
-        return await self._attempt(cell)
+            noted = await attempt_noted(cell, cache, cache.shared_work)
+        else:
+            noted = await attempt_noted(cell, run.later.ask_of(cell, cache))
+        return self._capture.cell(cell, *noted)
 
 
 MakeSession: TypeAlias = Callable[[Run, Mapping[str, UsageTotals], int], RunSession]
@@ -225,8 +226,11 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
                 await stack.enter_async_context(observer.watching(run.snapshot))
             try:
                 halt = await working.run()
-            finally:
-                await run.folder.group.flush()
+            except BaseException:
+                # What went wrong first is told.
+                with suppress(Exception):
+                    await run.folder.group.flush()
+                raise
             if halt is None:
                 halt = run.settle()
     finally:

@@ -103,7 +103,8 @@ def listed(named: Iterable[str], between: str) -> str:
 
 def encoded(manifest: Manifest) -> bytes:
     """A manifest as JSON."""
-    return msgspec.json.format(msgspec.json.encode(manifest))
+    # Words of a prompt set are a kind of str, which msgspec does not take for one.
+    return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=str))
 
 
 def decoded(content: bytes, named: Path) -> Manifest:

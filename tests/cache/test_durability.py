@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from oversight.cache.backup import back_up
+from oversight.cache.backup import back_up, recoverable
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
 from oversight.cache.record import checked_records
-from oversight.cache.recover import recoverable
 from oversight.cache.rows import STORE_FILE
 from tests.cache.asking import entry
 from tests.starting import Started

@@ -72,7 +72,7 @@ READ_MODELS = (
 
 MAY = {
     "a pattern one character long": ("protocols/quotes.py", "engine/views/pages/text.py"),
-    "nothing in the pattern is repeated": ("cache/reply.py", "protocols/judges/exchange.py"),
+    "nothing in the pattern is repeated": ("protocols/judges/exchange.py",),
     "the text is short: it was cut before": (
         "protocols/agents/querying.py",
         "protocols/datasets/solution.py",
@@ -91,8 +91,6 @@ MAY = {
         "engine/extensions/people/task.py",
     ),
     "no model wrote it": (
-        "engine/extensions/datasets/commands/fetching.py",
-        "cache/disk.py",
         "protocols/protocol.py",
         "protocols/question.py",
         "protocols/datasets/form_classifier.py",

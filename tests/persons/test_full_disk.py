@@ -49,9 +49,10 @@ async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(tmp_pa
             journal, aside = tmp_path / EVENTS, tmp_path / "aside"
             journal.rename(aside)
             journal.mkdir()  # what cannot be appended to, also by root
-            status, said = await rater.post("answer", fields)
-            assert status == 500
-            assert "could not be saved" in said and str(tmp_path) not in said
+            for path in ("answer", "leave"):
+                status, said = await rater.post(path, fields)
+                assert status == 500, path
+                assert "could not be saved" in said and str(tmp_path) not in said
             assert f"{journal} cannot be written" in caplog.text
             assert not at_work.waiting[call.address].done()
             journal.rmdir()

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,13 +22,14 @@ from ..findings.finding import (
     footnotes,
     number,
     program,
+    shared,
     span,
     word,
 )
 from ..raters import told
 from ..scoring.asd import scored
 from ..scoring.calibration import Calibration
-from ..scoring.estimate import Ends, Estimate, Interval
+from ..scoring.estimate import PARTS, Ends, Estimate, Interval
 from ..scoring.inference import ErrorKind, Influences
 from ..scoring.judgements import Judgements
 from ..scoring.worlds import beta_name
@@ -63,14 +64,12 @@ class ScoredLine:
     lost: int
 
 
-@dataclass(frozen=True, slots=True)
-class RaterLine:
-    """Calibration of the largest probability, by setting."""
-
+class _Rated(NamedTuple):
     setting: str
     right: Estimate
     """Share of judgements with the best answer likeliest; a tie counts half."""
     calibration: Calibration
+    """Of the largest probability."""
 
 
 def ways_of(every: Judgements, ways: Sequence[str] = ()) -> tuple[str, ...]:
@@ -128,14 +127,16 @@ def score_finding(
 ) -> Finding:
     """Every measure under each score, setting by setting."""
     settings, ways = by_setting(every, by), ways_of(every, ways)
-    found, raters = list[ScoredLine](), list[RaterLine]()
+    found, raters = list[ScoredLine](), list[_Rated]()
 
     def add(setting: str, its: Judgements) -> None:
         measured = (
             _line(setting, score, its, betas, compat, error, interval, ways) for score in scores
         )
         found.extend(line for line in measured if line)
-        raters.extend(_rated(setting, its, error, interval, ways))
+        if verdicts := told(its):
+            right = verdicts.how_right(ways, error, interval)
+            raters.append(_Rated(setting, right, verdicts.calibration))
 
     for setting in settings:
         # One part at a time is held.
@@ -163,14 +164,17 @@ def score_finding(
         "accuracy and calibration",
         [
             *head,
-            figure("right", "right", sign=False),
+            column("right", "right", shared, parts=PARTS),
             number("n", "right.n", key=""),
             number("calibration error", "calibration.error", ".4f"),
             number("debiased", "calibration.debiased_error", ".4f"),
             change("overconfident", "calibration.overconfidence", 4),
         ],
         raters,
-        ("calibration error: mean distance of stated from true shares, ten bins of max p.",),
+        (
+            "calibration error: mean distance of stated from true shares, ten bins of max p.",
+            *footnotes((), (line.right for line in raters)),
+        ),
     )
     measured = cache(partial(_by_question, every, betas, compat))
     questions = Part(
@@ -201,7 +205,11 @@ def _notes(every: Judgements, found: Sequence[ScoredLine]) -> Iterable[str]:
     if first := next((each for each in figures if each.method), None):
         ways = " × ".join(first.ways)
         yield f"Brackets: 95% CI, {first.how}; clusters: {first.clusters} ({ways})."
-        yield from footnotes(figures)
+        yield from footnotes(
+            each
+            for line in found
+            for each in (line.asd, line.before, line.gain, line.paired, line.truth)
+        )
         if len(first.ways) > 1:
             alone = "; ".join(f"{way} {value:.4f}" for way, value in first.errors.items())
             yield f"standard error of the first ASD: {first.error:.4f}; by one way alone: {alone}."
@@ -302,13 +310,3 @@ def _by_question(
         for n, place in enumerate(places)
         if not math.isnan(asd[n])
     }
-
-
-def _rated(
-    setting: str, its: Judgements, error: ErrorKind, interval: Interval, ways: Sequence[str]
-) -> list[RaterLine]:
-    """Calibration of all verdicts of a setting."""
-    found = told(its)
-    if found is None:
-        return []
-    return [RaterLine(setting, found.how_right(ways, error, interval), found.calibration)]

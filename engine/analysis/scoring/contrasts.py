@@ -45,8 +45,6 @@ class Contrast:
     mde: float | None
     """Minimum detectable effect: the smallest difference found by these questions with power .8;
     None if they are too few to find any that is possible."""
-    correlation: float
-    """Correlation of the two rows over questions; 0 if one does not vary."""
     pairing: float
     """Error of the difference over that on separate questions; below 1, pairing paid off."""
     verdict: ContrastVerdict
@@ -117,7 +115,7 @@ def _decided(each: Contrast, p_family: float, equivalence: float) -> Contrast:
     # Not `replace`, which takes longer than all else for 40,000 contrasts.
     return Contrast(
         each.first, each.second, each.means, each.estimate, each.p, p_family, equivalent, each.mde,
-        each.correlation, each.pairing, verdict, undone,
+        each.pairing, verdict, undone,
     )  # fmt: skip
 
 
@@ -134,7 +132,7 @@ def _apart(
     separate = math.hypot(one.estimate(error).error or 0.0, two.estimate(error).error or 0.0)
     pairing = (apart.error or 0.0) / separate if separate else 1.0
     return Contrast(
-        *names, (one.value, two.value), apart, apart.p(), 1.0, False, apart.mde(), 0.0, pairing,
+        *names, (one.value, two.value), apart, apart.p(), 1.0, False, apart.mde(), pairing,
         "inconclusive",
     )  # fmt: skip
 
@@ -169,7 +167,6 @@ def _paired(
         )
     place = {name: n for n, name in enumerate(names)}
     scale = np.abs(rows.values).max(axis=1)
-    sd = rows.values.std(axis=1)
     alone = means(rows.values, codes, [samples[name].ends for name in names], error)
     step = max(1, BLOCK // n)
     for start in range(0, len(pairs), step):
@@ -180,15 +177,11 @@ def _paired(
         apart[np.abs(apart) <= NOTHING * np.maximum(scale[one], scale[two])[:, None]] = 0.0
         ends = [ends_apart(samples[a].ends, samples[b].ends) for a, b in block]
         figures = means(apart, codes, ends, error, interval)
-        product = sd[one] * sd[two]
-        common = (np.square(sd[one]) + np.square(sd[two]) - apart.var(axis=1)) / 2
-        alike = np.divide(common, product, out=np.zeros(len(block)), where=product > 0)
         for k, (first, second) in enumerate(block):
             a, b, each = alone[one[k]], alone[two[k]], figures[k]
             separate = math.hypot(a.error or 0.0, b.error or 0.0)
             yield Contrast(
                 first, second, (a.value, b.value), each, each.p(), 1.0, False, each.mde(),
-                float(np.clip(alike[k], -1, 1)),
                 (each.error or 0.0) / separate if separate else 1.0, "inconclusive",
             )  # fmt: skip
 

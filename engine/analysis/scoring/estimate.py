@@ -72,8 +72,9 @@ class Estimate:
 
     @property
     def undone(self) -> bool:
-        """Whether t decides the sign, and errors too rare to have been seen could undo that."""
-        if self.guarded or self.guard is None:
+        """Whether t decides the sign, and errors too rare to have been seen could undo that. Of a
+        figure that can have one sign alone nothing is decided."""
+        if self.guarded or self.guard is None or 0.0 in (self.ends or ()):
             return False
         inside = self.interval
         rare = self.by("guarded").interval if inside and not inside[0] <= 0 <= inside[1] else None

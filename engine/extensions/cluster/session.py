@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, replace
-from functools import partial
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from ....cache.cache import CacheStatistics
 from ....cache.extras import install_command
-from ....protocols.transcript import NOT_RUN, Failure
+from ....protocols.transcript import Failure
 from ...errors import BudgetReached, Halt, RunFolderError, StoreFailed, UsageError
 from ...models.accounting.budget import Budget
 from ...models.accounting.ledger import Accounting, UsageTotals, sum_usage
@@ -31,10 +31,10 @@ from ...run.lanes import CRASH, first_fault, run_lanes
 from ...run.loaded_sweep import load_sweep
 from ...run.order import Order, Plain
 from ...run.record.capture import Capture
-from ...run.record.values import NotRun, RecordedCell
+from ...run.record.values import RecordedCell
 from ...run.run import Run
 from ...run.run_folder import QUARANTINE
-from ...run.scheduler import NotedOutcome, attempt_noted
+from ...run.scheduler import attempt_noted
 from ...run.settings import RunSettings
 from ...run.stores import open_store, store_name
 from ...sweep.code import combined, row_codes
@@ -106,56 +106,49 @@ class Worker:
     def __init__(self, code: tuple[CodeFile, ...], setup: bytes) -> None:
         """code: files of the user's classes, without which the setup cannot be unpickled. setup:
         what `_Opened` is made with, pickled."""
-        self._given = code, setup
+        self._code, self._setup = code, setup
         self._life, self._numbers = uuid4().hex, count()
-        self._opened: _Opened | None = None
+
+    @cached_property
+    def _opened(self) -> "_Opened":
+        for file in self._code:
+            file.load()
+        return _Opened(*pickle.loads(self._setup))
 
     async def run(self, places: tuple[int, ...]) -> tuple[tuple[RecordedCell, ...], Standing]:
         """Run cells of one problem; those that a stop leaves out are not in the result.
 
         UsageError where this process runs other code, or its environment lacks a key.
         """
-        opened = self._open()
+        opened = self._opened
         wanted, landed = frozenset(places), list[RecordedCell]()
-
-        def keep(cell: Cell, end: NotedOutcome) -> None:
-            landed.append(opened.capture.cell(cell, end.outcome, end.notes))
 
         problem = opened.sweep.cells_of(opened.sweep.problem_at(places[0]))
         await run_lanes(
             Plain(cell for cell in problem if cell.place in wanted),
             opened.attempt,
-            keep,
+            lambda cell, ended: landed.append(ended),
             lanes=opened.lanes,
             stop_token=opened.cached.models.stop_token,
             waits=lambda: opened.cached.cache.waits,
         )
-        return tuple(landed), self._standing(opened)
+        return tuple(landed), self._standing()
 
     async def stand(self, life: str, dollars: float | None, halt: Halt | None) -> Standing:
         """Obey, and tell how it stood. life: that which may spend so many dollars in all; one that
         was started anew may not. dollars: None without a cap."""
-        opened = self._open()
-        now = self._standing(opened)
+        opened, now = self._opened, self._standing()
         if halt is not None:
             opened.cached.models.stop_token.stop(halt)
         if life == self._life and dollars is not None:
             opened.share.extend(dollars)
         return now
 
-    def _standing(self, opened: "_Opened") -> Standing:
-        by, share, number = opened.cached, opened.share, next(self._numbers)
-        known = by.accounts(), by.statistics, by.lines(), by.in_flight, opened.lanes()
+    def _standing(self) -> Standing:
+        by, share, number = self._opened.cached, self._opened.share, next(self._numbers)
+        known = by.accounts(), by.statistics, by.lines(), by.in_flight, self._opened.lanes()
         halt, dollars = by.models.stop_token.halt, (share.spent, share.reserved, share.wants)
         return Standing(self._life, number, *known, halt, *dollars)
-
-    def _open(self) -> "_Opened":
-        if self._opened is None:
-            code, setup = self._given
-            for file in code:
-                file.load()
-            self._opened = _Opened(*pickle.loads(setup))
-        return self._opened
 
 
 class _Opened:
@@ -188,12 +181,14 @@ class _Opened:
         loaded.models.prepare(loaded.sweep.roles, accounting, quarantine)
         store = open_store(store_name(settings.store))
         self.cached = CachedModels(loaded.models, store, settings.cache, run_id, paid)
-        cache = self.cached.cache
-        self.attempt = partial(attempt_noted, ask=cache, shared=cache.shared_work)
-        models = loaded.models
-        self.capture = Capture(loaded.sweep, models, models.accounting.prices, paid, cache.token)
+        models, token = loaded.models, self.cached.cache.token
+        self._capture = Capture(loaded.sweep, models, models.accounting.prices, paid, token)
         self._most = loaded.file.top.max_cells
         self._workers = workers
+
+    async def attempt(self, cell: Cell) -> RecordedCell:
+        cache = self.cached.cache
+        return self._capture.cell(cell, *await attempt_noted(cell, cache, cache.shared_work))
 
     def lanes(self) -> int:
         if self._most is not None:
@@ -206,15 +201,15 @@ def code_of(sweep: Sweep) -> str:
     return f"{sweep.identity} {combined(row_codes(sweep.rows))}"
 
 
+@dataclass
 class Hand:
     """A worker, as it is seen from here."""
 
-    def __init__(self, actor: Any) -> None:
-        self.actor = actor
-        self.life = ""
-        """The life that stood last; empty before the first."""
-        self.under_way = 0
-        """Cells that it was given and that have not come back."""
+    actor: Any
+    life: str = ""
+    """The life that stood last; empty before the first."""
+    under_way: int = 0
+    """Cells that it was given and that have not come back."""
 
 
 class RaySession(RunSession):
@@ -319,7 +314,7 @@ class RaySession(RunSession):
         given = code_files(), self._packed
         self._hands = [Hand(actor.remote(*given)) for _ in range(workers)]
 
-    async def work(self, order: Order[Cell, NotedOutcome]) -> None:
+    async def work(self, order: Order[Cell, RecordedCell]) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 hearing = [group.create_task(self._hear(hand)) for hand in self._hands]
@@ -332,7 +327,7 @@ class RaySession(RunSession):
         except BaseExceptionGroup as faults:
             raise first_fault(faults) from None
 
-    async def _hand_out(self, order: Order[Cell, NotedOutcome]) -> None:
+    async def _hand_out(self, order: Order[Cell, RecordedCell]) -> None:
         """Give each problem to the worker that has least to do, as soon as it has room."""
         problem_at, cells = self._run.loaded.sweep.problem_at, list[Cell]()
         async with asyncio.TaskGroup() as group:
@@ -367,15 +362,16 @@ class RaySession(RunSession):
         return None
 
     async def _problem(
-        self, hand: Hand, cells: tuple[Cell, ...], order: Order[Cell, NotedOutcome]
+        self, hand: Hand, cells: tuple[Cell, ...], order: Order[Cell, RecordedCell]
     ) -> None:
         try:
             landed, standing = await hand.actor.run.remote(tuple(cell.place for cell in cells))
         except RayActorError:
-            died = NotedOutcome(Failure(CRASH, f"{LIVES + 1} workers died of its problem"), [])
+            died = Failure(CRASH, f"{LIVES + 1} workers died of its problem")
             for cell in cells:
-                self.keep(cell, died)
-                order.ended(cell, died)
+                ended = self._capture.cell(cell, died)
+                self.keep(cell, ended)
+                order.ended(cell, ended)
             return
         except RayTaskError as fault:
             raise fault.cause from None
@@ -388,7 +384,7 @@ class RaySession(RunSession):
             await self._run.folder.group.room()
         except RunFolderError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))
-        ends = {each.place: _end(each) for each in landed}
+        ends = {each.place: each for each in landed}
         for cell in cells:
             self._ended[cell.place] = cell.place in ends
             order.ended(cell, ends.get(cell.place))
@@ -455,11 +451,3 @@ class RaySession(RunSession):
         if budget.spent + spent + wants > budget.cap:
             used = Budget(budget.cap, budget.spent + spent, tokens=budget.tokens)
             self._stop_token.stop(BudgetReached(used.reached(wants)))
-
-
-def _end(cell: RecordedCell) -> NotedOutcome:
-    """How a cell ended, for the order."""
-    outcome = cell.outcome
-    return NotedOutcome(
-        Failure(NOT_RUN, outcome.reason) if isinstance(outcome, NotRun) else outcome, []
-    )

@@ -37,7 +37,7 @@ class JudgedTranscript(msgspec.Struct, frozen=True):
 
 
 class TaskGiven(msgspec.Struct, frozen=True, tag_field="what", tag="given"):
-    """A rater was shown a task."""
+    """A rater was shown a task; whoever had it until then left it unanswered for too long."""
 
     rater: str
     task: str
@@ -87,14 +87,6 @@ class TaskAbstained(msgspec.Struct, frozen=True, tag_field="what", tag="abstaine
     """What the form held when the time was over: kept for the record, and in no score."""
 
 
-class TaskReturned(msgspec.Struct, frozen=True, tag_field="what", tag="returned"):
-    """A rater did not answer a task in time, so that another one may get it."""
-
-    rater: str
-    task: str
-    at: int
-
-
 class ConsentGiven(msgspec.Struct, frozen=True, tag_field="what", tag="consent"):
     rater: str
     at: int
@@ -110,13 +102,7 @@ class Withdrawn(msgspec.Struct, frozen=True, tag_field="what", tag="withdrawn"):
 
 
 RaterEvent: TypeAlias = (
-    TaskGiven
-    | BeliefBefore
-    | TaskAnswered
-    | TaskAbstained
-    | TaskReturned
-    | ConsentGiven
-    | Withdrawn
+    TaskGiven | BeliefBefore | TaskAnswered | TaskAbstained | ConsentGiven | Withdrawn
 )
 _EVENT = msgspec.json.Decoder(RaterEvent)
 
@@ -198,6 +184,9 @@ class DeskHistory:
             case TaskGiven():
                 history.given[history.rater.ticket(event.task)] = event.task
                 history.returned.discard(event.task)
+                before = self.holder.get(event.task, event.rater)
+                if before != event.rater:
+                    self.of[before].returned.add(event.task)
                 self.holder[event.task] = event.rater
                 history.seen.setdefault(event.problem, []).append(event.moment)
                 history.kinds.update((event.kind, event.kind.rpartition(" ")[2]))
@@ -212,9 +201,6 @@ class DeskHistory:
                     theirs = [task for task, e in self.settled.items() if e.rater == event.rater]
                     for task in theirs:
                         del self.settled[task]
-            case TaskReturned():
-                history.returned.add(event.task)
-                self.holder.pop(event.task, None)
             case TaskAnswered() | TaskAbstained():
                 history.done[event.task] = event.posted if isinstance(event, TaskAnswered) else None
                 self.settled[event.task] = event

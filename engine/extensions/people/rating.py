@@ -23,7 +23,7 @@ from ...errors import EngineError, UsageError
 from ...run.observer import Observer
 from ...views.cli.output import say
 from ...views.pages.environment import EVERY, page
-from ...views.pages.guard import TOKEN, AccessRules
+from ...views.pages.guard import TOKEN, AccessRules, Handler
 from ...views.pages.routes import AtDesk
 from ...views.pages.serving import Server, html
 from .desk import Desk, NotReady, NotTheirs
@@ -118,6 +118,22 @@ class RaterServer(Server, Observer):
             web.post("/leave", self._left),
         ]
 
+    def application(self) -> web.Application:
+        app = super().application()
+        app.middlewares.append(self._unsaved)
+        return app
+
+    @web.middleware
+    async def _unsaved(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Where something cannot be written down, the rater is told so, and nothing else."""
+        try:
+            return await handler(request)
+        except EngineError as fault:
+            # The fault names files of the study, so it is logged for the researcher only.
+            log.error("what %s sent is not saved: %s", self._rater(request).name, fault)
+            said = "Your answer could not be saved. Please tell whoever sent you the link."
+            return refusal(said, 500, _fields(await request.post()))
+
     def links(self, root: str) -> Iterable[tuple[Rater, str]]:
         """The link of each rater: whoever opens it answers in this rater's name."""
         return [(rater, f"{root}?token={rater.key}") for rater in self.desk.raters.values()]
@@ -157,10 +173,7 @@ class RaterServer(Server, Observer):
         known = desk.history.of[rater.name]
         if not (known.consented or known.withdrawn):
             return html(rater_page("welcome", "Before you begin", how=desk.settings))
-        try:
-            offer = None if desk.over else await desk.offer(rater)
-        except EngineError as unwritten:
-            return _unsaved(rater, unwritten)
+        offer = None if desk.over else await desk.offer(rater)
         progress = desk.progress(rater)
         if offer is None and desk.finished(rater):
             gone = desk.history.of[rater.name].withdrawn
@@ -188,11 +201,7 @@ class RaterServer(Server, Observer):
         return html(shown, 422 if fault else 200)
 
     async def _begin(self, request: web.Request) -> web.StreamResponse:
-        rater = self._rater(request)
-        try:
-            await self.desk.consent(rater)
-        except EngineError as fault:
-            return _unsaved(rater, fault)
+        await self.desk.consent(self._rater(request))
         return _back(request, "")
 
     async def _taken(self, request: web.Request) -> web.StreamResponse:
@@ -202,16 +211,14 @@ class RaterServer(Server, Observer):
             posted = await request.post()
         except (ValueError, LookupError) as malformed:
             raise web.HTTPBadRequest(text="this is no form") from malformed
-        form = {name: text for name, text in posted.items() if isinstance(text, str)}
-        ticket = form.get("ticket", "")
-        sent = {name: text for name, text in form.items() if FIELD_NAMES.fullmatch(name)}
+        ticket, sent = str(posted.get("ticket", "")), _fields(posted)
         try:
             match request.path:
                 case "/believe":
                     await desk.believe(rater, ticket, sent)
                     return _back(request, "")
                 case "/abstain":
-                    late = form.get("why") == "time"
+                    late = posted.get("why") == "time"
                     await desk.abstain(rater, ticket, "time" if late else "asked", sent)
                     return _back(request, "late" if late else "none")
             saved = await desk.answer(rater, ticket, sent)
@@ -224,8 +231,6 @@ class RaterServer(Server, Observer):
             answer = refusal(f"{fault} Send it again in a moment.", 503, sent)
             answer.headers["Retry-After"] = str(RETRY_AFTER)
             return answer
-        except EngineError as fault:
-            return _unsaved(rater, fault, sent)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """One event as soon as there is something for the rater."""
@@ -275,13 +280,10 @@ def refusal(said: str, status: int, posted: Mapping[str, str] | None = None) -> 
     return html(rater_page("refused", "This was not saved", said=said, typed=typed), status)
 
 
-def _unsaved(
-    rater: Rater, fault: EngineError, posted: Mapping[str, str] | None = None
-) -> web.Response:
-    # The fault names files of the study, so it is logged for the researcher only.
-    log.error("what %s sent is not saved: %s", rater.name, fault)
-    said = "Your answer could not be saved. Please tell whoever sent you the link."
-    return refusal(said, 500, posted)
+def _fields(posted: Mapping[str, object]) -> dict[str, str]:
+    """The fields of an answer, of all that was sent."""
+    texts = {name: text for name, text in posted.items() if isinstance(text, str)}
+    return {name: text for name, text in texts.items() if FIELD_NAMES.fullmatch(name)}
 
 
 def _back(request: web.Request, said: str) -> web.Response:

@@ -226,17 +226,16 @@ class AuthorCode:
                 yield Mistake(node.lineno, check, f"{name} {why}")
 
     def _called(self, function: ast.expr) -> str:
-        """The full name of what is called, its first part as the module knows it."""
+        """The full name of what is called, its first part as the module knows it; `….name` for what
+        only this function knows."""
         first, dot, rest = ast.unparse(function).partition(".")
         held = vars(inspect.getmodule(self.found) or object).get(first)
         if held is None:
-            return f"{first}{dot}{rest}" if dot else f"builtins.{first}"
-        if not isinstance(held, ModuleType):
-            module = getattr(held, "__module__", None) or type(held).__module__
-            first = f"{module}.{getattr(held, '__qualname__', first)}"
-        else:
-            first = held.__name__
-        return f"{first}{dot}{rest}"
+            return f"….{rest}" if dot else f"builtins.{first}"
+        if isinstance(held, ModuleType):
+            return f"{held.__name__}{dot}{rest}"
+        module = getattr(held, "__module__", None) or type(held).__module__
+        return f"{module}.{getattr(held, '__qualname__', first)}{dot}{rest}"
 
 
 def line_in(path: str, fault: BaseException | None) -> int:

@@ -9,16 +9,19 @@ from typing import Literal
 
 from ....cache.reply import Usage
 from ....cache.store import Reader
+from ....protocols.agents.agent import Agent
+from ....protocols.judges.judge import ModelJudge
 from ....protocols.question import Problem
 from ...models.accounting.latency import Latency
 from ...models.accounting.prices import Price, PriceList
 from ...models.limits.limits import Limits
+from ...providers.capabilities import abilities
 from ...providers.simulated import PREFIX
 from ...run.dry_run import chains, require_distinct
 from ...run.loaded_sweep import LoadedSweep
+from ...sweep.sweep import Sweep, dataclasses_in
 from ...throughput import Resource
-from .reply_statistics import ReplyStatistics
-from .survey import Amounts, OtherIdentity, Stratum, Survey
+from .survey import Amounts, OtherIdentity, ReplyStatistics, Stratum, Survey
 
 MAX_WALKED_CELLS = 3_000
 """Maximum number of cells walked, which takes seconds; larger sweeps are sampled by problem."""
@@ -322,3 +325,33 @@ def _pace(amounts: Amounts, limits: Limits) -> Pace | None:
     )
     paces = [Pace(need / rate, binding) for binding, need, rate in needs if rate is not None]
     return max(paces, key=lambda pace: pace.minutes, default=None)
+
+
+def cramped(sweep: Sweep) -> tuple[str, ...]:
+    """Notes on roles whose replies may be cut off: hidden reasoning counts against max_tokens, and
+    they have no reasoning_tokens."""
+    notes: dict[str, None] = {}
+    for row in sweep.rows:
+        for role in dataclasses_in(row.protocol):
+            if not isinstance(role, (Agent, ModelJudge)):
+                continue
+            if not role.reasoning_tokens and reasons(role.model, role.effort):
+                notes[
+                    f"{role.model} reasons before it replies, and that counts against its "
+                    f"{role.max_tokens:,} tokens as {_named(role)}: set reasoning_tokens, such as "
+                    "4096, or replies are cut"
+                ] = None
+    return tuple(notes)
+
+
+def reasons(model: str, effort: str) -> bool:
+    """Whether a model produces hidden reasoning at this effort."""
+    if model.startswith(PREFIX):
+        return False
+    efforts = abilities(model).efforts
+    always = bool(efforts) and "none" not in efforts
+    return effort in ("minimal", "low", "medium", "high") or (always and not effort)
+
+
+def _named(role: Agent | ModelJudge) -> str:
+    return "an agent" if isinstance(role, Agent) else f"a judge that is asked {role.kind}"

@@ -7,14 +7,18 @@ parameters and the truth: the same in every process, on every machine, in any or
 """
 
 import asyncio
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+
+import orjson
 
 from ....cache.call import Call
 from ....cache.reply import Outcome, Reply, Token, ToolCall, Usage
 from ....protocols.prompts.parse import find_question
+from ....protocols.question import Problem
 from ...errors import InvalidRequest, ModelNotFound
-from ...providers.simulated import SimulatedModels
+from ...providers.simulated import SimulatedModel, SimulatedModels, Simulation
 from .model import PRESETS, SimModel, chance_of, share
 from .question import GroundTruth, ParsedQuestion
 from .simulated_call import SimulatedCall, system_of
@@ -136,3 +140,35 @@ def _prompt_tokens(call: Call) -> int:
     characters = sum(len(message.text) for message in call.messages)
     characters += sum(len(tool.description) + len(tool.parameters) for tool in call.tools)
     return characters // CHARACTERS_A_TOKEN + TOKENS_A_MESSAGE * len(call.messages)
+
+
+class Simulated(Simulation):
+    kind = SimModel
+    presets = PRESETS
+    stand_in = SimModel(tool_use=0.6)
+    casts = (
+        stand_in,
+        SimModel(persuasion=3.0, noise=2.0, honesty_gap=-2.0),
+        SimModel(muddle=0.3, refusal=0.1, noise=1.0),
+        SimModel(insight=-2.0, noise=1.5, tool_use=1.0),
+    )
+
+    def models(
+        self, problems: Iterable[Problem], models: Mapping[str, SimulatedModel]
+    ) -> SimProvider:
+        known = {name: model for name, model in models.items() if isinstance(model, SimModel)}
+        return SimProvider(GroundTruth(problems), known)
+
+    def drawn(self, call: Call, salt: int) -> Reply | None:
+        if not call.response_format:
+            return None
+        from .form import Contents, fill_form
+
+        lot = chance_of(hashlib.sha256(f"{salt}{call.address}".encode()).hexdigest())
+        said = f"Said by lot {lot.pick}."
+        contents = Contents(said, share(lot.start), bool(lot.muddle & 1), lot.pick)
+        form = fill_form(orjson.loads(call.response_format.schema), contents)
+        return Reply(orjson.dumps(form).decode())
+
+
+SIMULATION = Simulated()

@@ -1,7 +1,9 @@
-"""A call to a simulated model, parsed, and its reply."""
+"""A call to a simulated model, parsed, and its reply: a speech, a form, or a verdict as
+percentages, probabilities, candidate tokens or a vote."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
@@ -9,13 +11,106 @@ import orjson
 from ....cache.call import Call
 from ....cache.reply import Token, ToolCall
 from ....protocols.prompts.parse import Todo, find_question, find_statement, read_instructions
-from . import judgement
 from .model import Chance, SimModel, share
 from .question import ParsedQuestion
 from .speech import excerpt, neutral
 
 if TYPE_CHECKING:
     from .form import Contents
+
+VARIANTS = (("{label}", 0.9), (" {label}", 0.07), ("({label}", 0.03))
+"""(form, share): ways to write a label as one token, and their shares of its probability."""
+
+NO_LABELS = ("The", "Both", "Neither", "It")
+"""Candidate tokens other than labels."""
+
+CAPTURED = 0.96
+"""Total probability of all labels; the other tokens share the rest."""
+
+MUDDLE = (
+    "The speeches pull both ways, and this simulated judge would rather not be pinned down: "
+    "there is much to be said on all sides."
+)
+"""An unreadable judgement, without number, label or form."""
+
+REASONS = (
+    "Step by step: the speeches put {gap:.2f} nats between ({first}) and ({second}), my own "
+    "reading included."
+)
+
+
+def probabilities(nats: Sequence[float]) -> list[float]:
+    """Softmax: probabilities of answers, from the log odds of each up to a constant."""
+    most = max(nats)
+    weights = [math.exp(each - most) for each in nats]
+    total = sum(weights)
+    return [weight / total for weight in weights]
+
+
+def percentages(labels: Sequence[str], nats: Sequence[float]) -> str:
+    """One line per answer; the rounding error is below 1e-8 of a probability."""
+    stated = zip(labels, probabilities(nats), strict=True)
+    return "\n".join(f"{label}: {100 * p:.6f}%" for label, p in stated)
+
+
+def drawn(nats: Sequence[float], chance: Chance) -> int:
+    """Index of a random answer, drawn by the probabilities of the answers."""
+    left = share(chance.pick)
+    for place, p in enumerate(probabilities(nats)):
+        left -= p
+        if left < 0:
+            return place
+    return len(nats) - 1
+
+
+def vote(labels: Sequence[str], nats: Sequence[float], chance: Chance) -> str:
+    """A short reasoning and the final line of a vote."""
+    ranked = sorted(range(len(nats)), key=nats.__getitem__, reverse=True)
+    first, second = ranked[:2]
+    reasons = REASONS.format(
+        gap=nats[first] - nats[second], first=labels[first], second=labels[second]
+    )
+    return f"{reasons}\n\nAnswer: {labels[drawn(nats, chance)]}"
+
+
+def label_token(labels: tuple[str, ...], nats: Sequence[float], candidates: int) -> Token:
+    """The most probable label as a token, with at most so many candidates, best first."""
+    most = max(nats)
+    total = most + math.log(sum(math.exp(each - most) for each in nats))
+    forms, strays = _candidates(labels, candidates)
+    top = [(text, portion + nats[place] - total) for text, portion, place in forms]
+    said = top[nats.index(most) * (len(forms) // len(labels))]
+    top += strays
+    top.sort(key=lambda candidate: -candidate[1])
+    return Token(*said, tuple(top[:candidates]))
+
+
+@lru_cache(256)
+def _candidates(
+    labels: tuple[str, ...], candidates: int
+) -> tuple[tuple[tuple[str, float, int], ...], tuple[tuple[str, float], ...]]:
+    """(token, log share of its label's probability, index of the label) of each label token, and
+    (token, logprob) of each stray.
+
+    Variants of labels are used only if those of all labels fit, and strays only in the remaining
+    room, so that the labels keep their exact relative probabilities.
+    """
+    variants = VARIANTS if candidates >= len(VARIANTS) * len(labels) else (("{label}", 1.0),)
+    forms = tuple(
+        (form.format(label=label), math.log(CAPTURED * portion), place)
+        for place, label in enumerate(labels)
+        for form, portion in variants
+    )
+    room = max(candidates - len(forms), 0)
+    strays = tuple((stray, math.log((1 - CAPTURED) / len(NO_LABELS))) for stray in NO_LABELS)
+    return forms, strays[:room]
+
+
+def stray_token(candidates: int) -> Token:
+    """A token other than a label, with candidates that are not labels either."""
+    top = [(stray, math.log(1 / 2 ** (n + 1))) for n, stray in enumerate(NO_LABELS)]
+    return Token(*top[0], tuple(top[:candidates]))
+
 
 Said: TypeAlias = tuple[str, tuple[Token, ...]]
 """A text, and its tokens with their logprobs if the call asks for them."""
@@ -75,12 +170,11 @@ class SimulatedCall:
             return self._form(orjson.loads(self._call.response_format.schema)), ()
         match self._todo.task:
             case "percentages" | "vote" if self._muddled:
-                return judgement.MUDDLE, ()
+                return MUDDLE, ()
             case "percentages":
-                return self._thought + judgement.percentages(self._labels, self._belief()), ()
+                return self._thought + percentages(self._labels, self._belief()), ()
             case "vote":
-                vote = judgement.vote(self._labels, self._belief(), self._chance)
-                return self._thought + vote, ()
+                return self._thought + vote(self._labels, self._belief(), self._chance), ()
             case "label":
                 return self._label()
         return self._thought + self._speech(), ()
@@ -112,9 +206,9 @@ class SimulatedCall:
     def _label(self) -> Said:
         candidates = self._call.top_logprobs
         if self._muddled:
-            token = judgement.stray_token(candidates)
+            token = stray_token(candidates)
         else:
-            token = judgement.label_token(self._labels, self._belief(), candidates)
+            token = label_token(self._labels, self._belief(), candidates)
         return token.text, (token,) if candidates else ()
 
     def _form(self, schema: Any) -> str:
@@ -123,12 +217,12 @@ class SimulatedCall:
         scene = self._scene
         match form_kind(schema, self._labels):
             case "probabilities" | "choice" | "side" | "rating" if self._muddled:
-                return judgement.MUDDLE
+                return MUDDLE
             case "probabilities":
-                shares = judgement.probabilities(self._belief())
+                shares = probabilities(self._belief())
                 value: Any = dict(zip(self._labels, shares, strict=True))
             case "choice":
-                value = {"answer": scene.labels[judgement.drawn(self._belief(), self._chance)]}
+                value = {"answer": scene.labels[drawn(self._belief(), self._chance)]}
             case "side":
                 value = {"argues_for": scene.argued(self._user) or NO_SIDE}
                 if "admits" in schema["properties"]:
@@ -148,7 +242,7 @@ class SimulatedCall:
         place = self._scene.places.get(self._todo.side)
         if place is None:
             return Contents(said, pick=chance.pick)
-        belief = judgement.probabilities(self._about_answers())[place]
+        belief = probabilities(self._about_answers())[place]
         return Contents(said, belief, share(chance.start) < belief, chance.pick)
 
     def _belief(self) -> list[float]:

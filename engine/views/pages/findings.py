@@ -267,17 +267,21 @@ def _cell(
 def shown_chart(chart: Chart, links: Mapping[str, str]) -> ShownChart:
     """A chart in as many frames as it takes: where rows have series of their own, a frame for each
     protocol. links: by the name of a row, a series or a point."""
-    points = [point for series in chart.series for point in series.points]
-    up = [end for point in points for end in (point.y, *(point.interval or ()))]
-    probable = Axis.around([0.0, 1.0], 6)
-    across = [_across(chart, point.x) for point in points]
-    x = probable if chart.square else logarithmic(across) if chart.log_x else Axis.around(across, 6)
-    y = probable if chart.square else Axis.around([*up, *[0.0] * chart.zero], 6)
     framed: dict[str, list[Series]] = {}
     for series in chart.series:
         # The first word tells the frames apart, and the others the lines within each.
         first, several, _ = series.name.partition(" · ")
         framed.setdefault(first if several else "", []).append(series)
+    counts = {name: sum(len(series.points) for series in many) for name, many in framed.items()}
+    points = [point for series in chart.series for point in series.points]
+    up = [point.y for point in points]
+    for name, many in framed.items():
+        if counts[name] <= FINE:
+            up += [end for series in many for each in series.points for end in each.interval or ()]
+    probable = Axis.around([0.0, 1.0], 6)
+    across = [_across(chart, point.x) for point in points]
+    x = probable if chart.square else logarithmic(across) if chart.log_x else Axis.around(across, 6)
+    y = probable if chart.square else Axis.around([*up, *[0.0] * chart.zero], 6)
     tones = list(dict.fromkeys(series.name.partition(" · ")[2] for series in chart.series))
 
     def line(series: Series, tone: int, fine: bool) -> Line:
@@ -298,7 +302,7 @@ def shown_chart(chart: Chart, links: Mapping[str, str]) -> ShownChart:
 
     frames = []
     for name, many in framed.items():
-        count = sum(len(series.points) for series in many)
+        count = counts[name]
         if chart.square and count > FINE and not any(series.joined for series in many):
             lines = [Line("", "s0", tuple(_counted(many)), False)]
         elif name:

@@ -148,7 +148,10 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     except EngineError:
         return facts
     told = f"{cost.calls:.1f} calls, {short(round(cost.tokens_in + cost.tokens_out))} tokens"
-    return [*facts, ("cost a problem", f"{told}, {price(cost.dollars)}" if cost.dollars else told)]
+    return [
+        *facts,
+        ("cost per problem", f"{told}, {price(cost.dollars)}" if cost.dollars else told),
+    ]
 
 
 def _table(run: RunReader, results: Results, by: str, links: Addresses, plot: str) -> ShownPart:

@@ -57,46 +57,6 @@ def test_pictures_and_pages_compare_two_runs_as_the_command_does(kept: Kept) -> 
     assert {each.judge for each in lines} == {"sim/judge stated less sim/medium stated"}
 
 
-def test_flips_and_bounds_are_those_of_the_verdicts(kept: Kept) -> None:
-    run = read_rows(kept(muddled(0.3)))
-    found = compare_rows(run, None, replace(BY_DEFAULT, pairs="all"))
-    assert any(each.bounds.low < each.bounds.high for each in found.contrasts)
-    for each in found.contrasts:
-        one, two = (place[1] for place in each.places)
-        right = np.array([run.table.judged_right(row) for row in (two, one)])
-        both = ~np.isnan(right).any(axis=0)
-        if each.flips is None:
-            assert not both.any()
-        else:
-            known = flips(right[0, both], right[1, both])
-            assert each.flips.right_wrong == pytest.approx(known.right_wrong)
-            assert each.flips.wrong_right == pytest.approx(known.wrong_right)
-        bounds = _difference_bounds(run, one, two)
-        assert (each.bounds.low, each.bounds.high) == pytest.approx(bounds)
-
-
-def _difference_bounds(run: RunRows, one: int, two: int) -> tuple[float, float]:
-    """World by world: the first as low and the second as high as they may be, and the reverse."""
-    low = high = 0.0
-    cells = run.table.cells
-    each = (
-        cells.places(one),
-        cells.places(two),
-        cells.side.tolist(),
-        cells.values[cells.problem, cells.side],
-    )
-    for ours, theirs, side, weight in zip(*each, strict=True):
-        ends = []
-        for place in (ours, theirs):
-            of = (-2.0, 0.0)
-            if not run.table.doubtful[place]:
-                of = (brier(tuple(run.table.probs[place]), side),) * 2
-            ends.append(sorted(weight * end for end in of))
-        low += ends[0][0] - ends[1][1]
-        high += ends[0][1] - ends[1][0]
-    return low / len(run.sweep.problems), high / len(run.sweep.problems)
-
-
 def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
     kept: Kept, command: Command
 ) -> None:
@@ -246,3 +206,43 @@ def test_the_sweep_file_says_with_which_intervals_a_run_is_read(
     assert plotted[0] != plotted[1]
     assert "guarded" in str(oversight.compare(run)) and "guarded" in command("report", run).out
     assert "guarded" not in {each for each in kinds("compare", "--error", "cr1")}
+
+
+def test_flips_and_bounds_are_those_of_the_verdicts(kept: Kept) -> None:
+    run = read_rows(kept(muddled(0.3)))
+    found = compare_rows(run, None, replace(BY_DEFAULT, pairs="all"))
+    assert any(each.bounds.low < each.bounds.high for each in found.contrasts)
+    for each in found.contrasts:
+        one, two = (place[1] for place in each.places)
+        right = np.array([run.table.judged_right(row) for row in (two, one)])
+        both = ~np.isnan(right).any(axis=0)
+        if each.flips is None:
+            assert not both.any()
+        else:
+            known = flips(right[0, both], right[1, both])
+            assert each.flips.right_wrong == pytest.approx(known.right_wrong)
+            assert each.flips.wrong_right == pytest.approx(known.wrong_right)
+        bounds = _difference_bounds(run, one, two)
+        assert (each.bounds.low, each.bounds.high) == pytest.approx(bounds)
+
+
+def _difference_bounds(run: RunRows, one: int, two: int) -> tuple[float, float]:
+    """World by world: the first as low and the second as high as they may be, and the reverse."""
+    low = high = 0.0
+    cells = run.table.cells
+    each = (
+        cells.places(one),
+        cells.places(two),
+        cells.side.tolist(),
+        cells.values[cells.problem, cells.side],
+    )
+    for ours, theirs, side, weight in zip(*each, strict=True):
+        ends = []
+        for place in (ours, theirs):
+            of = (-2.0, 0.0)
+            if not run.table.doubtful[place]:
+                of = (brier(tuple(run.table.probs[place]), side),) * 2
+            ends.append(sorted(weight * end for end in of))
+        low += ends[0][0] - ends[1][1]
+        high += ends[0][1] - ends[1][0]
+    return low / len(run.sweep.problems), high / len(run.sweep.problems)

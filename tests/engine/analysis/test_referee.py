@@ -98,9 +98,6 @@ def test_every_figure_can_be_reckoned_from_the_outcomes(kept: Kept, command: Com
             assert told["p"] == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
             least = (stats.t.ppf(0.975, df) + stats.t.ppf(0.8, df)) * stats.sem(values)
             assert told["mde"] == pytest.approx(least)
-        if np.std(asds[row]) > 0:
-            known = np.corrcoef(asds[row], asds[naive[row]])[0, 1]
-            assert told["correlation"] == pytest.approx(known)
     averages = json.loads(command("report", folder, "--group", "mechanism", "--json").out)
     groups = {each["mechanism"]: each["asd"] for each in averages["groups"]}
     for mechanism, told in groups.items():

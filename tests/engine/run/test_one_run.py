@@ -11,9 +11,9 @@ from examples.metrics import MEASURED, Metrics
 from oversight import run as run_from_python
 from oversight.cache import writer
 from oversight.engine.display.progress import Snapshot
-from oversight.engine.errors import Halt, UsageError
+from oversight.engine.errors import Halt, RunFolderError, UsageError
 from oversight.engine.run import run_folder
-from oversight.engine.run.execution import execute
+from oversight.engine.run.execution import RunSession, execute
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.observer import Observer
 from oversight.engine.run.reader import RunReader
@@ -111,6 +111,20 @@ async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_
     with Run.open(again, options()) as run:
         assert await execute(run, diary) is None
     assert len(diary.landed_cells) == len(again.sweep) - done
+
+
+async def test_what_went_wrong_first_is_told_where_the_disk_fails_as_well(loaded, monkeypatch):
+    async def raises(self: RunSession) -> None:
+        raise RuntimeError("first")
+
+    async def full(self: object) -> None:
+        raise RunFolderError("no room")
+
+    with Run.open(loaded, options()) as run:
+        monkeypatch.setattr(RunSession, "run", raises)
+        monkeypatch.setattr(writer.GroupCommit, "flush", full)
+        with pytest.raises(RuntimeError, match="first"):
+            await execute(run)
 
 
 def test_prices_are_a_parameter_in_python_too(loaded, tmp_path):

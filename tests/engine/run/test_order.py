@@ -16,9 +16,10 @@ from oversight.cache.call import Call
 from oversight.engine.errors import Interrupted, InvalidRequest, Pending, RowsPaused
 from oversight.engine.run.batching import Deferred, Waves
 from oversight.engine.run.canaries import CANARIES, FAILED_ALIKE, FREE_PATIENCE, Canaries
-from oversight.engine.run.lanes import LANES_FROM_STORE, run_lanes
+from oversight.engine.run.lanes import run_lanes
 from oversight.engine.run.order import Order, Plain
-from oversight.engine.run.scheduler import NotedOutcome, attempt_noted
+from oversight.engine.run.record.values import CellEnd, RecordedCell
+from oversight.engine.run.scheduler import attempt_noted
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
@@ -69,7 +70,7 @@ class Later(Deferred):
         """Nothing to release."""
 
 
-Make = Callable[[Callable[[], Iterator[Cell]], Later], Order[Cell, NotedOutcome]]
+Make = Callable[[Callable[[], Iterator[Cell]], Later], Order[Cell, RecordedCell]]
 ORDERS: dict[str, Make] = {
     "plain": lambda missing, later: Plain(missing()),
     "waves": Waves,
@@ -81,17 +82,23 @@ ORDERS: dict[str, Make] = {
     "paused canaries": lambda missing, later: Canaries(Plain(missing()), ROWS, total=len(GRID)),
     "paused waves": lambda missing, later: Canaries(Waves(missing, later), ROWS, canaries=math.inf),
 }
-VERDICT = NotedOutcome(Verdict((0.8, 0.2), Transcript(GRID.problems[0].question)), [])
+
+
+def ended_in(outcome: CellEnd) -> RecordedCell:
+    return RecordedCell(0, "", 0, 0, 0, 0, outcome)
+
+
+VERDICT = ended_in(Verdict((0.8, 0.2), Transcript(GRID.problems[0].question)))
 orders = pytest.mark.parametrize("make", ORDERS.values(), ids=ORDERS)
 
 
 class Work:
     """Attempts on an order in virtual time, and what they saw."""
 
-    def __init__(self, make: Make, end: Callable[[Cell, int], NotedOutcome | Exception]) -> None:
+    def __init__(self, make: Make, end: Callable[[Cell, int], RecordedCell | Exception]) -> None:
         """end: how a cell ends, by how often it was begun before."""
         self.begun: Counter[int] = Counter()
-        self.kept: dict[int, NotedOutcome] = {}
+        self.kept: dict[int, RecordedCell] = {}
         self.most = 0
         self.stop_token, self._end = StopToken(), end
         self.later = Later(self.stop_token)
@@ -100,7 +107,7 @@ class Work:
     def _missing(self) -> Iterator[Cell]:
         return (cell for cell in GRID.cells() if cell.place not in self.kept)
 
-    async def attempt(self, cell: Cell) -> NotedOutcome:
+    async def attempt(self, cell: Cell) -> RecordedCell:
         end = self._end(cell, self.begun[cell.place])
         self.begun[cell.place] += 1
         self.later.under_way += 1
@@ -111,7 +118,7 @@ class Work:
             raise end
         return end
 
-    def keep(self, cell: Cell, end: NotedOutcome) -> None:
+    def keep(self, cell: Cell, end: RecordedCell) -> None:
         assert cell.place not in self.kept
         self.kept[cell.place] = end
 
@@ -131,9 +138,9 @@ def test_every_order_hands_out_each_cell_once_and_ends_for_all_lanes(make, lanes
 
 @orders
 def test_every_order_goes_on_where_every_third_cell_fails(make):
-    def end(cell: Cell, before: int) -> NotedOutcome:
+    def end(cell: Cell, before: int) -> RecordedCell:
         failed = Failure("unreadable", f"cell {'abcdefgh'[cell.place % 8]}")
-        return NotedOutcome(failed, []) if cell.place % 3 == 0 else VERDICT
+        return ended_in(failed) if cell.place % 3 == 0 else VERDICT
 
     work = Work(make, end)
     work.run()
@@ -170,33 +177,8 @@ def test_every_order_may_be_cancelled_while_lanes_wait_for_it(make):
     run(main())
 
 
-def test_what_the_store_answers_whole_opens_no_further_lanes():
-    class Counted(Plain[int]):
-        asked = 0
-
-        async def __anext__(self) -> int:
-            self.asked += 1
-            return await super().__anext__()
-
-    async def double(number: int) -> int:
-        return 2 * number
-
-    order, kept = Counted(range(100)), list[int]()
-    lanes = run_lanes(
-        order,
-        double,
-        lambda number, twice: kept.append(twice),
-        lanes=1000,
-        stop_token=StopToken(),
-        waits=lambda: False,
-    )
-    run(lanes)
-    assert kept == [*range(0, 200, 2)]
-    assert order.asked == 100 + LANES_FROM_STORE
-
-
 def test_waves_run_again_what_waits_and_nothing_else():
-    def end(cell: Cell, before: int) -> NotedOutcome | Exception:
+    def end(cell: Cell, before: int) -> RecordedCell | Exception:
         return Pending("a") if before < cell.place % 3 else VERDICT
 
     work = Work(ORDERS["waves"], end)
@@ -208,21 +190,21 @@ def test_waves_run_again_what_waits_and_nothing_else():
 
 def watched(
     grid: Sweep, answer: Callable[[Call], str], *, active: bool = True
-) -> tuple[dict[int, NotedOutcome], RowsPaused | None, int]:
+) -> tuple[dict[int, RecordedCell], RowsPaused | None, int]:
     """Ends by place, what there is to stop with, and the most cells of a row under way before one
     completed."""
     ask = Scripted(answer, delay=1.0)
     earlier = () if active else None
     order = Canaries(Plain(grid.cells()), grid.rows, earlier, total=len(grid))
-    kept: dict[int, NotedOutcome] = {}
+    kept: dict[int, RecordedCell] = {}
     begun: list[int] = []
 
-    async def attempted(cell: Cell) -> NotedOutcome:
+    async def attempted(cell: Cell) -> RecordedCell:
         if not kept:
             begun.append(cell.place)
-        return await attempt_noted(cell, ask)
+        return ended_in((await attempt_noted(cell, ask)).outcome)
 
-    def keep(cell: Cell, end: NotedOutcome) -> None:
+    def keep(cell: Cell, end: RecordedCell) -> None:
         kept[cell.place] = end
 
     run(run_lanes(order, attempted, keep, lanes=LANES, stop_token=StopToken()))
@@ -276,10 +258,10 @@ def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same
         order = Canaries(cells, ROWS, earlier)
         begun = 0
 
-        async def attempted(cell: Cell) -> NotedOutcome:
+        async def attempted(cell: Cell) -> RecordedCell:
             nonlocal begun
             begun += 1
-            return NotedOutcome(first, [])
+            return ended_in(first)
 
         run(run_lanes(order, attempted, lambda cell, end: None, lanes=1, stop_token=StopToken()))
         return begun
@@ -287,19 +269,23 @@ def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same
     assert (after(alike), after(other)) == (1, FAILED_ALIKE)
 
 
-def test_where_nothing_is_billed_a_slow_row_is_opened_after_a_while():
+@pytest.mark.parametrize("fails", [False, True])
+def test_where_nothing_is_billed_a_slow_row_of_which_none_failed_is_opened_after_a_while(fails):
     grid = sweep(NaiveJudge(GOOD))
     order = Canaries(Plain(grid.cells()), grid.rows, total=len(grid), patience=FREE_PATIENCE)
     begun: list[float] = []
 
-    async def slow(cell: Cell) -> NotedOutcome:
+    async def slow(cell: Cell) -> RecordedCell:
         begun.append(asyncio.get_running_loop().time())
+        if fails and len(begun) == 1:
+            return ended_in(Failure("TooLong", "y"))
         await asyncio.sleep(60)
         return VERDICT
 
     run(run_lanes(order, slow, lambda cell, end: None, lanes=LANES, stop_token=StopToken()))
-    assert sum(at < FREE_PATIENCE for at in begun) == CANARIES
-    assert sum(at < FREE_PATIENCE + 1 for at in begun) == LANES == len(begun)
+    assert sum(at < FREE_PATIENCE for at in begun) == CANARIES + fails
+    assert sum(at < FREE_PATIENCE + 1 for at in begun) == (CANARIES + 1 if fails else LANES)
+    assert len(begun) == len(grid)
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -311,7 +297,7 @@ def test_the_last_cells_go_by_how_long_those_of_their_row_take(known):
     )
     begun: list[int] = []
 
-    async def timed(cell: Cell) -> NotedOutcome:
+    async def timed(cell: Cell) -> RecordedCell:
         begun.append(grid.rows.index(cell.row))
         await asyncio.sleep(1 + 9 * begun[-1])
         return VERDICT

@@ -88,14 +88,6 @@ def test_a_line_has_all_of_a_failure(cell, failure):
     assert not told.keys() & {"probs", "measures", "counts", "captured"}
 
 
-@given(verdicts() | failures)
-def test_equal_outcomes_are_equal_bytes_on_one_line(outcome):
-    written = line(CELLS[0], outcome)
-    assert written == line(CELLS[0], outcome)
-    assert written.count(b"\n") == 1
-    assert written.endswith(b"\n")
-
-
 def test_a_line_holds_what_the_cell_is_and_what_came_of_it_and_no_more():
     verdict = Verdict((0.75, 0.25), TRANSCRIPT, (Judgement((0.75, 0.25), captured=0.5),))
     cell = CELLS[1]

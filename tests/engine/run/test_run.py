@@ -1,6 +1,5 @@
 """`oversight run`: from a sweep file to its report, and again; how a run is begun and shown."""
 
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -53,9 +52,6 @@ def test_another_run_of_the_sweep_is_answered_by_the_store_alone(place, command,
     assert written(finished.folder) == written(place / "two")
 
 
-# Failures.
-
-
 # Modes of the store.
 
 
@@ -94,16 +90,6 @@ def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(place, 
 
 
 @pytest.mark.wire
-def test_the_demo_needs_nothing_and_leaves_a_run_to_look_into(place):
-    ran = oversight("demo", cwd=place)
-    assert ran.code == 0
-    assert "\n\ndemo: agent score difference" in ran.out
-    told = re.search(r"transcript  oversight (.*)", ran.err)
-    assert told
-    assert oversight(*told[1].split(), cwd=place).code == 0
-
-
-@pytest.mark.wire
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_result_that_cannot_be_written_is_told_without_a_traceback(place):
     with open("/dev/full", "w") as full:
@@ -123,14 +109,6 @@ def test_a_notebook_is_shown_the_table(tmp_path, monkeypatch):
     report = run([Propaganda(StatedJudge("sim/judge"), Agent("sim/strong"))], shipments(3))
     assert report._repr_markdown_() == report.table("markdown")
     assert len(repr(report)) < 200
-
-
-@pytest.mark.wire
-def test_what_init_writes_can_be_rehearsed_as_it_says(place, command):
-    command("init", "mine.yaml")
-    assert "oversight plan THIS-FILE --rehearse" in (place / "mine.yaml").read_text()
-    ran = command("plan", "mine.yaml", "--limit", "1", "--rehearse", "calm", "--speed", "50")
-    assert ran.code == 0, ran.err
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")))

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from oversight.cache.writer import MAX_HELD, GroupCommit
 from oversight.engine.errors import FolderBusy, RunFolderError, UsageError
+from oversight.engine.run import run_folder
 from oversight.engine.run.folders import holder, locked
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.reader import Follower, RunReader
@@ -300,6 +301,12 @@ def test_one_folder_is_not_run_twice_in_one_process_either(half):
         assert "another process (pid " in refused(half)
     with folder(half):
         pass
+
+
+def test_a_network_file_system_is_told(path, monkeypatch, caplog):
+    monkeypatch.setattr(run_folder, "is_network", lambda place: place == path)
+    with folder(path):
+        assert f"{path} lies on a network file system: run it from one machine" in caplog.text
 
 
 def test_what_went_wrong_first_is_told_where_closing_fails_as_well(half, monkeypatch):

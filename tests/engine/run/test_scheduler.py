@@ -30,7 +30,7 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
@@ -102,13 +102,6 @@ def failing(when: Callable[[Call], bool], fault: BaseException) -> Scripted:
 
 def about(n: int) -> Callable[[Call], bool]:
     return lambda call: f"Shipment {n}:" in prompt(call).system
-
-
-def test_every_cell_has_its_outcome_once():
-    grid = sweep(NaiveJudge(JUDGE), Propaganda(JUDGE, Agent("sim/it")), problems=5, draws=2)
-    kept, stop_token = ran(grid, Scripted(lambda call: SURE))
-    assert kept.kinds == ["ok"] * len(grid) == ["ok"] * 40
-    assert stop_token.halt is None
 
 
 @pytest.mark.parametrize(
@@ -227,12 +220,6 @@ def test_what_keeps_outcomes_may_not_fail_in_silence():
         ran(sweep(), Scripted(lambda call: SURE), keep=keep)
 
 
-def test_so_many_lanes_are_under_way_and_no_more():
-    crowd = Crowd()
-    kept, _ = ran(sweep(problems=20), crowd, lanes=7)
-    assert (len(kept), crowd.most) == (40, 7)
-
-
 def test_cells_are_taken_as_lanes_come_free_and_not_before():
     taken: list[int] = []
 
@@ -272,41 +259,6 @@ def test_a_few_lanes_run_until_a_reply_is_waited_for():
     assert most_with(Crowd(), lambda: False) == LANES_FROM_STORE < 40
     crowd = Crowd()
     assert most_with(crowd, lambda: crowd.under_way > 0) == 40
-
-
-def test_cells_begin_in_the_order_of_the_sweep():
-    grid = sweep(problems=20)
-    ask = Scripted(lambda call: SURE)
-    ran(grid, ask, lanes=3)
-    numbers = [int(prompt(call).system.split("Shipment ")[1].split(":")[0]) for call in ask.calls]
-    assert numbers == sorted(numbers)
-
-
-def test_cancelled_cells_leave_no_outcome_and_nothing_runs_on():
-    cancelled = 0
-
-    async def ask(call: Call) -> Reply:
-        nonlocal cancelled
-        try:
-            await asyncio.sleep(3600)
-        except asyncio.CancelledError:
-            cancelled += 1
-            raise
-        return Reply(SURE)
-
-    async def main() -> None:
-        running = asyncio.create_task(
-            run_cells(sweep(problems=50).cells(), ask, kept, lanes=5, stop_token=StopToken())
-        )
-        await asyncio.sleep(1)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    kept = Kept()
-    run(main())
-    assert (dict(kept), cancelled) == ({}, 5)
 
 
 def test_signals_are_heard_though_every_cell_is_answered_at_once():

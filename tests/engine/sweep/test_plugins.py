@@ -95,13 +95,6 @@ def test_two_protocols_with_words_of_one_name_are_refused(examples):
         open_sweep(examples / "steelman.yaml", [both])
 
 
-def test_a_protocol_of_ones_own_takes_speeches_and_they_reach_the_judge(examples, command):
-    assert command("run", examples / "steelman.yaml", "--run-folder", "made").code == 0
-    shown = command("show", "made", "--protocol", "steelman speeches 2", "--json")
-    worlds = json.loads(shown.out)["worlds"]
-    assert {label: len(world["turns"]) for label, world in worlds.items()} == {"A": 2, "B": 2}
-
-
 def test_a_run_folder_and_its_sweep_may_move_together(examples, command):
     assert command("run", examples / "sums.yaml", "--run-folder", "shown/made").code == 0
     examples.rename(examples.with_name("moved"))

@@ -31,7 +31,6 @@ from oversight.protocols.drafting import BestOf, Refine, SideCheck
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.open_protocols import choice_form
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.protocol import Protocol
@@ -58,17 +57,6 @@ def spoken(text: str | Reply, agent: Agent = AGENT) -> Turn:
     return agent.read(reply, (), SIDE, ADVOCATE)
 
 
-def test_a_call_says_who_speaks_what_was_asked_and_what_to_do():
-    call = AGENT.compose(TRANSCRIPT.then(Turn("Client", "How so?")), SIDE, ADVOCATE)
-    system, user = (message.text for message in call.messages)
-    assert system.endswith(f"<rules>\n{ADVOCATE.task}\n</rules>")
-    assert system.startswith("<question>\nFour crates") and '<answer label="B">\n36' in system
-    assert user.startswith('<turn speaker="Client">\nHow so?\n</turn>')
-    assert '<instructions task="speak" side="A" words="150">\nYou are the advocate, and you' in user
-    assert "the answer (A)." in user and WORDS.text("data.turns") in user
-    assert "at most 150 words" in user
-
-
 def test_the_system_message_is_the_same_for_both_sides_and_every_turn():
     calls = [
         AGENT.compose(transcript, side, ADVOCATE)
@@ -77,18 +65,6 @@ def test_the_system_message_is_the_same_for_both_sides_and_every_turn():
     ]
     assert len({call.messages[0] for call in calls}) == 1
     assert len({call.messages[1] for call in calls}) == 4
-
-
-def test_a_form_takes_the_place_of_speech_and_tools():
-    form = choice_form(CRATES).format
-    call = replace(AGENT, tools=("calculator",), scratchpad=True).compose(
-        TRANSCRIPT, None, Brief("Agent", Words("Choose."), Words("Fill in.")), form=form
-    )
-    assert call.response_format == form
-    assert call.tools == ()
-    assert "words" not in prompt(call) and "private" not in prompt(call)
-    assert '<instructions task="choice">' in prompt(call)
-    assert '{"answer": "A" or "B"}' in prompt(call)
 
 
 def test_every_setting_but_the_plain_one_shows_in_the_name():

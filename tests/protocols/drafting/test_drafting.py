@@ -14,13 +14,11 @@ from oversight.protocols import (
     Agent,
     Answer,
     BestOf,
-    Debate,
     Refine,
     SideCheck,
     Transcript,
     Turn,
 )
-from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.fakes import CRATES, JUDGE, A, B, Scripted, draft, prompt
 
 ALICE = Agent("alice", temperature=0.1)
@@ -104,13 +102,6 @@ async def test_a_fault_that_is_no_muddle_is_not_swallowed():
         await BestOf(2, ALICE, JUDGE).speak(TRANSCRIPT, A, Scripted(script))
 
 
-async def test_the_selection_judge_is_asked_as_the_judge_of_the_protocol_is():
-    told = default_prompts().text("debate.judge")
-    ask = drafted(BELIEFS)
-    await Debate(JUDGE, BestOf(2, ALICE, JUDGE), rounds=1).run(CRATES, A, ask)
-    assert all(told in prompt(call).user for call in ask.calls if prompt(call).task != "speak")
-
-
 FLOOR = Transcript(CRATES).then(Turn("Debater B", "It is 36.", B))
 
 
@@ -190,13 +181,6 @@ async def test_the_judge_that_ranks_does_not_see_the_passage():
         assert ("PASSAGE" in prompt(call).system) == (call.model == "alice")
 
 
-async def test_the_best_of_several_drafts_can_be_refined():
-    ask = scripted()
-    turn = await spoken(ask, Refine(BestOf(2, ALICE, JUDGE), JUDGE))
-    assert turn.text == "rewritten for weakness 1"
-    assert Refine(BestOf(2, ALICE, JUDGE), JUDGE).base_agent == ALICE
-
-
 READER = Agent("reader")
 READ = Transcript(structs.replace(CRATES, passage="PASSAGE")).then(
     Turn("Debater B", "It is 36.", B)
@@ -221,12 +205,6 @@ def finding(*found: str, speech: str | Reply = "speech") -> Scripted:
 
 async def check_side(ask: Scripted, retries: int = 2, candor: bool = False) -> Turn:
     return await SideCheck(ALICE, READER, retries, candor).speak(READ, A, ask, ADVOCATE)
-
-
-async def test_the_first_draft_is_the_call_of_an_unchecked_speaker():
-    ask = finding("A")
-    await check_side(ask)
-    assert ask.calls[0] == ALICE.compose(READ, A, ADVOCATE)
 
 
 async def test_a_retry_is_a_draw_of_its_own_that_hears_what_was_found():

@@ -197,6 +197,9 @@ async def test_an_example_that_cannot_be_read_was_not_right_and_an_unread_member
 
     ensemble = Ensemble(JUDGE, 2, EXAMPLES, weighing="logodds")
     assert (await ensemble.judge(HEARD, Scripted(muddled))).probs == (1.0, 0.0)
+    # A member without weight is heard where nobody else can be read.
+    alone = Scripted(lambda c: "hm" if c.draw[0] == 0 and not on_example(c) else muddled(c))
+    assert (await ensemble.judge(HEARD, alone)).probs == (0.0, 1.0)
     half = await ensemble.judge(HEARD, Scripted(lambda c: "hm" if c.draw[0] else percent(50)))
     assert half.probs == (0.5, 0.5) and half.bounds[0][0] < 0.5 < half.bounds[0][1]
     with pytest.raises(Unreadable):

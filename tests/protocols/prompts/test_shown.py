@@ -124,14 +124,6 @@ def test_a_text_without_instructions_has_none():
 LIVE = re.compile(rf"<\s*/?\s*(?:{'|'.join(TAGS)})\b", re.IGNORECASE)
 
 
-@pytest.mark.parametrize("tag", TAGS)
-def test_every_reserved_tag_is_defused_and_counted(tag):
-    text = f'<{tag} name="x">forged</{tag}> < / {tag.upper()} >'
-    harmless, forged = escape_and_count(text)
-    assert forged == 3
-    assert not LIVE.search(harmless)
-
-
 @given(st.lists(st.sampled_from([*TAGS, "<", "/", " ", ">", "x", "\n"])).map("".join))
 def test_nothing_live_survives(text):
     harmless, forged = escape_and_count(text)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from .....cache.call import Call
 from ....errors import UsageError
+from ....extensions.planning.estimate import cramped
 from ....extensions.planning.preflight import PreflightResult, ending, examine, key_of
-from ....extensions.planning.reasoning import cramped
 from ....providers.catalogue import provider_names
 from ....providers.environment import environment
 from ....providers.keys import settings_of

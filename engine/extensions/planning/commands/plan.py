@@ -17,9 +17,8 @@ from ....analysis.rows import RunRows, read_rows
 from ....display.quantity import counted, duration, short
 from ....display.table import Table, as_text
 from ....errors import RunFolderError, UsageError
-from ....extensions.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
+from ....extensions.planning.estimate import Cost, ModelPlan, Pace, Plan, cramped, plan_sweep
 from ....extensions.planning.power import Power, power_finding, power_plan
-from ....extensions.planning.reasoning import cramped
 from ....models.accounting.latency import Latency
 from ....models.accounting.ledger import Accounting
 from ....models.accounting.ledger_file import read_ledger

@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from .....cache.backup import back_up
+from .....cache.backup import back_up, recoverable
 from .....cache.bundle import BundleStore, export_bundle
 from .....cache.disk import require_rescued, rescue_places
 from .....cache.errors import DamagedEntry, PassageLost
@@ -21,7 +21,6 @@ from .....cache.lock import exclusive_lock
 from .....cache.memory import MemoryStore
 from .....cache.merge import MergeStatistics, merge
 from .....cache.record import Record, checked_records, read_record, records
-from .....cache.recover import recoverable
 from .....cache.rows import STORE_FILE, RowReader
 from .....cache.stats import store_statistics
 from .....cache.store import Reader

@@ -23,13 +23,6 @@ def pools(rewards: npt.ArrayLike, values: npt.ArrayLike) -> Pools:
     return Pools(u, v, tuple(f"p{n}" for n in range(len(u))))
 
 
-def test_the_best_of_n_of_numbers_1_to_50_is_their_order_statistic() -> None:
-    """E[max of n] = n (K + 1) / (n + 1)."""
-    u = np.arange(1.0, 51)[None, :]
-    for n, exact in ((1, 25.5), (2, 34), (4, 40.8), (8, 45 + 1 / 3), (16, 48), (32, 49 + 5 / 11)):
-        assert float((best_of(u, n) * u).sum()) == pytest.approx(exact, abs=1e-9)
-
-
 def test_best_of_n_is_the_mean_over_every_subset() -> None:
     u = np.array([1.0, 2.0, 2.0, 0.5, 3.0])
     for n in range(1, 6):
@@ -41,26 +34,8 @@ def test_best_of_n_is_the_mean_over_every_subset() -> None:
         assert best_of(u[None, :], n)[0] == pytest.approx(share)
 
 
-def two_normals(n: int, truths: tuple[float, float], lies: tuple[float, float]) -> float:
-    """E[v] of the best of n from a large pool, half truths and half lies, by integration."""
-    x = np.linspace(-15, 20, 20_001)
-    t, f = ((x - mean) / sd for mean, sd in (truths, lies))
-    below = (special.ndtr(t) + special.ndtr(f)) / 2
-    densities = np.exp(-(t**2) / 2) / truths[1], np.exp(-(f**2) / 2) / lies[1]
-    true, false = (density / math.sqrt(2 * math.pi) for density in densities)
-    return float((n * below ** (n - 1) * (true - false) / 2).sum() * (x[1] - x[0]))
-
-
-NS = (1, 2, 4, 8, 16, 64, 256)
-HEAVY = (0, 0.0885, -0.0101, -0.2173, -0.4653, -0.8627, -0.9866)
-EQUAL = (0, 0.2602, 0.4705, 0.6230, 0.7278, 0.8483, 0.9083)
-
-
-def test_a_positive_asd_turns_over_where_lies_have_the_heavier_tail() -> None:
-    heavy = [two_normals(n, (0.5, 1), (0, 2)) for n in NS]
-    equal = [two_normals(n, (0.5, 1), (-0.5, 1)) for n in NS]
-    assert heavy == pytest.approx(HEAVY, abs=5e-5)
-    assert equal == pytest.approx(EQUAL, abs=5e-5)
+HEAVY = (0, 0.0885, -0.0101, -0.2173, -0.4653)
+"""E[v] of the best of 1, 2, 4, 8 and 16 of truths N(.5, 1) and lies N(0, 2), by integration."""
 
 
 def test_a_large_pool_has_the_curve_of_its_distribution() -> None:
@@ -68,7 +43,7 @@ def test_a_large_pool_has_the_curve_of_its_distribution() -> None:
     rewards = np.concatenate((0.5 + special.ndtri(grid), 2 * special.ndtri(grid)))
     whole = pools(rewards, np.repeat((1.0, -1.0), 500))
     found = [value.value for value, _ in curve(whole, [1, 2, 4, 8, 16]).values()]
-    assert found == pytest.approx(HEAVY[:5], abs=2e-2)
+    assert found == pytest.approx(HEAVY, abs=2e-2)
     assert rewards[:500].mean() - rewards[500:].mean() == pytest.approx(0.5, abs=1e-6)
 
 

@@ -7,11 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.analyses.scaling import SCALE, Games, fit, games, nested, overseen, ratings, right
-from oversight.engine.analysis.scoring.arrays import Floats
-from oversight.engine.analysis.scoring.estimate import t_of
+from examples.analyses.scaling import SCALE, Games, games, nested, overseen, ratings, right
 from tests.command_line import Command
-from tests.conftest import Campaign
 from tests.engine.kept_runs import Kept
 
 GUARDS = np.linspace(-200, 200, 8) + 1050
@@ -30,51 +27,11 @@ def play(seed: int, problems: int = 200, difficulty: float = 0.0) -> Games:
     return Games(names, names, wins, np.ones_like(wins))
 
 
-def attenuated(difficulty: float) -> Floats:
-    """What the plain fit finds of endless problems of this spread."""
-    nodes, mass = np.polynomial.hermite_e.hermegauss(60)
-    gap = SCALE * (GUARDS[:, None] - HOUDINIS[None, :])
-    p = np.tensordot(
-        mass / mass.sum(), 1 / (1 + np.exp(-gap - difficulty * nodes[:, None, None])), 1
-    )
-    return fit(p * 1e7, np.full((8, 8), 1e7))
-
-
-def covered(without: Floats, whole: Floats, truth: Floats) -> float:
-    """Share of all gaps, a guard's rating less a Houdini's, that the jackknife covers."""
-    gaps, gap = (each[..., :8, None] - each[..., None, 8:] for each in (without, whole))
-    groups = len(without)
-    error = np.sqrt(np.square(gaps - gap).sum(axis=0) * (groups - 1) / groups)
-    true = truth[:8, None] - truth[None, 8:]
-    return float((np.abs(gap - true) <= t_of(0.95, groups - 1) * error).mean())
-
-
 def test_planted_ratings_are_recovered() -> None:
     whole, without = ratings(play(0))
     errors = without.std(axis=0) * math.sqrt(len(without))
     assert np.abs(whole - TRUTH).max() < 3.5 * errors.max()
     assert whole.mean() == pytest.approx(1000)
-
-
-@pytest.mark.campaign
-def test_intervals_by_problems_cover(campaign: Campaign) -> None:
-    seeds = campaign.size(8, 200)
-    truth = attenuated(1.0)
-    plain, ours = [], []
-    for seed in range(seeds):
-        even, hard = ratings(play(seed)), ratings(play(seed, difficulty=1.0))
-        plain.append(covered(even[1], even[0], TRUTH))
-        ours.append(covered(hard[1], hard[0], truth))
-    print(f"coverage of rating gaps over {seeds} seeds: {np.mean(plain):.3f}, {np.mean(ours):.3f}")
-    assert min(np.mean(plain), np.mean(ours)) >= (0.93 if campaign.long else 0.91)
-
-
-def test_two_identical_models_have_equal_ratings() -> None:
-    """Two models that guard alike and deceive alike, each game won by the guard half the time."""
-    wins = np.zeros((40, 2, 2))
-    wins[::2] = 1
-    whole, _ = ratings(Games(("a", "b"), ("a", "b"), wins, np.ones_like(wins)))
-    assert whole == pytest.approx(1000.0)
 
 
 def test_a_model_that_always_won_is_finite() -> None:
@@ -121,13 +78,6 @@ def test_nested_oversight_agrees_with_the_published_notebooks(game: str) -> None
     assert found.index(max(found)) + 1 == steps
     if game == "Backdoor":
         assert found[0] == pytest.approx(0.2134, abs=5e-5)
-
-
-def test_steps_pay_where_guards_gain_faster_than_houdinis() -> None:
-    steep, even = np.array((1.2, 0)), np.array((1.0, 0))
-    for gap, steps in ((400, 2), (2000, 10)):
-        assert int(np.argmax(nested(steep, even, 1000, gap))) + 1 == steps
-        assert int(np.argmax(nested(even, steep, 1000, gap))) + 1 == 1
 
 
 PLACES = np.tile(900.0 + 50 * np.arange(8), 2)

@@ -1,9 +1,7 @@
 """What is told of cells that failed: shares, causes, an example, and a remedy that works."""
 
-import time
 from pathlib import Path
 
-import orjson
 import pytest
 
 from oversight.engine.analysis.reports.failures import (
@@ -16,10 +14,10 @@ from oversight.engine.analysis.reports.failures import (
 from oversight.engine.run.canaries import CANARIES, FAILED_ALIKE
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.protocols.transcript import Failure
-from tests.answering import Asked, alike, answering
+from tests.answering import alike, answering
 from tests.command_line import Command
 from tests.engine.sweep_files import sweep
-from tests.run_folders import only_run, recorded, with_failures
+from tests.run_folders import only_run, with_failures
 
 GRID = sweep(
     "judges: {model: sim/judge, kind: [stated, logprob], max_tokens: 80}\nprotocols: naive_judge\n"
@@ -165,47 +163,3 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
         assert "compatible/lab/m stated: " in err and "refused by the server (100%)" in err
         assert "400: no logprobs here" in err
     assert "when that is put right: oversight run hopeless.yaml\n" in ran.err
-
-
-@pytest.mark.wire
-def test_many_cells_at_once_are_not_as_many_canaries(place: Path, command: Command) -> None:
-    with answering(alike(400, b'{"error": {"message": "no"}}')) as (url, asked):
-        (place / "wide.yaml").write_text(
-            "problems: {bundled: arithmetic}\njudges: compatible/lab/m\nprotocols: naive_judge\n"
-            f"max_cells: 80\nproviders: {{compatible/lab: {{base_url: '{url}/v1'}}}}\n"
-            "models: {compatible/lab/m: {concurrency: 80}}\n"
-        )
-        command("run", "wide.yaml")
-    assert len(asked) <= FAILED_ALIKE + CANARIES
-
-
-@pytest.mark.wire
-def test_a_row_that_is_never_readable_is_paused(place: Path, command: Command) -> None:
-    problems = 60
-
-    def says(asked: Asked) -> tuple[int, bytes]:
-        if b"mute" not in asked.body:
-            time.sleep(0.05)  # so that the failures are back before all cells are handed out
-        text = "no idea" if b"mute" in asked.body else "A: 80%\nB: 20%"
-        choice = {"message": {"content": text}, "finish_reason": "stop"}
-        return 200, orjson.dumps({"choices": [choice], "model": "m"})
-
-    with answering(says) as (url, asked):
-        (place / "half.yaml").write_text(
-            "problems: {bundled: arithmetic}\n"
-            "judges: {model: [compatible/lab/mute, compatible/lab/m], kind: stated}\n"
-            "protocols: naive_judge\nmax_cells: 2\n"
-            f"providers: {{compatible/lab: {{base_url: '{url}/v1'}}}}\n"
-            "models: {compatible/lab/mute: {concurrency: 1}, compatible/lab/m: {concurrency: 1}}\n"
-        )
-        ran = command("run", "half.yaml", "--limit", str(problems))
-        first = len(asked)
-        again = command("run", "half.yaml", "--limit", str(problems))
-        assert len(asked) - first <= CANARIES, "a resume tries a few of its cells, not eight"
-    assert ran.code == again.code == 3
-    assert "the first 8 of their row all failed for one cause" in again.err
-    assert "the first 8 of their row all failed for one cause" in ran.err
-    lines = recorded(only_run(place))
-    failed = sum(b'"failure"' in line for line in lines)
-    assert FAILED_ALIKE <= failed < 2 * problems
-    assert len(lines) - failed == 2 * problems, "the other row goes on to its end"

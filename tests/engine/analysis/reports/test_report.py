@@ -22,7 +22,6 @@ from oversight.engine.analysis.reports.notes import MOST_LINES, notes_of, small_
 from oversight.engine.analysis.reports.report import MOST_ROWS, finding, report, save_report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.scoring.estimate import PARTS, Estimate
-from oversight.engine.analysis.scoring.worlds import BETAS
 from oversight.engine.display.table import Table, wrapped
 from oversight.engine.errors import UsageError
 from oversight.engine.sweep.sweep import Cell
@@ -501,12 +500,6 @@ def test_agents_called_alike_do_not_break_the_trend() -> None:
     found = collect(grid, records(grid, worlds))
     assert len({row.agent for row in found.rows}) == 3
     report(found, "text")
-
-
-def test_the_report_is_the_same_for_the_same_results() -> None:
-    again = results(sweep(NAIVE, PROPAGANDA), SMALL | {("naive judge", "p1", 0): (0.5, LOST)})
-    assert replace(again, betas=BETAS) == FOUND
-    assert all(report(again, format) == report(FOUND, format) for format in FORMATS)
 
 
 def test_the_settings_that_people_plot_by_are_columns_of_their_own() -> None:

@@ -69,9 +69,6 @@ def test_verdicts_go_by_the_family_and_marks_by_what_was_decided() -> None:
     assert (narrow.verdict, narrow.undone) == ("equivalent", False)
     unsure = row(RNG.normal(0, 1, 40) * 1.0).estimate()
     assert unsure.interval and unsure.interval[0] < 0 < unsure.interval[1] and not unsure.undone
-    x, y = RNG.normal(size=(2, 50))
-    (pair,) = contrasts({"a": row(x), "b": row(x + y)})
-    assert pair.correlation == pytest.approx(np.corrcoef(x, x + y)[0, 1])
 
 
 def test_sizes_by_hand() -> None:
@@ -180,3 +177,9 @@ def test_certainty_is_in_the_last_bin_with_what_is_above_nine_tenths() -> None:
     # Bins of .975, right, and of .85, wrong.
     assert found.reliability == pytest.approx((2 * 0.025**2 + 0.85**2) / 3)
     assert found.error == pytest.approx((2 * 0.025 + 0.85) / 3)
+
+
+def test_a_question_varies_by_its_draws_and_they_by_their_verdicts() -> None:
+    spread = Spread(0.1, 0.2, 0.3, verdict_first=0.4, verdict_second=0.6)
+    known = 0.1 + (0.2 + 0.4 / 4) / 2 + (0.3 + 0.6 / 4) / 3
+    assert spread.of_a_question(2, 3, 4) == pytest.approx(known)

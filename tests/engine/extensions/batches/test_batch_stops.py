@@ -90,7 +90,7 @@ async def test_a_run_goes_home_with_what_is_out_though_it_is_live_by_now(bench):
 
 
 async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(bench):
-    async with bench.server(delay=5.0) as server:
+    async with bench.server(delay=600.0) as server:
         await bench.run(server, no_wait=True)
         out = server.counts()["lines"]
         (bench.folder / "other-store").symlink_to(bench.folder / "run-store")

@@ -199,18 +199,6 @@ def test_it_runs_from_the_command_line_and_stops_when_told():
     assert server.returncode == 0
 
 
-async def test_counts_are_served_as_json():
-    async with clients() as (chat, _, server):
-        await chat()
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        writer.write(b"GET /rehearsal/counts HTTP/1.1\r\nhost: x\r\n\r\n")
-        head = await reader.readuntil(b"\r\n\r\n")
-        size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        assert orjson.loads(await reader.readexactly(size))["ok"] == 1
-        writer.close()
-        await writer.wait_closed()
-
-
 async def test_what_is_no_http_is_turned_away():
     async with MockServer() as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

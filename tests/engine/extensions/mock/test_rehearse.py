@@ -112,48 +112,6 @@ def test_a_sweep_is_rehearsed_in_batches_beside_a_model_that_is_asked_live(sweep
         assert run["watch"]["story"] > 3 * 60
 
 
-@pytest.mark.wire
-def test_a_profile_of_ones_own_may_exhaust_the_quota_and_stops_the_rehearsal(sweep):
-    profile = sweep.with_name("poor.yaml")
-    profile.write_text("quota: 5")
-    code, told = rehearsed(sweep, "--rehearse", str(profile))
-    assert code == 3
-    halt = told["rehearsal"]["halt"]
-    assert "quota" in halt or "usage limits" in halt
-    assert told["rehearsal"]["failed"] == 0
-    assert told["agrees"]
-
-
-@pytest.mark.wire
-def test_a_cap_stops_a_rehearsal_as_it_would_stop_the_run(sweep):
-    prices = sweep.with_name("prices.toml")
-    prices.write_text('["compatible"]\nfree = true\n')
-    flags = ("--rehearse", "calm", "--max-cost", "0.01", "--prices", str(prices))
-    code, told = rehearsed(sweep, *flags)
-    assert code == 4
-    assert "budget reached" in told["rehearsal"]["halt"]
-    assert 0 < told["total"]["dollars"] <= 0.01
-
-
-@pytest.mark.wire
-@pytest.mark.parametrize(
-    "roles",
-    [
-        "judges: sim/weak\nprotocols: naive_judge",
-        "agents: {model: [sim/strong, sim/weak]}\n"
-        "judges: [{kind: stated, model: sim/weak}, {kind: stated, model: sim/judge}]\n"
-        "protocols: [naive_judge, debate: {opponent: sim/strong, rounds: 1}]",
-    ],
-)
-def test_a_real_model_stands_in_for_simulated_ones(sweep, roles):
-    simulated = sweep.with_name("simulated.yaml")
-    simulated.write_text(f"problems: {{bundled: arithmetic}}\n{roles}")
-    code, told = rehearsed(simulated, "--rehearse", "calm")
-    assert (code, told["agrees"]) == (0, True)
-    assert list(told["rehearsal"]["accounts"]) == ["openai/gpt-4o-mini"]
-    assert told["rehearsal"]["server"]["requests"] > 0
-
-
 def test_no_key_of_the_user_is_ever_on_the_stage(sweep, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-real")
     monkeypatch.setenv("HTTP_PROXY", "http://user:secret@127.0.0.1:1")
@@ -260,18 +218,6 @@ def test_a_plan_in_batches_costs_half_and_tells_the_waves(desk):
     told = desk.here("plan", "sweep.yaml", "--limit", "2", "--batch").out
     assert "in batches: 5 waves" in told
     assert "typically 5 hours, and 5 days at most; asked live" in told
-
-
-@pytest.mark.wire
-def test_what_does_not_go_with_batches_is_refused_before_anything_is_sent(desk):
-    with desk.server({}) as url:
-        desk.problems = 2
-        nobody = desk.sit_here("--batch", "--set", "judges=ollama/llama3.1:8b")
-        long = desk.sit_here("--batch-for", "soon")
-        assert "batches" not in counts(url)
-    assert nobody.code == long.code == 2
-    assert "ollama/llama3.1:8b: ollama takes no batches here; openai and anthropic do" in nobody.err
-    assert "'soon' is no time: write it as 6h, 90m or 30s" in long.err
 
 
 FIRST_LIVE = ROOT / "examples" / "first-live.yaml"

@@ -87,6 +87,21 @@ def test_nothing_is_wrong_with_what_the_documents_show(name, tmp_path, monkeypat
     assert (ran.exit_code, "nothing is wrong" in ran.stdout) == (0, True), ran.output
 
 
+def test_a_name_of_a_function_is_not_taken_for_a_module(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        HEAD.replace("random, ", "")
+        + "from oversight.protocols.question import randomness\n\n"
+        + "@dataclass(frozen=True, slots=True, kw_only=True)\n"
+        + "class Mine(Loader):\n"
+        + "    def load(self, root=Path()):\n"
+        + "        random = randomness(self.seed, 'one', 'mine')\n"
+        + "        asked = f'{random.randint(1, 9)}?'\n"
+        + "        question = Question(asked, (Answer('A', 'yes'), Answer('B', 'no')))\n"
+        + "        return self._picked([Problem('one', question, (1, -1))])\n"
+    )
+    assert tried(f"{tmp_path / 'mine.py'}:Mine").mistakes == ()
+
+
 def test_problems_of_ones_own_take_the_place_of_ours(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(PROTOCOL)

@@ -9,8 +9,8 @@ from typing import TypeAlias
 import pytest
 
 from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
-from oversight.engine.extensions.simulation.judgement import probabilities
 from oversight.engine.extensions.simulation.model import SHIFTS, nats_summed
+from oversight.engine.extensions.simulation.simulated_call import probabilities
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.drafting import BestOf
 from oversight.protocols.judges import (

@@ -1,6 +1,5 @@
 """What simulated models believe, say, and fill in: `forms.md`."""
 
-from collections import Counter
 from math import exp
 from pathlib import Path
 
@@ -10,18 +9,15 @@ import pytest
 from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat
 from oversight.engine.extensions.simulation import SimModel
 from oversight.engine.extensions.simulation.form import Contents, fill_form, form_kind
-from oversight.engine.extensions.simulation.judgement import label_token
+from oversight.engine.extensions.simulation.simulated_call import label_token
 from oversight.engine.extensions.simulation.speech import stated_strength
-from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief
-from oversight.protocols.drafting import NO_SIDE, SideCheck, reader, side_form
+from oversight.protocols.agents.agent import ADVOCATE, Agent
+from oversight.protocols.drafting import SideCheck, side_form
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import DistributionJudge, LogprobJudge, StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.open_protocols import OpenTrust, choice_form
 from oversight.protocols.prompts.forms import NUMBER, Form, probabilities_form
-from oversight.protocols.prompts.prompt_set import default_prompts
-from oversight.protocols.prompts.words import Words
 from oversight.protocols.question import Answer, Problem, Question
-from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES
 from tests.sessions import sessions
@@ -150,12 +146,6 @@ async def test_a_reader_tells_which_answer_a_speech_argues_for():
             assert (turn.check, turn.retries) == ("on side", 0)
 
 
-async def test_a_reader_finds_no_side_in_a_speech_that_states_none():
-    transcript = Transcript(FIRST.question).then(Turn("Speaker", "Who knows."))
-    seat = Seat(Agent("sim/it"), None, reader(default_prompts()))
-    assert await seat.fill(side_form(FIRST.question), transcript, QUIET) == (NO_SIDE, False)
-
-
 def kind(form: ResponseFormat) -> str:
     return form_kind(orjson.loads(form.schema), ("B", "A"))
 
@@ -182,30 +172,11 @@ def test_forms_are_known_by_their_shape_and_filled_as_the_model_believes(session
 SPOKEN_OF = shipments(500)
 OPENING = SPOKEN_OF[0]
 QUIETLY = simulated(SPOKEN_OF)
-LOUD = SimModel(persuasion=1.25, honesty_gap=0.5, noise=0.5)
 SPEAKER, JUDGE = Agent("sim/it"), StatedJudge("sim/quiet")
 
 
 async def speech(sim: Ask, problem: Problem, place: int, agent: Agent) -> Turn:
     return await agent.speak(Transcript(problem.question), problem.question.answers[place], sim)
-
-
-async def test_a_speech_states_its_side_and_is_stronger_for_the_truth():
-    for problem in SPOKEN_OF[:20]:
-        for place, answer in enumerate(problem.question.answers):
-            turn = await speech(QUIETLY, problem, place, SPEAKER)
-            nats = 1.5 if place == problem.best else 1.0
-            assert stated_strength(turn.text) == (answer.label, nats)
-
-
-async def test_the_noise_of_speeches_goes_up_as_often_as_down():
-    sim = simulated(SPOKEN_OF, LOUD)
-    stated: Counter[float] = Counter()
-    for problem in SPOKEN_OF:
-        turn = await speech(sim, problem, problem.best, SPEAKER)
-        stated[(stated_strength(turn.text) or ("", 0.0))[1]] += 1
-    assert set(stated) == {1.0, 2.0}
-    assert within(stated[1.0], len(SPOKEN_OF), 0.5)
 
 
 async def test_the_strength_survives_a_limit_of_one_word():
@@ -228,24 +199,6 @@ async def test_speeches_keep_to_the_limit_and_vary_in_length_around_the_models_o
         assert not short.cut
     assert 85 <= sum(lengths) / len(lengths) <= 100
     assert max(lengths) - min(lengths) > 40
-
-
-async def test_who_has_heard_the_rival_answers_it():
-    question = OPENING.question
-    first = await SPEAKER.speak(Transcript(question), question.answers[0], QUIETLY)
-    transcript = Transcript(question, (first,))
-    reply = await SPEAKER.speak(transcript, question.answers[1], QUIETLY)
-    assert any(words in reply.text for words in ("speech for", "opponent", "against"))
-
-
-async def test_a_client_asks_about_the_question_and_moves_nobody():
-    client = Brief("Client", Words("A client asks."), Words("Ask one question."), act="ask")
-    asking = await SPEAKER.speak(Transcript(OPENING.question), None, QUIETLY, client)
-    assert asking.text.endswith("?")
-    assert stated_strength(asking.text) is None
-    alone = await JUDGE.judge(Transcript(OPENING.question), QUIETLY)
-    heard = await JUDGE.judge(Transcript(OPENING.question, (asking,)), QUIETLY)
-    assert heard.probs == alone.probs
 
 
 async def test_an_offered_tool_is_used_at_its_rate_and_its_result_is_spoken_of():
@@ -311,3 +264,18 @@ async def test_the_speech_after_a_tool_does_not_ask_for_it_again():
     reply = await sim(Call(Request(call.model, call.messages + answered, tools=call.tools)))
     assert not reply.tool_calls
     assert "My tool says 42." in reply.text
+
+
+async def test_who_has_heard_the_rival_answers_it():
+    question = OPENING.question
+    first = await SPEAKER.speak(Transcript(question), question.answers[0], QUIETLY)
+    transcript = Transcript(question, (first,))
+    reply = await SPEAKER.speak(transcript, question.answers[1], QUIETLY)
+    assert any(words in reply.text for words in ("speech for", "opponent", "against"))
+
+
+async def test_the_noise_of_speeches_goes_up_as_often_as_down():
+    sim = simulated(SPOKEN_OF, SimModel(persuasion=1.25, honesty_gap=0.5, noise=0.5))
+    turns = [await speech(sim, problem, problem.best, SPEAKER) for problem in SPOKEN_OF]
+    stated = [(stated_strength(turn.text) or ("", 0.0))[1] for turn in turns]
+    assert {*stated} == {1.0, 2.0} and within(stated.count(1.0), len(SPOKEN_OF), 0.5)

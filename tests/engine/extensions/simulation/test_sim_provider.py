@@ -1,7 +1,6 @@
 """The provider of simulated models, and the world that they know."""
 
 import asyncio
-import math
 import os
 import subprocess
 import sys
@@ -19,11 +18,9 @@ from oversight.cache.reply import Reply
 from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.extensions.simulation import PRESETS, GroundTruth, SimModel, SimProvider
 from oversight.protocols.agents.agent import ADVOCATE, Agent
-from oversight.protocols.judges import StatedJudge, VotesJudge
+from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
-from oversight.protocols.prompts.render import Instructions, question_block
-from oversight.protocols.prompts.words import Words
+from oversight.protocols.prompts.render import question_block
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.transcript import Transcript
 from tests.fakes import APPLES, CRATES, laid_out
@@ -89,15 +86,6 @@ def test_another_process_says_exactly_the_same():
         assert there.stdout.strip() == here
 
 
-async def test_a_reply_does_not_depend_on_what_was_asked_before():
-    calls = [speech_call(n) for n in range(20)]
-    one = simulated(PROBLEMS, PRESETS["sim/unruly"])
-    other = simulated(PROBLEMS[::-1], PRESETS["sim/unruly"])
-    forwards = [await one(call) for call in calls]
-    backwards = [await other(call) for call in calls[::-1]]
-    assert forwards == backwards[::-1]
-
-
 def test_the_identity_differs_where_parameters_or_the_truth_of_the_question_differ():
     base = QUIETLY.identity(speech_call())
     assert base.startswith("sim/1/")
@@ -121,19 +109,6 @@ def test_the_identity_depends_on_nothing_else():
 # Worlds
 
 
-@pytest.mark.wire
-async def test_a_simulated_judge_accepts_a_step_as_often_as_it_believes_in_it():
-    """It reads no strength off a numbered step, so it goes by its own 0.75 nats."""
-    belief = 1 / (1 + math.exp(-0.75))
-    protocol = DoublyEfficientDebate(VotesJudge("sim/quiet", n=1), Agent("sim/it"))
-    accepted = 0
-    for problem in PROBLEMS[:200]:
-        side = problem.question.answers[problem.best]
-        verdict = await protocol.run(problem.question, side, QUIETLY)
-        accepted += bool(dict(verdict.measures)["accepted"])
-    assert within(accepted, 200, belief)
-
-
 # Time
 
 
@@ -148,13 +123,6 @@ def test_latency_is_waited_for_on_the_clock_of_the_loop():
         return asyncio.get_running_loop().time() - started
 
     assert run(timed()) == pytest.approx(2.5, abs=1e-3)
-
-
-def test_without_latency_a_reply_comes_without_giving_way():
-    waiting = QUIETLY(speech_call())
-    with pytest.raises(StopIteration) as done:
-        waiting.send(None)
-    assert isinstance(done.value.value, Reply)
 
 
 # Outcomes
@@ -193,16 +161,6 @@ async def test_a_question_that_the_world_does_not_know_is_named_and_never_guesse
         await StatedJudge("sim/it").judge(Transcript(CRATES), QUIETLY)
     with pytest.raises(InvalidRequest, match="build it from the problems"):
         await Agent("sim/it").speak(Transcript(CRATES), CRATES.answers[0], QUIETLY)
-
-
-async def test_a_judgement_without_a_question_is_an_error():
-    call = Call(
-        Request(
-            "sim/it", (Message("user", Instructions("percentages", Words("How likely?")).text()),)
-        )
-    )
-    with pytest.raises(InvalidRequest):
-        await QUIETLY(call)
 
 
 async def test_a_model_that_nobody_described_is_gone():

@@ -256,18 +256,6 @@ def test_a_killed_process_forgets_a_moment_at_most_and_counts_what_was_out_as_ab
     assert left_behind.in_flight == 0
 
 
-def test_what_a_journal_knows_beyond_the_last_note_counts(tmp_path):
-    async def main():
-        ledger = Ledger()
-        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger):
-            await asked(ledger, MODEL, 2)
-            await asyncio.sleep(1.1 * EVERY)
-            await asked(ledger, MODEL, 3)
-            return read_ledger(tmp_path)[MODEL].stored
-
-    assert run(main()) == 5
-
-
 def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_path):
     async def main():
         ledger = Ledger()
@@ -436,3 +424,15 @@ def test_a_killed_sitting_keeps_the_latency_that_it_had_noted(tmp_path):
     account = read_ledger(left)["lab/x"]
     assert (account.stored, account.latency.replies) == (3, 2)
     assert read_ledger(at_work)["lab/x"].latency.replies == 3
+
+
+def test_what_a_journal_knows_beyond_the_last_note_counts(tmp_path):
+    async def main():
+        ledger = Ledger()
+        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger):
+            await asked(ledger, MODEL, 2)
+            await asyncio.sleep(1.1 * EVERY)
+            await asked(ledger, MODEL, 3)
+            return read_ledger(tmp_path)[MODEL].stored
+
+    assert run(main()) == 5
