@@ -11,7 +11,7 @@ from .errors import StoreError
 from .store import Store
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
+Written = TypeVar("Written")
 
 MAX_COMMIT_ENTRIES = 1024
 """Maximum number of entries in one commit."""
@@ -24,7 +24,7 @@ MAX_HELD = 8192
 """Items that may wait for the disk; see `GroupCommit.room`."""
 
 
-class GroupCommit(Generic[Item, Result]):
+class GroupCommit(Generic[Item, Written]):
     """Collects items, and has a thread write them, group by group and in order.
 
     Items that come while a group gathers, or while another is written, go together. It belongs to
@@ -33,8 +33,8 @@ class GroupCommit(Generic[Item, Result]):
 
     def __init__(
         self,
-        write: Callable[[Sequence[Item]], Result],
-        written: Callable[[Sequence[Item], Result], None],
+        write: Callable[[Sequence[Item]], Written],
+        written: Callable[[Sequence[Item], Written], None],
         *,
         name: str,
         seconds: float,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ...protocols.datasets.overlap import overlap
 from ...protocols.judges.judge import Judge
@@ -20,9 +20,6 @@ from .node import Faults, Node, filled
 from .roles import MakeSpeaker, agents, judges, protocols, words_of
 from .rows import Row, report_rows
 from .sweep import Sweep
-
-if TYPE_CHECKING:
-    from .prompts import Changes
 
 MAX_CELLS_AT_ONCE = 100_000
 """Maximum number of cells under way at once; each takes some kilobytes."""
@@ -75,7 +72,7 @@ class SweepFile:
     """Model -> settings: limits, or the parameters of a simulated model."""
     providers: Mapping[str, Mapping[str, Any]]
     """Provider -> settings: base URL of a compatible server, and the variable with its key."""
-    prompts: "Changes" = field(default_factory=dict)
+    prompts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Contents of the prompt set files, which the run folder keeps."""
     notes: tuple[str, ...] = ()
     """Rows that were left out under `grid: skip`, and why."""
@@ -140,7 +137,7 @@ def checked_sweep(
     document: Document,
     path: Path,
     problems: tuple[Problem, ...] | None = None,
-    prompts: "Changes | None" = None,
+    prompts: Mapping[str, Mapping[str, str]] | None = None,
 ) -> SweepFile:
     """The checked sweep of a document. path: its file, for relative paths and the default name.
 
@@ -174,7 +171,7 @@ def checked_sweep(
         with faults.noted():
             problems, pins = _problems(of("problems"), path.parent, top.seed)
     sets: Sequence[PromptSet] = ()
-    read: Changes = {}
+    read: Mapping[str, Mapping[str, str]] = {}
     with faults.noted():
         words = words_of(of("protocols"))
         sets = (words,)

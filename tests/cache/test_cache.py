@@ -423,6 +423,44 @@ async def test_work_that_asked_nobody_is_forgotten_too():
     assert told.spared == [(0, False)]
 
 
+class Looked(MemoryStore):
+    """Remembers what it was asked for together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.together: list[int] = []
+
+    def get_many(self, keys):
+        self.together.append(len(keys))
+        return super().get_many(keys)
+
+    def get(self, key):
+        if (value := super().get(key)) == b"damaged":
+            raise DamagedEntry(key, "it is damaged")
+        return value
+
+
+async def test_calls_of_one_turn_are_looked_up_together_while_the_store_lacks_them():
+    store, inner = Looked(), answers()
+    first, *others = calls(12)
+    await ask_all(Cache(store, inner, identity=home), others[:4])
+    damaged = store_key(others[4].address, "here/v1")
+    store.put_many([(damaged, b"damaged")])
+    paid = len(inner.calls)
+    store.together.clear()
+    async with Cache(store, inner, identity=home) as cache:
+        await cache(first)
+        ends = await asyncio.gather(*map(cache, others), return_exceptions=True)
+        assert store.together == [len(others)]
+        assert isinstance(ends[4], DamagedEntry)
+        assert [end for n, end in enumerate(ends) if n != 4] == [
+            Reply("48", call=call.address) for n, call in enumerate(others) if n != 4
+        ]
+        assert len(inner.calls) - paid == 1 + 6
+        assert cache.statistics == CacheStatistics(asked=12, stored=4, shared=0, new=7)
+        assert not cache.waits
+
+
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in folder.iterdir()}
 

@@ -72,7 +72,7 @@ READ_MODELS = (
 
 MAY = {
     "a pattern one character long": ("protocols/quotes.py", "engine/views/pages/text.py"),
-    "nothing in the pattern is repeated": ("cache/reply.py", "protocols/judges/exchange.py"),
+    "nothing in the pattern is repeated": ("protocols/judges/exchange.py",),
     "the text is short: it was cut before": (
         "protocols/agents/querying.py",
         "protocols/datasets/solution.py",

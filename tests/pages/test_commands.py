@@ -210,6 +210,9 @@ def test_a_crowded_picture_has_no_intervals_and_its_caption_names_none(opened: R
     assert "CI" not in caption(opened, crowded)
     forest = pictured(opened, "asd")
     assert isinstance(forest, Forest) and "95% CI (CR3 t" in caption(opened, forest)
+    lifts = pictured(opened, "lift")
+    assert isinstance(lifts, Forest) and lifts.lines
+    assert not any(line.protocol.startswith("naive") for line in lifts.lines)
     guarded = caption(opened, pictured(opened, "asd", interval="guarded"))
     assert "95% CI (CR3 t, guarded) over problems" in guarded
 

@@ -158,7 +158,7 @@ def failure_lines(sweep: Grid, records: Iterable[OutcomeRecord]) -> Iterator[str
 
 
 def _cause(cause: Cause, its: JudgeFailures) -> Iterator[str]:
-    said = _clipped(_uncut(cause.example.message))
+    said = clipped(_uncut(cause.example.message))
     by = "" if cause.of_judge else f"{cause.example.seat}: "
     line = f"  {cause.count:,}: {by}{said}"
     if cause.cut:
@@ -167,7 +167,7 @@ def _cause(cause: Cause, its: JudgeFailures) -> Iterator[str]:
     if by and cause.example.kind == "unreadable":
         yield f"     given by {cause.example.seat}, so another judge would not help"
     if cause.example.raw.strip():
-        yield f"     for example: «{_clipped(cause.example.raw)}»"
+        yield f"     for example: «{clipped(cause.example.raw)}»"
     if cause.example.call:
         yield f"     whole: oversight cache show {cause.example.call[:12]}"
 
@@ -193,6 +193,7 @@ def _uncut(message: str) -> str:
     return message.removesuffix(TRUNCATED).removesuffix(THOUGHT_TO_THE_END)
 
 
-def _clipped(text: str) -> str:
+def clipped(text: str) -> str:
+    """A message or a reply in one line, as far as it is shown."""
     words = " ".join(text.split())
     return words if len(words) <= MAX_MESSAGE else f"{words[: MAX_MESSAGE - 1]}…"

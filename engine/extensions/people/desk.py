@@ -84,8 +84,8 @@ class RaterProgress:
     """Number of tasks that this rater has answered or abstained from."""
     waiting: int
     """Number of problems with a waiting task that this rater may answer."""
-    left: int | None = None
-    """Items until the end of this rater's part; None where that is not known."""
+    known: bool
+    """Whether these are all until the end of this rater's part."""
 
 
 class Desk(Provider, AnsweredLater):
@@ -201,8 +201,8 @@ class Desk(Provider, AnsweredLater):
     def progress(self, rater: Rater) -> RaterProgress:
         now = asyncio.get_running_loop().time()
         problems = {each.task.problem for each in self.pool.open_to(rater, now)}
-        left = len(problems) if self.pool.planned else None
-        return RaterProgress(len(self.history.of[rater.name].done), len(problems), left)
+        answered = len(self.history.of[rater.name].done)
+        return RaterProgress(answered, len(problems), bool(self.pool.planned))
 
     def finished(self, rater: Rater) -> bool:
         """Whether nothing more will come for a rater: all is over, or they withdrew."""

@@ -29,12 +29,13 @@ from ....protocols.prompts.parse import (
 )
 from ....protocols.prompts.render import answer_body
 from ....protocols.question import Question
-from .form import FormField, field_value, form_field
 
 Way: TypeAlias = Literal["percentages", "probabilities", "label", "vote", "form", "text"]
 """Form of the answer; the first three are probabilities of the options."""
 
 PROBABLE: tuple[Way, ...] = ("percentages", "probabilities", "label")
+
+FieldKind: TypeAlias = Literal["text", "texts", "number", "whole", "choice", "flag"]
 
 PERCENT_TOLERANCE = 0.5
 """Maximum distance of the sum of percentages from 100."""
@@ -63,6 +64,17 @@ class SpeechPart:
     kind: Literal["plain", "verified", "unverified", "unchecked", "tool"]
     text: str
     tool: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    name: str
+    kind: FieldKind
+    options: tuple[str, ...] = ()
+    columns: tuple["FormField", ...] = ()
+    """Of `texts`: what each line has, between bars; empty where a line is one text."""
+    is_whole: bool = False
+    """Of `choice`: whether the options are whole numbers."""
 
 
 class DoubtfulPercentage(ValueError):
@@ -318,6 +330,61 @@ class PersonTask:
 
     def _reasoning(self, reason: str) -> dict[str, Any]:
         return {REASONING: reason} if reason or REASONING in self._properties else {}
+
+
+def form_field(name: str, schema: Any) -> FormField:
+    """The field of one property of a JSON schema."""
+    if options := schema.get("enum"):
+        whole = schema.get("type") == "integer"
+        return FormField(name, "choice", tuple(map(str, options)), is_whole=whole)
+    kinds: dict[str, FieldKind] = {
+        "number": "number",
+        "integer": "whole",
+        "boolean": "flag",
+        "array": "texts",
+    }
+    kind = kinds.get(schema.get("type", ""), "text")
+    within = schema.get("items", {}).get("properties", {}) if kind == "texts" else {}
+    columns = tuple(form_field(each, of) for each, of in within.items())
+    return FormField(name, kind, ("yes", "no") if kind == "flag" else (), columns)
+
+
+def field_value(field: FormField, said: str) -> Any:
+    """What was written into a field, as the schema has it. ValueError, in words for a person."""
+    name = field.name.replace("_", " ")
+    if not said and field.kind != "texts":
+        raise ValueError(f"“{name}” is still empty.")
+    match field.kind:
+        case "number" | "whole":
+            try:
+                number = float(said.replace(",", "."))
+            except ValueError:
+                number = math.nan
+            if not math.isfinite(number) or (field.kind == "whole" and number % 1):
+                what = "a whole number" if field.kind == "whole" else "a number"
+                raise ValueError(f"“{name}” has {said[:40]!r}, which is not {what}.")
+            return int(number) if field.kind == "whole" else number
+        case "texts":
+            return [_row(field, line) for line in said.splitlines() if line.strip()]
+        case "choice" | "flag":
+            if said not in field.options:
+                raise ValueError(f"“{name}” has {said[:40]!r}, which is no choice.")
+            if field.kind == "flag":
+                return said == "yes"
+            return int(said) if field.is_whole else said
+    return said
+
+
+def _row(field: FormField, line: str) -> Any:
+    """One line of a list: a text, or what its columns make."""
+    if not field.columns:
+        return line.strip()
+    cells = line.rsplit("|", len(field.columns) - 1)
+    if len(cells) != len(field.columns):
+        wanted = " | ".join(each.name for each in field.columns)
+        raise ValueError(f"“{line.strip()[:40]}” is to be written as {wanted}.")
+    pairs = zip(field.columns, cells, strict=True)
+    return {each.name: field_value(each, cell.strip()) for each, cell in pairs}
 
 
 def parts_of(speech: str) -> list[SpeechPart]:

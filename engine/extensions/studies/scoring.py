@@ -142,28 +142,22 @@ def mode_in(conditions: Sequence[str]) -> str:
     return next((each.partition("=")[2] for each in conditions if each.startswith("mode=")), "")
 
 
-def study_judgements(folder: Path, conditions: Sequence[str] = ()) -> Iterator[Judgement]:
+def study_judged(folder: Path, conditions: Sequence[str] = ()) -> list[Judged]:
     """The judgements of a study. conditions: `mode=stepped` asks for judgements that the study's
     own figures leave out. UsageError if there are none."""
     mode = mode_in(conditions)
     judged = judged_in(opened_study(folder), mode)
     if not judged:
         raise UsageError(f"{folder}: no judgement{f' of mode {mode}' if mode else ''}")
-    return as_lines(judged)
+    return judged
 
 
 def study_parts(found: Finding, folder: Path, conditions: Sequence[str]) -> Finding:
     """The scores of a study's lines, with beliefs round by round."""
-    lines = where(Judgements.of(study_judgements(folder, conditions)), conditions)
-    held, judges = (lines.names[kind] for kind in ("draw", "judge"))
-    both = zip(lines.codes["draw"].tolist(), lines.codes["judge"].tolist(), strict=True)
-    kept = {held[draw] + judges[judge] for draw, judge in both}
-    judged = [
-        each
-        for each in judged_in(opened_study(folder), mode_in(conditions))
-        if each.held.id + each.row.judge in kept
-    ]
-    return Finding((*found.parts, trajectory_part(judged)), found.about, found.lead)
+    judged = study_judged(folder, conditions)
+    kept = where(Judgements.of(as_lines(judged)), conditions).line.tolist()
+    part = trajectory_part([judged[n - 1] for n in kept])
+    return Finding((*found.parts, part), found.about, found.lead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +275,7 @@ class Studies(JudgementSource):
         return is_study(path)
 
     def judgements(self, path: Path) -> Iterator[Judgement]:
-        return study_judgements(path)
+        return as_lines(study_judged(path))
 
 
 STUDIES = Studies()

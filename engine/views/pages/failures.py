@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ...analysis.findings.finding import Finding, Part, number, share, word
 from ...analysis.reports.aggregate import MARKS
-from ...analysis.reports.failures import HINTS, MAX_MESSAGE, called, saying
+from ...analysis.reports.failures import HINTS, called, clipped, saying
 from ...analysis.rows import RunRows, read_rows
 from ...run.reader import RunReader
 from ...run.run_folder import SWEEP
@@ -45,8 +45,8 @@ def causes_part(
     for (kind, _), cells in every[:most]:
         example = failures[cells[0]]
         seat = f"{example.seat}: " if example.seat else ""
-        told = _clipped(f"{called(kind)}: {seat}{example.message}")
-        quote = _clipped(example.raw)
+        told = clipped(f"{called(kind)}: {seat}{example.message}")
+        quote = clipped(example.raw)
         lines.append(_cause(run, links, told, cells, len(completed.table.failed), quote))
     hints = [HINTS[kind] for kind in dict.fromkeys(kind for kind, _ in alike) if kind in HINTS]
     notes = [f"{hint[:1].upper()}{hint[1:]}." for hint in hints] if most is None else []
@@ -103,8 +103,3 @@ def _cause(
 def _spread(cells: list[int]) -> Iterable[int]:
     """A few of the cells, from different problems where they are many."""
     return cells[:: max(len(cells) // READ, 1)][:READ]
-
-
-def _clipped(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= MAX_MESSAGE else f"{words[: MAX_MESSAGE - 1]}…"

@@ -15,7 +15,12 @@ from ....analysis.scoring.estimate import Interval
 from ....analysis.scoring.inference import ErrorKind
 from ....analysis.scoring.judgements import Judgements
 from ....analysis.scoring.worlds import BETAS
-from ....extensions.studies.scoring import is_study, study_judgements, study_parts
+from ....extensions.studies.scoring import (
+    as_lines,
+    is_study,
+    study_judged,
+    study_parts,
+)
 from ....system.flags import argument, flag
 from ....views.cli.flags import Number, as_command
 from ....views.cli.options import FORMAT
@@ -69,7 +74,7 @@ def command(
     if str(verdicts) == "-":
         lines = read_verdicts(sys.stdin.buffer, "<stdin>")
     elif is_study(verdicts):
-        lines = Judgements.of(study_judgements(verdicts, conditions))
+        lines = Judgements.of(as_lines(study_judged(verdicts, conditions)))
     else:
         lines = lines_of(verdicts)
     found = score_finding(

@@ -9,6 +9,7 @@ from msgspec import structs
 from pytest import approx
 
 from oversight.engine.analysis.reports.aggregate import OutcomeTable
+from oversight.engine.analysis.reports.report import report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.run.outcome import outcome_of
@@ -106,6 +107,7 @@ def test_how_often_agents_chose_a_best_answer_is_told() -> None:
     assert chose and (chose.value, chose.n) == (0.5, 2) and chose.interval
     split = row(found, "open trust").by_choice
     assert (split.judge_right.value, split.judge_wrong.value) == (1, 0)
+    assert "by whether the agent chose a right answer" in report(found, "text", measures=True)
     assert row(found, "naive judge").chose_right is None
 
 
