@@ -175,7 +175,7 @@ class Cache:
             flight.waiting.append(landing)
             return await landing
         reads = self._reads_all or self._may_read(key)
-        together = reads and self._missing and self._writer is not None
+        together = reads and self._missing and self._writer is not None and not self._closed
         if reads:
             reply = self._recent.get(key)
             if reply is None and not together:
@@ -258,13 +258,16 @@ class Cache:
 
     async def abandon(self) -> None:
         """Cancel the flights, which may have been paid, and save those that had landed."""
-        for flight in self._sought:
-            self._landed(flight, asyncio.CancelledError())
         self._sought.clear()
         for flight in self._flights.values():
             if flight.task:
                 flight.task.cancel()
-        await self.close()
+        try:
+            await self.close()
+        finally:
+            # A task that is cancelled before it begins does not land its flight.
+            for flight in [*self._flights.values()]:
+                self._landed(flight, asyncio.CancelledError())
 
     def _repeated(self, notes: list[object], joined: bool) -> None:
         """Count calls that were not asked again, since what follows from their replies was at hand,
@@ -327,8 +330,8 @@ class Cache:
                 reply = stored_reply(key, value, flight.address)
                 self._stored += 1
                 self._landed(flight, self._handed_out(key, flight.call, reply))
-            except DamagedEntry as damage:
-                self._landed(flight, damage)
+            except Exception as fault:
+                self._landed(flight, fault)
 
     async def _pay(self, flight: _Flight) -> None:
         """Ask, and hand the reply to the writer, which has it handed out."""

@@ -223,13 +223,16 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def _layout(folder: Path) -> dict[str, str]:
-    """What makes the tables of a store, by name: diskcache's own statements. FAULTS.
+    """What makes the tables of a store, by name: diskcache's own statements. FAULTS, StoreError.
 
     It takes thirty commits to make a file, and whoever is cut off within would leave half of one:
     so it makes one beside the store, which nothing needs to survive.
     """
     import diskcache
 
+    if os.path.expandvars(folder) != str(folder):
+        # diskcache would put its value there, and work elsewhere.
+        raise StoreError(f"{folder}: a new store's path may not hold the name of a variable")
     with TemporaryDirectory(dir=folder, prefix=".new-") as beside:
         made = diskcache.Cache.__new__(diskcache.Cache)
         try:
