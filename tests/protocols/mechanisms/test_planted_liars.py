@@ -401,3 +401,24 @@ async def test_a_draft_that_breaks_the_judge_who_picks_gains_nothing(poisoned):
     assert verdict.probs[1] == pytest.approx(0.3)
     assert verdict.spans[1] == ((0, 1) if poisoned else pytest.approx((0.3, 0.3)))
     assert unread_by_seat(verdict) == ({"Judge: unreadable": len(poisoned)} if poisoned else {})
+
+
+@pytest.mark.parametrize(("broken", "span"), [(3, (0, 1)), (1, (0.4, 0.4))])
+async def test_votes_that_a_draft_breaks_are_told_where_they_leave_the_choice_open(broken, span):
+    """The known truth: two of five votes go to the liar's draft 0. Its draft 1 breaks some of the
+    votes on it and has none of the others: with three broken it might have had more than two, so
+    that what was spoken was not settled; with one it could not have."""
+    speaker = BestOf(2, Planted("liar", says=("draft 0", "poison")), VotesJudge("judge"))
+
+    def script(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task != "vote":
+            return str(draft(call))
+        (vote,) = call.draw
+        if asked.speeches[-1] == "poison":
+            return "..." if vote < broken else "Answer: A"
+        return "Answer: B" if vote < 2 else "Answer: A"
+
+    verdict = await on_the_lie(Propaganda(VotesJudge("judge"), speaker), script)
+    assert verdict.probs[1] == pytest.approx(0.4) and verdict.spans[1] == pytest.approx(span)
+    assert unread_by_seat(verdict) == ({"Judge: unreadable": 3} if broken == 3 else {})
