@@ -69,6 +69,7 @@ class _Flight(Struct, eq=False):
     call: Call
     key: str
     address: str
+    identity: str
     waiting: list["asyncio.Future[Reply]"]
     task: "asyncio.Task[None] | None" = None
 
@@ -79,8 +80,11 @@ class Cache:
     A reply is handed out only when it is durable, stamped with the address of its
     call. An exception of `inner` reaches everyone who waits for that call and is not stored.
 
-    The way of a call that is not stored: `__call__` begins a flight, `_pay` asks, `_keep` hands the
-    reply to the writer, `_durable` hears from it, and `_landed` tells all who wait.
+    The way of a call that is not stored: `__call__` begins a flight, `_look_up` does not find it,
+    `_pay` asks, `_keep` hands the reply to the writer, `_durable` hears from it, and `_landed`
+    tells all who wait. Each look into the store takes a snapshot of it, which is dear while it is
+    written: so as long as calls are missed, those of one turn of the event loop are looked up
+    together; as long as they are found, each at once.
 
     Cancelling some or all of the waiting callers does not cancel the flight: it lands and is saved.
     """
@@ -142,6 +146,10 @@ class Cache:
             self._put = self._writer.put if store.waits_for_disk else self._writer.put_at_once
         make_ready()
         self._flights: dict[str, _Flight] = {}
+        self._missing = False
+        """Whether the store lacked what it was last asked for."""
+        self._sought: list[_Flight] = []
+        """Flights of calls that may be stored."""
         self._refreshed: set[str] = set()
         self._recent: OrderedDict[str, Reply] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -166,10 +174,15 @@ class Cache:
             landing = asyncio.get_running_loop().create_future()
             flight.waiting.append(landing)
             return await landing
-        if self._reads_all or self._may_read(key):
+        reads = self._reads_all or self._may_read(key)
+        together = reads and self._missing and self._writer is not None and not self._closed
+        if reads:
             reply = self._recent.get(key)
-            if reply is None and (value := self._store.get(key)) is not None:
-                reply = self._handed_out(key, call, stored_reply(key, value, address))
+            if reply is None and not together:
+                value = self._store.get(key)
+                self._missing = value is None
+                if value is not None:
+                    reply = self._handed_out(key, call, stored_reply(key, value, address))
             if reply is not None:
                 self._stored += 1
                 if not self._stored % YIELD_EVERY:
@@ -183,8 +196,13 @@ class Cache:
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
         landing = loop.create_future()
-        flight = self._flights[key] = _Flight(call, key, address, [landing])
-        flight.task = loop.create_task(self._pay(flight, identity))
+        flight = self._flights[key] = _Flight(call, key, address, identity, [landing])
+        if together:
+            if not self._sought:
+                loop.call_soon(self._look_up)
+            self._sought.append(flight)
+        else:
+            flight.task = loop.create_task(self._pay(flight))
         return await landing
 
     async def __aenter__(self) -> Self:
@@ -217,7 +235,7 @@ class Cache:
         key = store_key(call.address, identity)
         if not self._may_read(key) or self._store.get(key) is None:
             landing = asyncio.get_running_loop().create_future()
-            self._keep(_Flight(call, key, call.address, [landing]), reply, identity)
+            self._keep(_Flight(call, key, call.address, identity, [landing]), reply)
             await landing
 
     @property
@@ -231,6 +249,7 @@ class Cache:
 
     async def close(self) -> None:
         """Let every flight land and save it. What is stored can still be read afterwards."""
+        self._look_up()
         self._closed = True
         if flying := [each.task for each in self._flights.values() if each.task]:
             await asyncio.wait(flying)
@@ -239,10 +258,16 @@ class Cache:
 
     async def abandon(self) -> None:
         """Cancel the flights, which may have been paid, and save those that had landed."""
+        self._sought.clear()
         for flight in self._flights.values():
             if flight.task:
                 flight.task.cancel()
-        await self.close()
+        try:
+            await self.close()
+        finally:
+            # A task that is cancelled before it begins does not land its flight.
+            for flight in [*self._flights.values()]:
+                self._landed(flight, asyncio.CancelledError())
 
     def _repeated(self, notes: list[object], joined: bool) -> None:
         """Count calls that were not asked again, since what follows from their replies was at hand,
@@ -281,7 +306,34 @@ class Cache:
             self._recent.popitem(last=False)
         return reply
 
-    async def _pay(self, flight: _Flight, identity: str) -> None:
+    def _look_up(self) -> None:
+        """Land the flights of calls that are stored, and begin the others."""
+        flights, self._sought = self._sought, []
+        if not flights:
+            return
+        assert self._loop is not None, "it has flights"
+        try:
+            found = self._store.get_many([flight.key for flight in flights])
+        except Exception as fault:
+            for flight in flights:
+                self._landed(flight, fault)
+            return
+        self._missing = len(found) < len(flights)
+        for flight in flights:
+            key = flight.key
+            if (value := found.get(key)) is None:
+                flight.task = self._loop.create_task(self._pay(flight))
+                continue
+            try:
+                if isinstance(value, DamagedEntry):
+                    raise value
+                reply = stored_reply(key, value, flight.address)
+                self._stored += 1
+                self._landed(flight, self._handed_out(key, flight.call, reply))
+            except Exception as fault:
+                self._landed(flight, fault)
+
+    async def _pay(self, flight: _Flight) -> None:
         """Ask, and hand the reply to the writer, which has it handed out."""
         # One coroutine: what waits beneath it is resumed through every frame above.
         try:
@@ -297,13 +349,13 @@ class Cache:
                     # In place: nobody else has it yet, and each copy would take its time.
                     force_setattr(reply, "origin", origin)
                 force_setattr(reply, "call", flight.address)
-            self._keep(flight, reply, identity)
+            self._keep(flight, reply)
         except BaseException as fault:
             self._landed(flight, fault)
             if not isinstance(fault, Exception):
                 raise
 
-    def _keep(self, flight: _Flight, reply: Reply, identity: str) -> None:
+    def _keep(self, flight: _Flight, reply: Reply) -> None:
         """Have a reply made durable, and then handed out. StoreError for one that cannot be."""
         if reply.call != flight.address:
             reply = replace(reply, call=flight.address)
@@ -311,7 +363,7 @@ class Cache:
         if self._writer is None:
             return kept(None)
         call, key = flight.call, flight.key
-        record = new_record(key, call, reply, identity, int(self._clock()))
+        record = new_record(key, call, reply, flight.identity, int(self._clock()))
         try:
             self._put((key, partial(self._packed, record, call), kept))
         except StoreError:

@@ -11,16 +11,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import TypeAlias
 from uuid import uuid4
 
+import orjson
+
 from .bounded import BoundedConnection, open_bounded
 from .checksum import SIZE, add_checksum
-from .errors import NO_ROOM, StoreError, StoreFull, StoreGone
+from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
 from .lock import share_lock
 from .record import SHARES, split_shared
-from .rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
+from .rows import ASKED_AT_ONCE, FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
 from .store import REPLACED, Store, checked_key
 
 SETTINGS: dict[str, str | int] = {
@@ -48,16 +51,8 @@ that touch one page of the index, a longer log writes that page once."""
 MAX_LOSSES = 2**31 - 1
 """Above this, `losses` begins again from 0."""
 
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS Settings (key TEXT NOT NULL UNIQUE, value)",
-    "CREATE TABLE IF NOT EXISTS Cache (rowid INTEGER PRIMARY KEY, key BLOB, raw INTEGER,"
-    " store_time REAL, expire_time REAL, access_time REAL, access_count INTEGER DEFAULT 0,"
-    " tag BLOB, size INTEGER DEFAULT 0, mode INTEGER DEFAULT 0, filename TEXT, value BLOB)",
-    "CREATE UNIQUE INDEX IF NOT EXISTS Cache_key_raw ON Cache(key, raw)",
-)
-"""As diskcache lays them out, for a file whose making was cut off. Its triggers are dropped: they
-count rows and bytes, which nobody reads, at a third of the time of an entry; and a planted one
-would run."""
+_MADE = "SELECT name, sql FROM sqlite_schema WHERE sql NOT NULL AND type != 'trigger'"
+_NEEDED = {"Settings", "Cache", "Cache_key_raw"}
 _KEEP = """
     INSERT INTO Cache (raw, key, store_time, access_time, size, mode, value)
     VALUES {} ON CONFLICT (key, raw) DO NOTHING
@@ -75,6 +70,9 @@ _REPLY, _TEXT = "(1, ?, ?, ?, 0, 1, ?)", "(0, ?, ?, ?, 0, 1, ?)"
 _AT_ONCE = (64, 8, 1)
 """Rows that one step of SQLite writes. The interpreter's lock is given up for each step, and the
 event loop keeps it for a while."""
+_GET_MANY = (
+    "SELECT key, mode, value FROM Cache WHERE key IN (SELECT value FROM json_each(?)) AND raw = 1"
+)
 _DROP_TEXTS = f"""
     DELETE FROM Cache WHERE raw = 0 AND length(key) = 64 AND key NOT IN (
         SELECT lower(hex(substr(value, -32))) FROM Cache
@@ -119,9 +117,7 @@ class DiskStore(RowReader, Store):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 lock = share_lock(folder)
                 undo.callback(os.close, lock)
-                if not file.exists():
-                    _make(folder)
-                else:
+                if file.exists():
                     _refuse_foreign(file)
                     _refuse_second_name(file)
                 self._writing = undo.enter_context(closing(_open_to_write(file, id)))
@@ -137,6 +133,17 @@ class DiskStore(RowReader, Store):
             self._turn = Lock()
             # The connection that writes goes last: the last one out folds the log into the file.
             self._kept = undo.pop_all()
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes | DamagedEntry]:
+        found: dict[str, bytes | DamagedEntry] = {}
+        for start in range(0, len(keys), ASKED_AT_ONCE):
+            some = orjson.dumps(keys[start : start + ASKED_AT_ONCE]).decode()
+            try:
+                rows = self._db.execute(_GET_MANY, (some,)).fetchall()
+            except FAULTS as exc:
+                raise fault(exc, self.file) from exc
+            found |= [self._found(*row) for row in rows]
+        return found
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         rows, texts = _rows(entries)
@@ -215,21 +222,28 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _make(folder: Path) -> None:
-    """Have diskcache make the file of a new store. FAULTS, StoreError."""
+def _layout(folder: Path) -> dict[str, str]:
+    """What makes the tables of a store, by name: diskcache's own statements. FAULTS, StoreError.
+
+    It takes thirty commits to make a file, and whoever is cut off within would leave half of one:
+    so it makes one beside the store, which nothing needs to survive.
+    """
     import diskcache
 
     if os.path.expandvars(folder) != str(folder):
+        # diskcache would put its value there, and work elsewhere.
         raise StoreError(f"{folder}: a new store's path may not hold the name of a variable")
-    made = diskcache.Cache.__new__(diskcache.Cache)
-    try:
-        # With the policy comes an index. All other settings are written by whoever opens the file.
-        diskcache.Cache.__init__(made, str(folder), eviction_policy=SETTINGS["eviction_policy"])
-    except diskcache.Timeout as exc:
-        raise StoreError(f"{folder}: another process has held its file for a minute") from exc
-    finally:
-        # Also after a fault: a connection that is left to the collector would hold the file.
-        diskcache.Cache.close(made)
+    with TemporaryDirectory(dir=folder, prefix=".new-") as beside:
+        made = diskcache.Cache.__new__(diskcache.Cache)
+        try:
+            # With the policy comes an index. Other settings are written by who opens the store.
+            settings = {"eviction_policy": SETTINGS["eviction_policy"], "sqlite_synchronous": 0}
+            diskcache.Cache.__init__(made, beside, **settings)
+        finally:
+            # Also after a fault: a connection that is left to the collector would hold the file.
+            diskcache.Cache.close(made)
+        with closing(sqlite3.connect(Path(beside) / STORE_FILE)) as db:
+            return dict(db.execute(_MADE))
 
 
 def _open_to_write(file: Path, id: str) -> BoundedConnection:
@@ -243,11 +257,17 @@ def _open_to_write(file: Path, id: str) -> BoundedConnection:
         known: dict[object, object] = {}
         with suppress(sqlite3.OperationalError):  # there is none
             known = dict(db.execute("SELECT key, value FROM Settings"))
+        there = {name for name, _ in db.execute(_MADE)}
+        lacking = {} if there >= _NEEDED else _layout(file.parent)
+        # They count rows and bytes, which nobody reads, at a third of the time of an entry; and a
+        # planted one would run.
         triggers = [name for (name,) in db.execute(_TRIGGERS)]
-        if "store_id" not in known or not SETTINGS.items() <= known.items() or triggers:
+        if lacking or "store_id" not in known or not SETTINGS.items() <= known.items() or triggers:
             with _transaction(db):
-                for statement in _TABLES:
-                    db.execute(statement)
+                there = {name for name, _ in db.execute(_MADE)}
+                for name, statement in lacking.items():
+                    if name not in there:
+                        db.execute(statement)
                 for name in triggers:
                     quoted = name.replace('"', '""')
                     db.execute(f'DROP TRIGGER IF EXISTS "{quoted}"')

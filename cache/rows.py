@@ -28,7 +28,7 @@ _BATCH = 256
 _SMALLEST_ROW = 64
 """Bytes; no row that was written here is smaller."""
 
-_ASKED_AT_ONCE = 500
+ASKED_AT_ONCE = 500
 """Keys of one statement."""
 
 _TEXTS_IN_MEMORY = 64
@@ -74,7 +74,10 @@ class RowReader(Reader):
             self._db.close()
             raise fault(exc, file) from exc
         if not found:
+            empty = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
             self._db.close()
+            if empty:
+                raise StoreError(f"{file} holds no store yet: whoever began it was cut off")
             raise StoreError(
                 f"{file} is no store: it holds no table of replies; if it was one, save what can "
                 f"be read of it: oversight cache verify --recover --store {file.parent}"
@@ -98,8 +101,8 @@ class RowReader(Reader):
     def held(self, keys: Sequence[str], until: float) -> int:
         # Sorted, neighbours are on one page.
         ordered, held = sorted(keys), 0
-        for start in range(0, len(ordered), _ASKED_AT_ONCE):
-            some = ordered[start : start + _ASKED_AT_ONCE]
+        for start in range(0, len(ordered), ASKED_AT_ONCE):
+            some = ordered[start : start + ASKED_AT_ONCE]
             statement = f"{_HELD} AND key IN ({','.join('?' * len(some))})"
             try:
                 held += int(self._db.execute(statement, (until, *some)).fetchone()[0])

@@ -100,6 +100,7 @@ class GroupCommit(Generic[Item, Written]):
         """End the thread, once it is done with its group. What was not flushed is lost."""
         if self._timer is not None:
             self._timer.cancel()
+        self._items.clear()  # no thread is to be begun for them when its group is back
         if self._thread is not None:
             self._work.put(None)
             self._thread.join()

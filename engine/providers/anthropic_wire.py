@@ -92,7 +92,7 @@ class AnthropicWire(Wire):
                 output["effort"] = call.effort
         if output:
             body["output_config"] = output
-        return written(body, call.request, _FIELDS)
+        return written(body, call, _FIELDS)
 
     def limits(self, headers: Headers) -> HeaderLimits:
         return instant_limits(headers)

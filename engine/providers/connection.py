@@ -5,6 +5,7 @@ ends the connection, and so does anything behind an answer's end.
 """
 
 import asyncio
+import math
 from abc import ABC, abstractmethod
 from typing import cast
 
@@ -47,6 +48,12 @@ class Owner(ABC):
 
     cap: int
     """Maximum size of an answer in bytes."""
+    alarm: float
+    """When it looks for answers that are overdue (loop time, s): one timer serves all of them."""
+
+    @abstractmethod
+    def watch(self, until: float) -> None:
+        """Look then, which is before `alarm`, whether an answer is overdue."""
 
     @abstractmethod
     def failed(self, connection: "Connection", answer: Answer, exc: Exception) -> None:
@@ -73,6 +80,9 @@ class Connection(asyncio.Protocol):
         self.time = loop.time
         self.idle_since = 0.0
         """Loop time (s)."""
+        self.until = math.inf
+        """When the answer that is out is overdue (loop time, s)."""
+        self._late = False
         self.answers = 0
         """Whole answers so far."""
         self.spent = False
@@ -101,7 +111,9 @@ class Connection(asyncio.Protocol):
         self._begun = self.size = 0
         self._headers = {}
         self.calls = self.calls[1], about
-        self._timer = self._loop.call_at(until, self._overdue, until)
+        self.until, self._late = until, False
+        if until < self._owner.alarm:
+            self._owner.watch(until)
         self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (target.head, len(body), body))
         return answer
 
@@ -175,7 +187,7 @@ class Connection(asyncio.Protocol):
         assert answer is not None and whole is not None
         self._answer = self._whole = None
         self._parts.clear()
-        self._timer.cancel()
+        self.until = math.inf
         self.answers += 1
         if self._begun > 1:
             self._owner.unasked(self)
@@ -184,13 +196,14 @@ class Connection(asyncio.Protocol):
 
     def _fail(self, exc: Exception) -> None:
         answer, self._answer = self._answer, None
-        self._timer.cancel()
+        self.until = math.inf
         self.transport.abort()
         if answer is not None and not answer.done():
             self._owner.failed(self, answer, exc)
 
-    def _overdue(self, until: float) -> None:
-        if self._loop.time() - until < LATE:
+    def overdue(self, now: float) -> None:
+        """The time of the answer that is out is over (loop time, s)."""
+        if self._late or now - self.until < LATE:
             self._fail(TimeoutError())
         else:
-            self._timer = self._loop.call_later(GRACE, self._fail, TimeoutError())
+            self.until, self._late = now + GRACE, True

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import ssl
 import zlib
 from collections import deque
@@ -69,6 +70,8 @@ class HttpClient(Owner):
         self._idle: dict[Origin, dict[Connection, None]] = {}
         """By origin, those that no request is out on, the one that was used last at the end."""
         self._open: set[Connection] = set()
+        self.alarm = math.inf
+        self._timer: asyncio.TimerHandle | None = None
         self._all_lost = asyncio.Event()
         self._opening = 0
         """Places of requests that open a connection, or have just been told to."""
@@ -227,10 +230,27 @@ class HttpClient(Owner):
         if len(self._large) > _LARGE_AT_ONCE:
             connection.transport.pause_reading()
 
+    def watch(self, until: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.alarm = until
+        if until < math.inf:
+            self._timer = asyncio.get_running_loop().call_at(until, self._look)
+
+    def _look(self) -> None:
+        """Give up the answers that are overdue."""
+        now = asyncio.get_running_loop().time()
+        for each in [*self._open]:
+            if each.until <= now:
+                each.overdue(now)
+        self.watch(min([each.until for each in self._open], default=math.inf))
+
     def lost(self, connection: Connection) -> None:
         self._open.discard(connection)
         if not self._open:
             self._all_lost.set()
+            self.watch(math.inf)
         self._idle.get(connection.origin, {}).pop(connection, None)
         self._make_room(connection)
         self._wake()

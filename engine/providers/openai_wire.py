@@ -81,7 +81,7 @@ class OpenAIWire(Wire):
         if self.extra:
             body |= orjson.loads(self.extra)
         fields = _FIELDS if able.seed == "seed" else {**_FIELDS, "seed": able.seed}
-        return written(body, request, fields)
+        return written(body, call, fields)
 
     def error(self, data: dict[str, Any]) -> object:
         if error := data.get("error"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from ...cache.call import Request, ResponseFormat
+from ...cache.call import Call, Request, ResponseFormat
 from ..errors import InvalidRequest, Malformed
 
 _SHOWN = 200
@@ -120,14 +120,16 @@ PARAMETERS = ("temperature", "top_p", "stop", "top_k", "min_p", "seed", "service
 """Of a request, those that are values by themselves on every wire."""
 
 
-def written(body: dict[str, Any], request: Request, fields: Mapping[str, str]) -> bytes:
-    """A body as JSON, with the parameters of a request and its own fields. fields: the wire's name
-    for each parameter that it has.
+def written(body: dict[str, Any], call: Call, fields: Mapping[str, str]) -> bytes:
+    """A body as JSON, with the parameters of a call and its own fields. fields: the wire's name for
+    each parameter that it has.
 
     InvalidRequest where another one is set, or a field would be written twice: nothing is dropped.
     """
+    request = call.request
     for name in PARAMETERS:
-        value = getattr(request, name)
+        # Each draw has a seed of its own.
+        value = call.seed if name == "seed" else getattr(request, name)
         if value is None or value == "" or value == ():
             continue
         if name not in fields:

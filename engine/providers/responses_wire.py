@@ -63,7 +63,7 @@ class ResponsesWire(Wire):
             body["tools"] = [{"type": "function", **tool, "strict": False} for tool in each]
         if (wanted := call.response_format) is not None:
             body["text"] = {"format": {"type": "json_schema", **strict_format(wanted)}}
-        return written(body, call.request, _FIELDS)
+        return written(body, call, _FIELDS)
 
     def error(self, data: dict[str, Any]) -> object:
         """The error of a failed response, which comes in a 200; its code stands for a status."""

@@ -90,8 +90,11 @@ def take_lock(folder: Path) -> int:
 
 def let_go(folder: Path, lock: int) -> None:
     """Unlock a folder, and leave no file of it behind."""
+    path = folder / LOCK_FILE
     with suppress(OSError):
-        (folder / LOCK_FILE).unlink()
+        # A folder that was moved away meanwhile may have left its name to another run.
+        if is_open_as(path, lock):
+            path.unlink()
     os.close(lock)
 
 

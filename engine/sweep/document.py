@@ -265,8 +265,8 @@ MAX_DEPTH = 64
 MAX_DIGITS = 300
 """Maximum number of digits of an integer; no setting needs nearly as many."""
 
-YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null")
-_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in YAML_KINDS}
+_KINDS = ("map", "seq", "str", "int", "float", "bool", "null")
+_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
 
 
 def _at(source: str, line: int) -> str:

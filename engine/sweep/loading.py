@@ -120,7 +120,7 @@ def _pins(node: Node, loader: Loader, pinned: Loader) -> tuple[str, ...]:
 def _root(node: Node, made: Loader, folder: Path | None) -> Path:
     for setting in ("path", "folder"):
         path = getattr(made, setting, None)
-        if node.child(setting, path).from_flag():
+        if node.document.from_flag((*node.key, setting)):
             return Path()
         if folder is None and path and not Path(path).is_absolute():
             raise ValueError(f"{setting}: {path} is relative; examples need the whole path")

@@ -56,10 +56,6 @@ class Node:
         for index, value in enumerate(self.value):
             yield self.child(index, value)
 
-    def from_flag(self) -> bool:
-        """Whether it was set on the command line."""
-        return self.document.from_flag(self.key)
-
     def fault(self, message: str, hint: str = "") -> UsageError:
         """An error about this value: its line, its name, what is wrong, and how to fix it."""
         return self.document.fault(self.key, message, hint)

@@ -4,6 +4,7 @@ answers from the store alone; what was never recorded is named with what is near
 
 import asyncio
 import gc
+import itertools
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -258,6 +259,18 @@ async def test_abandoning_cancels_the_flights_and_keeps_what_had_landed():
     assert (waiter.cancelled(), len(store)) == (True, 1)
 
 
+@pytest.mark.parametrize("missed", [0, 1], ids=["not begun", "not looked up"])
+async def test_abandoning_leaves_nobody_to_wait_for_a_flight_that_has_not_begun(missed):
+    inner = answers()
+    cache = Cache(MemoryStore(), inner, identity=home)
+    await ask_all(cache, calls(missed))
+    waiter = asyncio.create_task(cache(CALL))
+    await asyncio.sleep(0)
+    await cache.abandon()
+    await asyncio.wait([waiter])
+    assert waiter.cancelled() and len(inner.calls) == missed
+
+
 async def test_a_run_served_from_the_store_lets_others_have_a_turn():
     cache = Cache(MemoryStore(), answers(), identity=home)
     await cache(CALL)
@@ -421,6 +434,70 @@ async def test_work_that_asked_nobody_is_forgotten_too():
     assert not told.spared
     await once(told.cell(), speech(), (), MAX_NOTES)
     assert told.spared == [(0, False)]
+
+
+class Looked(MemoryStore):
+    """Remembers what it was asked for together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.together: list[int] = []
+
+    def get_many(self, keys):
+        self.together.append(len(keys))
+        return super().get_many(keys)
+
+    def get(self, key):
+        if (value := super().get(key)) == b"damaged":
+            raise DamagedEntry(key, "it is damaged")
+        return value
+
+
+async def test_calls_of_one_turn_are_looked_up_together_while_the_store_lacks_them():
+    store, inner = Looked(), answers()
+    first, *others = calls(12)
+    await ask_all(Cache(store, inner, identity=home), others[:4])
+    damaged = store_key(others[4].address, "here/v1")
+    store.put_many([(damaged, b"damaged")])
+    paid = len(inner.calls)
+    store.together.clear()
+    async with Cache(store, inner, identity=home) as cache:
+        await cache(first)
+        ends = await asyncio.gather(*map(cache, others), return_exceptions=True)
+        assert store.together == [len(others)]
+        assert isinstance(ends[4], DamagedEntry)
+        assert [end for n, end in enumerate(ends) if n != 4] == [
+            Reply("48", call=call.address) for n, call in enumerate(others) if n != 4
+        ]
+        assert len(inner.calls) - paid == 1 + 6
+        assert cache.statistics == CacheStatistics(asked=12, stored=4, shared=0, new=7)
+        assert not cache.waits
+
+
+async def test_what_is_stored_is_read_by_a_closed_cache_that_has_missed_a_call():
+    store = MemoryStore()
+    first, other = calls(2)
+    await Cache(store, answers(), identity=home)(first)
+    async with Cache(store, answers(), identity=home) as cache:
+        await cache(other)
+    assert (await cache(first)).text == "48"
+    with pytest.raises(StoreError, match="the cache is closed"):
+        await cache(CALL.drawn(2))
+
+
+async def test_a_fault_in_one_of_the_calls_of_a_turn_keeps_no_other_waiting():
+    def tags(model: str) -> None:
+        if next(count) == 1:
+            raise RuntimeError("no tags")
+
+    store, asked, count = MemoryStore(), calls(4), itertools.count()
+    await ask_all(Cache(store, answers(), identity=home), asked[1:])
+    async with Cache(store, answers(), identity=home, tags=tags) as cache:
+        await cache(asked[0])
+        ends = await asyncio.gather(*map(cache, asked[1:]), return_exceptions=True)
+    assert [str(each) if isinstance(each, Exception) else each.text for each in ends] == [
+        *("no tags", "48", "48")
+    ]
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:

@@ -461,3 +461,11 @@ def test_a_statement_that_goes_on_for_ever_is_ended_and_many_short_ones_are_not(
         assert db.execute("SELECT count(*) FROM numbers").fetchone() == (50_000,)
         with pytest.raises(sqlite3.OperationalError, match="interrupted"):
             db.execute("SELECT count(*) FROM numbers, numbers AS n, numbers AS m").fetchone()
+
+
+def test_a_new_store_is_made_where_it_is_named_or_nowhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("ELSEWHERE", str(tmp_path / "other"))
+    with pytest.raises(StoreError, match="the name of a variable"):
+        DiskStore(tmp_path / "$ELSEWHERE")
+    assert not (tmp_path / "other").exists()
+    DiskStore(tmp_path / "$UNKNOWN").close()

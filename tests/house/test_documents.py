@@ -18,6 +18,7 @@ from tests.documents import PAGES, ROOT, blocks
 
 
 @pytest.mark.wire
+@pytest.mark.timeout(3600)  # without a cache, on a machine that does much else
 def test_the_python_of_the_documents_passes_mypy_strict(tmp_path):
     written: dict[str, str] = {}
     for page in PAGES:

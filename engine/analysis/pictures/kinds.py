@@ -328,18 +328,6 @@ def _saying(kind: str, picture: Picture) -> Picture:
     return picture
 
 
-def ordered(picture: Picture, order: str) -> Picture:
-    """A picture with its lines by `mean`, from the highest, or by `name`; else as they stand."""
-    if not isinstance(picture, Forest) or order not in ("mean", "name"):
-        return picture
-
-    def key(line: ForestLine) -> tuple[float, str]:
-        name = f"{line.protocol} {line.agent} {line.judge}"
-        return (-(line.mean if line.mean is not None else -99.0) if order == "mean" else 0.0, name)
-
-    return replace(picture, lines=tuple(sorted(picture.lines, key=key)))
-
-
 def caption(run: RunReader, picture: Picture) -> str:
     """What a reader of a paper has to know: how many problems, which intervals, whose verdicts."""
     told = [f"{run.manifest.name}, n = {len(run.problems):,} problems"]

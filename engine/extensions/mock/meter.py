@@ -12,57 +12,47 @@ class MeterReading:
     """Real seconds until it is full again."""
 
 
-class ServerBudget:
-    """A token bucket of one minute's capacity. Times, and `minute`, are in real seconds."""
-
-    def __init__(self, limit: int, minute: float, now: float) -> None:
-        self._limit = limit
-        self._rate = limit / minute
-        self._left = float(limit)
-        self._seen = now
-
-    def wait(self, amount: float, now: float) -> float:
-        """Real seconds until `amount` is available; infinity if it never will be."""
-        self._fill(now)
-        if amount > self._limit:
-            return float("inf")
-        return max(amount - self._left, 0.0) / self._rate
-
-    def take(self, amount: float, now: float) -> None:
-        self._fill(now)
-        self._left -= amount
-
-    def read(self, now: float) -> MeterReading:
-        self._fill(now)
-        missing = self._limit - self._left
-        return MeterReading(self._limit, max(int(self._left), 0), missing / self._rate)
-
-    def _fill(self, now: float) -> None:
-        self._left = min(self._limit, self._left + (now - self._seen) * self._rate)
-        self._seen = now
-
-
 class ServerBudgets:
-    """The budgets of one model, by what they count: `requests`, `tokens`; 0 means no limit."""
+    """The token buckets of one model, each of one minute's capacity, by what they count:
+    `requests`, `tokens`; 0 means no limit. Times, and `minute`, are in real seconds."""
 
     def __init__(
         self, requests_per_minute: int, tokens_per_minute: int, minute: float, now: float
     ) -> None:
         limits = {"requests": requests_per_minute, "tokens": tokens_per_minute}
-        self._budgets = {
-            kind: ServerBudget(limit, minute, now) for kind, limit in limits.items() if limit
-        }
+        self._limits = {kind: limit for kind, limit in limits.items() if limit}
+        self._left = {kind: float(limit) for kind, limit in self._limits.items()}
+        self._minute, self._seen = minute, now
 
     def admit(self, tokens: int, now: float) -> float:
-        """Take one request of so many tokens and return 0.0, or else the real seconds to wait."""
+        """Take one request of so many tokens and return 0.0, or else the real seconds to wait;
+        infinity if there will never be as many."""
+        self._fill(now)
         amounts = {"requests": 1, "tokens": tokens}
-        due = [(budget, amounts[kind]) for kind, budget in self._budgets.items()]
-        wait = max((budget.wait(amount, now) for budget, amount in due), default=0.0)
+        wait = max((self._wait(kind, amounts[kind]) for kind in self._limits), default=0.0)
         if not wait:
-            for budget, amount in due:
-                budget.take(amount, now)
+            for kind in self._limits:
+                self._left[kind] -= amounts[kind]
         return wait
 
     def read(self, now: float) -> dict[str, MeterReading]:
         """What is left of each budget."""
-        return {kind: budget.read(now) for kind, budget in self._budgets.items()}
+        self._fill(now)
+        return {
+            kind: MeterReading(
+                limit,
+                max(int(self._left[kind]), 0),
+                (limit - self._left[kind]) / limit * self._minute,
+            )
+            for kind, limit in self._limits.items()
+        }
+
+    def _wait(self, kind: str, amount: float) -> float:
+        limit = self._limits[kind]
+        missing = max(amount - self._left[kind], 0.0)
+        return float("inf") if amount > limit else missing / limit * self._minute
+
+    def _fill(self, now: float) -> None:
+        passed, self._seen = now - self._seen, now
+        for kind, limit in self._limits.items():
+            self._left[kind] = min(limit, self._left[kind] + passed / self._minute * limit)

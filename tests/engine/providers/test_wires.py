@@ -124,6 +124,13 @@ def test_a_long_system_prompt_is_marked_for_the_prompt_cache(count, marked):
     assert ("cache_control" in orjson.loads(MESSAGES.body(long))["system"][-1]) is marked
 
 
+def test_each_draw_is_asked_for_with_a_seed_of_its_own():
+    asked = Call(Request("openai/gpt-4o", ASKED, seed=7))
+    calls = [asked, asked.drawn(1), asked.drawn(2)]
+    told = [orjson.loads(CHAT.body(call))["seed"] for call in calls]
+    assert told == [call.seed for call in calls] and len(set(told)) == 3 and told[0] == 7
+
+
 def test_the_results_of_one_turn_make_one_user_message():
     wishes = (ToolCall("t1", "calc", '{"x":1}'), ToolCall("t2", "calc", '{"x":2}'))
     said = Message("assistant", "Let me see.", wishes)

@@ -17,7 +17,7 @@ from msgspec import structs
 from oversight.cache.writer import MAX_HELD, GroupCommit
 from oversight.engine.errors import FolderBusy, RunFolderError, UsageError
 from oversight.engine.run import run_folder
-from oversight.engine.run.folders import holder, locked
+from oversight.engine.run.folders import holder, let_go, locked, take_lock
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.reader import Follower, RunReader
 from oversight.engine.run.record.database import RunDatabase
@@ -336,6 +336,37 @@ def test_one_at_a_time_has_the_lock_though_its_file_comes_and_goes(half):
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(add, [50] * 4))
     assert count.read_text() == "200" and not (half / "lock").exists()
+
+
+def test_the_lock_of_a_folder_that_took_the_name_of_another_stays(half):
+    with locked(half):
+        half.rename(half.with_name("moved"))
+        half.mkdir()
+        other = take_lock(half)
+    with pytest.raises(FolderBusy), locked(half):
+        pass
+    let_go(half, other)
+    assert not (half / "lock").exists()
+
+
+def test_a_group_that_is_written_while_it_is_closed_is_the_last() -> None:
+    begun, written = threading.Event(), list[int]()
+
+    def write(items: Sequence[int]) -> None:
+        begun.set()
+        written.extend(items)
+
+    async def main() -> None:
+        group = GroupCommit[int, None](write, lambda *_: None, name="one", seconds=0, most=1)
+        group.put(1)
+        group.put(2)
+        begun.wait()
+        group.close()
+        await asyncio.sleep(0.01)
+        assert "one" not in {each.name for each in threading.enumerate()}
+
+    asyncio.run(main())
+    assert written == [1]
 
 
 def test_the_loop_hears_while_the_disk_stands_still() -> None:

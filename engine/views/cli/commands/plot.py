@@ -49,11 +49,6 @@ def command(
         default=(),
         metavar="DIMENSION",
     ),
-    order: str = flag(
-        "Order of the lines of asd, lift, gap and compare.",
-        default="sweep",
-        type=click.Choice(["sweep", "mean", "name"]),
-    ),
     no_caption: bool = flag("Leave out the line with n, method and models.", default=False),
     store: str | None = RECORDED_STORE,
 ) -> None:
@@ -62,7 +57,7 @@ def command(
     The file is a .pdf, .svg or .png, as the name given to -o ends. The same run gives the same
     bytes. With --data and without -o only the numbers are written; that needs no matplotlib.
     """
-    from ....analysis.pictures.kinds import caption, data_of, ordered, pictured
+    from ....analysis.pictures.kinds import caption, data_of, pictured
     from ....run.reader import RunReader
     from ....run.sources import origins
 
@@ -71,7 +66,6 @@ def command(
     runs = [RunReader(run_named(word), store) for word in named]
     try:
         picture = pictured(runs[0], kind, score, runs[1] if runs[1:] else None, parts, by, interval)
-        picture = ordered(picture, order)
         told = "" if no_caption else caption(runs[0], picture)
         come = dict.fromkeys(line for run in runs for line in origins(run.sweep, run.folder))
     finally:
