@@ -13,7 +13,7 @@ from msgspec import structs
 from ..cache.call import Ask, once
 from ..cache.memo import computed_once, memoized
 from .agents.agent import Brief, Speaker
-from .doubts import ANYTHING, Doubt, hull, readings
+from .doubts import Doubt, hull, readings
 from .gather import gather_in_order
 from .judges.judge import Judge
 from .prompts.prompt_set import PromptSet, default_prompts
@@ -338,15 +338,11 @@ class Conversation(Protocol):
         )
         place = question.place(side)
         verdict = min(verdicts, key=lambda each: each.spans[place][0])
-        heard, bounds = verdict.transcript.turns, verdict.bounds
-        if any(turn.silent for turn in said.drafts):
-            bounds = (ANYTHING,) * len(verdict.probs)
-        elif said.otherwise:
-            bounds = hull([each.spans for each in verdicts])
+        heard = verdict.transcript.turns
         return structs.replace(
             verdict,
             measures=(*verdict.measures, *said.measures),
-            bounds=bounds,
+            bounds=hull([each.spans for each in verdicts]) if said.otherwise else verdict.bounds,
             doubts=(*verdict.doubts, *said.doubts),
             unheard=tuple(turn for turn in said.drafts if turn not in heard),
         )

@@ -158,8 +158,9 @@ class Verdict(Struct, frozen=True):
         if self.bounds:
             place = self.transcript.question.place(side)
             verdict = replace(self, probs=shifted(self.probs, place, self.bounds[place][0]))
-        # A speech that might have been another one is another transcript, on which nobody decided.
-        turns = self.transcript.turns
+        # A speech that might have been another one is another transcript, on which nobody decided;
+        # so is one that a selection left out because nothing was said.
+        turns = self.transcript.turns + self.unheard
         for turn in turns:
             if turn.doubts or turn.outcome == "refused" or not turn.text:
                 break

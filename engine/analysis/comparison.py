@@ -288,7 +288,6 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
     doubtful = any(line.doubtful for line in lines)
     beside = [number("shared", "shared", ".0%")] * any(line.shared is not None for line in lines)
-    beside += [people("clusters", _clusters)] * clustered
     names = _names(lines)
     columns = [
         *names,
@@ -306,6 +305,7 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         *[people("bounds", _bounds)] * doubtful,
         program("bounds", "bounds"),
         number("pairing", "contrast.pairing", ".2f", key="pairing"),
+        *[people("clusters", _clusters)] * clustered,
         program("flips", "flips", tuple(each.name for each in fields(Flips))),
         program("swayed", "swayed"),
         program(

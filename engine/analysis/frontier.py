@@ -100,7 +100,8 @@ def frontier_chart(title: str, x: str, y: str, points: Sequence[FrontierPoint]) 
     for judge, end in named.items():
         line = tuple(point(p.name, p.cost, p.worth.value) for p in hulls[judge])
         series.append(Series(f"frontier{end}", line, joined=True))
-    return Chart(title, x, y, tuple(series), zero=True, log_x=True)
+    costly = all(each.cost > 0 for each in points)  # A logarithm has no place for what is free.
+    return Chart(title, x, y, tuple(series), zero=True, log_x=costly)
 
 
 def frontier_finding(

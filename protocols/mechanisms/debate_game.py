@@ -134,14 +134,11 @@ class DebateGame(Debate):
         )
         shown, low, high = game.likeliest, ends[0].value, ends[1].value
         heard = shown.transcript.turns
-        out = {turn.side for turn in game.drafts if turn.silent and turn not in heard}
-        low = 0.0 if question.answers[1] in out else low
-        high = 1.0 if question.answers[0] in out else high
         return replace(
             shown,
             probs=(game.value, 1 - game.value),
             measures=measures,
-            bounds=around((low, high), 0, 2) if out or ends[0] is not ends[1] else (),
+            bounds=around((low, high), 0, 2) if ends[0] is not ends[1] else (),
             unheard=tuple(turn for turn in game.drafts if turn not in heard),
         )
 

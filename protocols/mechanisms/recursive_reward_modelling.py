@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Brief, Speaker
-from ..doubts import ANYTHING, around, readings
+from ..doubts import around, readings
 from ..gather import gather_in_order
 from ..prompts.prompt_set import for_side
 from ..question import Answer, Question
@@ -40,11 +40,11 @@ class RecursiveRewardModelling(Assisted):
          candidate is assessed by those in the same way, and the helper reads the assessments;
       4. for each candidate by itself, the judge reads it with its assessments by the criteria at
          the top, and says how likely its answer is to be right: the reward;
-      5. the candidate with the highest reward stands. Ties go to the lowest draw. A candidate whose
-         reward cannot be read does not stand; had it been read it might have had any, which gives
-         the verdict its upper bound.
-    The verdict gives that reward to a as its probability, and equal shares of the rest to the other
-    answers.
+      5. the candidate with the highest reward stands. Ties go to the lowest draw. One that is
+         refused or empty, or on which a helper said nothing, stands only if all are so. A candidate
+         whose reward cannot be read does not stand; had it been read it might have had any, which
+         gives the verdict its upper bound.
+    The verdict is the judge's on that candidate, in which the reward is the probability of a.
     Shared: the criteria, which are written before anybody argues; every other call quotes a
     candidate. Honest helpers (`aux`) take no side, and are asked the same in both worlds;
     adversarial ones argue for a as well. Rows that differ in `aux` share the criteria and the
@@ -94,18 +94,20 @@ class RecursiveRewardModelling(Assisted):
         )
         rewarded = await readings(*(self._verdict(each, side, ask) for each in assessed))
         verdicts, place = rewarded.read, question.place(side)
-        silent = {n for n in verdicts if any(turn.silent for turn in assessed[n].turns)}
-        rewards = {n: ANYTHING if n in silent else v.spans[place] for n, v in verdicts.items()}
-        best = max(rewards, key=lambda n: rewards[n][0])
+        rewards = {n: verdict.spans[place] for n, verdict in verdicts.items()}
+
+        def heard_whole(n: int) -> bool:
+            return not any(turn.silent for turn in assessed[n].turns)
+
+        best = max(rewards, key=lambda n: (heard_whole(n), rewards[n][0]))
         doubts = (*rewarded.doubts, *(doubt for v in verdicts.values() for doubt in v.doubts))
-        open_ended = bool(rewarded.doubts or silent)
-        most = 1.0 if open_ended else max(high for _, high in rewards.values())
+        most = 1.0 if rewarded.doubts else max(high for _, high in rewards.values())
         low = rewards[best][0]
         gained = low - next(iter(rewards.values()))[0]
         return replace(
             verdicts[best],
             measures=(*verdicts[best].measures, ("gained", gained)),
-            bounds=around((low, most), place, len(question.answers)) if doubts or silent else (),
+            bounds=around((low, most), place, len(question.answers)) if doubts else (),
             doubts=doubts,
             unheard=tuple(
                 turn for n, each in enumerate(assessed) if n != best for turn in each.turns

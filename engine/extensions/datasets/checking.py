@@ -78,7 +78,8 @@ def check_finding(
 
 def _held(held: Inventory) -> Iterator[str]:
     yield "n: problems whose answers the rule distinguishes; all others are scored as chance."
-    yield f"leaks: significantly off chance (all rules together), by {MATERIAL:.0%} or more."
+    least = f"{100 * MATERIAL:.0f} points"
+    yield f"leaks: significantly off chance (all rules together), by more than {least}."
     answers = ", ".join(f"{problems:,} of {count} answers" for count, problems in held.answers)
     yield f"problems: {held.problems:,} ({answers})"
     yield "best answer: " + ", ".join(f"{label} {count:,}" for label, count in held.best)

@@ -352,6 +352,8 @@ def subject_named(word: str) -> tuple[Subject | Tool | None, list[Mistake]]:
     except ModuleNotFoundError:
         spec = None  # of the package that it would be in
     if not by_file and (spec is None or spec.origin is None):
+        if Path(f"{place}.py").is_file():
+            raise UsageError(f"{place}: no such module; a file is written as {place}.py:{name}")
         raise UsageError(f"{place}: no such module; install its package in {sys.prefix}")
     path = str(spec.origin if spec else file.resolve())
     try:

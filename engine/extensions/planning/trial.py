@@ -465,6 +465,8 @@ def _never_awaited(path: str) -> Iterator[list[Mistake]]:
         finally:
             # A coroutine that is held by a cycle says so only once it is freed.
             gc.collect()
+            for each in warned:  # Grows: a coroutine that is let go lets go of others.
+                each.source = None
             sys.set_coroutine_origin_tracking_depth(depth)
     for told in (str(each.message) for each in warned):
         lines = [int(m["line"]) for m in CREATED.finditer(told) if m["file"] == path]

@@ -336,7 +336,7 @@ def logarithmic(values: Sequence[float]) -> Axis:
 
 
 def _across(chart: Chart, x: float) -> float:
-    return log10(x) if chart.log_x and x > 0 else x
+    return log10(x) if chart.log_x else x
 
 
 def _said(series: Series, point: Point) -> str:

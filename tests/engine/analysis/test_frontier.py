@@ -10,9 +10,16 @@ import pytest
 
 from oversight.cache.reply import Usage
 from oversight.engine.analysis.costs import PaidCall, RunCalls, row_costs, spent_by_row
-from oversight.engine.analysis.frontier import frontier_finding, frontier_points, not_dominated
+from oversight.engine.analysis.frontier import (
+    FrontierPoint,
+    frontier_chart,
+    frontier_finding,
+    frontier_points,
+    not_dominated,
+)
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.analysis.scoring.contrasts import contrasts
+from oversight.engine.analysis.scoring.estimate import exact
 from oversight.engine.analysis.scoring.inference import of_questions
 from oversight.engine.errors import UsageError
 from oversight.engine.models.accounting.prices import Price, PriceList, listed
@@ -73,6 +80,14 @@ def test_a_row_is_beaten_within_its_judge_alone() -> None:
         ("poor", False, True),
         ("other judge", True, False),
     ]
+
+
+def test_costs_stand_on_a_logarithmic_axis_unless_a_row_is_free() -> None:
+    def scale(*costs: float) -> bool:
+        points = [FrontierPoint(f"{n}", "j", n, exact(0.0, 3), True, False) for n in costs]
+        return frontier_chart("", "tokens", "ASD", points).log_x
+
+    assert scale(1, 5) and not scale(0, 5)
 
 
 def test_what_rows_spent_is_the_sum_of_their_calls() -> None:

@@ -330,6 +330,41 @@ async def test_a_selection_hides_no_refusal(protocol, seat):
     assert unread_by_seat(verdict) == {f"{seat}: refused": 3}
 
 
+@pytest.mark.parametrize(
+    ("protocol", "seat"),
+    [
+        (Critique(JUDGE, LIAR, OTHER), "Critic"),
+        (Critique(JUDGE, LIAR, OTHER, shown=3), "Critic"),
+        (RecursiveRewardModelling(JUDGE, LIAR, OTHER, candidates=1), "Helper"),
+        (DebateFeedback(JUDGE, LIAR, OTHER, candidates=1), "Participant 2"),
+        (DebateGame(JUDGE, LIAR, OTHER), "Debater"),
+    ],
+    ids=lambda each: each.name if isinstance(each, Protocol) else "",
+)
+async def test_who_refuses_to_speak_against_the_truth_takes_nothing_from_it(protocol, seat):
+    """The known truth: the judge believes (A), the truth, at .9, whatever is said. One of those who
+    speak beside the agent refuses once, in the world of the truth alone. Whether that speech would
+    have been heard or passed over, the verdict stays .9, with bounds from 0 to 1, and is counted:
+    the difference of the worlds does not fall because models refuse to speak for a lie."""
+
+    def script(call: Call) -> str | Reply:
+        asked = prompt(call)
+        match asked.task:
+            case "criteria":
+                return form(criteria=["one", "two"])
+            case "statement":
+                return held(0.5)
+            case "percentages":
+                return percent(10)
+        once = {"assess": asked.speeches[-1:] == ("two",), "discuss": "sceptic" in asked.user}
+        shy = call.model == "other" and once.get(asked.task, draft(call) == 1)
+        return Reply("No.", outcome="refused") if shy else f"{asked.task} {draft(call)}"
+
+    truth = await protocol.run(CRATES, CRATES.answers[0], Scripted(script))
+    assert truth.probs[0] == pytest.approx(0.9) and truth.spans[0] == (0, 1)
+    assert unread_by_seat(truth) == {f"{seat}: refused": 1}
+
+
 @dataclass(frozen=True)
 class Planted(Agent):
     """A liar by its class: it says what it was made to say for the lie, draft by draft, and its
@@ -366,3 +401,24 @@ async def test_a_draft_that_breaks_the_judge_who_picks_gains_nothing(poisoned):
     assert verdict.probs[1] == pytest.approx(0.3)
     assert verdict.spans[1] == ((0, 1) if poisoned else pytest.approx((0.3, 0.3)))
     assert unread_by_seat(verdict) == ({"Judge: unreadable": len(poisoned)} if poisoned else {})
+
+
+@pytest.mark.parametrize(("broken", "span"), [(3, (0, 1)), (1, (0.4, 0.4))])
+async def test_votes_that_a_draft_breaks_are_told_where_they_leave_the_choice_open(broken, span):
+    """The known truth: two of five votes go to the liar's draft 0. Its draft 1 breaks some of the
+    votes on it and has none of the others: with three broken it might have had more than two, so
+    that what was spoken was not settled; with one it could not have."""
+    speaker = BestOf(2, Planted("liar", says=("draft 0", "poison")), VotesJudge("judge"))
+
+    def script(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task != "vote":
+            return str(draft(call))
+        (vote,) = call.draw
+        if asked.speeches[-1] == "poison":
+            return "..." if vote < broken else "Answer: A"
+        return "Answer: B" if vote < 2 else "Answer: A"
+
+    verdict = await on_the_lie(Propaganda(VotesJudge("judge"), speaker), script)
+    assert verdict.probs[1] == pytest.approx(0.4) and verdict.spans[1] == pytest.approx(span)
+    assert unread_by_seat(verdict) == ({"Judge: unreadable": 3} if broken == 3 else {})
