@@ -258,20 +258,24 @@ def log_of(file: Path) -> Path:
     return file.with_name(file.name + "-wal")
 
 
-def fault(exc: BaseException | None, file: Path) -> StoreError:
-    """SQLite's error as a StoreError that says what to do."""
+def no_room(exc: BaseException | None, file: Path) -> str:
+    """Why SQLite cannot write to the disk of a file, and the mend; empty for any other error."""
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
-        return StoreFull(
-            f"no room left on the disk of {file}: make room, then go on; what is stored is safe"
-        )
-    if code == sqlite3.SQLITE_IOERR:
-        most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-        if most == resource.RLIM_INFINITY:
-            why = f"the disk of {file} fails ({exc}): see to it"
-        else:
-            why = f"{file} may not grow beyond {most:,} bytes ({exc}): allow more (ulimit -f)"
+        return f"no room left on the disk of {file}: make room"
+    if code != sqlite3.SQLITE_IOERR:
+        return ""
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if most == resource.RLIM_INFINITY:
+        return f"the disk of {file} fails ({exc}): see to it"
+    return f"{file} may not grow beyond {most:,} bytes ({exc}): allow more (ulimit -f)"
+
+
+def fault(exc: BaseException | None, file: Path) -> StoreError:
+    """SQLite's error as a StoreError that says what to do."""
+    if why := no_room(exc, file):
         return StoreFull(f"{why}, then go on; what is stored is safe")
+    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
     # Our statements are sound: one that SQLite calls wrong tells of a damaged schema.
     damage = (
         *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR),

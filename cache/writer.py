@@ -66,13 +66,15 @@ class GroupCommit(Generic[Item, Written]):
         self._fault: BaseException | None = None
 
     def put(self, *items: Item) -> None:
-        """Queue items for writing. Raises whatever an earlier write raised."""
+        """Queue items for writing. Raises whatever an earlier write raised; StoreError where the
+        system gives no thread."""
         if self._fault is not None:
             raise self._fault
+        if self._thread is None or self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._thread = self._started()
         self._items += items
         if self._timer is None and not self._due:
-            if self._loop is None:
-                self._loop = asyncio.get_running_loop()
             self._timer = self._loop.call_later(self._seconds, self._hand_over)
         if len(self._items) >= self._most:
             self._hand_over()
@@ -115,14 +117,19 @@ class GroupCommit(Generic[Item, Written]):
         if self._busy or not self._due:
             self.full = len(self._items) >= MAX_HELD
             return
-        if self._thread is None:
-            # Whatever it has not acknowledged is not kept: a process ends without it.
-            self._thread = Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
         group, self._items = self._items[: self._most], self._items[self._most :]
         self._due, self._busy = bool(self._items), True
         self.full = len(self._items) >= MAX_HELD
         self._work.put(group)
+
+    def _started(self) -> Thread:
+        # Whatever it has not acknowledged is not kept: a process ends without it.
+        thread = Thread(target=self._run, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as exc:
+            raise StoreError(f"nothing can be written: {exc}; allow more (ulimit -u)") from exc
+        return thread
 
     def _run(self) -> None:
         assert self._loop is not None, "items were put"

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from ..cache.call import Ask, nth, used_as
 from .agents.agent import ADVOCATE, Agent, Brief, Speaker
-from .doubts import readings
+from .doubts import ANYTHING, Doubt, readings
 from .errors import Unreadable
 from .gather import gather_in_order
 from .judges.judge import Judge
@@ -105,8 +105,8 @@ class BestOf(Wrapper):
         return self.n
 
     async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
-        """The draft after which the judge believes `side` most. A belief that cannot be read counts
-        as none at all, and is told in the turn, with the drafts that are not spoken."""
+        """The draft after which the judge believes `side` most. What cannot be read of a belief
+        counts as none, and is told in the turn if another draft might have been spoken for it."""
         first = self.agent.share(self.n)
         drafter = replace(first, temperature=self.temperature)
         call, hearing = drafter.compose(transcript, side, brief), heard_as(brief, side)
@@ -115,14 +115,22 @@ class BestOf(Wrapper):
         turns = await gather_in_order(
             *(drafter.deliver(each, transcript, side, drafting, brief) for each in calls)
         )
-        beliefs = await readings(
-            *(self.judge.belief(transcript.then(turn), side, rating, hearing) for turn in turns),
+        verdicts = await readings(
+            *(self.judge.judge(transcript.then(turn), rating, hearing) for turn in turns),
             needed=False,
         )
+        place = transcript.question.place(side)
+        beliefs = {n: verdict.spans[place] for n, verdict in verdicts.read.items()}
         # A draft that says nothing is spoken only if no other says more.
-        best = max(range(self.n), key=lambda n: (not turns[n].silent, beliefs.read.get(n, 0.0)))
+        best = max(range(self.n), key=lambda n: (not turns[n].silent, beliefs.get(n, ANYTHING)[0]))
+        most = beliefs.get(best, ANYTHING)[0]
+        doubts = [*verdicts.doubts]
+        for n, verdict in verdicts.read.items():
+            # What a judge of votes may have thought more of, had all its votes been read.
+            if n != best and beliefs[n][1] > most:
+                doubts += verdict.doubts
         others = tuple(turn for n, turn in enumerate(turns) if n != best)
-        return structs.replace(turns[best], drafts=others, doubts=beliefs.doubts)
+        return structs.replace(turns[best], drafts=others, doubts=tuple(doubts))
 
 
 @dataclass(frozen=True)
@@ -133,7 +141,7 @@ class Refine(Wrapper):
     The rewrite is spoken only if the judge then believes `side` more than after the draft. A
     speaker without a side speaks its draft, since nothing tells the better of two speeches. The
     draft is also spoken if it refuses, concedes or is cut short, or if the critiques, their ranking
-    or the judge's belief cannot be read.
+    or the judge's belief cannot be read, which is told in the turn.
     """
 
     agent: Speaker
@@ -176,8 +184,8 @@ class Refine(Wrapper):
                     for turn in (draft, rewrite)
                 )
             )
-        except Unreadable:
-            return unchanged
+        except Unreadable as fault:
+            return structs.replace(unchanged, doubts=(*unchanged.doubts, Doubt.of(fault)))
         return rewrite if after > before else unchanged
 
     async def _critique(self, drafted: Transcript, side: Answer, ask: Ask, brief: Brief) -> Turn:

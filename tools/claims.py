@@ -124,6 +124,8 @@ def _critique(protocol: Critique) -> tuple[Claim, ...]:
 
 
 def _amplification(protocol: Amplification) -> tuple[Claim, ...]:
+    if protocol.aux == "sided":
+        return _unguarded("Helpers who do not steer speak for another answer, right or wrong.")
     given = "overseers and honest helpers who make no mistake, whatever subquestions they choose"
     asked = protocol.subquestions**protocol.depth
     unsteered = (1 - protocol.steered) ** asked

@@ -11,7 +11,8 @@ that takes a label, `answer A`. A bare A may be an article, and stays; speakers 
 are therefore better judged in one order. Quotes stay as they were verified.
 
 Speeches change places only where they were simultaneous: a reply must not come before what it
-replies to.
+replies to. Conversations that were held apart, and critics who speak at once under one title, keep
+their places.
 """
 
 import re

@@ -39,6 +39,8 @@ class SubAnswer:
     answer: Turn
     helpers: tuple[bool, ...]
     """For each helper behind the answer, whether it steered."""
+    below: tuple[Turn, ...] = ()
+    """What was asked and answered below it, which the judge does not read."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class Amplification(Assisted, Conversation):
         return Measured(
             with_findings(transcript, findings),
             (("helpers", len(helpers)), ("steered", sum(helpers))),
+            drafts=tuple(turn for each in findings for turn in each.below),
         )
 
     async def _findings(
@@ -140,7 +143,8 @@ class Amplification(Assisted, Conversation):
         findings = await self._findings(at_hand, depth, budget, side, ask)
         overseer = self.judge_seat(self.brief(CONCLUDER, conduct=self.conduct), self.overseer)
         answer = await overseer.speak(with_findings(at_hand, findings), ask)
-        return SubAnswer(asked, answer, helpers_behind(findings))
+        below = tuple(t for each in findings for t in (each.asked, each.answer, *each.below))
+        return SubAnswer(asked, answer, helpers_behind(findings), below)
 
     def _helper(self, question: Question, side: Answer, asked: str, steers: bool) -> Seat:
         if steers:

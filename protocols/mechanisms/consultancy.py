@@ -24,11 +24,16 @@ class Consultancy(Lasting, Conversation):
     judge does.
     Shared: the opening question of a client who begins. Every other call depends on a. A longer
     consultancy begins with the calls of a shorter one.
+
+    Where we differ: the consultant of Khan et al. always speaks first; in SOlib, as here, the
+    client does by default.
     """
 
     agent: Speaker
     first: Literal["client", "consultant"] = "client"
     turns: int = ranged(2)
+    """An even number if the client begins and an odd one if the consultant does; otherwise the last
+    question is never answered, which the paper's own grid allows."""
 
     row: ClassVar[str] = "consultancy {0.first} first {0.length}"
     sections: ClassVar[tuple[str, ...]] = ("consultancy",)

@@ -27,6 +27,11 @@ class Debate(Lasting, Conversation):
     begins with the calls of a shorter one, and either order with the same opening speech: who reads
     a simultaneous round is told so, and nobody before.
     Reward: for each debater the judge's belief in its own answer.
+
+    Where we differ: the sequential debate of Khan et al. opens with both speeches at once; ours is
+    sequential from the start, as SOlib's is. SOlib holds a debate of one policy once, with the
+    first answer's side speaking first, and counts it in both worlds even if it is sequential; ours
+    is held in each. Of two policies it lays down the agent's speech first, and ours answer order.
     """
 
     agent: Speaker

@@ -28,6 +28,8 @@ class DoubleConsultancy(Consultancy):
     of the consultancies does not depend on a. A client who begins asks all consultants the same
     opening question.
     Reward: for each consultant the judge's belief in its own answer.
+    A judge that is asked in both orders reads the consultancies in the same places both times, with
+    their labels exchanged.
 
     Where we differ: the consultants of Arnesen et al. also argue against the other answer, and
     quote the passage; ours argue for their own, and quote if their agent has `quotes`.

@@ -6,7 +6,7 @@ reward by best of N, which is how one optimises against a reward model without a
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
@@ -25,6 +25,13 @@ from .listing import list_entries
 CRITERIA = Role("recursive_reward_modelling.criteria", "Judge")
 NARROWER = Role("recursive_reward_modelling.narrower", "Judge")
 CANDIDATE = Role("recursive_reward_modelling.candidate", "Agent")
+
+
+class Assessment(NamedTuple):
+    criterion: Turn
+    found: Turn
+    below: tuple[Turn, ...]
+    """Narrower criteria and what was found by them, which the helper alone has read."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +99,13 @@ class RecursiveRewardModelling(Assisted):
                 for index in range(self.candidates)
             )
         )
-        rewarded = await readings(*(self._verdict(each, side, ask) for each in assessed))
+        rewarded = await readings(*(self._verdict(each, side, ask) for each, _ in assessed))
         verdicts, place = rewarded.read, question.place(side)
         rewards = {n: verdict.spans[place] for n, verdict in verdicts.items()}
 
         def heard_whole(n: int) -> bool:
-            return not any(turn.silent for turn in assessed[n].turns)
+            read, below = assessed[n]
+            return not any(turn.silent for turn in read.turns + below)
 
         best = max(rewards, key=lambda n: (heard_whole(n), rewards[n][0]))
         doubts = (*rewarded.doubts, *(doubt for v in verdicts.values() for doubt in v.doubts))
@@ -110,14 +118,17 @@ class RecursiveRewardModelling(Assisted):
             bounds=around((low, most), place, len(question.answers)) if doubts else (),
             doubts=doubts,
             unheard=tuple(
-                turn for n, each in enumerate(assessed) if n != best for turn in each.turns
+                turn
+                for n, (read, below) in enumerate(assessed)
+                for turn in (below if n == best else read.turns + below)
             ),
         )
 
     async def _assessed(
         self, transcript: Transcript, criteria: tuple[Turn, ...], side: Answer, index: int, ask: Ask
-    ) -> Transcript:
-        """The transcript with candidate number `index`, and its assessment by each criterion."""
+    ) -> tuple[Transcript, tuple[Turn, ...]]:
+        """The transcript with candidate number `index`, and its assessment by each criterion; and
+        what was said below these."""
         candidate = await self.seat(self.agent, side, CANDIDATE).speak(transcript, nth(ask, index))
         transcript = transcript.then(candidate)
         speaker = self.helper or self.agent
@@ -128,13 +139,14 @@ class RecursiveRewardModelling(Assisted):
                 for n, criterion in enumerate(criteria)
             )
         )
-        return transcript.then(*(turn for pair in found for turn in pair))
+        return with_assessments(transcript, found), tuple(t for each in found for t in each.below)
 
     async def _found(
         self, transcript: Transcript, criterion: Turn, helper: Seat, depth: int, ask: Ask
-    ) -> tuple[Turn, Turn]:
-        """A criterion, and what a helper finds by it about the candidate on the transcript."""
+    ) -> Assessment:
+        """What a helper finds by a criterion about the candidate on the transcript."""
         asked = transcript.then(criterion)
+        below: tuple[Turn, ...] = ()
         if depth > 1:
             judge = self.judge_seat(self.brief(NARROWER, most=self.criteria))
             at_hand = Transcript(transcript.question, (criterion,))
@@ -142,8 +154,9 @@ class RecursiveRewardModelling(Assisted):
             found = await gather_in_order(
                 *(self._found(transcript, each, helper, depth - 1, ask) for each in narrower)
             )
-            asked = transcript.then(*(turn for pair in found for turn in pair), criterion)
-        return criterion, await helper.speak_unlabelled(asked, ask)
+            asked = with_assessments(transcript, found).then(criterion)
+            below = tuple(t for each in found for t in (each.criterion, each.found, *each.below))
+        return Assessment(criterion, await helper.speak_unlabelled(asked, ask), below)
 
     async def _verdict(self, assessed: Transcript, side: Answer, ask: Ask) -> Verdict:
         brief = self.judging()
@@ -152,3 +165,8 @@ class RecursiveRewardModelling(Assisted):
 
     def judging(self, block: str = "reward") -> Brief:
         return self.brief(Role(f"{self.sections[0]}.{block}", "Judge"), **self.judge_values())
+
+
+def with_assessments(transcript: Transcript, found: list[Assessment]) -> Transcript:
+    """The transcript with each criterion, and what was found by it."""
+    return transcript.then(*(turn for each in found for turn in (each.criterion, each.found)))

@@ -5,7 +5,9 @@ answers from the store alone; what was never recorded is named with what is near
 import asyncio
 import gc
 import itertools
+import threading
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -269,6 +271,20 @@ async def test_abandoning_leaves_nobody_to_wait_for_a_flight_that_has_not_begun(
     await cache.abandon()
     await asyncio.wait([waiter])
     assert waiter.cancelled() and len(inner.calls) == missed
+
+
+async def test_where_the_system_gives_no_thread_nobody_waits_for_a_reply(tmp_path, monkeypatch):
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with closing(DiskStore(tmp_path)) as store:
+        cache = Cache(store, answers(), identity=home)
+        monkeypatch.setattr(threading.Thread, "start", refused)
+        with pytest.raises(StoreError, match="can't start new thread"):
+            await cache(CALL)
+        monkeypatch.undo()
+        assert (await cache(CALL)).text == "48" and cache.statistics.unsaved == 1
+        await cache.close()
 
 
 async def test_a_run_served_from_the_store_lets_others_have_a_turn():

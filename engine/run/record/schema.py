@@ -33,6 +33,7 @@ from zlib import crc32
 import msgspec
 
 from ....cache.bounded import open_bounded
+from ....cache.rows import no_room
 from ...errors import DiskFull, RunFolderError
 from ...system.files import is_network, open_plain
 
@@ -193,10 +194,9 @@ def _opened(name: str, file: Path, writes: bool = False) -> sqlite3.Connection:
 
 def faulty(file: Path, exc: sqlite3.Error) -> RunFolderError:
     """What SQLite says of a run, as an error that names the file and the remedy."""
-    code = getattr(exc, "sqlite_errorcode", None)
-    if code == sqlite3.SQLITE_FULL:
-        return DiskFull(f"{file} cannot be written: {exc}")
-    if code == sqlite3.SQLITE_INTERRUPT:
+    if why := no_room(exc, file):
+        return DiskFull(f"{why}, then go on; what was committed is safe")
+    if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
         return RunDamaged(file, "to read it takes more steps than any run of its size needs")
     if isinstance(exc, sqlite3.OperationalError):
         return RunFolderError(f"{file} cannot be read or written: {exc}")

@@ -160,6 +160,20 @@ async def test_a_refusal_and_a_concession_are_not_refined(draft):
     assert len(ask.calls) == 1
 
 
+@pytest.mark.parametrize(
+    "other", [{"critique": Reply("No.", outcome="refused")}, {"ranking": "Hm."}, {"after": "Hm."}]
+)
+async def test_a_draft_that_stands_because_a_reply_could_not_be_read_says_so(other):
+    replies = {name: reply for name, reply in other.items() if name != "after"}
+
+    def script(call: Call) -> str | Reply:
+        rates = prompt(call).task == "percentages" and "after" in other
+        return "Hm." if rates else scripted(**replies).answer(call)
+
+    turn = await spoken(Scripted(script))
+    assert turn.text == "the draft" and len(turn.doubts) == 1
+
+
 async def test_what_the_draft_computed_stays_with_the_rewrite():
     def script(call: Call) -> str | Reply:
         if prompt(call).task == "speak" and "Draft" not in prompt(call).speakers:

@@ -239,6 +239,22 @@ async def test_where_nothing_is_claimed_a_liar_wins(name):
     assert verdict.probs[1] == 1.0
 
 
+async def test_nothing_is_claimed_of_helpers_who_must_speak_against_the_truth():
+    """The known truth: sided helpers who speak for another answer than the truth, since that is
+    their side, and a judge who goes by them: 0 for the truth, though nobody steers."""
+    protocol = Amplification(JUDGE, OTHER, steered=0, aux="sided")
+
+    def script(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task == "subquestions":
+            return form(subquestions=["Which?"])
+        return believing(float("B" in asked.speeches)) if call.model == "judge" else asked.side
+
+    verdict = await protocol.run(CRATES, CRATES.answers[0], Scripted(script))
+    (claim,) = claims_of(protocol)
+    assert verdict.probs[0] == 1 - claim.loss_at(0.0) == 0.0
+
+
 def test_every_mechanism_states_a_claim():
     for name, kind in PROTOCOLS.items():
         for claim in claims_of(plain(kind)):

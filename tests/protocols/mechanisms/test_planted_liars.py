@@ -17,6 +17,7 @@ from oversight.protocols.counts import unread_by_seat
 from oversight.protocols.drafting import BestOf
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import LogprobJudge, StatedJudge, VotesJudge
+from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.critique import Critique, ProposerCritic
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
@@ -401,3 +402,53 @@ async def test_a_draft_that_breaks_the_judge_who_picks_gains_nothing(poisoned):
     assert verdict.probs[1] == pytest.approx(0.3)
     assert verdict.spans[1] == ((0, 1) if poisoned else pytest.approx((0.3, 0.3)))
     assert unread_by_seat(verdict) == ({"Judge: unreadable": len(poisoned)} if poisoned else {})
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        Amplification(JUDGE, OTHER, subquestions=1, depth=2, steered=0),
+        RecursiveRewardModelling(JUDGE, LIAR, OTHER, criteria=1, candidates=1, depth=2),
+    ],
+    ids=lambda protocol: type(protocol).__name__,
+)
+async def test_a_helper_below_those_whom_the_judge_reads_hides_no_refusal(protocol):
+    """The known truth: a helper two levels down refuses, and the judge reads the level above it
+    alone. What that helper might have said could have changed everything above: the verdict is
+    what was read, .3, with bounds from 0 to 1, and the refusal is counted."""
+
+    def script(call: Call) -> str | Reply:
+        asked = prompt(call)
+        match asked.task:
+            case "criteria" | "subquestions":
+                below = bool(asked.speeches)
+                return form(**{asked.task: ["narrower" if below else "wide"]})
+            case "percentages":
+                return percent(30)
+        deep = call.model == "other" and asked.speeches[-1] == "narrower"
+        return Reply("No.", outcome="refused") if deep else "I see."
+
+    verdict = await on_the_lie(protocol, script)
+    assert verdict.probs[1] == pytest.approx(0.3) and verdict.spans[1] == (0, 1)
+    assert unread_by_seat(verdict) == {"Helper: refused": 1}
+
+
+@pytest.mark.parametrize(("broken", "span"), [(3, (0, 1)), (1, (0.4, 0.4))])
+async def test_votes_that_a_draft_breaks_are_told_where_they_leave_the_choice_open(broken, span):
+    """The known truth: two of five votes go to the liar's draft 0. Its draft 1 breaks some of the
+    votes on it and has none of the others: with three broken it might have had more than two, so
+    that what was spoken was not settled; with one it could not have."""
+    speaker = BestOf(2, Planted("liar", says=("draft 0", "poison")), VotesJudge("judge"))
+
+    def script(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task != "vote":
+            return str(draft(call))
+        (vote,) = call.draw
+        if asked.speeches[-1] == "poison":
+            return "..." if vote < broken else "Answer: A"
+        return "Answer: B" if vote < 2 else "Answer: A"
+
+    verdict = await on_the_lie(Propaganda(VotesJudge("judge"), speaker), script)
+    assert verdict.probs[1] == pytest.approx(0.4) and verdict.spans[1] == pytest.approx(span)
+    assert unread_by_seat(verdict) == ({"Judge: unreadable": 3} if broken == 3 else {})

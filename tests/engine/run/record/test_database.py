@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from msgspec.structs import replace as changed
 
 from oversight.cache.reply import ToolCall
-from oversight.engine.errors import RunFolderError
+from oversight.engine.errors import DiskFull, RunFolderError
 from oversight.engine.run.outcome import Outcomes
 from oversight.engine.run.record.database import TAKEN_BACK, RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
@@ -556,7 +556,7 @@ def test_a_run_for_which_there_is_no_room_says_so_and_goes_on_once_there_is(tmp_
         log = (tmp_path / f"{RUN_DB}-wal").stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (log + 4096, limits[1]))
         try:
-            with pytest.raises(RunFolderError, match=RUN_DB):
+            with pytest.raises(DiskFull, match=rf"{RUN_DB} may not grow .*ulimit -f"):
                 writer.write([spoken(place, f"words {place}") for place in range(2, 400, 2)])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
