@@ -15,7 +15,7 @@ from .....protocols.spelling import meant
 from ....analysis.judged import TABLE
 from ....analysis.rows import RunRows, read_rows
 from ....display.quantity import counted, duration, short
-from ....display.table import Table, as_text
+from ....display.table import Table, as_text, wrapped
 from ....errors import RunFolderError, UsageError
 from ....extensions.planning.estimate import Cost, ModelPlan, Pace, Plan, cramped, plan_sweep
 from ....extensions.planning.power import Power, power_finding, power_plan
@@ -163,8 +163,10 @@ def command(
         told |= {"power": power_finding(needs).plain()} if needs else {}
         show_json(told)
         return
-    show(f"{sweep} · {counted(plan.problems, 'problem')} · {gate}")
-    show(as_text(_table(_headline(plan), plan), width()))
+    about = f"{sweep} · {counted(plan.problems, 'problem')} · {gate}"
+    show("\n".join(wrapped(about, width())))
+    more = plan.total("calls") > plan.total("stored")
+    show(as_text(_table(_headline(plan), plan), width()) if more else _headline(plan))
     if needs is not None:
         show("")
         show(power_finding(needs).text("text", width()))
@@ -283,6 +285,8 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
             f"no price is known for {', '.join(unpriced)}: load a price list with oversight doctor "
             "--update-prices FILE|URL, or name a file with --prices"
         )
+        near = ((each, meant(each, listed().models, cutoff=0.9)) for each in unpriced)
+        notes += [f"{each}: not in the price list{name}" for each, name in near if name]
     if any(model.waits and model.pace is None for model in plan.models):
         notes.append(
             "?: the rate is unknown until the server states its limits, or the sweep file does"
