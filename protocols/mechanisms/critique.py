@@ -48,8 +48,9 @@ class Critique(Assisted, Lasting, Conversation):
     Shared: nothing, since every call quotes the proposal. An honest critic is asked the same in
     both worlds. Rows that differ in `aux` share the proposals; one with a rebuttal, which nobody is
     told of unless the horizon is told, begins with the calls of one without.
-    Reward: for the agent the judge's belief in a; for the critic its rating. In self-critique one
-    model plays for both.
+    Reward: for the agent the judge's belief in a; for the critic its rating, of which an honest one
+    is not told, while one with a side is told of the judge's belief in its answer. In self-critique
+    one model plays for both.
     Measured: the best rating, `helpfulness`, in [0, 1]. On problems with planted flaws, once the
     verdict stands, the ranker is also asked about the critiques that were shown (McAleese et al.
     2024, arXiv:2407.00215): how likely one of them points to the flaw in the work of a

@@ -46,8 +46,8 @@ class DebateFeedback(Assisted, Lasting, Conversation):
     Shared: nothing, since every call quotes the response. Honest roles (`aux`) take no side, and
     are asked the same in both worlds. Rows that differ in `aux` share the responses, and more
     rounds begin with the calls of fewer.
-    Reward: for the agent the referee's score. The benchmark scores the judge's belief in a, as
-    everywhere.
+    Reward: for the agent the judge's belief in a, as its prompt says; the referee's score, on which
+    one would train, only selects.
     Measured: the best `score`, and the `spread` from there down to the lowest one: these two
     responses are a pair to train on.
 

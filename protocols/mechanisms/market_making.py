@@ -60,7 +60,8 @@ class MarketMaking(Lasting):
     the number of `speeches`; and whether the price `settled`.
 
     Where we differ: Hubinger's adversary may move the price either way; ours argues against a, as
-    in the benchmark's own conversion of the mechanism, since every world needs a side. His M and
+    in the benchmark's own conversion of the mechanism, since every world needs a side, and is told
+    that its own answer's price must rise, though its loss counts a move either way. His M and
     adversary are trained on these losses; ours are told of them, so the judge moves the verdict no
     more than M knows of it. (`AdversarialPropaganda` scores the judge.) As in the original, the
     first speech that moves no price ends the trade, so an M that holds its price still keeps the
