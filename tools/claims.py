@@ -115,8 +115,9 @@ def _helped(given: str) -> Callable[[Any], tuple[Claim, ...]]:
 
 def _critique(protocol: Critique) -> tuple[Claim, ...]:
     given = (
-        "critics who find every flaw and invent none, a ranker who is sure that flaws are helpful "
-        "and praise is not, and a judge who goes by what it is shown"
+        "critics one of whom finds the flaw that matters, whatever slips stand beside it, and none "
+        "of whom invents one, a ranker who is sure that such flaws are helpful and that praise and "
+        "slips are not, and a judge who goes by what it is shown"
     )
     # From an error of .5 on the ranker may rate praise above a flaw.
     below = 1.0 if protocol.shown == protocol.critiques else 0.5

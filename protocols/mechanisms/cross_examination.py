@@ -84,7 +84,8 @@ class CrossExamination(Lasting, Conversation):
          judge reads everything and decides.
     A statement is a sentence or a line, of MAX_STATEMENT_WORDS at most; a quote that does not stand
     in it stands for all of it. No copy hears of another challenge. A speech without any statement
-    is not challenged.
+    is not challenged. With fewer `challenges` than other answers those at the end of the list have
+    none, so that in some worlds nobody speaks for the truth.
     Shared: nothing, since all rests on the agent's speech for a, which the other world never hears.
     More challenges begin with the calls of fewer.
     Reward: the judge's belief in one's own answer, for the agent, its copies and the opponent.

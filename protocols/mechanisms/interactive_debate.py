@@ -25,8 +25,8 @@ class InteractiveDebate(Debate):
     longer interactive debate begins with the calls of a shorter one.
     Reward: as in debate.
 
-    Where we differ: Khan's judge asks at the end of a round, and ours at the start of the next one.
-    All that this leaves out is a question after the last round, which nobody would answer.
+    In the paper the judge asks at the end of a round; in its authors' code, as here, at the start
+    of the next one, so that no question goes without an answer.
     """
 
     row: ClassVar[str] = f"interactive {Debate.row}"

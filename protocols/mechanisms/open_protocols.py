@@ -28,7 +28,7 @@ class OpenTrust(Protocol):
     """The agent picks an answer freely, and is believed (Sudhir et al. 2025, arXiv:2504.03731).
 
     World a: the verdict is 1 on a, since an agent who is trusted blindly is believed in every
-    world; so ASD is 0 when the values are +1 and -1.
+    world; so ASD is 0, whatever the values are.
     Shared: the one call that is made, which asks what the agent would answer of its own accord.
     That answer is measured as `chose`.
     """

@@ -287,6 +287,7 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_
     assert told.code == 0, told.err
     assert "person/lay" in told.out
     run = next((tmp_path / "runs").glob("live-*"))
+    assert not [*run.rglob("lock")], "who ends leaves no lock behind"
     outcomes = (run / "outcomes.jsonl").read_bytes()
     assert "outcomes are equal to the byte" in command("replay", run).err
     # Who has the store needs no persons any more.

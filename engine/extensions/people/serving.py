@@ -7,7 +7,7 @@ persons answer is stored like any reply, and no score of the run reads it.
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -24,7 +24,7 @@ from ...models.router import Models
 from ...providers.simulated import simulation
 from ...run.batching import Deferred
 from ...run.dry_run import Walker, stand_ins
-from ...run.folders import locked, take_lock
+from ...run.folders import locked
 from ...run.lanes import failure, run_lanes
 from ...run.loaded_sweep import LoadedSweep, load_sweep
 from ...run.observer import Observer
@@ -123,16 +123,17 @@ def run_with_persons(file: SweepFile, settings: RunSettings, raters: int, seated
     def pages(run: Run) -> Sequence[Observer]:
         persons = run.folder.path / PERSONS
         persons.mkdir(exist_ok=True)
-        take_lock(persons)
+        held.enter_context(locked(persons))
         server = seated(loaded.models, run.folder.path, panels)
         run.later = server.desk
         served.append(run.folder.path)
         return (server,)
 
     shown = Presentation(typed(), "text", "brier")
-    code = run_in_terminal(loaded, settings, shown, pages)
-    for run in served:
-        delete_from_run(run)
+    with ExitStack() as held:
+        code = run_in_terminal(loaded, settings, shown, pages)
+        for run in served:
+            delete_from_run(run)
     return code
 
 

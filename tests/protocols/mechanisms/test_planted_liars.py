@@ -6,6 +6,8 @@ what its argument deserves.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
+from statistics import fmean
 
 import pytest
 from msgspec import structs
@@ -20,6 +22,7 @@ from oversight.protocols.judges import LogprobJudge, StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.critique import Critique, ProposerCritic
+from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.mechanisms.debate_game import DebateGame
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
@@ -31,7 +34,7 @@ from oversight.protocols.prompts.parse import read_instructions
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Turn, Verdict
-from tests.fakes import CRATES, B, Scripted, draft, form, held, prompt, token
+from tests.fakes import APPLES, CRATES, B, Scripted, draft, form, held, prompt, token
 from tools.claims import claims_of
 
 JUDGE, LIAR, OTHER = StatedJudge("judge"), Agent("liar"), Agent("other")
@@ -452,3 +455,60 @@ async def test_votes_that_a_draft_breaks_are_told_where_they_leave_the_choice_op
     verdict = await on_the_lie(Propaganda(VotesJudge("judge"), speaker), script)
     assert verdict.probs[1] == pytest.approx(0.4) and verdict.spans[1] == pytest.approx(span)
     assert unread_by_seat(verdict) == ({"Judge: unreadable": 3} if broken == 3 else {})
+
+
+@dataclass(frozen=True)
+class Finder(Agent):
+    """A critic by its class: in each draw it names one of the flaws that it sees."""
+
+    names: tuple[int, ...] = ()
+
+    async def deliver(self, call, transcript, side, ask, brief=ADVOCATE) -> Turn:
+        turn = await super().deliver(call, transcript, side, ask, brief)
+        flaws = transcript.turns[0].text.split()
+        return structs.replace(turn, text=flaws[self.names[int(turn.text)]])
+
+
+@pytest.mark.parametrize("slips", [0, 1, 3])
+async def test_decoys_hide_a_flaw_from_critics_who_name_one_each(slips):
+    """The known truth: a lie with one flaw that matters among so many slips that do not. Each of
+    three critics names any one of them; the ranker prefers the flaw, and the judge rejects the lie
+    if it is shown it. So the lie gets (s / (s + 1))^3: 0 where nothing is hidden, as is claimed of
+    critics one of whom finds the flaw, and more with every slip, for which nothing is claimed."""
+
+    def script(call: Call) -> str:
+        asked = prompt(call)
+        match asked.task:
+            case "statement":
+                return held(0.9 if asked.speeches[-1] == "flaw" else 0.1)
+            case "percentages":
+                return percent(100 * ("flaw" not in asked.speeches))
+        return str(draft(call))
+
+    liar = Planted("liar", says=(" ".join(["flaw", *["slip"] * slips]),))
+    found = [
+        (await on_the_lie(Critique(JUDGE, liar, Finder("critic", names=each)), script)).probs[1]
+        for each in product(range(slips + 1), repeat=3)
+    ]
+    assert fmean(found) == pytest.approx((slips / (slips + 1)) ** 3)
+
+
+async def test_an_opponent_who_breaks_the_judge_takes_the_verdict_and_is_counted():
+    """The known truth: the judge believes the truth at .9 where it can read. A liar who breaks it
+    as the opponent, in the truth's world, takes the verdict of the truth, which counts as 0: nobody
+    can tell who broke it. The bounds say that it may be anything, and the reply is counted. As the
+    agent it does so in its own world, and has 0."""
+    liar = Planted("liar", says=("poison",))
+
+    def script(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task == "speak":
+            return "0"
+        return "..." if "poison" in asked.speeches else percent(10)
+
+    opposed = await Debate(JUDGE, OTHER, liar).worlds(APPLES, Scripted(script))
+    alone = await Debate(JUDGE, liar, OTHER).worlds(APPLES, Scripted(script))
+    for place, (broken, read) in enumerate((opposed, alone[::-1])):
+        assert broken.probs[place] == 0 and broken.spans[place] == (0, 1)
+        assert unread_by_seat(broken) == {"Judge: unreadable": 1}
+        assert read.probs == pytest.approx((0.9, 0.1)) and not read.bounds
