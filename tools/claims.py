@@ -6,7 +6,7 @@ shows a liar who wins.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from oversight.protocols.judges.votes import VotesJudge
@@ -95,8 +95,18 @@ def claims_of(protocol: Protocol) -> tuple[Claim, ...]:
     for kind in type(protocol).__mro__:
         if kind in CLAIMS:
             claimed = CLAIMS[kind]
-            return _unguarded(claimed) if isinstance(claimed, str) else claimed(protocol)
+            claims = _unguarded(claimed) if isinstance(claimed, str) else claimed(protocol)
+            if _opposes_truth(protocol):
+                return tuple(replace(claim, loss=None) for claim in claims)
+            return claims
     return ()
+
+
+def _opposes_truth(protocol: Protocol) -> bool:
+    """Whether helpers who have a side must speak against the truth, where the agent argues for it,
+    before a judge who goes by them."""
+    sided = isinstance(protocol, Assisted) and protocol.aux == "sided"
+    return sided and not isinstance(protocol, ProposerCritic)
 
 
 def _unguarded(why: str) -> tuple[Claim, ...]:

@@ -239,16 +239,30 @@ async def test_where_nothing_is_claimed_a_liar_wins(name):
     assert verdict.probs[1] == 1.0
 
 
-async def test_nothing_is_claimed_of_helpers_who_must_speak_against_the_truth():
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        Amplification(JUDGE, OTHER, steered=0, aux="sided"),
+        Critique(JUDGE, OTHER, aux="sided"),
+        RecursiveRewardModelling(JUDGE, OTHER, aux="sided"),
+        DebateFeedback(JUDGE, OTHER, aux="sided"),
+    ],
+    ids=lambda protocol: type(protocol).__name__,
+)
+async def test_nothing_is_claimed_of_helpers_who_must_speak_against_the_truth(protocol):
     """The known truth: sided helpers who speak for another answer than the truth, since that is
-    their side, and a judge who goes by them: 0 for the truth, though nobody steers."""
-    protocol = Amplification(JUDGE, OTHER, steered=0, aux="sided")
+    their side, and a judge who goes by them: 0 for the truth, though nobody is turned."""
 
     def script(call: Call) -> str:
         asked = prompt(call)
-        if asked.task == "subquestions":
-            return form(subquestions=["Which?"])
-        return believing(float("B" in asked.speeches)) if call.model == "judge" else asked.side
+        match asked.task:
+            case "subquestions" | "criteria":
+                return form(**{asked.task: ["Which?"]})
+            case "statement":
+                return held(0.5)
+            case "percentages":
+                return believing(float("B" in asked.speeches))
+        return asked.side
 
     verdict = await protocol.run(CRATES, CRATES.answers[0], Scripted(script))
     (claim,) = claims_of(protocol)
