@@ -197,10 +197,15 @@ def _without_what_names_share(table: Table) -> Table:
     if len(table.body) < 2:
         return table
     alike, columns = [], list(zip(*table.body, strict=True))
+    lengths = dict[str, str]()
     for n, head in enumerate(table.head[: table.left]):
-        for cut in (_without_first_words, _without_words_behind, _without_lengths):
+        for cut in (_without_first_words, _without_words_behind):
             told, columns[n] = cut(columns[n])
             alike += [f"{head} {told}"] * bool(told)
+        told, columns[n] = _without_lengths(columns[n])
+        lengths |= {head: told} if told else {}
+    # Where two columns have lengths, it is said whose they are.
+    alike += [told if len(lengths) == 1 else f"{head} … {told}" for head, told in lengths.items()]
     body = tuple(zip(*columns, strict=True))
     return replace(table, body=body, alike=(*table.alike, *alike))
 
@@ -243,7 +248,7 @@ def _without_lengths(names: tuple[str, ...]) -> Cut:
     alone = len({end.split()[1] for end in ends}) == len(ends) > 0
     if not alone or len(set(without)) < len(set(names)):
         return "", names
-    return f"… {', '.join(sorted(ends))}", without
+    return ", ".join(sorted(ends)), without
 
 
 NONE = "–"

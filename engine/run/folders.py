@@ -75,16 +75,17 @@ def take_lock(folder: Path) -> int:
                         f"another process ({_owner(lock)}) is running {folder}. "
                         f"Watch it: oversight status {folder}"
                     )
-                # Another process only checks for a holder, and is about to let go.
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            if is_open_as(path, lock):
+                # Another process only checks for a holder, and is about to let go. To wait in line
+                # for it would be to wait for whoever is first in line, too.
+                time.sleep(0.001)
+            elif is_open_as(path, lock):
                 os.ftruncate(lock, 0)
                 os.pwrite(lock, f"pid {os.getpid()}, since {time.strftime('%H:%M')}".encode(), 0)
                 return lock
         except BaseException:
             os.close(lock)
             raise
-        # Whoever had it has let go meanwhile, and taken the file away.
+        # Or whoever had it has let go meanwhile, and taken the file away.
         os.close(lock)
 
 

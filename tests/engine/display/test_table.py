@@ -108,7 +108,7 @@ def test_what_stands_in_a_head_is_whole_and_lengths_that_tell_nothing_apart_leav
     judges = ("sim/weak stated", "sim/weak logprob")
     body = tuple((name, judge, f"+0.9{name[-8]}") for judge in judges for name in names)
     lines = as_text(Table("t", ("row", "judge", "ASD"), body, 2), 30).splitlines()
-    assert lines[1] == "  row … 2 rounds, 3 turns"
+    assert lines[1] == "  2 rounds, 3 turns"
     assert [line for line in lines if ":" in line] == [f"  judge: {judge}" for judge in judges]
     assert sum("debate in turn  " in line for line in lines) == 2
     longer = (*body, ("debate in turn 4 rounds", "sim/weak stated", "+0.92"))

@@ -1,9 +1,11 @@
 """A run folder: what landed is there again, who runs it, and what is refused."""
 
 import asyncio
+import fcntl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -336,6 +338,23 @@ def test_one_at_a_time_has_the_lock_though_its_file_comes_and_goes(half):
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(add, [50] * 4))
     assert count.read_text() == "200" and not (half / "lock").exists()
+
+
+def test_of_two_who_wait_for_one_that_looks_at_the_lock_one_is_told_who_has_it(half):
+    def taken(_: int) -> int | None:
+        try:
+            return take_lock(half)
+        except FolderBusy:
+            return None
+
+    with (half / "lock").open("w") as looks, ThreadPoolExecutor(2) as threads:
+        fcntl.flock(looks, fcntl.LOCK_SH)
+        both = threads.map(taken, range(2))
+        time.sleep(0.05)
+        fcntl.flock(looks, fcntl.LOCK_UN)
+        got = [lock for lock in both if lock is not None]
+    assert len(got) == 1
+    let_go(half, got[0])
 
 
 def test_the_lock_of_a_folder_that_took_the_name_of_another_stays(half):
