@@ -9,6 +9,7 @@ stay so are marked, for the bounds under drop, keep and worst.
 """
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -16,7 +17,7 @@ from msgspec import structs
 
 from ..cache.call import Ask, nth, used_as
 from .agents.agent import ADVOCATE, Agent, Brief, Speaker
-from .doubts import ANYTHING, Doubt, readings
+from .doubts import Doubt, readings
 from .errors import Unreadable
 from .gather import gather_in_order
 from .judges.judge import Judge
@@ -26,7 +27,7 @@ from .prompts.words import NOTHING, Words
 from .question import Answer, Question
 from .seat import Seat
 from .settings import require_positive
-from .transcript import Transcript, Turn
+from .transcript import Transcript, Turn, Verdict
 
 
 def heard_as(brief: Brief, side: Answer) -> Brief:
@@ -36,6 +37,15 @@ def heard_as(brief: Brief, side: Answer) -> Brief:
     """
     stance = brief.judging or brief.words.text("judge.role")
     return structs.replace(brief, title="Judge", stance=for_side(stance, side.label))
+
+
+def passed_over(verdicts: Mapping[int, Verdict], spoken: int, place: int) -> tuple[Doubt, ...]:
+    """The unread replies, as of a judge of votes, for which another draft than the one that was
+    spoken might have been believed more. verdicts: by draft, as far as they could be read; place:
+    of the side."""
+    least = verdicts[spoken].spans[place][0] if spoken in verdicts else 0.0
+    others = [verdict for n, verdict in verdicts.items() if n != spoken]
+    return tuple(d for each in others if each.spans[place][1] > least for d in each.doubts)
 
 
 class Wrapper(Speaker):
@@ -120,17 +130,12 @@ class BestOf(Wrapper):
             needed=False,
         )
         place = transcript.question.place(side)
-        beliefs = {n: verdict.spans[place] for n, verdict in verdicts.read.items()}
+        least = {n: verdict.spans[place][0] for n, verdict in verdicts.read.items()}
         # A draft that says nothing is spoken only if no other says more.
-        best = max(range(self.n), key=lambda n: (not turns[n].silent, beliefs.get(n, ANYTHING)[0]))
-        most = beliefs.get(best, ANYTHING)[0]
-        doubts = [*verdicts.doubts]
-        for n, verdict in verdicts.read.items():
-            # What a judge of votes may have thought more of, had all its votes been read.
-            if n != best and beliefs[n][1] > most:
-                doubts += verdict.doubts
+        best = max(range(self.n), key=lambda n: (not turns[n].silent, least.get(n, 0.0)))
+        doubts = (*verdicts.doubts, *passed_over(verdicts.read, best, place))
         others = tuple(turn for n, turn in enumerate(turns) if n != best)
-        return structs.replace(turns[best], drafts=others, doubts=tuple(doubts))
+        return structs.replace(turns[best], drafts=others, doubts=doubts)
 
 
 @dataclass(frozen=True)
@@ -178,15 +183,19 @@ class Refine(Wrapper):
             if rewrite.outcome != "ok" or rewrite.conceded or not rewrite.text:
                 return unchanged
             rating = used_as(ask, "rate")
-            before, after = await gather_in_order(
+            verdicts = await gather_in_order(
                 *(
-                    self.judge.belief(transcript.then(turn), side, rating, heard_as(brief, side))
+                    self.judge.judge(transcript.then(turn), rating, heard_as(brief, side))
                     for turn in (draft, rewrite)
                 )
             )
         except Unreadable as fault:
             return structs.replace(unchanged, doubts=(*unchanged.doubts, Doubt.of(fault)))
-        return rewrite if after > before else unchanged
+        place = transcript.question.place(side)
+        before, after = (verdict.spans[place][0] for verdict in verdicts)
+        spoken = rewrite if after > before else unchanged
+        doubts = passed_over(dict(enumerate(verdicts)), int(after > before), place)
+        return structs.replace(spoken, doubts=(*spoken.doubts, *doubts))
 
     async def _critique(self, drafted: Transcript, side: Answer, ask: Ask, brief: Brief) -> Turn:
         """The critique that is ranked first. Unreadable if there is none or no ranking."""

@@ -60,14 +60,6 @@ class Judge(ABC):
         """
         return self._decided(Case(transcript, brief), ask)
 
-    async def belief(
-        self, transcript: Transcript, side: Answer, ask: Ask, brief: Brief | None = None
-    ) -> float:
-        """The least probability that the judge gives to `side`, whatever unread replies would have
-        said. Unreadable as in `decide`."""
-        verdict = await self.judge(transcript, ask, brief)
-        return verdict.spans[transcript.question.place(side)][0]
-
     async def believes(
         self,
         statement: str,

@@ -19,6 +19,7 @@ from oversight.protocols import (
     Transcript,
     Turn,
 )
+from oversight.protocols.judges import VotesJudge
 from tests.fakes import CRATES, JUDGE, A, B, Scripted, draft, prompt
 
 ALICE = Agent("alice", temperature=0.1)
@@ -172,6 +173,18 @@ async def test_a_draft_that_stands_because_a_reply_could_not_be_read_says_so(oth
 
     turn = await spoken(Scripted(script))
     assert turn.text == "the draft" and len(turn.doubts) == 1
+
+
+async def test_votes_that_a_rewrite_breaks_leave_open_which_of_the_two_is_better():
+    def script(call: Call) -> str | Reply:
+        asked = prompt(call)
+        if asked.task != "vote":
+            return scripted().answer(call)
+        votes = "AABBB" if asked.speeches[-1] == "the draft" else "...AB"
+        return f"Answer: {votes[call.draw[-1]]}"
+
+    turn = await spoken(Scripted(script), Refine(ALICE, VotesJudge("judge")))
+    assert turn.text == "the draft" and len(turn.doubts) == 3
 
 
 async def test_what_the_draft_computed_stays_with_the_rewrite():
