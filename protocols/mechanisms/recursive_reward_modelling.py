@@ -6,7 +6,7 @@ reward by best of N, which is how one optimises against a reward model without a
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, TypeAlias
 
 from msgspec.structs import replace
 
@@ -27,11 +27,8 @@ NARROWER = Role("recursive_reward_modelling.narrower", "Judge")
 CANDIDATE = Role("recursive_reward_modelling.candidate", "Agent")
 
 
-class Assessment(NamedTuple):
-    criterion: Turn
-    found: Turn
-    below: tuple[Turn, ...]
-    """Narrower criteria and what was found by them, which the helper alone has read."""
+Assessment: TypeAlias = tuple[Turn, Turn, tuple[Turn, ...]]
+"""A criterion, what was found by it, and what was said below these, which the helper alone read."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +99,9 @@ class RecursiveRewardModelling(Assisted):
         rewarded = await readings(*(self._verdict(each, side, ask) for each, _ in assessed))
         verdicts, place = rewarded.read, question.place(side)
         rewards = {n: verdict.spans[place] for n, verdict in verdicts.items()}
-
-        def heard_whole(n: int) -> bool:
-            read, below = assessed[n]
-            return not any(turn.silent for turn in read.turns + below)
-
-        best = max(rewards, key=lambda n: (heard_whole(n), rewards[n][0]))
+        said = [read.turns + below for read, below in assessed]
+        silent = {n for n, turns in enumerate(said) if any(turn.silent for turn in turns)}
+        best = max(rewards, key=lambda n: (n not in silent, rewards[n][0]))
         doubts = (*rewarded.doubts, *(doubt for v in verdicts.values() for doubt in v.doubts))
         most = 1.0 if rewarded.doubts else max(high for _, high in rewards.values())
         low = rewards[best][0]
@@ -119,8 +113,8 @@ class RecursiveRewardModelling(Assisted):
             doubts=doubts,
             unheard=tuple(
                 turn
-                for n, (read, below) in enumerate(assessed)
-                for turn in (below if n == best else read.turns + below)
+                for n, (_, below) in enumerate(assessed)
+                for turn in (below if n == best else said[n])
             ),
         )
 
@@ -139,7 +133,8 @@ class RecursiveRewardModelling(Assisted):
                 for n, criterion in enumerate(criteria)
             )
         )
-        return with_assessments(transcript, found), tuple(t for each in found for t in each.below)
+        transcript = transcript.then(*(turn for each in found for turn in each[:2]))
+        return transcript, tuple(turn for *_, below in found for turn in below)
 
     async def _found(
         self, transcript: Transcript, criterion: Turn, helper: Seat, depth: int, ask: Ask
@@ -154,9 +149,9 @@ class RecursiveRewardModelling(Assisted):
             found = await gather_in_order(
                 *(self._found(transcript, each, helper, depth - 1, ask) for each in narrower)
             )
-            asked = with_assessments(transcript, found).then(criterion)
-            below = tuple(t for each in found for t in (each.criterion, each.found, *each.below))
-        return Assessment(criterion, await helper.speak_unlabelled(asked, ask), below)
+            asked = transcript.then(*(turn for each in found for turn in each[:2]), criterion)
+            below = tuple(turn for *pair, under in found for turn in (*pair, *under))
+        return criterion, await helper.speak_unlabelled(asked, ask), below
 
     async def _verdict(self, assessed: Transcript, side: Answer, ask: Ask) -> Verdict:
         brief = self.judging()
@@ -165,8 +160,3 @@ class RecursiveRewardModelling(Assisted):
 
     def judging(self, block: str = "reward") -> Brief:
         return self.brief(Role(f"{self.sections[0]}.{block}", "Judge"), **self.judge_values())
-
-
-def with_assessments(transcript: Transcript, found: list[Assessment]) -> Transcript:
-    """The transcript with each criterion, and what was found by it."""
-    return transcript.then(*(turn for each in found for turn in (each.criterion, each.found)))
