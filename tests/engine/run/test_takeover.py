@@ -308,5 +308,5 @@ def test_a_full_disk_is_no_damage_of_the_run_that_is_taken_over(command, finishe
 
     monkeypatch.setattr(RunDatabase, "take", without_room)
     again = command("run", "small.yaml", "--run-folder", "runs/again")
-    assert again.code == 2 and again.err.startswith("runs/again/run.db cannot be "), again.err
+    assert again.code == 3 and again.err.startswith("runs/again/run.db may not grow "), again.err
     assert tried == [40], "nothing is run after it"
