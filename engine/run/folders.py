@@ -76,7 +76,9 @@ def take_lock(folder: Path) -> int:
                         f"Watch it: oversight status {folder}"
                     )
                 # Another process only checks for a holder, and is about to let go. To wait in line
-                # for it would be to wait for whoever is first in line, too.
+                # for it would be to wait for whoever is first in line, too; and of two who wait,
+                # each would meet the lock that the other keeps meanwhile.
+                fcntl.flock(lock, fcntl.LOCK_UN)
                 time.sleep(0.001)
             elif is_open_as(path, lock):
                 os.ftruncate(lock, 0)
