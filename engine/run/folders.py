@@ -56,8 +56,7 @@ def beside(folder: Path) -> list[Path]:
     """The other run folders beside one in `runs/`, the newest first; none for one elsewhere."""
     if folder.parent.resolve() != RUNS.resolve():
         return []
-    others = [each for each in run_folders(folder.parent) if each.name != folder.name]
-    return newest_first(others)
+    return newest_first(each for each in run_folders(folder.parent) if each.name != folder.name)
 
 
 def take_lock(folder: Path) -> int:
@@ -76,8 +75,7 @@ def take_lock(folder: Path) -> int:
                         f"Watch it: oversight status {folder}"
                     )
                 # Another process only checks for a holder, and is about to let go. To wait in line
-                # for it would be to wait for whoever is first in line, too; and of two who wait,
-                # each would meet the lock that the other keeps meanwhile.
+                # for it, or with its lock kept, would be to wait for others who wait, too.
                 fcntl.flock(lock, fcntl.LOCK_UN)
                 time.sleep(0.001)
             elif is_open_as(path, lock):
