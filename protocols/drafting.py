@@ -10,7 +10,7 @@ stay so are marked, for the bounds under drop, keep and worst.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, replace
+from dataclasses import Field, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from msgspec import structs
@@ -26,7 +26,7 @@ from .prompts.prompt_set import PromptSet, for_side
 from .prompts.words import NOTHING, Words
 from .question import Answer, Question
 from .seat import Seat
-from .settings import check_numbers, ranged
+from .settings import POSITIVE, check_numbers, ranged
 from .transcript import Transcript, Turn, Verdict
 
 
@@ -97,7 +97,7 @@ class BestOf(Wrapper):
     of draft 0; ties go to the lowest draft, so raising N changes a speech only for a better one.
     """
 
-    n: int = ranged()
+    n: int = field(metadata=POSITIVE)
     agent: Agent
     judge: Judge
     temperature: float | None = 0.8

@@ -71,18 +71,21 @@ def unusual(settings: "DataclassInstance") -> Iterator[str]:
             yield from _words(each, value)
 
 
-def ranged(default: Any = MISSING, *, least: float = 1, most: float | None = None) -> Any:
-    """A field of a dataclass whose value is a number from `least` to `most` (None: any above), or
-    None if that is its default."""
+POSITIVE = {"least": 1.0, "most": None}
+"""Metadata of a field whose value is a number from `least` to `most`; None: any above."""
+
+
+def ranged(default: Any, *, least: float = 1, most: float | None = None) -> Any:
+    """A field of a dataclass whose value is a number in that range, or None for no number."""
     return field(default=default, metadata={"least": least, "most": most})
 
 
 def check_numbers(settings: "DataclassInstance") -> None:
-    """ValueError, with the remedy, if a field made by `ranged` is out of its range."""
+    """ValueError, with the remedy, if a field is out of its range."""
     for each in fields(settings):
         if "least" in each.metadata:
             value, least, most = getattr(settings, each.name), *each.metadata.values()
-            if value is None and each.default is None:
+            if value is None:
                 continue
             if most is not None and not least <= value <= most:
                 raise ValueError(f"{each.name}: {value} is not from {least:g} to {most:g}")

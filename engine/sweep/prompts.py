@@ -20,8 +20,9 @@ def prompt_sets(
     """Every prompt set of `prompts` (a list is an axis), and the blocks read from files for them.
 
     A set is `default`, the path of a file, or a mapping of changed sections. The mapping may name
-    the file that it changes under `set`. default: with the words of the protocols here. kept: blocks
-    stored in a run folder, used instead of the files. UsageError names the line and the remedy.
+    the file that it changes under `set`. default: with the words of the protocols here. kept:
+    blocks stored in a run folder, used instead of the files. UsageError names the line and the
+    remedy.
     """
     reader = _SetReader(document, folder, default, kept or {})
     sets = tuple(

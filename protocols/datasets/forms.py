@@ -14,6 +14,7 @@ from typing import ClassVar, TypeAlias
 
 from ..errors import DatasetError
 from ..question import LABELS, Problem
+from ..settings import ranged
 from .columns import Columns, asked, columns_of, drawn
 from .jsonl import problems
 from .loader import FileLoader
