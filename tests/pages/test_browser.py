@@ -25,7 +25,6 @@ SCREENS = (
     "run/{hard}/map",
     "run/{hard}/compare",
     "run/{hard}/compare?first=debate+1&second=propaganda",
-    "compare?a={hard}&b={hard}",
     "run/{hard}/more",
     "run/{hard}/origin",
     "run/{hard}/problem/2",
