@@ -61,8 +61,6 @@ class Draft:
     about: Attribution
     hash_ids: bool = False
     """Whether identities that look like those of a recruiting platform are replaced."""
-    reward: dict[str, float] | None = None
-    """How judges were paid: base of the logarithm of the final probability, and cost a round."""
     changed: str = "converted into one form; nothing was rewritten"
     problems: dict[str, Problem] = field(default_factory=dict)
     sources: dict[str, SourceRow] = field(default_factory=dict)
@@ -192,7 +190,6 @@ class Draft:
         about = {
             **{name: getattr(self.about, name) for name in Attribution.__slots__},
             "changed": self.changed,
-            "reward": self.reward,
             "left_out": dict(sorted(self.left_out.items())),
             "inputs": dict(sorted(self.inputs.items())),
             "files": digests,

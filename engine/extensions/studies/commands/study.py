@@ -37,7 +37,7 @@ def import_(
 
 @as_command
 def check(study: Path = argument(type=FOLDER), as_json: bool = JSON) -> None:
-    """Check a study folder: checksums, contradictions, quotes, rewards, leaks.
+    """Check a study folder: checksums, contradictions, quotes, leaks.
 
     Exit code 1 if something is wrong.
     """
