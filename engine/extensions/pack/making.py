@@ -40,6 +40,7 @@ from .opening import (
     PROBLEMS,
     Contents,
     PackedFile,
+    make_run,
     may_hold,
 )
 from .verifying import figures_of
@@ -111,7 +112,9 @@ def make_pack(
             tuple(missing),
             tuple(_packed(stage, name) for name in _names(stage)),
         )
-        _write(stage / FIGURES, [figures_of(run, contents)])
+        # Of what is packed, not of the run: cells that a person took back are in the run alone.
+        make_run(stage, contents)
+        _write(stage / FIGURES, [figures_of(RunReader(stage), contents)])
         files = (*contents.files, _packed(stage, FIGURES))
         contents = msgspec.structs.replace(contents, files=files)
         _archive(stage, contents, to)

@@ -160,7 +160,7 @@ def open_pack(file: Path, to: Path, *, keep_lines: bool = False) -> Contents:
         unfinished.mkdir(parents=True)
         with open_plain(file) as packed:
             contents = _unpack(packed, file.stat().st_size, unfinished)
-        _make_run(unfinished, contents)
+        make_run(unfinished, contents)
         for name in () if keep_lines else LINES:
             (unfinished / name).unlink(missing_ok=True)
         unfinished.rename(to)
@@ -225,7 +225,7 @@ def _copy(content: IO[bytes], to: Path, claimed: PackedFile) -> None:
         raise PackError(f"{claimed.path!r} is not what its table of contents lists: {to.name}")
 
 
-def _make_run(folder: Path, contents: Contents) -> None:
+def make_run(folder: Path, contents: Contents) -> None:
     """Make the database of the run, and its outcomes, from what was unpacked."""
     problems = tuple(read_problems(PROBLEMS, read_bounded(folder / PROBLEMS, MAX_BYTES)))
     grid = read_grid(read_bounded(folder / GRID, MAX_BYTES), problems)

@@ -171,11 +171,6 @@ class Desk(Provider, AnsweredLater):
         self.over = True
         self._tell()
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the work goes on another time."""
-        return self.stop_token.halt is not None
-
     async def news(self, most: float) -> None:
         """Return when anything has changed, or after `most` seconds."""
         try:
@@ -236,19 +231,9 @@ class Desk(Provider, AnsweredLater):
                 return None
             address, history = task.call.address, self.history.of[rater.name]
             if self.history.holder.get(address) != rater.name:
-                at = int(time.time())
-                await self._keep(
-                    TaskGiven(
-                        rater.name,
-                        address,
-                        task.request,
-                        task.problem,
-                        task.order,
-                        task.moment,
-                        at,
-                        self.pool.transcript(address),
-                    )
-                )
+                about = (task.request, task.problem, task.order, task.moment, int(time.time()))
+                transcript = self.pool.transcript(address)
+                await self._keep(TaskGiven(rater.name, address, *about, transcript))
             shown = self.pool.first_shown(rater.name, address, now)
             budget = self.settings.budget
             left = None if budget is None else max(budget - (now - shown), 0.0)

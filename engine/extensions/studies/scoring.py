@@ -49,7 +49,7 @@ def about_study(folder: Path) -> dict[str, Any]:
     """What a study says of itself. UsageError if it does not."""
     if not is_study(folder):
         raise UsageError(
-            f"{folder}: no study, which has a {INFO}; oversight dataset import makes one"
+            f"{folder}: no study, which has a {INFO}; scripts in examples/studies make one"
         )
     try:
         about: dict[str, Any] = orjson.loads(read_bounded(folder / INFO, MAX_INFO))

@@ -243,7 +243,14 @@ def test_every_changed_byte_is_told_by_the_name_of_its_file(pack, tmp_path, camp
 
 @pytest.mark.campaign
 def test_packs_as_they_were_made_raise_no_alarm(place, command, campaign):
-    protocols = "naive_judge propaganda consultancy debate proposer_critic critique".split()
+    protocols = [
+        "naive_judge",
+        "propaganda",
+        "consultancy",
+        "debate",
+        "proposer_critic",
+        "critique",
+    ]
     for number in range(campaign.size(5, 50)):
         chance = random.Random(number)
         draws = chance.randint(1, 2)

@@ -545,7 +545,9 @@ def test_nothing_is_said_to_be_withdrawn_where_the_index_of_addresses_was_damage
     cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 1200, 2)]
     address = bytes(range(32)).hex()
     *others, own = cells[0].calls
-    written(tmp_path, [changed(cells[0], calls=(*others, changed(own, address=address)))], cells[1:])
+    written(
+        tmp_path, [changed(cells[0], calls=(*others, changed(own, address=address)))], cells[1:]
+    )
     file, there = tmp_path / RUN_DB, bytes.fromhex(address)
     # In the row stands the whole address, in the index its beginning alone.
     entry = re.escape(there[:8]) + b"(?!" + re.escape(there[8:]) + b")"
