@@ -235,8 +235,9 @@ class CellIndex:
         """The first cell of each problem."""
         self.problem: Places = np.repeat(np.arange(len(problems)), sizes)
         within = np.arange(len(self.problem)) - self.starts[self.problem]
-        self.draw, self.side = np.divmod(within, self.answers[self.problem])
-        """The draw, and the place of the answer argued for."""
+        self.draw: Places = within // self.answers[self.problem]
+        self.side: Places = within % self.answers[self.problem]
+        """The place of the answer argued for."""
         self.labels: Sequence[Mapping[str, int]] = [
             {answer.label: place for place, answer in enumerate(problem.question.answers)}
             for problem in problems
