@@ -201,9 +201,9 @@ def _drawn(axes: "Axes", series: Series, colour: str, marker: str, intervals: bo
     if len(x) > FEW and not series.joined:
         heaps = Counter((round(p.x, 2), round(p.y, 2)) for p in series.points)
         areas = [6 + 60 * count / max(heaps.values()) for count in heaps.values()]
-        places: Any = zip(*heaps, strict=True)
+        at = [place[0] for place in heaps], [place[1] for place in heaps]
         look: dict[str, Any] = {"color": colour, "alpha": 0.55, "linewidths": 0, "zorder": 2}
-        axes.scatter(*places, areas, label=_named(name), **look)
+        axes.scatter(*at, areas, label=_named(name), **look)
         return
     axes.errorbar(
         x,
