@@ -22,7 +22,7 @@ from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.providers.provider import Provider
 from oversight.engine.providers.replicas import Replica, Replicas
 from oversight.engine.providers.settings import Settings
-from oversight.engine.run.canaries import FREE_PATIENCE, Canaries
+from oversight.engine.run.canaries import Canaries
 from oversight.engine.run.lanes import run_lanes
 from oversight.engine.run.order import Plain
 from oversight.engine.run.scheduler import NotedOutcome
@@ -141,12 +141,11 @@ def simulated(*, concurrency: int | None = None, states: bool = False) -> Found:
         replicas.trust("vllm/m")
         limits, accounting = Limits(concurrency=concurrency), Accounting(listed())
         ask = Sender("vllm/m", replicas, limits, StopToken(), accounting, own=True, servers=servers)
-        total = PROBLEMS * 2 * len(ROWS)
         order = Canaries(
             Plain(cells()),  # type: ignore[arg-type]
             ROWS,  # type: ignore[arg-type]
-            total=total,
-            patience=FREE_PATIENCE,
+            canaries=None,
+            total=PROBLEMS * 2 * len(ROWS),
             steps={row.address: row.chain for row in ROWS},
         )
         end = NotedOutcome(Verdict((0.5, 0.5), Transcript(shipments(1)[0].question)), [])

@@ -19,7 +19,7 @@ question, nor the label, nor the other answers; only their content can tell them
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
@@ -56,7 +56,7 @@ from ....protocols.prompts.prompt_set import default_prompts
 from ....protocols.prompts.render import Instructions, answer_body
 from ....protocols.prompts.words import Words
 from ....protocols.question import Answer, Problem, Question, balanced, labelled
-from ....protocols.settings import require_positive
+from ....protocols.settings import check_numbers, ranged
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +130,10 @@ class Writer:
     model: str
     temperature: float | None = None
     """None leaves it to the provider."""
-    max_tokens: int = 1024
+    max_tokens: int = ranged(1024)
 
     def __post_init__(self) -> None:
-        numbers = [each.name for each in fields(self) if each.type is int]
-        require_positive(self, *numbers)
+        check_numbers(self)
 
     def asked(self, shown: str, told: str, form: ResponseFormat) -> Call:
         """The call that shows a text and asks for a form."""
@@ -231,7 +230,7 @@ class Draft:
 class Generator(Writer):
     """The model that writes wrong answers and rates its own drafts."""
 
-    drafts: int = 4
+    drafts: int = ranged(4)
     """How many wrong answers are written for each question."""
 
     async def write(self, known: Known, ask: Ask) -> tuple[Draft, ...]:
