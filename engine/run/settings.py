@@ -161,22 +161,6 @@ class RunSettings(FolderSettings):
         metavar="K/N",
         under="Sweep",
     )
-    sources: tuple[str, ...] | None = flag(
-        "Reuse cells of this run that have the same code, and of no other; repeatable. Default: "
-        "of all runs in runs/.",
-        name="--from",
-        metavar="RUN",
-        under="Execution",
-        rare=True,
-    )
-    verify: int = flag(
-        "Replay N cells of each other run before its cells are reused.",
-        default=0,
-        metavar="N",
-        least=0,
-        under="Execution",
-        rare=True,
-    )
 
     def __post_init__(self) -> None:
         check_flags(self)

@@ -103,7 +103,7 @@ MAY = {
         "protocols/prompts/published.py",
         "engine/extensions/inspect/logs.py",
         "engine/run/folders.py",
-        "engine/run/parts.py",
+        "engine/run/loaded_sweep.py",
         "engine/run/settings.py",
         "engine/run/stores.py",
         "engine/extensions/people/rating.py",

@@ -19,7 +19,7 @@ from oversight.engine.models.own_servers import LOAD_SECONDS
 from oversight.engine.models.router import CELLS_A_SLOT, MIN_CELLS
 from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.providers.provider import Provider
-from oversight.engine.run.canaries import FREE_PATIENCE, Canaries
+from oversight.engine.run.canaries import Canaries
 from oversight.engine.run.lanes import run_lanes
 from oversight.engine.run.order import Plain
 from oversight.engine.run.scheduler import NotedOutcome
@@ -128,12 +128,11 @@ def simulated(*, concurrency: int | None = None, states: bool = False) -> Found:
         fake = FakeServer()
         limits, accounting = Limits(concurrency=concurrency), Accounting(listed())
         ask = Sender("vllm/m", fake, limits, StopToken(), accounting, own=True)
-        total = PROBLEMS * 2 * len(ROWS)
         order = Canaries(
             Plain(cells()),  # type: ignore[arg-type]
             ROWS,  # type: ignore[arg-type]
-            total=total,
-            patience=FREE_PATIENCE,
+            canaries=None,
+            total=PROBLEMS * 2 * len(ROWS),
             steps={row.address: row.chain for row in ROWS},
         )
         end = NotedOutcome(Verdict((0.5, 0.5), Transcript(shipments(1)[0].question)), [])

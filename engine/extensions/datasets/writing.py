@@ -48,7 +48,7 @@ from ....protocols.prompts.prompt_set import default_prompts
 from ....protocols.prompts.render import Instructions, answer_body
 from ....protocols.prompts.words import Words
 from ....protocols.question import Answer, Problem, balanced, labelled
-from ....protocols.settings import require_positive
+from ....protocols.settings import check_numbers, ranged
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +167,12 @@ class Generator:
     model: str
     temperature: float | None = None
     """None leaves it to the provider."""
-    max_tokens: int = 1024
-    drafts: int = 4
+    max_tokens: int = ranged(1024)
+    drafts: int = ranged(4)
     """How many wrong answers are written for each question."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "max_tokens", "drafts")
+        check_numbers(self)
 
     async def write(self, known: Known, ask: Ask) -> tuple[Draft, ...]:
         """The usable drafts, in order of draw. Unreadable if none is, Declined for a refusal."""

@@ -16,6 +16,7 @@ from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from tests.command_line import Command
 from tests.engine.conftest import Finished
+from tests.pages.browser import unpacked
 from tests.run_folders import noted
 
 NAME = 'x\x1b[2J\u202e"<b>\n· forged: yes\nforged: yes'
@@ -67,7 +68,7 @@ def test_no_page_has_them_in_a_text_or_an_attribute(
     pages = list((place / "site").rglob("*.html"))
     assert len(pages) > 5
     for page in pages:
-        text = page.read_text()
+        text = unpacked(page)
         assert not UNSHOWN.search(text), (page, UNSHOWN.search(text))
         assert "<b>\n" not in text
 
