@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...cache.cache import Cache, CacheStatistics
-from ...cache.call import Ask, Call
+from ...cache.call import Call
 from ..models.accounting.ledger import UsageTotals
 from ..models.router import Models
 from ..stop import StopToken
-from ..sweep.sweep import Cell
 from ..system.entry_points import BATCHING_GROUP, load_function, registered
 from .lanes import run_lanes
 from .order import Completed, Missing, Order, Plain, Work
@@ -123,10 +122,6 @@ class AnsweredLater(ABC):
 
     models: Sequence[str] = ()
     """Names under which they are asked, such as `person/experts`."""
-
-    @abstractmethod
-    def ask_of(self, cell: Cell, ask: Ask) -> Ask:
-        """What a cell is to ask in place of `ask`."""
 
     @abstractmethod
     def has_answered(self, call: Call) -> bool:

@@ -164,10 +164,7 @@ class RunSession(CachedModels):
             # The disk is slower: it holds the run up, and not its cells in memory.
             await run.folder.group.room()
         self._begun += 1
-        if run.later is None:
-            noted = await attempt_noted(cell, cache, cache.shared_work)
-        else:
-            noted = await attempt_noted(cell, run.later.ask_of(cell, cache))
+        noted = await attempt_noted(cell, cache, cache.shared_work)
         return self._capture.cell(cell, *noted)
 
 
