@@ -111,7 +111,7 @@ def finding(
 
     others = [*_bounds(results, names, whole=measures)]
     if measures:
-        from ..measures import measured_parts
+        from .measured import measured_parts
 
         others += measured_parts(results, names)
     if grouped:
