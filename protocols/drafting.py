@@ -10,7 +10,7 @@ stay so are marked, for the bounds under drop, keep and worst.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, replace
+from dataclasses import Field, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from msgspec import structs
@@ -26,7 +26,7 @@ from .prompts.prompt_set import PromptSet, for_side
 from .prompts.words import NOTHING, Words
 from .question import Answer, Question
 from .seat import Seat
-from .settings import require_positive
+from .settings import POSITIVE, check_numbers, ranged
 from .transcript import Transcript, Turn, Verdict
 
 
@@ -97,14 +97,14 @@ class BestOf(Wrapper):
     of draft 0; ties go to the lowest draft, so raising N changes a speech only for a better one.
     """
 
-    n: int
+    n: int = field(metadata=POSITIVE)
     agent: Agent
     judge: Judge
     temperature: float | None = 0.8
     """Sampling temperature of the drafts after the first; at 0 they would all be identical."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "n")
+        check_numbers(self)
 
     @property
     def name(self) -> str:
@@ -152,13 +152,13 @@ class Refine(Wrapper):
     agent: Speaker
     judge: Judge
     """Ranks the critiques, and decides between draft and rewrite."""
-    critiques: int = 2
+    critiques: int = ranged(2)
     """Draws of a critique, each blind to the others."""
     temperature: float | None = 0.8
     """Sampling temperature of the critiques; at 0 they would all be identical."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "critiques")
+        check_numbers(self)
 
     @property
     def name(self) -> str:
@@ -258,14 +258,13 @@ class SideCheck(Wrapper):
 
     agent: Speaker
     checker: Agent
-    retries: int = 1
+    retries: int = ranged(1, least=0)
     """Maximum number of drafts sent back."""
     candor: bool = False
     """Whether the checker also reads if a speech says itself that its answer is wrong."""
 
     def __post_init__(self) -> None:
-        if self.retries < 0:
-            raise ValueError(f"retries: {self.retries} is negative; use 0 or more")
+        check_numbers(self)
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ Parameters are declared once here, for agents, judges, sweep files, capabilities
 from collections.abc import Collection, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..cache.address import ABSENT
 from ..cache.memo import computed_once
@@ -71,40 +71,32 @@ def unusual(settings: "DataclassInstance") -> Iterator[str]:
             yield from _words(each, value)
 
 
-def ranged(default: float, *, least: float = 1, most: float | None = None) -> Any:
-    """A field of a dataclass whose value is a number from `least` to `most`; None: any above."""
+POSITIVE = {"least": 1.0, "most": None}
+"""Metadata of a field whose value is a number from `least` to `most`; None: any above."""
+
+
+def ranged(default: Any, *, least: float = 1, most: float | None = None) -> Any:
+    """A field of a dataclass whose value is a number in that range, or None for no number."""
     return field(default=default, metadata={"least": least, "most": most})
 
 
 def check_numbers(settings: "DataclassInstance") -> None:
-    """ValueError, with the remedy, if a field made by `ranged` is out of its range."""
+    """ValueError, with the remedy, if a field is out of its range."""
     for each in fields(settings):
         if "least" in each.metadata:
             value, least, most = getattr(settings, each.name), *each.metadata.values()
+            if value is None:
+                continue
             if most is not None and not least <= value <= most:
                 raise ValueError(f"{each.name}: {value} is not from {least:g} to {most:g}")
             if not value >= least:
                 raise ValueError(f"{each.name}: {value} is too few; use {least:g} or more")
 
 
-def require_positive(settings: "DataclassInstance", *names: str) -> None:
-    """ValueError, with the remedy, if one of these settings is below 1."""
-    for name in names:
-        if getattr(settings, name) < 1:
-            raise ValueError(f"{name}: {getattr(settings, name)} is too few; use 1 or more")
-
-
 def require_known(name: str, value: str, options: Collection[str]) -> None:
     """ValueError, with the options, if the setting `name` is none of them."""
     if value not in options:
         raise ValueError(f"{name}: there is no {value!r}; there is {', '.join(options)}")
-
-
-def check_reason(reason: str, tokens: int) -> None:
-    """ValueError, with the remedy, for invalid settings of reasoning."""
-    require_known("reason", reason, get_args(Reason))
-    if tokens < 0:
-        raise ValueError(f"reasoning_tokens: {tokens} is less than none")
 
 
 def _words(of: "Field[Any]", value: Any) -> Iterator[str]:

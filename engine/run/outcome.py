@@ -57,14 +57,6 @@ class OutcomeRecord(msgspec.Struct, frozen=True, gc=False):
         return self.failure is None or self.failure.unread or self.failure.kind == "crash"
 
     @property
-    def figures(self) -> tuple[object, ...]:
-        """What is the same in every run that has the cell."""
-        return (
-            *(self.cell, self.problem, self.side, self.draw, self.probs, self.failure),
-            *(self.not_run, *(getattr(self, name) for name in _MORE)),
-        )
-
-    @property
     def line(self) -> bytes:
         """The line of it, with its newline; equal bytes for equal outcomes."""
         fields: dict[str, Any] = {

@@ -20,9 +20,9 @@ def prompt_sets(
     """Every prompt set of `prompts` (a list is an axis), and the blocks read from files for them.
 
     A set is `default`, the path of a file, or a mapping of changed sections. The mapping may name
-    the file that it changes under `set`; or, under `from` and `folder`, a published study and the
-    folder of a checkout of it. default: with the words of the protocols here. kept: blocks
-    stored in a run folder, used instead of the files. UsageError names the line and the remedy.
+    the file that it changes under `set`. default: with the words of the protocols here. kept:
+    blocks stored in a run folder, used instead of the files. UsageError names the line and the
+    remedy.
     """
     reader = _SetReader(document, folder, default, kept or {})
     sets = tuple(
@@ -49,38 +49,12 @@ class _SetReader:
         if isinstance(node.value, str):
             return self._named(node.key, node.value)
         sections = dict(self._document.mapping(node.key, node.value))
-        if "from" in sections:
-            base = self._published(node.key, sections)
-        else:
-            path = sections.pop("set", "default")
-            if not isinstance(path, str):
-                raise self._document.fault((*node.key, "set"), f"{path!r} is not a text")
-            base = self._named((*node.key, "set"), path)
+        path = sections.pop("set", "default")
+        if not isinstance(path, str):
+            raise self._document.fault((*node.key, "set"), f"{path!r} is not a text")
+        base = self._named((*node.key, "set"), path)
         changes = self._blocks(self._document, node.key, sections)
         return base.changed(f"{base.name} changed", changes) if changes else base
-
-    def _published(self, key: Key, sections: dict[str, Any]) -> PromptSet:
-        """The prompt set of a published study; removes `from` and `folder` from the sections."""
-        from ...protocols.prompts.published import PUBLISHED
-
-        study, checkout = sections.pop("from"), sections.pop("folder", None)
-        if study not in PUBLISHED:
-            told = f"studies: {', '.join(PUBLISHED)}"
-            raise self._document.fault((*key, "from"), f"no prompts of {study!r} are read", told)
-        if not isinstance(checkout, str):
-            raise self._document.fault(
-                (*key, "from"), f"{study} is read from a checkout", "folder: where the checkout is"
-            )
-        path, at = f"{study} in {checkout}", (*key, "folder")
-        if path in self._kept:
-            self.blocks[path] = dict(self._kept[path])
-        else:
-            self._document.refuse_if_inert(at, f"the prompt set {path}")
-            try:
-                self.blocks[path] = PUBLISHED[study].blocks(self._base(at) / checkout)
-            except PromptError as exc:
-                raise self._document.fault(at, str(exc)) from None
-        return self._made(at, study, path, f"{checkout}: ")
 
     def _named(self, key: Key, path: str) -> PromptSet:
         if path == "default":
@@ -95,18 +69,14 @@ class _SetReader:
                 raise self._document.fault(key, f"there is no file {file}", remedy)
             written = Document.read(file)
             self.blocks[path] = self._blocks(written, (), written.value)
-        return self._made(key, Path(path).stem, path)
+        try:
+            return self._default.changed(Path(path).stem, self.blocks[path])
+        except PromptError as exc:
+            raise self._document.fault(key, str(exc)) from None
 
     def _base(self, key: Key) -> Path:
         """Where a relative path starts."""
         return Path() if self._document.from_flag(key) else self._folder
-
-    def _made(self, key: Key, name: str, path: str, place: str = "") -> PromptSet:
-        """The default set with the blocks of `path`. place: beginning of an error message."""
-        try:
-            return self._default.changed(name, self.blocks[path])
-        except PromptError as exc:
-            raise self._document.fault(key, f"{place}{exc}") from None
 
     def _blocks(
         self, document: Document, key: Key, sections: Mapping[str, Any]

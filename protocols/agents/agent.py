@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, get_args
 
 from msgspec import Struct, structs
 from msgspec.structs import force_setattr
@@ -22,9 +22,9 @@ from ..settings import (
     REASONING_ROOM,
     Parameters,
     Reason,
-    check_reason,
+    check_numbers,
+    ranged,
     require_known,
-    require_positive,
     unusual,
 )
 from ..tags import find_tags
@@ -134,9 +134,9 @@ class Agent(Parameters, Speaker):
 
     model: str
     temperature: float | None = 0.4
-    words: int = 150
+    words: int = ranged(150)
     """Word limit of a speech: asked for in the prompt, and enforced by cutting with a mark."""
-    max_tokens: int = 1024
+    max_tokens: int = ranged(1024)
     tools: tuple[str, ...] = ()
     """Names from the toolbox."""
     scratchpad: bool = False
@@ -148,11 +148,11 @@ class Agent(Parameters, Speaker):
     effort: Effort = ""
     reason: Reason = "none"
     """Whether the agent reasons before it fills in a form, and whether others read that."""
-    reasoning_tokens: int = 0
+    reasoning_tokens: int = ranged(0, least=0)
     """Added to max_tokens, for a model that reasons before it replies."""
     claims: tuple[str, ...] = ()
     """Names of the tools by which claims in its speeches are checked: `calculator`, `query`."""
-    budget: float | None = None
+    budget: float | None = ranged(None, least=0)
     """What its side may spend on tools and checked claims in a world, drafts included; None: no
     limit. Drafts, and speeches that do not hear one another, have equal parts of it."""
 
@@ -164,10 +164,8 @@ class Agent(Parameters, Speaker):
                 require_tool(tool, self.toolbox)
             for tool in self.claims:
                 require_known("claims", tool, CHECKERS)
-        if self.budget is not None and self.budget < 0:
-            raise ValueError(f"budget: {self.budget:g} is below 0")
-        require_positive(self, "words")
-        check_reason(self.reason, self.reasoning_tokens)
+        check_numbers(self)
+        require_known("reason", self.reason, get_args(Reason))
 
     @property
     def name(self) -> str:

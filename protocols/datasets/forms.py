@@ -14,6 +14,7 @@ from typing import ClassVar, TypeAlias
 
 from ..errors import DatasetError
 from ..question import LABELS, Problem
+from ..settings import ranged
 from .columns import Columns, asked, columns_of, drawn
 from .jsonl import problems
 from .loader import FileLoader
@@ -41,13 +42,8 @@ class Form(FileLoader):
     forms: ClassVar[Sequence[Columns]] = ()
     """The columns of each form that it is published in; the first that fits the first row."""
 
-    answers: int | None = 2
+    answers: int | None = ranged(2, least=2, most=len(LABELS))
     """How many answers a problem has, the right one included; fewer where a row has fewer."""
-
-    def __post_init__(self) -> None:
-        super(Form, self).__post_init__()
-        if self.answers is not None and not 2 <= self.answers <= len(LABELS):
-            raise ValueError(f"answers: {self.answers} is not from 2 to {len(LABELS)}")
 
     def _problems(self, path: Path) -> Iterator[Problem]:
         return self.read(self._placed(path), self.forms)

@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 
 from ..errors import DatasetError
 from ..question import Problem, balanced, randomness
+from ..settings import check_numbers, ranged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,7 @@ class Loader(ABC):
     names_rows: ClassVar[bool] = False
     """Whether ids come from the file; else they are row numbers, not comparable across files."""
 
-    limit: int | None = None
+    limit: int | None = ranged(None)
     """Maximum number of problems; None for all. A higher limit keeps those of a lower one."""
     shuffle: bool = False
     """Take problems in an order drawn from (seed, id) and not in the order of the file."""
@@ -36,8 +37,7 @@ class Loader(ABC):
     open answers instead of a choice. `limit` counts the problems before the split."""
 
     def __post_init__(self) -> None:
-        if self.limit is not None and self.limit < 1:
-            raise ValueError(f"limit: {self.limit} is not a positive number of problems")
+        check_numbers(self)
 
     @abstractmethod
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +19,15 @@ from ..prompts.prompt_set import default_prompts
 from ..prompts.render import Examples, Instructions, messages
 from ..prompts.words import NOTHING, Words, lines
 from ..question import Answer, Question
-from ..settings import REASONING_ROOM, Parameters, Reason, check_reason, unusual
+from ..settings import (
+    REASONING_ROOM,
+    Parameters,
+    Reason,
+    check_numbers,
+    ranged,
+    require_known,
+    unusual,
+)
 from ..transcript import Judgement, Transcript, Verdict
 from .case import AFFIRM, DENY, Belief, Case
 from .shots import Shot, as_examples
@@ -128,11 +136,11 @@ class ModelJudge(Parameters, Judge):
     reason: Reason = "none"
     """Whether the judge thinks before it answers: in private tags, or openly. The reasoning is
     recorded with the judgement; no other seat reads it either way."""
-    reasoning_tokens: int = 0
+    reasoning_tokens: int = ranged(0, least=0)
     """Added to max_tokens, for a model that reasons before it replies."""
-    max_tokens: int = 256
+    max_tokens: int = ranged(256)
     """Token limit of the answer; REASONING_ROOM is added for a judge that is asked to reason."""
-    turn_tokens: int = 512
+    turn_tokens: int = ranged(512)
     """Token limit of what its model says or lists before it decides: a client's question,
     criteria. A weak model that repeats itself fills whatever it is given."""
 
@@ -144,7 +152,8 @@ class ModelJudge(Parameters, Judge):
         return " ".join([self.model, self.kind, *unusual(self)])
 
     def __post_init__(self) -> None:
-        check_reason(self.reason, self.reasoning_tokens)
+        check_numbers(self)
+        require_known("reason", self.reason, get_args(Reason))
 
     @property
     def base_agent(self) -> Agent:

@@ -11,6 +11,7 @@ from ...cache.reply import Reply
 from ..errors import unreadable
 from ..prompts.words import Words
 from ..question import Question
+from ..settings import ranged
 from ..transcript import Judgement
 from .judge import Elicited, ModelJudge, Shown, normalised
 from .shots import Shot, likeliest
@@ -40,9 +41,9 @@ class LogprobJudge(ModelJudge):
     `a` may begin a sentence.
     """
 
-    top_logprobs: int = 20
+    top_logprobs: int = ranged(20)
     """How many candidates to ask for; DeepSeek and OpenAI allow 20, some servers 5."""
-    max_tokens: int = 8
+    max_tokens: int = ranged(8)
 
     kind: ClassVar[str] = "logprob"
 

@@ -10,7 +10,7 @@ from ..errors import unreadable
 from ..prompts.statements import MARKS, agreed, lines_of
 from ..prompts.words import Words
 from ..question import Question
-from ..settings import Reason, require_positive
+from ..settings import Reason, ranged
 from ..transcript import Judgement
 from .judge import Elicited, ModelJudge, Shown
 from .shots import Shot, likeliest
@@ -28,14 +28,10 @@ class VotesJudge(ModelJudge):
     """
 
     temperature: float | None = 1.0
-    n: int = 5
+    n: int = ranged(5)
     reason: Reason = "public"
 
     kind: ClassVar[str] = "votes"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(self, "n")
 
     def compose(self, shown: Shown) -> Call:
         return self.call(shown, "vote", "vote")

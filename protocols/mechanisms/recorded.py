@@ -8,6 +8,7 @@ from ..held import DiscussedQuestion
 from ..prompts.escape import escape_and_count
 from ..protocol import Conversation
 from ..question import Answer, Question
+from ..settings import ranged
 from ..transcript import Transcript, Turn
 
 
@@ -24,14 +25,9 @@ class Recorded(Conversation):
     setting: str = ""
     """Of the experiment, such as `human debate`; conversations of others are not run. Empty: all
     of them."""
-    rounds: int = 0
+    rounds: int = ranged(0, least=0)
     """After how many rounds the judge decides; 0: after all. A conversation that was shorter counts
     as it ended."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.rounds < 0:
-            raise ValueError(f"rounds: {self.rounds} is less than none; 0 stands for all")
 
     @property
     def name(self) -> str:

@@ -1,7 +1,10 @@
 """Debian's Chromium under Playwright, for tests and for pictures."""
 
+import re
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
+from gzip import decompress
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -88,6 +91,13 @@ def violations(page: Any) -> list[str]:
             for each in told["violations"]
         ]
     return found
+
+
+def unpacked(file: Path) -> str:
+    """A page of a site as its script unpacks it."""
+    text = file.read_text()
+    found = re.search(r'id="packed" hidden>([^<]+)<', text)
+    return text + decompress(b64decode(found[1])).decode() if found else text
 
 
 @contextmanager

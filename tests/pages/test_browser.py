@@ -2,10 +2,8 @@
 
 import asyncio
 import re
-from base64 import b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from gzip import decompress
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import pytest
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.views.pages.site import write_bundle
 from tests.command_line import oversight
-from tests.pages.browser import asked_by, faults_in, served, violations
+from tests.pages.browser import asked_by, faults_in, served, unpacked, violations
 from tests.pages.speaking import bad_run
 
 SCREENS = (
@@ -27,7 +25,6 @@ SCREENS = (
     "run/{hard}/map",
     "run/{hard}/compare",
     "run/{hard}/compare?first=debate+1&second=propaganda",
-    "compare?a={hard}&b={hard}",
     "run/{hard}/more",
     "run/{hard}/origin",
     "run/{hard}/problem/2",
@@ -103,8 +100,9 @@ def test_every_page_of_a_bundle_opens_from_its_file(page: Any, site: Path) -> No
         page.goto(each.as_uri())
         assert page.locator("main").inner_text().strip()
     # A page of several readings is the one kind that is not served.
-    many = max(pages, key=lambda each: each.read_text().count('<section class="reading"'))
+    many = max(pages, key=lambda each: unpacked(each).count('<section class="reading"'))
     page.goto(many.as_uri())
+    page.locator(".reading").first.wait_for()
     assert page.locator(".reading").count() > 1
     assert violations(page) == []
     page.goto(next(site.glob("calls-*.html")).as_uri())
@@ -113,14 +111,8 @@ def test_every_page_of_a_bundle_opens_from_its_file(page: Any, site: Path) -> No
     assert all(url.startswith(("file:", "data:")) for url in asked)
 
 
-def unpacked(text: str) -> str:
-    """A page with its requests and replies as its script unpacks them."""
-    found = re.search(r'id="packed" hidden>([^<]+)<', text)
-    return text + decompress(b64decode(found[1])).decode() if found else text
-
-
 def test_no_link_of_a_bundle_leads_nowhere(site: Path) -> None:
-    texts = {file.name: unpacked(file.read_text()) for file in site.glob("*.html")}
+    texts = {file.name: unpacked(file) for file in site.glob("*.html")}
     anchors = {name: set(re.findall(r'id="([^"]+)"', text)) for name, text in texts.items()}
     for name, text in texts.items():
         links = {unescape(link) for link in re.findall(r'<a [^>]*?href="([^"]+)"', text)}

@@ -218,7 +218,7 @@ def test_kills_send_no_line_of_a_batch_twice_and_lose_nothing(campaign, tmp_path
             while killed:
                 at = chance.randrange(1, 120) if kills < wanted else 10**9
                 desk.environment["KILL_AT"] = str(at)
-                with desk.start("--batch", "--batch-then", "wait", script=STEPS) as process:
+                with desk.start("--batch", script=STEPS) as process:
                     done = end(process)
                 killed = done.returncode
                 assert killed in (0, -signal.SIGKILL), done.stderr

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ....protocols.protocol import Protocol
 from ....protocols.question import Problem
+from ...analysis.comparison import Comparison, compare_rows
 from ...analysis.reports.frame_files import arrow_frames
 from ...analysis.reports.frames import FrameSource
 from ...analysis.reports.report import report, save_report
@@ -39,7 +40,6 @@ from ...sweep.sweepfile import SweepFile, Top, check_fit, read_sweep_file
 from ...system.process import event_loop
 from ..pages.notebook import (
     NotebookPage,
-    comparison_of,
     framed,
     overview_of,
     reading_of,
@@ -96,9 +96,10 @@ class Report:
         """The overview page, in a frame, for notebooks."""
         return framed(overview_of(self.reader, self.results.score))
 
-    def compare(self, other: "Report") -> NotebookPage:
+    def compare(self, other: "Report") -> Comparison:
         """This run minus another, row by row, on their common problems."""
-        return comparison_of(self.reader, other.reader, self.results.score)
+        rows = read_rows(self.reader), read_rows(other.reader)
+        return compare_rows(*rows, score=self.results.score)
 
     def read(
         self,

@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache, partial
+from gzip import compress
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -56,6 +57,11 @@ def part(template: str, macro: str, *arguments: Any) -> Markup:
     module = _environment().get_template(f"{template}.html").module
     found: Markup = getattr(module, macro)(*arguments)
     return found
+
+
+def packed(text: bytes) -> str:
+    """A text as the script of a site unpacks it: gzip in base 64, of equal texts the same."""
+    return b64encode(compress(text, mtime=0)).decode()
 
 
 @cache

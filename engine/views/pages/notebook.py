@@ -4,10 +4,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import escape
 
-from ...analysis.comparison import compare_rows
-from ...analysis.rows import read_rows
 from ...run.reader import Place, RunReader
-from .answer import answer_page
 from .overview import overview_page
 from .reader import reader_page
 from .routes import Addresses, Asked
@@ -46,10 +43,3 @@ def reading_of(run: RunReader, score: str, place: Place) -> str:
     with run:
         asked = Asked(place.row, place.problem, place.draw, score=score)
         return reader_page(run, Addresses(), asked)
-
-
-def comparison_of(a: RunReader, b: RunReader, score: str) -> NotebookPage:
-    """Comparison of two runs: the first minus the second, row by row."""
-    found = compare_rows(read_rows(a), read_rows(b), score=score)
-    page = answer_page((a, b), (Addresses(), Addresses()), [a.name, b.name], Asked(score=score))
-    return NotebookPage(str(found), page)

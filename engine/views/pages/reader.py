@@ -1,9 +1,7 @@
 """The reader's pages: one reading, several in one file, and their calls."""
 
-from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from gzip import compress
 
 from markupsafe import Markup, escape
 
@@ -12,7 +10,7 @@ from ....cache.reply import Reply
 from ....protocols.settings import PARAMETERS
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
-from .environment import READER, part
+from .environment import READER, packed, part
 from .provenance import run_page
 from .reading import TURNS_A_PAGE, Reading, read
 from .routes import Addresses, Asked, NoPage, anchor, nth
@@ -24,18 +22,14 @@ MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
 JUDGE = "judge"
 """Role of the calls that verdicts are read from."""
 
-MAX_JUDGE_TEXT = {True: 100_000, False: 600_000}
-"""Bytes of markup of a text that a judge read, on the page of all calls: of a server, where longer
-ones have a page of their own, and of a site."""
+MAX_JUDGE_TEXT = 100_000
+"""Bytes of markup of a text that a judge read, on the page of all calls."""
 
-MIN_SAME = 300
-"""Characters that a message has in common with an earlier one from which on they stand once."""
+MAX_SITE_TEXT = 600_000
+"""Bytes of markup of a text of a site, where no longer one has a page of its own."""
 
 PROBABLE_TOKENS = 50
 """Tokens of a reply whose log probabilities are shown."""
-
-LOOKED_BACK = 4
-"""Earlier messages that each is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +128,7 @@ def readers_page(run: RunReader, links: Addresses, sections: list[Markup], title
         title=title,
         here="transcripts",
         sheets=READER,
-        sections=sections,
+        texts=_texts(links, sections),
         many=len(sections) > 1,
     )
 
@@ -143,23 +137,26 @@ def calls_section(one: Reading, links: Addresses, back: str = "", only: str = ""
     """Every request and reply of a reading. only: beginning of the address of the one call to show,
     in full."""
     asked = [each for each in one.asked if each.address.startswith(only)]
-    told = list(_requests(asked))
+    told = [(each, each.request.messages if each.request else ()) for each in asked]
     texts = sum(len(messages) for _, messages in told)
-    room = None if only else max(MIN_CALL_TEXT, MAX_CALLS_TEXT // max(texts + len(asked), 1))
+    share = max(MIN_CALL_TEXT, MAX_CALLS_TEXT // max(texts + len(asked), 1))
 
     def rooms(each: AskedCall) -> int | None:
         """Bytes of markup for each text of a call; None: as many as it has."""
-        return room and (MAX_JUDGE_TEXT[links.live] if each.call.role == JUDGE else room)
+        if only:
+            return None
+        if not links.live:
+            return MAX_SITE_TEXT
+        return MAX_JUDGE_TEXT if each.call.role == JUDGE else share
 
-    def whole(each: AskedCall) -> str:
+    def whole(each: AskedCall, messages: Sequence[Message]) -> str:
         """Link to the full text of a call that is cut here; empty for other calls."""
-        link = links.calls(one.place, each.address, whole=True) if links.live else ""
         most = rooms(each)
-        if not (link and most):
+        if most is None or not links.live:
             return ""
-        said = [each.call.text, *(message.text for message in _messages(each))]
+        said = [each.call.text, *(message.text for message in messages)]
         longest = max(len(escape(text)) for text in said)
-        return link if longest > most else ""
+        return links.calls(one.place, each.address, whole=True) if longest > most else ""
 
     return part(
         "asked", "all", one, told, anchor(one.place), back, rooms, settings, probabilities, whole
@@ -177,72 +174,10 @@ def probabilities(reply: Reply) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SentMessage:
-    """A message of a request, and what of it stands further up on the page."""
-
-    message: Message
-    like: str = ""
-    """Address of an earlier call with a message that begins with the same characters."""
-    same: int = 0
-    """Number of those characters."""
-
-    @property
-    def rest(self) -> str:
-        return self.message.text[self.same :]
-
-
-def _requests(asked: Sequence[AskedCall]) -> Iterator[tuple[AskedCall, list[SentMessage]]]:
-    """The messages of each call. Requests repeat the transcript so far: it is shown once."""
-    earlier: dict[str, str] = {}
-    for each in asked:
-        sent = []
-        for message in _messages(each):
-            text = message.text
-            if each.call.role == JUDGE:
-                # What the judge read stands in one piece; others may be told by it.
-                sent.append(SentMessage(message))
-                earlier[text] = each.address
-                continue
-            if text in earlier:
-                sent.append(SentMessage(message, earlier[text], len(text)))
-                continue
-            last = list(earlier)[-LOOKED_BACK:]
-            like = max(last, key=lambda other: common(text, other), default="")
-            same = common(text, like)
-            # From the beginning of a line.
-            same = text.rfind("\n", 0, same) + 1
-            if same < MIN_SAME:
-                sent.append(SentMessage(message))
-            else:
-                sent.append(SentMessage(message, earlier[like], same))
-            earlier[text] = each.address
-        yield each, sent
-
-
-def _messages(each: AskedCall) -> Sequence[Message]:
-    return each.request.messages if each.request else ()
-
-
-def common(one: str, two: str) -> int:
-    """Number of characters with which both begin."""
-    low, high = 0, min(len(one), len(two))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == two[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
 def called_page(
     run: RunReader, links: Addresses, sections: list[Markup], name: str, back: str
 ) -> str:
-    """Requests and replies, in the order in which they were answered; of a site packed, as they
-    repeat each other."""
-    texts = Markup("").join(sections)
-    packed = b64encode(compress(texts.encode("utf-8", "replace"), mtime=0)).decode()
+    """Requests and replies, in the order in which they were answered."""
     return run_page(
         "calls",
         run,
@@ -251,10 +186,18 @@ def called_page(
         here="transcripts",
         sheets=READER,
         name=name,
-        texts="" if links.shared else texts,
-        packed=packed if links.shared else "",
+        texts=_texts(links, sections),
         back=back,
     )
+
+
+def _texts(links: Addresses, sections: Sequence[Markup]) -> Markup:
+    """Sections as they stand in a page; in one of a site packed, as worlds, drafts and requests
+    repeat each other."""
+    texts = Markup("").join(sections)
+    if not links.shared:
+        return texts
+    return part("pieces", "packed", packed(texts.encode("utf-8", "replace")))
 
 
 def settings(call: Call) -> str:

@@ -242,10 +242,7 @@ class SiteAddresses(Addresses):
         return f"{file}#{told}"
 
     def file(self, name: str) -> str:
-        return f"report.{name}"
-
-    def figure(self, name: str) -> str:
-        return self.files.get(_key("figure", {"kind": name}), "")
+        return "" if name == "json" else f"report.{name}"
 
     def reading(self, place: Place, turns: int = 0) -> str:
         file = super().reading(place, turns)

@@ -1,35 +1,28 @@
-"""The list of all runs of a folder, and what went wrong."""
+"""The list of all runs of a folder."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
+from ...analysis.findings.finding import Part, column, number, word
 from ...errors import RunFolderError
 from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
-from ...run.listing import summarize
-from .environment import page
+from ...run.listing import RunSummary, summarize
+from .environment import page, price
+from .findings import shown_part
 from .routes import Served
 
 
-@dataclass(frozen=True, slots=True)
-class RunLine:
+class RunLine(NamedTuple):
     """One run of the list."""
 
     name: str
-    link: str
-    sweep: str
-    state: str
-    cells: int
-    finished: int
-    failed: int
-    dollars: float
-    touched: str
-
-
-NOWHERE = Served("")
-"""The addresses of a page that belongs to no run."""
+    its: RunSummary
+    dollars: float | None
+    last: str
+    links: dict[str, str]
 
 
 def runs_page(place: Path, folders: Mapping[str, Path]) -> str:
@@ -37,28 +30,25 @@ def runs_page(place: Path, folders: Mapping[str, Path]) -> str:
     lines, faults = [], []
     for name, folder in folders.items():
         try:
-            lines.append(_line(name, folder))
+            its = summarize(folder)
         except RunFolderError as fault:
             faults.append(str(fault))
-    lines.sort(key=lambda line: line.touched, reverse=True)
-    return page("runs", NOWHERE, title="runs", place=str(place), runs=lines, faults=faults)
-
-
-def fault_page(title: str, said: str) -> str:
-    """What went wrong, and what to do."""
-    return page("fault", NOWHERE, title=title, said=said)
-
-
-def _line(name: str, folder: Path) -> RunLine:
-    run = summarize(folder)
-    return RunLine(
-        name,
-        Served(name).run,
-        run.sweep,
-        run.state,
-        run.cells,
-        run.finished,
-        run.failed,
-        sum_usage(read_ledger(folder).values()).dollars,
-        f"{datetime.fromtimestamp(run.touched):%Y-%m-%d %H:%M:%S}",
-    )
+            continue
+        last = f"{datetime.fromtimestamp(its.touched):%Y-%m-%d %H:%M:%S}"
+        dollars = sum_usage(read_ledger(folder).values()).dollars or None
+        lines.append(RunLine(name, its, dollars, last, {"run": Served(name).run}))
+    lines.sort(key=lambda line: line.last, reverse=True)
+    simulated = column("models", "its.simulated", lambda of: "simulated" if of else "", words=True)
+    columns = [
+        word("run", "name"),
+        word("sweep", "its.sweep"),
+        word("state", "its.state"),
+        word("last outcome", "last"),
+        *([simulated] if any(line.its.simulated for line in lines) else []),
+        number("finished", "its.finished"),
+        number("of cells", "its.cells"),
+        number("failed", "its.failed"),
+        column("spent", "dollars", price),
+    ]
+    part = shown_part(Part("runs", "Runs", columns, lines), {})
+    return page("runs", Served(""), title="runs", place=str(place), part=part, faults=faults)

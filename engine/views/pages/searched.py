@@ -11,14 +11,15 @@ from ...errors import UsageError
 from ...run.lookup import hits_in
 from ...run.reader import RunReader
 from ...run.record.search import Query
+from .environment import packed
 from .provenance import run_page
 from .reading import TURNS_A_PAGE, Reading
 from .routes import Addresses, Asked, turn_anchor
 
 HITS_A_PAGE = 50
 
-PART = 280_000
-"""Bytes of one file of texts, about."""
+PART = 1_000_000
+"""Bytes of the texts of one file, about, before they are packed."""
 
 MAX_TEXT = 60_000
 """Characters of one text that a site searches."""
@@ -98,11 +99,11 @@ class SearchedTexts:
     """The texts of a site's transcripts, in files that its page of search loads.
 
     A page opened from disk may load scripts that lie beside it, and nothing else: so each file is a
-    call of a function with its texts.
+    call of a function with its texts, packed.
     """
 
     def __init__(self) -> None:
-        self.files: list[bytes] = []
+        self.files: list[str] = []
         self._lines: list[bytes] = []
         self._size = 0
         self._known: set[tuple[int, str]] = set()
@@ -141,5 +142,6 @@ class SearchedTexts:
         """Finish the file that is being filled."""
         if self._lines:
             number = len(self.files)
-            self.files.append(b"searched(%d,[%b])" % (number, b",\n".join(self._lines)))
+            lines = packed(b"[%b]" % b",".join(self._lines))
+            self.files.append(f'searched({number},"{lines}")')
         self._lines, self._size = [], 0

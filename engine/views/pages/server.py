@@ -14,7 +14,6 @@ from ...run.run_folder import REPORT
 from .guard import AccessRules
 from .live import Watcher
 from .routes import DEFAULTS, ROUTES, Served, asked, page_of
-from .runs import fault_page, runs_page
 from .serving import Server, html
 
 SNAPSHOT_INTERVAL = 1.0
@@ -54,7 +53,6 @@ class PageServer(Server):
         run = "/run/{run}"
         return [
             web.get("/", self._list),
-            web.get("/compare", self._compare),
             *(web.get(run + _pattern(route.path), self._page(n)) for n, route in ROUTES.items()),
             web.get(f"{run}/events", self._events),
             web.get(f"{run}/report.{{ending}}", self._file),
@@ -86,6 +84,8 @@ class PageServer(Server):
         return self._runs[name]
 
     async def _list(self, request: web.Request) -> web.Response:
+        from .runs import runs_page
+
         return html(await asyncio.to_thread(runs_page, self.place, self.folders()))
 
     def _page(self, name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -122,24 +122,6 @@ class PageServer(Server):
             if now["state"] != "running":
                 return response
             await asyncio.sleep(SNAPSHOT_INTERVAL)
-
-    async def _compare(self, request: web.Request) -> web.Response:
-        """One run less another one."""
-        from .answer import answer_page
-
-        names = list(self.folders())
-        chosen = request.query.getall("run", [])
-        a = request.query.get("a") or (chosen[0] if chosen else names[0] if names else "")
-        others = [name for name in names if name != a]
-        b = request.query.get("b") or (chosen[1] if len(chosen) > 1 else "".join(others[:1]))
-        if not (a and b):
-            told = f"There is one run in {self.place}; it takes two."
-            return html(fault_page("There is nothing to compare", told), 404)
-        runs = self._named(a), self._named(b)
-        query = asked({name: request.query[name] for name in request.query if name in DEFAULTS})
-        links = [Served(run.name, query.score) for run in runs]
-        async with self.busy[a]:
-            return html(await asyncio.to_thread(answer_page, runs, links, names, query))
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         run, ending = self._run(request), request.match_info["ending"]

@@ -12,11 +12,10 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from ...errors import EngineError
-from .environment import EVERY
+from .environment import EVERY, page
 from .guard import EVERYWHERE, AccessRules, Handler, guard, headed
 from .listener import Listener, bodies_in_time
-from .routes import NoPage
-from .runs import fault_page
+from .routes import NoPage, Served
 
 
 class Server(ABC):
@@ -104,6 +103,11 @@ async def _faults_as_pages(request: web.Request, handler: Handler) -> web.Stream
         return html(fault_page("There is no such page", said or ""), 404)
     except EngineError as fault:
         return html(fault_page("This cannot be shown", str(fault)), 500)
+
+
+def fault_page(title: str, said: str) -> str:
+    """What went wrong, and what to do."""
+    return page("fault", Served(""), title=title, said=said)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:

@@ -1,11 +1,9 @@
 """Bundles: the pages of a run as standalone files, to send or to archive."""
 
 import os
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from itertools import groupby
 from math import isnan
 from pathlib import Path
@@ -21,18 +19,18 @@ from ...run.reader import Place, RunReader
 from ...run.run_folder import REPORT
 from ...system.files import replace_file, unwritable
 from .environment import EVERY, static
-from .figure import figure_bytes
-from .findings import DRAWN
 from .measures import measures_of
-from .overview import REPORT_FILES
 from .reader import called_page, calls_section, readers_page, section
 from .reading import ends_of, reading_page
 from .routes import Asked, SiteAddresses, page_of
 from .searched import SearchedTexts, search_page
 
 READINGS_A_FILE = 3
-CALLS_A_FILE = 220_000
-"""Characters of requests and replies in a file of them, about."""
+CALLS_A_FILE = 600_000
+"""Characters of requests and replies in a file of them, about, before they are packed."""
+
+COPIED = ("report.csv", "report.tex")
+"""Files of the report that lie in a site; its JSON, the largest, stays in the run folder."""
 
 BUNDLE_MARKER = ".oversight-bundle"
 """A file in every bundle; only a folder that has it may be overwritten."""
@@ -147,7 +145,6 @@ def _write(
         links.add(f"{name}.html", "reading", row=place.row, problem=place.problem, draw=place.draw)
     for name in EVERY:
         written.add(name, static(name))
-    _draw(run, links, written)
     requests, probes = _Requests(run, links, written), read_probes(run.folder)
     for file, group in groupby(places, key=files.__getitem__):
         sections: list[Markup] = []
@@ -183,9 +180,8 @@ def _write(
         written.add(f"texts-{number}.js", lines)
     if places:
         written.add("search.html", search_page(run, links, Asked(), parts=len(texts.files)))
-    for ending in REPORT_FILES:
-        source = run.folder / REPORT / f"report.{ending}"
-        if source.exists():
+    for name in COPIED:
+        if (source := run.folder / REPORT / name).exists():
             written.copy(source)
     return written
 
@@ -200,22 +196,6 @@ def _pages(run: RunReader, places: list[Place]) -> Iterator[tuple[str, str, dict
         yield f"measure-{kind}.html", "measure", {"kind": kind}
     for problem in sorted({place.problem for place in places}):
         yield f"problem-{problem}.html", "problem", {"problem": problem}
-
-
-def _draw(run: RunReader, links: SiteAddresses, written: Written) -> None:
-    """The charts as pictures, where there is something to draw with; not the map, the largest."""
-    if find_spec("matplotlib") is None:
-        return
-    for kind in DRAWN:
-        if kind == "heat":
-            continue
-        try:
-            picture = figure_bytes(run, kind, "svg")
-        except UsageError:
-            # This run has nothing to draw there.
-            continue
-        file = links.add(f"figure-{kind}.svg", "figure", kind=f"{kind}.svg")
-        written.add(file, picture)
 
 
 @dataclass(slots=True)
@@ -241,18 +221,6 @@ class _Requests:
             page = called_page(self.run, self.links, self.sections, "", "")
             self.written.add(f"calls-{self.number}.html", page)
         self.sections, self.number = [], self.number + 1
-
-
-def zip_bundle(folder: Path) -> Path:
-    """Pack the folder into one file beside it, `site.zip` for `site`."""
-    file = folder.with_name(f"{folder.name}.zip")
-    try:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
-            for each in sorted(folder.iterdir()):
-                packed.write(each, f"{folder.name}/{each.name}")
-    except OSError as exc:
-        raise unwritable(file, exc) from exc
-    return file
 
 
 def _taken(run: RunReader, count: int, most: int | None) -> str:

@@ -249,7 +249,7 @@ judges:
   - kind: ensemble
     member: {model: sim/weak}
     examples: {bundled: passages}
-    weighing: [adaboost, logodds]
+    pool: [mean, logodds]
 protocols: naive_judge
 """
 
@@ -262,12 +262,12 @@ def read(yaml: str) -> tuple[Shot, ...]:
 def test_a_sweep_file_names_the_data_set_that_examples_are_taken_from(tmp_path):
     path = tmp_path / "sweep.yaml"
     path.write_text(SWEEP)
-    taught, boosted, weighed = (p.judge for p in open_sweep(path).file.protocols)
+    taught, mean, logodds = (p.judge for p in open_sweep(path).file.protocols)
     cases = tuple(map(Shot.of, bundled("passages")))
     assert taught == StatedJudge("sim/weak", shots=cases[:3])
     member = StatedJudge("sim/weak")
-    assert boosted == Ensemble(member, examples=cases, weighing="adaboost")
-    assert weighed == Ensemble(member, examples=cases, weighing="logodds")
+    assert mean == Ensemble(member, examples=cases)
+    assert logodds == Ensemble(member, examples=cases, pool="logodds")
 
 
 async def test_simulated_judges_of_a_sweep_know_its_examples(tmp_path):

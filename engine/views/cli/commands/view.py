@@ -33,7 +33,6 @@ class SiteSettings:
     )
     whole: bool = flag("Include every transcript.", default=False)
     no_calls: bool = flag("Leave out requests and replies.", default=False)
-    zip: bool = flag("Also pack the folder into a zip file beside it.", default=False)
 
 
 @as_command
@@ -63,7 +62,7 @@ def command(
         _write_site(run_named(named or ""), to, store, settings)
         return
     if settings != SiteSettings():
-        raise UsageError("--readings, --whole, --no-calls and --zip are for --write")
+        raise UsageError("--readings, --whole and --no-calls are for --write")
     from ...pages.guard import is_loopback
     from ...pages.server import PageServer
 
@@ -104,7 +103,7 @@ def _place(named: str | None) -> Path:
 def _write_site(run: Path, to: Path, store: str | None, settings: SiteSettings) -> None:
     """Write a run as a folder of pages: a new one, or an earlier site, which is replaced."""
     from ....run.reader import RunReader
-    from ...pages.site import write_bundle, zip_bundle
+    from ...pages.site import write_bundle
 
     def told(done: int, all: int) -> None:
         if done % SAID_EVERY == 0:
@@ -115,7 +114,4 @@ def _write_site(run: Path, to: Path, store: str | None, settings: SiteSettings) 
         written = write_bundle(opened, to, most=most, calls=not settings.no_calls, told=told)
     size = f"{written.size / 1e6:.1f} MB"
     say(f"{counted(written.readings, 'transcript')} in {counted(written.files, 'file')}, {size}")
-    if settings.zip:
-        file = zip_bundle(to)
-        say(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
     show(str(to / "index.html"))

@@ -1,5 +1,5 @@
 "use strict";
-(function () {
+(async function () {
   const root = document.documentElement;
   const all = (selector, within) => Array.from((within || document).querySelectorAll(selector));
   const byId = (id) => document.getElementById(id);
@@ -18,6 +18,17 @@
     kept.set("theme", root.dataset.theme);
   }
   byId("theme").addEventListener("click", turnTheme);
+
+  /* Texts of a site are packed, as they repeat each other. */
+  const unpacked = (text) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  };
+  const packed = byId("packed");
+  if (packed) {
+    packed.outerHTML = await unpacked(packed.textContent);
+    if (location.hash) location.replace(location.hash);
+  }
 
   /* Help */
   const help = byId("help");
@@ -244,7 +255,7 @@
   if (search && search.dataset.parts) {
     const parts = [], wanted = Number(search.dataset.parts);
     let told = "";
-    window.searched = (number, lines) => { parts[number] = lines; found(); };
+    window.searched = async (number, lines) => { parts[number] = JSON.parse(await unpacked(lines)); found(); };
     const load = () => {
       if (document.querySelector("script[src^=texts]")) return;
       for (let n = 0; n < wanted; n++) {
@@ -358,16 +369,6 @@
     }[event.key];
     if (done ? done() : follow(event.key)) event.preventDefault();
   });
-
-  /* Requests and replies of a site are packed, as they repeat each other. */
-  const packed = byId("packed");
-  if (packed) {
-    const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
-    new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text().then((text) => {
-      packed.outerHTML = text;
-      if (location.hash) location.replace(location.hash);
-    });
-  }
 
   /* Live */
   const live = byId("live");

@@ -290,13 +290,6 @@ def captured(*masses: float) -> Results:
     )
 
 
-def test_verdicts_whose_labels_had_little_of_the_probability_are_called_guesses() -> None:
-    told = notes(captured(0.2, 0.3, 0.4, 0.2))
-    assert "Labels had 28% of the probability: verdicts close to guesses." in told
-    assert "close to guesses" not in notes(captured(0.9, 0.6, 0.9, 0.6))
-    assert "close to guesses" not in notes(results(sweep(PROPAGANDA), SMALL))
-
-
 def test_a_guess_is_in_doubt_so_that_the_bounds_widen() -> None:
     sure, guessed = captured(0.9, 0.6, 0.9, 0.6).rows[0], captured(0.9, 0.6, 0.2, 0.6).rows[0]
     assert sure.bounds and guessed.bounds

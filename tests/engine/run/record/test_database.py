@@ -3,6 +3,7 @@ damaged."""
 
 import json
 import os
+import re
 import resource
 import sqlite3
 from collections.abc import Sequence
@@ -536,6 +537,25 @@ def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
     assert left[7].outcome == NotRun("withdrawn")
     assert {call.text for call in left[7].calls if "person" in call.model} == {TAKEN_BACK}
     assert left[:7] + left[8:] == cells[:7] + cells[8:]
+
+
+def test_nothing_is_said_to_be_withdrawn_where_the_index_of_addresses_was_damaged(
+    tmp_path: Path,
+) -> None:
+    cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 1200, 2)]
+    address = bytes(range(32)).hex()
+    *others, own = cells[0].calls
+    written(
+        tmp_path, [changed(cells[0], calls=(*others, changed(own, address=address)))], cells[1:]
+    )
+    file, there = tmp_path / RUN_DB, bytes.fromhex(address)
+    # In the row stands the whole address, in the index its beginning alone.
+    entry = re.escape(there[:8]) + b"(?!" + re.escape(there[8:]) + b")"
+    damaged, count = re.subn(entry, bytes(8), file.read_bytes())
+    assert count == 1
+    file.write_bytes(damaged)
+    with closing(RunDatabase(tmp_path)) as writer, pytest.raises(RunFolderError, match="rebuild"):
+        writer.withdraw({address})
 
 
 def test_a_run_in_a_read_only_folder_is_read(tmp_path: Path) -> None:
