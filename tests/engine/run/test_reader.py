@@ -38,7 +38,6 @@ READING: tuple[tuple[str, ...], ...] = (
     ("report", "run", "--json", "--measures"),
     ("compare", "run", "--json"),
     ("export", "plot", "run", "--kind", "lift", "--data", "-"),
-    ("export", "plot", "run", "--kind", "heat", "--data", "-"),
     ("export", "plot", "run", "--kind", "frontier", "--data", "-"),
     ("measure", "frontier", "run", "--json"),
     ("show", "run", "--json"),
