@@ -48,7 +48,7 @@ class RunSession(CachedModels):
         super().__init__(loaded.models, run.store, settings.cache, run.folder.manifest.id, paid)
         self._run = run
         self._stop_token = loaded.stop_token
-        batches = run.batched or run.has_batches or run.cancels is not None
+        batches = run.batched or run.has_batches or run.cancels
         if settings.cache != "replay" and batches:
             if settings.cache == "off":
                 raise UsageError(
@@ -164,10 +164,7 @@ class RunSession(CachedModels):
             # The disk is slower: it holds the run up, and not its cells in memory.
             await run.folder.group.room()
         self._begun += 1
-        if run.later is None:
-            noted = await attempt_noted(cell, cache, cache.shared_work)
-        else:
-            noted = await attempt_noted(cell, run.later.ask_of(cell, cache))
+        noted = await attempt_noted(cell, cache, cache.shared_work)
         return self._capture.cell(cell, *noted)
 
 
