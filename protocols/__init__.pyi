@@ -6,7 +6,6 @@ from .agents.agent import Speaker as Speaker
 from .agents.tool import Found as Found
 from .agents.tool import Scene as Scene
 from .agents.tool import Tool as Tool
-from .counts import Counts as Counts
 from .datasets.bundled import Bundled as Bundled
 from .datasets.forms import BoolQ as BoolQ
 from .datasets.forms import Gpqa as Gpqa

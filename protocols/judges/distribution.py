@@ -6,7 +6,7 @@ from typing import ClassVar
 import orjson
 
 from ...cache.call import Ask, Call
-from ..prompts.forms import number_in, probabilities_form, read_form
+from ..prompts.forms import probabilities_form, read_form
 from ..question import Question
 from ..transcript import Judgement
 from .judge import Elicited, ModelJudge, Shown, as_probabilities
@@ -29,7 +29,6 @@ class DistributionJudge(ModelJudge):
 
     async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         reply = await ask(self.compose(shown))
-        options = shown.options
-        filled = read_form(reply, probabilities_form(options))
-        stated = [number_in(filled, option.label, reply) for option in options.answers]
+        filled = read_form(reply, probabilities_form(shown.options))
+        stated = [filled.number(option.label) for option in shown.options.answers]
         return Elicited((Judgement(as_probabilities(stated, reply), reply.call, reply.text),))

@@ -48,9 +48,7 @@ from ....protocols.prompts.forms import (
     TEXTS,
     as_format,
     fields_of,
-    number_in,
     read_form,
-    texts_in,
 )
 from ....protocols.prompts.prompt_set import default_prompts
 from ....protocols.prompts.render import Instructions, answer_body
@@ -163,8 +161,8 @@ def shown_question(known: Known) -> list[str]:
 def _solution(reply: Reply, form: ResponseFormat) -> tuple[str, list[str]]:
     """The answer of a form of a solution, and its steps."""
     filled = read_form(reply, form)
-    said, _ = escape_and_count(str(filled["answer"]).strip())
-    return said, [escape_and_count(step)[0] for step in texts_in(filled, "steps", reply)]
+    said, _ = escape_and_count(str(filled.fields["answer"]).strip())
+    return said, [escape_and_count(step)[0] for step in filled.texts("steps")]
 
 
 def texts_form(name: str) -> ResponseFormat:
@@ -237,7 +235,7 @@ class Generator(Writer):
         """The usable drafts, in order of draw. Unreadable if none is, Declined for a refusal."""
         form = texts_form("mistakes")
         reply = await ask(self.compose(known, BRAINSTORM.format(count=self.drafts), form))
-        mistakes = texts_in(read_form(reply, form), "mistakes", reply)
+        mistakes = read_form(reply, form).texts("mistakes")
         if not mistakes:
             raise unreadable("no mistake was named", reply)
         tried = await gather_in_order(
@@ -285,12 +283,9 @@ class Generator(Writer):
         form = plausibility_form()
         reply = await ask(self.compose(known, EVALUATE, form, wrong=wrong))
         filled = read_form(reply, form)
-        if flag_in(filled, "right", reply):
+        if flag_in(filled.fields, "right", reply):
             raise unreadable(f"the draft {wrong.text[:40]!r} is right after all", reply)
-        rating = number_in(filled, "plausibility", reply)
-        if not 0 <= rating <= MAX_PLAUSIBILITY:
-            raise unreadable(f"{rating:g} is no rating from 0 to {MAX_PLAUSIBILITY}", reply)
-        return rating
+        return filled.number("plausibility", 0, MAX_PLAUSIBILITY)
 
 
 def picked(
