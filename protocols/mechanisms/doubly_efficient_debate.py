@@ -162,13 +162,14 @@ class DoublyEfficientDebate(Protocol):
             votes = self.judge.n if isinstance(self.judge, VotesJudge) else None
             gain = self.sampling.gain(self.steps + 1, votes)
             if gain > MOST_GAIN:
-                asked = f" a judge of {votes} votes and" if votes else ""
+                high = self.far if votes else self.sampling.threshold
+                told = f" before a judge of {votes} votes" if votes else ""
                 raise ValueError(
-                    f"far: with{asked} {self.steps + 1} steps, each stated up to {self.far:g} too "
-                    f"high, a liar gains up to {gain:.2f} of a verdict whatever its argument; at "
-                    f"most {MOST_GAIN:g} is useful. Take a smaller far, fewer steps, or a judge "
-                    f"that states probabilities (of votes n: {self.sampling.votes:,} are needed "
-                    f"for each challenged step)"
+                    f"far: {self.steps + 1} steps, each stated up to {high:g} too high{told}, gain "
+                    f"a liar up to {gain:.2f} of a verdict, whatever its argument; at most "
+                    f"{MOST_GAIN:g} is useful. Take a smaller far, fewer steps, or a judge that "
+                    f"states probabilities (of votes n: {self.sampling.votes:,} are needed for "
+                    "each challenged step)"
                 )
 
     @property

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import fields
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -39,7 +38,7 @@ from oversight.protocols.scores import SCORES, SOLIB_SCORES, accuracy, brier, lo
 from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn, Verdict
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted
 from tests.protocols.agents.test_tools import used
-from tests.protocols.drafting.test_drafting import check_side, finding, scripted, spoken
+from tests.protocols.drafting.test_drafting import check_side, finding
 from tests.protocols.judges.test_judges import SHOT, judge, system
 from tests.protocols.prompts.test_prompt_set import PASSAGE
 from tests.protocols.test_seat import FORM, SEAT
@@ -328,10 +327,6 @@ async def checked(found: list[str]) -> tuple[str, str, int]:
     return turn.text, turn.check, turn.retries
 
 
-async def refined(**said: Any) -> str:
-    return (await spoken(scripted(**said))).text
-
-
 async def example(kind: str) -> str:
     told = await system(judge(kind, shots=(SHOT,)))
     return told.partition("<reply>\n")[2].partition("\n</reply>\n</example>")[0]
@@ -346,7 +341,7 @@ NAMES = PUBLIC | {
     for each in (
         verified, heard, conceded, said_in, relabelled, filled, calculate, closing, number, steps,
         escape_and_count, is_graded, find_quotes, marked, Quote, loader, wished, checked,
-        features, refined, example, Reply,
+        features, example, Reply,
     )
 }  # fmt: skip
 

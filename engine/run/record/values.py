@@ -53,7 +53,7 @@ class RecordedCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     address: str
     model: str
     role: str = ""
-    """What the reply was for: `speak`, `draft`, `rewrite`, `rate`, `judge`, or a form's name."""
+    """What the reply was for: `speak`, `draft`, `rate`, `judge`, or a form's name."""
     seat: str = ""
     """Who was asked, as everyone calls it: `Debater A`."""
     heard: int = 0
