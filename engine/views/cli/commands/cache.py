@@ -41,7 +41,7 @@ AT_ONCE = 1024
 """Entries removed per transaction."""
 
 
-@click.group(cls=NamedGroup, path="cache", modules={"gather": "gather", "rebuild": "rebuild"})
+@click.group(cls=NamedGroup, path="cache", modules={"rebuild": "rebuild"})
 def command() -> None:
     """Inspect, check, prune, back up, move and merge stored replies.
 
