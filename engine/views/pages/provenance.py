@@ -6,12 +6,11 @@ from typing import Any
 
 import orjson
 
-from ...display.quantity import duration
 from ...errors import EngineError
 from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.reader import RunReader
-from ...run.run_folder import OUTCOMES, REPORT, SWEEP
+from ...run.run_folder import REPORT, SWEEP
 from ...run.sources import origins
 from ...sweep.document import Document
 from .environment import page, price
@@ -100,8 +99,6 @@ def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
         yield "compliance", f"side check in {checked:,} of {len(rows):,} rows with an agent"
     total = sum_usage(read_ledger(run.folder).values())
     yield "cost", price(total.dollars) if total.stored else "none: simulated or cached"
-    if took := _took(run):
-        yield "time", took
     yield "version", manifest.version
 
 
@@ -136,12 +133,3 @@ def _health(health: dict[str, Any] | None) -> str:
     if not off:
         return "nothing unusual"
     return ", ".join(f"{sign['name']} {sign['share']:.1%}" for sign in off)
-
-
-def _took(run: RunReader) -> str:
-    """Time from the making of the folder to the last outcome, pauses included."""
-    try:
-        began = (run.folder / SWEEP).stat().st_mtime
-        return duration((run.folder / OUTCOMES).stat().st_mtime - began)
-    except OSError:
-        return ""

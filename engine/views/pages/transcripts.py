@@ -59,7 +59,8 @@ class Transcripts:
         size = draws * rows
         count = len(self.rows)
         self.kinds = {name: np.zeros(count, dtype=bool) for name in KINDS}
-        self.there = np.zeros(count, dtype=bool)
+        self.there, self.ended = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+        """Whether any of its worlds has an end, and all of them."""
         self.truth, self.lie = np.full(count, np.nan), np.full(count, np.nan)
         for number_, problem in enumerate(sweep.problems):
             span, at = sweep.span(number_), slice(number_ * size, (number_ + 1) * size)
@@ -70,6 +71,8 @@ class Transcripts:
             argued = np.diagonal(probs, axis1=1, axis2=2)
             good = np.array(problem.values) == max(problem.values)
             self.there[at] = ~np.isnan(argued).all(axis=1)
+            ended = completed.table.ended[span.start : span.stop]
+            self.ended[at] = ended.reshape(size, answers).all(axis=1)
             self.truth[at] = np.fmin.reduce(argued[:, good], axis=1)
             self.lie[at] = np.fmax.reduce(argued[:, ~good], axis=1, initial=np.nan)
         with np.errstate(invalid="ignore"):
