@@ -1,28 +1,25 @@
 """`oversight status`: the progress of a run, even while another process runs it; or all runs."""
 
-from collections.abc import Mapping, Sequence, Set
-from datetime import datetime
+from collections.abc import Set
+from dataclasses import replace
 from pathlib import Path
 
 from ....display.quantity import counted, dollars
-from ....display.table import Table, as_text
+from ....display.table import as_text
 from ....errors import UsageError
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
 from ....run.folders import RUNS, holder, is_run
-from ....run.listing import RunSummary, summaries, summarize
+from ....run.listing import summaries, summarize
 from ....run.manifest import read_manifest
 from ....run.notes import read_progress
 from ....system.flags import argument, flag
+from ...pages.runs import runs_part, tags_told
 from ..exit_codes import ExitCode
 from ..flags import as_command
 from ..naming import run_named
 from ..options import JSON
 from ..output import asked, say, show, show_json, show_line, width
-
-SET = "--set"
-"""The column of overrides, which distinguish runs of one sweep; shown if any run has some."""
-TAGS = "tags"
 
 
 @as_command
@@ -51,10 +48,11 @@ def command(
 def _list(place: Path, tags: Set[tuple[str, str]], as_json: bool) -> None:
     every, faults = summaries(place)
     runs = [run for run in every if tags <= run.tags.items()]
+    part = runs_part(f"{counted(len(runs), 'run')} in {place}", runs, lambda run: str(run.folder))
     if as_json:
-        show_json([_plain(run) for run in runs])
+        show_json(part.plain())
     elif runs:
-        show(as_text(_table(place, runs), width()))
+        show(as_text(replace(part.table(), whole=1), width()))
     elif every:
         say(f"none of {counted(len(every), 'run')} in {place} has these tags")
     elif not faults:
@@ -100,7 +98,7 @@ def _status(run: Path, as_json: bool) -> None:
     lines = (
         f"{manifest.name}: {cells}",
         "SIMULATED models" * standing.simulated,
-        _tags(manifest.tags),
+        tags_told(manifest.tags),
         f"{asked(paid)}, {dollars(paid.dollars)}{doubtful}" if paid.sent else "",
         *(f"{model}: {each.latency}" for model, each in ledger.items() if each.latency.replies),
         f"in flight at the vendors: {summary['awaited']}" if summary["awaited"] else "",
@@ -108,48 +106,3 @@ def _status(run: Path, as_json: bool) -> None:
     )
     for line in filter(None, lines):
         show_line(line)
-
-
-def _table(place: Path, runs: Sequence[RunSummary]) -> Table:
-    with_overrides = any(run.overrides for run in runs)
-    with_tags = any(run.tags for run in runs)
-    simulated = any(run.simulated for run in runs)
-    rows = (
-        (
-            str(each.folder),
-            each.sweep,
-            f"{datetime.fromtimestamp(each.touched):%Y-%m-%d %H:%M}",
-            each.state,
-            *(["simulated" if each.simulated else "real"] if simulated else []),
-            f"{each.finished:,}/{each.cells:,}",
-            f"{each.failed:,}",
-            *([" ".join(each.overrides)] if with_overrides else []),
-            *([_tags(each.tags)] if with_tags else []),
-        )
-        for each in runs
-    )
-    count = f"{counted(len(runs), 'run')} in {place}"
-    named = ("run folder", "sweep", "last outcome", "state", *["models"] * simulated)
-    head = (*named, "cells", "failed", *[SET] * with_overrides, *[TAGS] * with_tags)
-    return Table(count, head, tuple(rows), left=len(named), whole=1)
-
-
-def _tags(tags: Mapping[str, str]) -> str:
-    return " ".join(f"{key}={value}" for key, value in tags.items())
-
-
-def _plain(each: RunSummary) -> dict[str, object]:
-    return {
-        "folder": str(each.folder),
-        "sweep": each.sweep,
-        "last_outcome": datetime.fromtimestamp(each.touched).astimezone().isoformat("T", "seconds"),
-        "state": each.state,
-        "cells": each.cells,
-        "finished": each.finished,
-        "failed": each.failed,
-        "simulated": each.simulated,
-        "running": each.running,
-        "overrides": list(each.overrides),
-        "tags": dict(each.tags),
-        "dollars": sum_usage(read_ledger(each.folder).values()).dollars,
-    }
