@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from ...display.quantity import dollars
 from ...errors import EngineError
 from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
@@ -13,7 +14,7 @@ from ...run.reader import RunReader
 from ...run.run_folder import REPORT, SWEEP
 from ...run.sources import origins
 from ...sweep.document import Document
-from .environment import page, price
+from .environment import page
 from .routes import Addresses, Asked
 
 SIMULATED = "sim/"
@@ -98,7 +99,7 @@ def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
         checked = sum(bool((row.get("compliance") or {}).get("checked")) for row in rows)
         yield "compliance", f"side check in {checked:,} of {len(rows):,} rows with an agent"
     total = sum_usage(read_ledger(run.folder).values())
-    yield "cost", price(total.dollars) if total.stored else "none: simulated or cached"
+    yield "cost", dollars(total.dollars) if total.stored else "none: simulated or cached"
     yield "version", manifest.version
 
 
