@@ -24,7 +24,7 @@ from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
 from .lock import share_lock
 from .record import SHARES, split_shared
 from .rows import ASKED_AT_ONCE, FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
-from .store import REPLACED, Store, checked_key
+from .store import Store, checked_key
 
 SETTINGS: dict[str, str | int] = {
     # Nothing is ever evicted: a reply that was paid stays until somebody prunes it.
@@ -150,7 +150,7 @@ class DiskStore(RowReader, Store):
         with self._transaction() as db:
             _write(db, _KEEP_TEXT, _TEXT, texts)
             _write(db, _PUT, _REPLY, rows)
-            _count_losses(db, REPLACED)
+            _count_loss(db)
 
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
         given = list(entries)
@@ -172,7 +172,7 @@ class DiskStore(RowReader, Store):
             delete = "DELETE FROM Cache WHERE key = ? AND raw = 1"
             deleted = db.executemany(delete, ((key,) for key in keys)).rowcount
             if deleted:
-                _count_losses(db, 1)
+                _count_loss(db)
             return deleted
 
     def drop_unused(self) -> None:
@@ -295,12 +295,12 @@ def _write(db: BoundedConnection, statement: str, row: str, rows: Sequence[_Row]
     return written
 
 
-def _count_losses(db: BoundedConnection, more: int) -> None:
+def _count_loss(db: BoundedConnection) -> None:
     """Raise `losses` with the transaction that is open."""
     # A field of the file's header that SQLite leaves to programs: versions that know nothing of it
     # read the store as before.
     (count,) = db.execute("PRAGMA user_version").fetchone()
-    db.execute(f"PRAGMA user_version = {(count + more) % MAX_LOSSES}")
+    db.execute(f"PRAGMA user_version = {(count + 1) % MAX_LOSSES}")
 
 
 class ReadOnlyStore(RowReader):

@@ -4,7 +4,7 @@ text key is damage. Nothing is unpickled or written here."""
 import hashlib
 import resource
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -35,7 +35,6 @@ _TEXTS_IN_MEMORY = 64
 _NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
 
 _CACHE = "SELECT 1 FROM sqlite_schema WHERE name = 'Cache' AND type = 'table' AND rootpage > 0"
-_HELD = "SELECT count(*) FROM Cache WHERE raw = 1 AND store_time <= ?"
 _GET = "SELECT mode, value FROM Cache WHERE key = ? AND raw = 1"
 # A text that records share is no reply, and `raw` tells the two apart. It is under its sha256,
 # which stands in its place in each record.
@@ -97,18 +96,6 @@ class RowReader(Reader):
             return int(self._db.execute("PRAGMA user_version").fetchone()[0])
         except FAULTS:
             return None
-
-    def held(self, keys: Sequence[str], until: float) -> int:
-        # Sorted, neighbours are on one page.
-        ordered, held = sorted(keys), 0
-        for start in range(0, len(ordered), ASKED_AT_ONCE):
-            some = ordered[start : start + ASKED_AT_ONCE]
-            statement = f"{_HELD} AND key IN ({','.join('?' * len(some))})"
-            try:
-                held += int(self._db.execute(statement, (until, *some)).fetchone()[0])
-            except FAULTS as exc:
-                raise fault(exc, self.file) from exc
-        return held
 
     def get(self, key: str) -> bytes | None:
         try:

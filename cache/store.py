@@ -6,9 +6,6 @@ from typing import ClassVar
 
 from .errors import DamagedEntry
 
-REPLACED = 2**16
-"""What a replacement adds to `Reader.losses`; so many deletions pass for one."""
-
 
 class Reader(ABC):
     """Bytes by key, to be read. Keys are printable ASCII.
@@ -23,15 +20,9 @@ class Reader(ABC):
 
     @property
     def losses(self) -> int | None:
-        """A number that rises by 1 whenever replies are deleted, and by `REPLACED` whenever some
-        are replaced; None if nobody counts. As long as it stays what it was, every reply that was
-        there is there."""
+        """A number that rises whenever replies are deleted or replaced; None if nobody counts. As
+        long as it stays what it was, every reply that was there is there."""
         return None
-
-    def held(self, keys: Sequence[str], until: float) -> int:
-        """How many of the keys have a value, sound or damaged, that was stored until then (seconds
-        since 1970): not one that was asked for again later. None in a store that cannot tell."""
-        return 0
 
     @abstractmethod
     def get(self, key: str) -> bytes | None:
@@ -88,8 +79,8 @@ class Store(Reader):
       room left, StoreGone where the store is not there any more, else StoreError. These end the
       run, which resumes.
     - A second writer, in another process, loses to the first (`keep_many`), and is told.
-    - `id` and `losses` let a run find out later that paid replies are gone; `held` is for runs that
-      take cells over. A store without them has no such protection.
+    - `id` and `losses` let a run find out later that paid replies are gone. A store without them
+      has no such protection.
     """
 
     waits_for_disk: ClassVar[bool] = True

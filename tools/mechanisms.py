@@ -107,7 +107,7 @@ TRUTHS: dict[str, list[str]] = {
         "a_pool_is_as_near_to_its_jurors_as_one_probability_can_be",
     ],
     "ensemble": [
-        "jury::members_count_by_what_they_get_right_on_what_is_held_out",
+        "jury::an_unread_member_of_an_ensemble_bounds_its_verdict",
         "graded::votes_weighed_by_log_odds_are_right_more_often_than_any_other_way",
     ],
     "best_of": ["drafting::the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_seat"],

@@ -249,28 +249,26 @@ def _compared(
     except ValueError as exc:
         raise UsageError(f"{name}: {exc}") from exc
     number = {place: n for n, place in enumerate(names)}
-    numbers = [(number[one], number[two]) for one, two in complete]
-    flips = flips_between(runs, numbers)
-    verdicts = [runs[run].table.scored(row, score) for run, row in names]
-    bounds = difference_bounds([its.extremes if its else None for its in verdicts], numbers)
-    few = len(tested) <= DETAILED
+    flips = flips_between(runs, [(number[one], number[two]) for one, two in complete])
+    extremes = {}
+    for run, row in {place for pair in complete for place in pair}:
+        its = runs[run].table.scored(row, score)
+        extremes[run, row] = its.extremes if its else None
+    lines = []
+    for k, ((one, two), contrast) in enumerate(zip(complete, tested, strict=True)):
+        bounds = difference_bounds(extremes[one], extremes[two])
+        line = Compared(complete[k], contrast, flips[k], bounds)
+        if len(tested) <= DETAILED:
+            apart = samples[names[one]] - samples[names[two]]
+            line = replace(line, apart=most_apart(apart), swayed=swayed(apart))
+        lines.append(line)
     dropped = len(places) - len(complete)
     left_out = f"{dropped:,} contrasts are left out: their rows share too few problems."
     return Comparison(
         name,
         score,
         how.equivalence,
-        tuple(
-            Compared(
-                complete[k],
-                contrast,
-                flips[k],
-                bounds[k],
-                most_apart(samples, pairs[k]) if few else (),
-                few and swayed(samples, pairs[k]),
-            )
-            for k, contrast in enumerate(tested)
-        ),
+        tuple(lines),
         (left_out,) if dropped else (),
         origins=tuple(dict.fromkeys(line for run in runs for line in run.origins)),
     )

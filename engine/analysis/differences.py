@@ -14,8 +14,8 @@ from .scoring.arrays import Floats, codes_of
 from .scoring.asd import bounded
 from .scoring.calibration import Flips
 from .scoring.contrasts import RankSet, contrasts, rank_sets, shared_samples
-from .scoring.estimate import Ends, Interval, ends_apart
-from .scoring.inference import ErrorKind, Influences, means
+from .scoring.estimate import Ends, Interval
+from .scoring.inference import ErrorKind, Influences, estimates
 
 Extremes = tuple[Influences, Influences] | None
 """Least and most ASD of the questions of a row."""
@@ -58,39 +58,18 @@ def flips_between(runs: Sequence[RunRows], pairs: Sequence[tuple[int, int]]) -> 
     ]
 
 
-def difference_bounds(
-    rows: Sequence[Extremes], pairs: Sequence[tuple[int, int]]
-) -> list[DifferenceBounds]:
-    """Bounds over the questions that both rows of a pair ran. Each end sets the failed and doubtful
-    worlds of both rows to their extremes."""
-    clusters = {
-        id: cluster
-        for least in (row[0] for row in rows if row)
-        for id, cluster in zip(least.questions, least.ways["problem"].tolist(), strict=False)
-    }
-    of = codes_of(list(clusters.values()))
-    place = {id: n for n, id in enumerate(clusters)}
-    low, high = np.full((2, len(rows), len(place)), np.nan)
-    for n, row in enumerate(rows):
-        if row and row[0].questions:
-            at = [place[id] for id in row[0].questions]
-            low[n, at], high[n, at] = row[0].values, row[1].values
-    found = []
-    for one, two in pairs:
-        both = ~(np.isnan(low[one]) | np.isnan(low[two]))
-        if not both.any():
-            found.append(DifferenceBounds(0, np.nan, np.nan, None))
-            continue
-        least, most = low[one, both] - high[two, both], high[one, both] - low[two, both]
-        interval, first, second = None, rows[one], rows[two]
-        if first and second and (most - least).max(initial=0.0) > 1e-9:
-            codes = np.unique(of[both], return_inverse=True)[1]
-            ends = [ends_apart(first[0].ends, second[0].ends)] * 2
-            interval = bounded(*means([least.tolist(), most.tolist()], codes, ends))
-        found.append(
-            DifferenceBounds(int(both.sum()), float(least.mean()), float(most.mean()), interval)
-        )
-    return found
+def difference_bounds(first: Extremes, second: Extremes) -> DifferenceBounds | None:
+    """Bounds over the questions that both rows ran; None without any. Each end sets the failed and
+    doubtful worlds of both rows to their extremes."""
+    if not (first and second):
+        return None
+    low, high = first[0].less(second[1]), first[1].less(second[0])
+    if not (low and high and low.questions):
+        return None
+    least, most = estimates((low, high))
+    known = float(np.max(high.values - low.values)) <= 1e-9
+    interval = None if known else bounded(least, most)
+    return DifferenceBounds(low.n, least.value, most.value, interval)
 
 
 MAX_DIFFERENT = 3
@@ -118,19 +97,16 @@ def ranks_of(
         return ()
 
 
-def swayed(samples: Mapping[str, Influences], pair: tuple[str, str]) -> bool:
+def swayed(apart: Influences) -> bool:
     """Whether leaving out some one cluster moves the difference by more than its standard error."""
-    apart = samples[pair[0]] - samples[pair[1]]
     codes = codes_of(apart.ways["problem"].tolist())
     share = np.bincount(codes) / len(codes)
     moved = np.abs(np.bincount(codes, apart.psi) / (1 - share)).max()
     return bool(moved > (apart.estimate().error or 0.0) * (1 + 1e-9) > 0)
 
 
-def most_apart(
-    samples: Mapping[str, Influences], pair: tuple[str, str]
-) -> tuple[tuple[str, float], ...]:
-    apart = samples[pair[0]] - samples[pair[1]]
+def most_apart(apart: Influences) -> tuple[tuple[str, float], ...]:
+    """The questions on which two rows differ most, with the difference."""
     by_size = sorted(
         zip(apart.questions, apart.values.tolist(), strict=True),
         key=lambda one: (-abs(one[1]), one[0]),

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...cache.cache import Cache, CacheStatistics
-from ...cache.call import Ask, Call
+from ...cache.call import Call
 from ..models.accounting.ledger import UsageTotals
 from ..models.router import Models
 from ..stop import StopToken
-from ..sweep.sweep import Cell
 from ..system.entry_points import BATCHING_GROUP, load_function, registered
 from .lanes import run_lanes
 from .order import Completed, Missing, Order, Plain, Work
@@ -125,10 +124,6 @@ class AnsweredLater(ABC):
     """Names under which they are asked, such as `person/experts`."""
 
     @abstractmethod
-    def ask_of(self, cell: Cell, ask: Ask) -> Ask:
-        """What a cell is to ask in place of `ask`."""
-
-    @abstractmethod
     def has_answered(self, call: Call) -> bool:
         """Whether the reply is there; if not, it is waited for from now on."""
 
@@ -165,9 +160,8 @@ class BatchedWork:
     """People who answer meanwhile."""
     forgives: bool = False
     """Whether calls that can never be served are asked once more."""
-    cancels: tuple[str, ...] | None = None
-    """Set to cancel batches and do no work: the ids or marks of those to give up, or () to cancel
-    all of them."""
+    cancels: bool = False
+    """Whether to cancel all batches, and do no work."""
 
 
 MakeDeferred: TypeAlias = Callable[[BatchedWork], Deferred | None]

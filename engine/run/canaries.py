@@ -23,13 +23,11 @@ from .record.values import NotRun, RecordedCell
 
 CANARIES = 4
 """Cells of a row under way until one of them has succeeded."""
-FREE_PATIENCE = 3.0
-"""Seconds after which a row of which no cell has failed is open, where nothing is billed: its first
-cells may take minutes, and slots that stay idle meanwhile are the greater waste."""
 LAST_PART = 0.1
 """The part of all cells that goes by length."""
 MAX_HELD = 4096
-"""Cells of rows that are not open yet that are looked past for those of others."""
+"""Cells of rows that are not open yet that are looked past for those of others; and of a run that
+is short."""
 FAILED_ALIKE = 8
 """Failures of one cause, without any success, that pause a row."""
 
@@ -44,17 +42,15 @@ class _Begun:
     """How far the cells of a row are."""
 
     steps: int
-    open: bool = False
-    """Whether as many may be under way as there are lanes."""
+    open: bool
+    """Whether as many may be under way as there are lanes: one has succeeded, now or in an earlier
+    session, or nothing is held back."""
     under_way: int = 0
     ended: int = 0
     seconds: float = 0.0
     """Total time of the cells that have ended."""
     held: deque[Cell] = field(default_factory=deque)
-    proven: bool = False
-    """Whether a cell has succeeded, now or in an earlier session."""
-    failed: bool = False
-    """Whether one has failed in this session."""
+    succeeded: bool = False
     alike: int = 0
     """Failures, as long as none has succeeded."""
     causes: set[str] = field(default_factory=set)
@@ -64,7 +60,8 @@ class _Begun:
     """The cause for which an earlier session has paused the row."""
     paused: bool = False
 
-    def took(self) -> tuple[float, int]:
+    @property
+    def takes(self) -> tuple[float, int]:
         """Seconds that a cell takes: longer than those of all other rows before the first ends, and
         of these by the calls that it asks one after another."""
         return self.seconds / self.ended if self.ended else math.inf, self.steps
@@ -74,8 +71,8 @@ class Canaries(Order[Cell, RecordedCell]):
     """The cells of an order, those of a row that has not succeeded yet a few at a time, and none of
     a row whose first cells all failed for one cause: it is paused.
 
-    Held cells, and those of the last tenth, go by how long the cells of their row take, the longest
-    first: one long chain that begins last would leave all slots but its own idle at the end.
+    Those of the last tenth go by how long the cells of their row take, the longest first: one long
+    chain that begins last would leave all slots but its own idle at the end.
     """
 
     def __init__(
@@ -83,37 +80,33 @@ class Canaries(Order[Cell, RecordedCell]):
         order: Order[Cell, RecordedCell],
         rows: Sequence[Row],
         earlier: Iterable[tuple[Row, Failure | None]] | None = (),
-        *,
-        total: float = math.inf,
-        canaries: float = CANARIES,
-        patience: float = math.inf,
+        canaries: int | None = CANARIES,
+        total: int | None = None,
         steps: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """earlier: what earlier sessions have left: the row of each cell, and its failure, or None.
         A row that they have paused is tried again, and paused at its first failure of the same
-        cause. None in place of all that: no row is paused.
-
-        total: cells of the order, where its last ones go by length. canaries: cells of an unproven
-        row under way. patience: seconds after which a row of which no cell has failed is open,
-        though none has succeeded. steps: calls of a cell one after another, by the address of its
-        row, as far as known."""
+        cause. None in place of all that: no row is paused. canaries: cells under way of a row that
+        has not succeeded; None for any number. total: cells of the order, where its last ones go by
+        length. steps: calls of a cell one after another, by the address of its row, as far as
+        known: they order a short run from its beginning."""
         self._order = order
-        self._pauses = earlier is not None
-        self._canaries, self._patience = canaries, patience
-        self._rows = {id(row): _Begun(steps.get(row.address, 0)) for row in rows}
+        self._pauses, self._canaries = earlier is not None, canaries or 0
+        self._rows = {id(row): _Begun(steps.get(row.address, 0), canaries is None) for row in rows}
         """By the identity of the row, which the sweep keeps."""
-        self._left = total * (1 - LAST_PART)
-        """Cells until the last part."""
+        self._ready = deque[Cell]()
+        """Cells that may begin, counted as under way."""
         self._began: dict[int, float] = {}
         """Loop time (s) at which a cell that is under way began, by its place."""
+        short = MAX_HELD if steps else 0
+        self._left = math.inf if total is None else total - max(total * LAST_PART, short)
+        """Cells until the last part."""
         self._holding, self._exhausted = 0, False
         self._landed = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        """The loop that it belongs to, from its first cell on."""
         for row, failure in earlier or ():
             begun = self._rows[id(row)]
             if failure is None:
-                begun.proven = True
+                begun.open = begun.succeeded = True
             else:
                 begun.alike += 1
                 begun.causes.add(_cause(failure))
@@ -122,60 +115,66 @@ class Canaries(Order[Cell, RecordedCell]):
                 begun.before, begun.causes, begun.alike = begun.causes, set(), 0
 
     async def __anext__(self) -> Cell:
-        loop = self._loop
-        if loop is None:
-            loop = self._loop = asyncio.get_running_loop()
         while True:
-            if self._left <= 0 and not self._exhausted:
-                async for cell in self._order:
-                    self._hold(cell)
-                self._exhausted = True
-            row = self._longest() if self._holding else None
-            if row is not None:
-                self._holding -= 1
-                cell = row.held.popleft()
+            if self._ready:
+                cell = self._ready.popleft()
+                row = self._rows[id(cell.row)]
+                if not row.paused:
+                    self._began[cell.place] = asyncio.get_running_loop().time()
+                    return cell
+                row.under_way -= 1
+                self._order.ended(cell, PAUSED)
             elif self._exhausted or self._holding >= MAX_HELD:
                 if not self._holding:
                     raise StopAsyncIteration
                 self._landed.clear()
                 await self._landed.wait()
-                continue
-            else:
+            elif self._left > 0:
                 try:
                     cell = await anext(self._order)
                 except StopAsyncIteration:
                     self._exhausted = True
-                    continue
-                self._left -= 1
-                row = self._rows[id(cell.row)]
-                if not (row.open or row.under_way < self._canaries):
-                    self._hold(cell)
-                    continue
-            if row.paused:
-                self._order.ended(cell, PAUSED)
-                continue
-            if not (row.open or row.under_way or row.ended) and self._patience < math.inf:
-                loop.call_later(self._patience, self._patience_over, row)
-            row.under_way += 1
-            self._began[cell.place] = loop.time()
-            return cell
+                else:
+                    self._left -= 1
+                    self._admit(cell)
+            else:
+                self._exhausted = True
+                last = [cell async for cell in self._order]
+                last.sort(key=lambda cell: self._rows[id(cell.row)].takes, reverse=True)
+                for cell in last:
+                    self._admit(cell)
 
     def ended(self, cell: Cell, end: RecordedCell | None) -> None:
         self._order.ended(cell, end)
-        assert self._loop is not None, "it has handed out the cell"
         row = self._rows[id(cell.row)]
         row.under_way -= 1
         row.ended += 1
-        row.seconds += self._loop.time() - self._began.pop(cell.place)
-        if end is not None:
-            if isinstance(end.outcome, Verdict):
-                row.open = row.proven = True
-            elif isinstance(end.outcome, Failure) and end.outcome.kind != NOT_RUN:
-                row.failed = True
-                if self._pauses and not (row.proven or row.paused):
-                    self._failed(row, cell, end.outcome)
-        if row.held:
-            self._landed.set()
+        row.seconds += asyncio.get_running_loop().time() - self._began.pop(cell.place)
+        outcome = None if end is None else end.outcome
+        if isinstance(outcome, Verdict):
+            row.open = row.succeeded = True
+        elif isinstance(outcome, Failure) and outcome.kind != NOT_RUN:
+            self._failed(row, cell, outcome)
+        while row.held and self._may_begin(row):
+            self._holding -= 1
+            self._begin(row, row.held.popleft())
+
+    def _admit(self, cell: Cell) -> None:
+        row = self._rows[id(cell.row)]
+        if self._may_begin(row):
+            self._begin(row, cell)
+        else:
+            self._holding += 1
+            row.held.append(cell)
+
+    def _may_begin(self, row: _Begun) -> bool:
+        """Whether one more of its cells may begin; those of a paused row end there."""
+        return row.open or row.paused or row.under_way < self._canaries
+
+    def _begin(self, row: _Begun, cell: Cell) -> None:
+        row.under_way += 1
+        self._ready.append(cell)
+        self._landed.set()
 
     def halt(self, left: Iterable[Cell]) -> RowsPaused | None:
         """What to stop with if cells were not begun since their rows are paused. left: cells
@@ -194,7 +193,9 @@ class Canaries(Order[Cell, RecordedCell]):
         )
 
     def _failed(self, row: _Begun, cell: Cell, failure: Failure) -> None:
-        """A cell of a row has failed that was never successful: pause it, if it always fails so."""
+        """Pause a row that was never successful, if it always fails for one cause."""
+        if row.succeeded or row.paused or not self._pauses:
+            return
         row.alike += 1
         row.causes.add(_cause(failure))
         row.example = f"{failure.kind}: {failure.message}"
@@ -203,23 +204,6 @@ class Canaries(Order[Cell, RecordedCell]):
             row.paused = True
             told = cell.row.title, max(row.alike, FAILED_ALIKE), row.example
             log.warning("%s: paused: its first %d cells all failed: %s", *told)
-
-    def _hold(self, cell: Cell) -> None:
-        self._rows[id(cell.row)].held.append(cell)
-        self._holding += 1
-
-    def _longest(self) -> _Begun | None:
-        """The row whose cells take longest, of those with a held cell that may begin."""
-        ready = [
-            row
-            for row in self._rows.values()
-            if row.held and (row.open or row.under_way < self._canaries)
-        ]
-        return max(ready, key=_Begun.took, default=None)
-
-    def _patience_over(self, row: _Begun) -> None:
-        row.open = row.open or not row.failed
-        self._landed.set()
 
 
 def _cause(outcome: Failure) -> str:

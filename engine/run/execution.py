@@ -4,7 +4,6 @@ extension starts.
 It registers a `MakeSession` under `oversight.workers`.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import ClassVar, TypeAlias
@@ -17,7 +16,7 @@ from ..sweep.sweep import Cell
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from ..system.process import YOUNG, gc_relaxed
 from .cached_models import CachedModels
-from .canaries import CANARIES, FREE_PATIENCE, Canaries
+from .canaries import Canaries
 from .dry_run import chains, require_abilities, require_service
 from .lanes import REPLAY_LANES, run_lanes
 from .loaded_sweep import LoadedSweep
@@ -49,7 +48,7 @@ class RunSession(CachedModels):
         super().__init__(loaded.models, run.store, settings.cache, run.folder.manifest.id, paid)
         self._run = run
         self._stop_token = loaded.stop_token
-        batches = run.batched or run.has_batches or run.cancels is not None
+        batches = run.batched or run.has_batches or run.cancels
         if settings.cache != "replay" and batches:
             if settings.cache == "off":
                 raise UsageError(
@@ -83,10 +82,7 @@ class RunSession(CachedModels):
     async def run(self) -> Halt | None:
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
         run, stop_token = self._run, self._stop_token
-        try:
-            order = await self.cells()
-        except Halt as early:
-            return early
+        order = await self.cells()
         with gc_relaxed(YOUNG if self.deferred is None else YOUNG_IN_WAVES):
             async with self.cache:
                 await self.work(order)
@@ -115,21 +111,14 @@ class RunSession(CachedModels):
             return order
         earlier = None if run.settings.keep_going else run.earlier()
         if not self.holds_back or self.deferred is not None or run.later is not None:
-            return Canaries(order, sweep.rows, earlier, canaries=math.inf)
-        most = min(run.loaded.file.top.max_cells or CANARIES, CANARIES)
+            return Canaries(order, sweep.rows, earlier, canaries=None)
         left = len(run.folder) - run.folder.finished
         if self.models.bills:
-            return Canaries(order, sweep.rows, earlier, total=left, canaries=most)
+            return Canaries(order, sweep.rows, earlier, total=left)
+        # Where nothing is billed, slots that stay idle are the greater waste.
         walked = await chains(sweep, self.models.simulated)
-        return Canaries(
-            order,
-            sweep.rows,
-            earlier,
-            total=left,
-            canaries=most,
-            patience=FREE_PATIENCE,
-            steps={row: len(found) for row, found in walked.items()},
-        )
+        steps = {row: len(found) for row, found in walked.items()}
+        return Canaries(order, sweep.rows, earlier, canaries=None, total=left, steps=steps)
 
     async def work(self, order: Order[Cell, RecordedCell]) -> None:
         """Attempt the cells of an order."""
@@ -175,10 +164,7 @@ class RunSession(CachedModels):
             # The disk is slower: it holds the run up, and not its cells in memory.
             await run.folder.group.room()
         self._begun += 1
-        if run.later is None:
-            noted = await attempt_noted(cell, cache, cache.shared_work)
-        else:
-            noted = await attempt_noted(cell, run.later.ask_of(cell, cache))
+        noted = await attempt_noted(cell, cache, cache.shared_work)
         return self._capture.cell(cell, *noted)
 
 

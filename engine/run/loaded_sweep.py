@@ -1,5 +1,6 @@
 """Opening a sweep, and the run folder that is its own."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -10,7 +11,7 @@ from msgspec import Struct, field, structs
 from msgspec.json import encode
 
 from ...cache.store import Reader
-from ..errors import RunFolderError
+from ..errors import RunFolderError, UsageError
 from ..models.router import Models
 from ..providers.environment import environment
 from ..providers.settings import Api
@@ -84,17 +85,15 @@ def run_folder(
     store: str,
     kept_in: Reader | None = None,
     *,
-    code: RunCode | None = None,
     anew: bool = False,
 ) -> RunFolder:
     """The run folder of a sweep: that of the same sweep if there is one, else a new one.
 
-    store: its name; kept_in: it, where a new run begins with it. code: of a run that was made
-    elsewhere; None for the code as it is now. anew: as for `RunFolder`.
+    store: its name; kept_in: it, where a new run begins with it. anew: as for `RunFolder`.
     """
     sweep, document = loaded.sweep, loaded.file.document
-    now = {} if code else row_codes(sweep.rows)
-    folder = settings.folder or folder_of(sweep, None if code else now)
+    now = row_codes(sweep.rows)
+    folder = settings.folder or folder_of(sweep, now)
     if settings.adopt_code == "anew" and is_run(folder):
         known = read_manifest(folder).code_of(sweep)
         if known is not None and known.changes(now, sweep.rows):
@@ -113,7 +112,7 @@ def run_folder(
         apis=loaded.models.apis,
         prompts=sweep.prompts,
         prompt_sets={path: dict(blocks) for path, blocks in loaded.file.prompts.items()},
-        code=code or RunCode().adopting(now, now),
+        code=RunCode().adopting(now, now),
         store_id="" if kept_in is None else kept_in.id,
         losses=None if kept_in is None else kept_in.losses,
         tags=settings.tags,
@@ -133,9 +132,25 @@ def run_folder(
         code = known.code.adopting(now, changes)
         return structs.replace(known, code=code, tags={**known.tags, **settings.tags})
 
-    grid = replace(sweep, code=combined(now)) if now else sweep
-    text = _started_with(loaded.file, settings.part)
-    return RunFolder(folder, manifest, text, grid, None if code else resume, anew)
+    grid = replace(sweep, code=combined(now))
+    return RunFolder(
+        folder, manifest, _started_with(loaded.file, settings.part), grid, resume, anew
+    )
+
+
+def part_of(file: SweepFile, part: str) -> SweepFile:
+    """A sweep of every Nth problem from the Kth on, as `3/16` says. UsageError if there are none,
+    and for what says no part."""
+    found = re.fullmatch(r"(\d+)/(\d+)", part)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise UsageError(f"--part {part}: a part is written as 3/16, the third of sixteen")
+    number, count = int(found[1]), int(found[2])
+    if number > len(file.problems):
+        raise UsageError(
+            f"--part {part}: the sweep has {len(file.problems):,} problems, so that this part has "
+            f"none; take {len(file.problems)} parts at most"
+        )
+    return replace(file, problems=file.problems[number - 1 :: count])
 
 
 def _started_with(file: SweepFile, part: str) -> bytes:

@@ -15,9 +15,8 @@ from ..models.accounting.prices import listed
 from ..sweep.sweepfile import read_sweep_file
 from ..system.files import whole_lines
 from .events import sync_events
-from .loaded_sweep import STARTED, LoadedSweep, Started, load_sweep, run_folder
+from .loaded_sweep import STARTED, LoadedSweep, Started, load_sweep, part_of, run_folder
 from .manifest import Manifest, read_manifest
-from .parts import SweepPart
 from .reader import RunReader
 from .record.capture import Capture
 from .record.schema import RUN_DB
@@ -53,7 +52,7 @@ async def rebuild(
         raise UsageError(f"{folder / RUN_DB} is sound: there is nothing to make again")
     began = _started(folder)
     file = read_sweep_file(own or folder / SWEEP, began.overrides, began.limit)
-    loaded = load_sweep(SweepPart.read(began.part).of(file) if began.part else file)
+    loaded = load_sweep(part_of(file, began.part) if began.part else file)
     if known is not None and known.identity != loaded.sweep.identity:
         raise UsageError(
             f"{folder} was a run of another sweep than {own or folder / SWEEP} is: name the one "

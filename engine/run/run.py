@@ -47,7 +47,7 @@ class Run:
     """What was taken over from other runs."""
     later: "AnsweredLater | None" = None
     """People who answer at their own pace; set before `execute`."""
-    cancels: tuple[str, ...] | None = None
+    cancels: bool = False
     """As `BatchedWork` has it; set before `execute`."""
     session: CachedModels | None = None
     """What asks; set once the run is executed."""
@@ -72,10 +72,14 @@ class Run:
             closing(open_store(named)) as store,
             run_folder(loaded, settings, shown_name(named), store) as folder,
         ):
-            asks = not folder.complete or folder.failed
-            if settings.cache in ("use", "replay") and asks and not settings.accept_empty:
+            asks, stored = not folder.complete or folder.failed, settings.cache in ("use", "replay")
+            if stored and asks and not settings.accept_empty:
                 folder.check_store(store.__len__, named, store.id)
-            taken = _take_over(loaded, settings, folder, store)
+            taken: Sequence[Taken] = ()
+            if stored and not folder.complete and beside(folder.path):
+                from .takeover import take_over
+
+                taken = [*take_over(loaded.sweep, folder, store)]
             # Since the last session a crash may have been fixed, or a model's settings.
             kinds = None if settings.retry_failed else RETRIED_KINDS
             dropped = folder.forget_failures(kinds)
@@ -151,21 +155,6 @@ class Run:
         if (cap := self.settings.max_cost) is not None:
             return f"{dollars(paid.dollars)} of {dollars(cap)}"
         return dollars(paid.dollars) if paid.dollars else ""
-
-
-def _take_over(
-    loaded: LoadedSweep, settings: RunSettings, folder: RunFolder, store: Store
-) -> "Sequence[Taken]":
-    """Take over cells of other runs; none in a refresh or without a store, which ask every call."""
-    if settings.cache not in ("use", "replay") or folder.complete:
-        return ()
-    if not settings.sources and not beside(folder.path):
-        return ()
-    from .listing import folder_named
-    from .takeover import Takeover
-
-    takeover = Takeover(loaded.sweep, folder, store, loaded.models, settings.verify)
-    return [*takeover.take([folder_named(each) for each in settings.sources or ()])]
 
 
 def batched_models(models: ModelDirectory, names: Sequence[str], every: bool) -> tuple[str, ...]:

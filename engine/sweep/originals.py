@@ -70,6 +70,6 @@ def hint_of_missing(exc: DatasetError, name: str, where: str = "") -> str:
         return ""
     fetch = f"\n  to have it: oversight dataset fetch {name}" if name in originals() else ""
     if name == "study":
-        fetch = "\n  to have it: oversight dataset import, or a script of examples/studies"
+        fetch = "\n  to have it: a script of examples/studies"
     beside = [each.name for each in missing.parent.glob(f"*{missing.suffix}")]
     return f"{meant(missing.name, beside)}{where}{fetch}"

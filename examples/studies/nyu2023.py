@@ -31,7 +31,6 @@ ABOUT = Attribution(
     "Unreliable Experts; stories and questions from QuALITY (Pang et al. 2022, CC BY 4.0) and "
     "Project Gutenberg (public domain).",
 )
-REWARD = {"log_base": 2.0, "per_continue": 0.05}
 SPEECHES = ("SimultaneousSpeeches", "SequentialSpeeches")
 
 _CLOSING = {".", ",", ";", ":", "!", "?", ")", "]", "}", "%", "'s", "n't", "'re", "'ll", "'ve"}
@@ -43,7 +42,6 @@ _ESCAPED = {"-LSB-": "[", "-RSB-": "]", "-LRB-": "(", "-RRB-": ")", "``": '"', "
 def read_nyu(files: Sequence[Path], draft: Draft) -> None:
     """Read every room. UsageError for a folder that holds neither form."""
     (folder,) = files if len(files) == 1 else (Path(),)
-    draft.reward = REWARD
     packed = folder / "transcripts.jsonl.xz"
     if packed.exists():
         rooms = _unpacked(packed, draft)
@@ -146,8 +144,6 @@ def _room(room: Mapping[str, Any], about: Mapping[str, Any], tokens: _Tokens, dr
             "why": "" if included else "not in the paper's figures",
         }
     )
-    result = about["status"].get("Complete", {}).get("result", {})
-    reward = (result.get("judgingInfo") or {}).get("judgeReward")
     # Without its last belief, a live judgement was never finished.
     if said.live and said.ended:
         draft.judged(
@@ -156,7 +152,6 @@ def _room(room: Mapping[str, Any], about: Mapping[str, Any], tokens: _Tokens, dr
                 "judge": roles["Judge"],
                 "mode": "live",
                 "beliefs": said.live,
-                "reward": reward,
                 "included": included,
                 "why": "" if included else "not in the paper's figures",
             }

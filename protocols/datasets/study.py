@@ -89,7 +89,6 @@ class JudgementRow(StudyRow):
     mode: Text = "live"
     beliefs: Annotated[list[BeliefRow], Field(min_length=1)]
     """In order; the last is the verdict."""
-    reward: float | None = None
     included: bool = True
     why: str = ""
 

@@ -81,7 +81,6 @@ MAY = {
         "engine/views/pages/searched.py",
     ),
     "what is repeated begins where nothing else does": (
-        "engine/extensions/datasets/writing.py",
         "engine/extensions/simulation/question.py",
         "engine/extensions/simulation/speech.py",
         "engine/run/record/search.py",
@@ -104,7 +103,7 @@ MAY = {
         "protocols/prompts/published.py",
         "engine/extensions/inspect/logs.py",
         "engine/run/folders.py",
-        "engine/run/parts.py",
+        "engine/run/loaded_sweep.py",
         "engine/run/settings.py",
         "engine/run/stores.py",
         "engine/extensions/people/rating.py",

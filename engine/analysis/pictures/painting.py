@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import repeat
 from math import ceil, floor, log10
 from pathlib import Path
-from statistics import fmean
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from ...display.printable import printable
 from ...errors import UsageError
 from ..findings.chart import Chart, Series
 from ..reports.results import SCORE_NAMES
-from .data import Forest, ForestLine, Heat, Picture, Span
+from .data import Forest, ForestLine, Picture, Span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,11 +27,6 @@ PALETTE = (
 )  # fmt: skip
 """Colours of series, as the pages have them in the light: told apart by all kinds of colour vision,
 and dark enough for text on white."""
-SHADES = (
-    "#b84a00", "#dc7d2e", "#efb07a", "#f8dcc2", "#f3f3f0", "#cfe2f0", "#8dbbdb", "#3f8abd",
-    "#00588f",
-)  # fmt: skip
-"""Shades of the map from the worst to the best, likewise."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
@@ -121,27 +116,6 @@ def _key(figure: "FigureBase", lines: Sequence[ForestLine]) -> None:
         figure.legend(handles=keys, loc="outside upper right", ncols=3, frameon=False)
 
 
-def _looks() -> "Iterator[tuple[str, str]]":
-    """A colour and a marker for each series, different for the first 64."""
-    for turn in range(8):
-        for n, colour in enumerate(PALETTE):
-            yield colour, MARKERS[(n + turn) % 8]
-
-
-def chart_axes(chart: Chart, figure: "FigureBase") -> None:
-    axes = figure.add_subplot()
-    _framed(axes, chart)
-    for series, (colour, marker) in zip(chart.series, _looks(), strict=False):
-        _drawn(axes, chart, series, colour, marker, has_intervals(chart))
-    _limits(axes, chart)
-    axes.set_xlabel(chart.x)
-    axes.set_ylabel(chart.y)
-    axes.set_title(plain_name(chart.title), loc="left")
-    if len(chart.series) > 1 or chart.series[0].note:
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False)
-
-
 def has_intervals(chart: Chart) -> bool:
     """Whether the intervals of a chart's points are drawn: in crowded axes they would hide them."""
     apart = sum(len(each.points) for each in chart.series if not each.joined)
@@ -155,33 +129,76 @@ def is_split(chart: Chart) -> bool:
     return crowded and len(chart.series) > MAX_TOGETHER
 
 
-def _framed(axes: "Axes", chart: Chart) -> None:
-    if chart.diagonal:
-        axes.axline((0, 0), slope=1, color="#999999", linewidth=0.7, zorder=0)
-    if chart.zero:
-        axes.axhline(0, color="#999999", linewidth=0.7, zorder=0)
-    axes.grid(color="#eceeef", linewidth=0.5)
-    axes.set_axisbelow(True)
+def facets(chart: Chart) -> dict[str, list[Series]]:
+    """The series that share a set of axes; where each protocol has its own, by protocol, which
+    their names begin with."""
+    if not is_split(chart):
+        return {"": list(chart.series)}
+    groups: dict[str, list[Series]] = {}
+    for series in chart.series:
+        groups.setdefault(series.name.split(" · ")[0].split(": ")[0], []).append(series)
+    return groups
 
 
-def _limits(axes: "Axes", chart: Chart) -> None:
-    if chart.log_x:
-        _log(axes, sorted({point.x for series in chart.series for point in series.points}))
-    if chart.square:
-        axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
-
-
-def _drawn(
-    axes: "Axes", chart: Chart, series: Series, colour: str, marker: str, intervals: bool = True
+def chart_axes(
+    chart: Chart,
+    groups: Mapping[str, Sequence[Series]],
+    shape: tuple[int, int],
+    figure: "FigureBase",
 ) -> None:
+    """The axes of each group, down and across; its rows are told apart where there is one."""
+    grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
+    every, intervals = [axes for line in grid for axes in line], has_intervals(chart)
+    for axes, (name, several) in zip(every, groups.items(), strict=False):
+        if chart.diagonal:
+            axes.axline((0, 0), slope=1, color="#999999", linewidth=0.7, zorder=0)
+        if chart.zero:
+            axes.axhline(0, color="#999999", linewidth=0.7, zorder=0)
+        axes.grid(color="#eceeef", linewidth=0.5)
+        axes.set_axisbelow(True)
+        looks = repeat((PALETTE[0], "o")) if name else _looks()
+        for series, (colour, marker) in zip(several, looks, strict=False):
+            _drawn(axes, series, colour, marker, intervals)
+        rows = f"\n{len(several)} rows" * (len(several) > 1)
+        axes.set_title(
+            _named(name, FACET_NAME) + rows if name else "", fontsize="small", loc="left"
+        )
+        if chart.log_x:
+            _log(axes, sorted({point.x for series in chart.series for point in series.points}))
+        if chart.square:
+            axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
+    for axes in every[len(groups) :]:
+        axes.set_visible(False)
+    figure.suptitle(plain_name(chart.title), fontsize="medium", ha="left", x=0.01)
+    if len(groups) > 1:
+        figure.supylabel(plain_name(chart.y), fontsize="medium")
+        figure.supxlabel(plain_name(chart.x), fontsize="medium", ha="right", x=0.99)
+        return
+    every[0].set(xlabel=plain_name(chart.x), ylabel=plain_name(chart.y))
+    if len(chart.series) > 1 or chart.series[0].note:
+        handles, labels = every[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False)
+
+
+def _looks() -> "Iterator[tuple[str, str]]":
+    """A colour and a marker for each series, different for the first 64."""
+    for turn in range(8):
+        for n, colour in enumerate(PALETTE):
+            yield colour, MARKERS[(n + turn) % 8]
+
+
+def _drawn(axes: "Axes", series: Series, colour: str, marker: str, intervals: bool) -> None:
     """One series: its points with their intervals, joined or not, and its fitted line."""
     x = [point.x for point in series.points]
     y = [point.y for point in series.points]
     name = f"{series.name} ({series.note})" if series.note else series.name
     hull = series.name.startswith("frontier")
-    crowded = len(x) > FEW and not series.joined
-    if chart.square and crowded and len(_heaps([series])) < 0.9 * len(x):
-        _heaped(axes, [series], colour, label=_named(name))
+    if len(x) > FEW and not series.joined:
+        heaps = Counter((round(p.x, 2), round(p.y, 2)) for p in series.points)
+        areas = [6 + 60 * count / max(heaps.values()) for count in heaps.values()]
+        at = [place[0] for place in heaps], [place[1] for place in heaps]
+        look: dict[str, Any] = {"color": colour, "alpha": 0.55, "linewidths": 0, "zorder": 2}
+        axes.scatter(*at, areas, label=_named(name), **look)
         return
     axes.errorbar(
         x,
@@ -203,69 +220,6 @@ def _drawn(
         slope, intercept = series.fit
         ends = [min(x), max(x)]
         axes.plot(ends, [slope * each + intercept for each in ends], color=colour, linewidth=1)
-
-
-def _heaps(several: Sequence[Series]) -> Counter[tuple[float, float]]:
-    """How many points fall together, at a hundredth."""
-    return Counter((round(p.x, 2), round(p.y, 2)) for series in several for p in series.points)
-
-
-def _heaped(axes: "Axes", several: Sequence[Series], colour: str, label: str = "") -> None:
-    """Points that fall together as one mark, whose area is their number."""
-    heaps = _heaps(several)
-    most = max(heaps.values())
-    x, y = zip(*heaps, strict=True)
-    areas = [6 + 60 * count / most for count in heaps.values()]
-    axes.scatter(
-        x, y, s=areas, color=colour, alpha=0.55, linewidths=0, label=label or None, zorder=2
-    )
-
-
-def facets(chart: Chart) -> dict[str, list[Series]]:
-    """Series by their protocol, which their names begin with."""
-    groups: dict[str, list[Series]] = {}
-    for series in chart.series:
-        groups.setdefault(series.name.split(" · ")[0].split(": ")[0], []).append(series)
-    return groups
-
-
-def facet_axes(
-    chart: Chart,
-    groups: Mapping[str, Sequence[Series]],
-    shape: tuple[int, int],
-    figure: "FigureBase",
-) -> None:
-    """Axes for each protocol: every row in grey, and the mean of the rows over it."""
-    grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
-    every = [axes for line in grid for axes in line]
-    for axes, (name, several) in zip(every, groups.items(), strict=False):
-        _framed(axes, chart)
-        if any(series.joined for series in several):
-            for series in several:
-                x, y = [p.x for p in series.points], [p.y for p in series.points]
-                axes.plot(x, y, color="#9aa3a9", linewidth=0.5, alpha=0.6, zorder=1)
-            mean = _mean_line(several)
-            axes.plot(*zip(*mean, strict=True), "o-", color=PALETTE[0], ms=3, lw=1.4, zorder=3)
-        else:
-            _heaped(axes, several, PALETTE[0])
-        rows = f"\n{len(several)} rows" if len(several) > 1 else ""
-        axes.set_title(_named(name, FACET_NAME) + rows, fontsize="small", loc="left")
-        _limits(axes, chart)
-    for axes in every[len(groups) :]:
-        axes.set_visible(False)
-    figure.supylabel(plain_name(chart.y), fontsize="medium")
-    figure.supxlabel(plain_name(chart.x), fontsize="medium", ha="right", x=0.99)
-    figure.suptitle(plain_name(chart.title), fontsize="medium", ha="left", x=0.01)
-
-
-def _mean_line(several: Sequence[Series]) -> list[tuple[float, float]]:
-    """Mean of the rows at each x that most of them have."""
-    at: dict[float, list[float]] = {}
-    for series in several:
-        for point in series.points:
-            at.setdefault(point.x, []).append(point.y)
-    enough = max(len(each) for each in at.values()) / 2
-    return [(x, fmean(each)) for x, each in sorted(at.items()) if len(each) >= enough]
 
 
 def _measured(forest: Forest) -> str:
@@ -342,9 +296,6 @@ STYLES = {
 }
 """`paper` spans two columns of a page, `column` one."""
 
-MAX_COLUMNS = 60
-"""Columns of a heat map that are named."""
-
 
 def draw(picture: Picture, style: str = "paper", caption: str = "") -> "Figure":
     """The figure, over a caption. UsageError where matplotlib is not installed."""
@@ -377,19 +328,16 @@ def _laid_out(picture: Picture, size: Style) -> "tuple[float, float, Callable[[F
         case Forest():
             height = size.line * len(grouped(picture.lines)) + 8 * size.font / 72
             return size.width, height, partial(forest_axes, picture)
-        case Heat():
-            return *_heat_size(picture, size), partial(_heat, picture)
-        case Chart() if is_split(picture):
+        case Chart():
             groups = facets(picture)
             across = min(4 if size.width > 5 else 2, len(groups))
             down = -(-len(groups) // across)
-            each = size.width / across * (1.0 if picture.square else 0.8)
-            height = down * each + 6 * size.font / 72
-            return size.width, height, partial(facet_axes, picture, groups, (down, across))
-        case Chart():
-            height = size.width * (0.75 if picture.square else 0.62)
-            height += -(-len(picture.series) // 2) * 1.3 * size.font / 72
-            return size.width, height, partial(chart_axes, picture)
+            each = 0.75 if picture.square else 0.62
+            lines = -(-len(picture.series) // 2) * 1.3
+            if len(groups) > 1:
+                each, lines = 1.0 if picture.square else 0.8, 6.0
+            height = size.width / across * each * down + lines * size.font / 72
+            return size.width, height, partial(chart_axes, picture, groups, (down, across))
 
 
 @cache
@@ -455,39 +403,3 @@ def _settings(style: Style) -> dict[Any, Any]:
         "savefig.dpi": style.dpi,
         "figure.dpi": 100,
     }
-
-
-def _heat(heat: Heat, figure: "FigureBase") -> None:
-    import numpy as np
-    from matplotlib.colors import LinearSegmentedColormap
-
-    axes = figure.add_subplot()
-    table = np.array(
-        [[np.nan if value is None else value for value in line] for line in heat.values]
-    )
-    named = len(heat.rows) <= MAX_COLUMNS
-    shades = LinearSegmentedColormap.from_list("orange-blue", SHADES).with_extremes(bad="#ffffff")
-    image = axes.pcolormesh(
-        np.ma.masked_invalid(table)[::-1], cmap=shades, vmin=-heat.most, vmax=heat.most,
-        edgecolors="white", linewidth=0.4 if named else 0,
-    )  # fmt: skip
-    rows = [plain_name(name) for name in heat.rows] if named else []
-    axes.set_xticks(np.arange(len(rows)) + 0.5, rows, rotation=90)
-    axes.set_yticks(
-        np.arange(len(heat.problems)) + 0.5, [plain_name(p) for p in heat.problems[::-1]]
-    )
-    axes.tick_params(length=0, labelsize="small")
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    figure.colorbar(image, ax=axes, aspect=25, pad=0.01, label="agent score difference")
-
-
-def _heat_size(heat: Heat, size: Style) -> tuple[float, float]:
-    unit, letter = size.font / 72, 0.5 * size.font / 72
-    many = len(heat.rows) > MAX_COLUMNS
-    below = 0 if many else letter * max(map(len, heat.rows), default=0)
-    beside = letter * max(map(len, heat.problems), default=0)
-    height = 1.35 * unit * len(heat.problems) + below + 4 * unit
-    if many:
-        return 1.4 * size.width, height
-    return max(size.width, 1.35 * unit * len(heat.rows) + beside + 1.0), height

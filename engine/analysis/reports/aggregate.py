@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -224,90 +223,51 @@ def _spoken_in_doubt(record: OutcomeRecord) -> bool:
 
 
 class CellIndex:
-    """The cells of any row of a sweep, numbered from 0."""
+    """The cells of any row of a sweep, numbered from 0: problem by problem, draw by draw, in answer
+    order. Attributes have one value a cell, unless they say otherwise."""
 
     def __init__(self, sweep: Grid) -> None:
-        self._sweep = sweep
+        self._rows, problems = len(sweep.rows), sweep.problems
+        self.answers: Places = np.array([len(problem.values) for problem in problems])
+        """How many answers each problem has."""
         sizes = self.answers * sweep.draws
-        self.starts: Sequence[int] = (np.cumsum(sizes) - sizes).tolist()
+        self.starts: Places = np.cumsum(sizes) - sizes
         """The first cell of each problem."""
+        self.problem: Places = np.repeat(np.arange(len(problems)), sizes)
+        within = np.arange(len(self.problem)) - self.starts[self.problem]
+        self.draw: Places = within // self.answers[self.problem]
+        self.side: Places = within % self.answers[self.problem]
+        """The place of the answer argued for."""
+        self.labels: Sequence[Mapping[str, int]] = [
+            {answer.label: place for place, answer in enumerate(problem.question.answers)}
+            for problem in problems
+        ]
+        """The place of each answer by its label, problem by problem."""
+        self.values: Floats = np.full((len(problems), max(self.answers)), np.nan)
+        """The values of the answers, problems × answers; NaN beyond them."""
+        for n, problem in enumerate(problems):
+            self.values[n, : len(problem.values)] = problem.values
+        self.best: Flags = self.values == np.nanmax(self.values, axis=1, keepdims=True)
+        """Which answers of each problem are the most valuable ones: problems × answers."""
+        self.truth: Flags = self.best[self.problem, self.side]
+        """Whether each cell argues for a best answer."""
+        self.clusters = tuple(cluster(problem.id, problem.group) for problem in problems)
+        """What each problem is drawn with: its group, or itself."""
+        self.cluster = codes_of(self.clusters)[self.problem]
 
     def places(self, row: int) -> Places:
         """The place in the sweep of each cell of a row."""
-        rows, problem = len(self._sweep.rows), self.problem
-        answers = self.answers[problem]
-        start = np.array(self.starts)[problem]
-        places: Places = start * rows + (self.draw * rows + row) * answers + self.side
+        start, answers = self.starts[self.problem], self.answers[self.problem]
+        places: Places = start * self._rows + (self.draw * self._rows + row) * answers + self.side
         return places
 
-    @cached_property
-    def answers(self) -> Places:
-        """How many answers each problem has."""
-        return np.array([len(problem.values) for problem in self._sweep.problems])
-
-    @cached_property
-    def labels(self) -> tuple[dict[str, int], ...]:
-        """The place of each answer by its label, problem by problem."""
-        return tuple(
-            {answer.label: place for place, answer in enumerate(problem.question.answers)}
-            for problem in self._sweep.problems
-        )
-
-    @cached_property
+    @property
     def worlds(self) -> tuple[Places, Flags]:
         """The cells of each draw of a problem, draws × the most answers that a problem has; and
         which of them there are."""
         first = np.flatnonzero(self.side == 0)
         there = np.arange(self.answers.max()) < self.answers[self.problem[first]][:, None]
         return np.where(there, first[:, None] + np.arange(there.shape[1]), first[:, None]), there
-
-    @cached_property
-    def values(self) -> Floats:
-        """The values of the answers, problems × answers; NaN beyond them."""
-        found: Floats = np.full((len(self.answers), max(self.answers)), np.nan)
-        for n, problem in enumerate(self._sweep.problems):
-            found[n, : len(problem.values)] = problem.values
-        return found
-
-    @cached_property
-    def problem(self) -> Places:
-        """The problem of each cell."""
-        return np.repeat(np.arange(len(self.answers)), self.answers * self._sweep.draws)
-
-    @cached_property
-    def draw(self) -> Places:
-        """The draw of each cell."""
-        within: Places = np.arange(len(self.problem)) - np.array(self.starts)[self.problem]
-        found: Places = within // self.answers[self.problem]
-        return found
-
-    @cached_property
-    def side(self) -> Places:
-        """The place of the answer argued for in each cell."""
-        within: Places = np.arange(len(self.problem)) - np.array(self.starts)[self.problem]
-        found: Places = within % self.answers[self.problem]
-        return found
-
-    @cached_property
-    def clusters(self) -> tuple[str, ...]:
-        """What each problem is drawn with: its group, or itself."""
-        return tuple(cluster(problem.id, problem.group) for problem in self._sweep.problems)
-
-    @cached_property
-    def cluster(self) -> Places:
-        """The number of each cell's cluster."""
-        return codes_of(self.clusters)[self.problem]
-
-    @cached_property
-    def best(self) -> Flags:
-        """Which answers of each problem are the most valuable ones: problems × answers."""
-        best: Flags = self.values == np.nanmax(self.values, axis=1, keepdims=True)
-        return best
-
-    @cached_property
-    def truth(self) -> Flags:
-        """Whether each cell argues for a best answer."""
-        return self.best[self.problem, self.side]
 
 
 MeasureKind: TypeAlias = Literal["choice", "measures", "counts", "captured"]

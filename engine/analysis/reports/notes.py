@@ -8,9 +8,8 @@ from ...display.quantity import counted
 from ...display.table import wrapped
 from ..findings.finding import brackets, footnotes, shared
 from ..scoring.inference import FEW_CLUSTERS
-from .aggregate import GUESS, OPEN_TRUST
+from .aggregate import OPEN_TRUST
 from .formats import headline
-from .health import OFTEN
 from .results import Results, RowResult
 
 UNREAD_KINDS = ("unreadable", "declined")
@@ -86,11 +85,7 @@ def notes_of(results: Results) -> Iterable[str]:
         )
     if results.mixed:
         yield f"Rows of several codes (--adopt-code): {'; '.join(results.mixed)}."
-    yield from _guesses(rows)
     counts = sum((Counter(row.counts) for row in rows), Counter[str]())
-    cells = sum(row.cells - row.missing for row in rows)
-    if counts["truncated"] > OFTEN * cells:
-        yield "Many speeches were cut off at max_tokens: raise agents.max_tokens."
     if any(cause in row.failures for row in rows for cause in UNREAD_KINDS):
         yield "Worlds without a readable reply are scored as the agent's worst case: see bounds."
     if any(row.not_run and not row.jse for row in rows):
@@ -117,32 +112,6 @@ def _detectable(lifts: Sequence[RowResult]) -> str:
     between = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
     where = f", none in {counted(len(lifts) - len(found), 'row')}" * (len(found) < len(lifts))
     return f"; MDE {between}{where}"
-
-
-def _guesses(rows: Sequence[RowResult]) -> Iterable[str]:
-    """Which rows rest on verdicts whose labels had little of the probability."""
-    low = [
-        (row, mass) for row in rows if (mass := _mass_of_labels(row)) is not None and mass < GUESS
-    ]
-    if not low:
-        return
-    masses = [mass for _, mass in low]
-    spread = f"{min(masses):.0%}"
-    if spread != f"{max(masses):.0%}":
-        spread += f" to {max(masses):.0%}"
-    judged = [row for row in rows if row.captured]
-    where = ", ".join(row.name for row, _ in low)
-    rows_named = "" if len(low) == len(judged) else f" in {where}"
-    yield (f"Labels had {spread} of the probability{rows_named}: verdicts close to guesses.")
-
-
-def _mass_of_labels(row: RowResult) -> float | None:
-    """The mean mass of the labels, where any judge read logprobs."""
-    if row.captured is None:
-        return None
-    halves = [half for half in (row.captured.truth, row.captured.lie) if half]
-    cells = sum(half.n for half in halves)
-    return sum(half.value * half.n for half in halves) / cells if cells else None
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -11,14 +11,14 @@ a steady row and one of equal mean with rare disasters for different.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from .estimate import LEVEL, Estimate, Interval, ends_apart
-from .inference import BLOCK, NOTHING, ErrorKind, Influences, inverted, means, together
+from .estimate import LEVEL, Estimate, Interval
+from .inference import ErrorKind, Influences, estimates, inverted, means, together
 
 Name = TypeVar("Name", str, int)
 
@@ -80,16 +80,31 @@ def contrasts(
             raise ValueError(f"no row is called {unknown[0]!r}; there are {', '.join(samples)}")
         if first == second:
             raise ValueError(f"row {first!r} against itself: a contrast needs two rows")
-    found: dict[int, Contrast] = {}
-    for places in _by_questions(samples, chosen):
-        block = [chosen[k] for k in places]
-        its = [samples[name] for name in block[0]]
-        if all(each.questions for each in its) and any(each.alone for each in its):
-            every = _paired(samples, block, error, interval)
-        else:
-            every = (_apart(both, samples, error, interval) for both in block)
-        found.update(zip(places, every, strict=True))
-    return decided([found[k] for k in range(len(chosen))], equivalence)
+    both = [samples[first].alike(samples[second]) for first, second in chosen]
+    apart = [one - two for one, two in both]
+    for (first, second), each in zip(chosen, apart, strict=True):
+        if each.alone and len(set(each.ways["problem"].tolist())) == 1:
+            raise ValueError(
+                f"all questions that {first} and {second} share are of one group: a contrast "
+                "needs two"
+            )
+    alone = {
+        (id(row), *each.ways): row.by(*each.ways)
+        for its, each in zip(both, apart, strict=True)
+        for row in its
+    }
+    errors = dict(zip(alone, estimates(tuple(alone.values()), error), strict=True))
+    found = []
+    every = zip(chosen, both, apart, estimates(apart, error, interval), strict=True)
+    for names, its, difference, figure in every:
+        separate = math.hypot(*(errors[id(row), *difference.ways].error or 0.0 for row in its))
+        found.append(
+            Contrast(
+                *names, (its[0].value, its[1].value), figure, figure.p(), 1.0, False, figure.mde(),
+                (figure.error or 0.0) / separate if separate else 1.0, "inconclusive",
+            )
+        )  # fmt: skip
+    return decided(found, equivalence)
 
 
 def decided(found: Sequence[Contrast], equivalence: float = 0.05) -> tuple[Contrast, ...]:
@@ -117,73 +132,6 @@ def _decided(each: Contrast, p_family: float, equivalence: float) -> Contrast:
         each.first, each.second, each.means, each.estimate, each.p, p_family, equivalent, each.mde,
         each.pairing, verdict, undone,
     )  # fmt: skip
-
-
-def _apart(
-    names: tuple[str, str],
-    samples: Mapping[str, Influences],
-    error: ErrorKind,
-    interval: Interval,
-) -> Contrast:
-    """The contrast of figures that are no means over questions, paired as far as they share
-    clusters; the family's decisions are still open."""
-    one, two = samples[names[0]].alike(samples[names[1]])
-    apart = (one - two).estimate(error, interval)
-    separate = math.hypot(one.estimate(error).error or 0.0, two.estimate(error).error or 0.0)
-    pairing = (apart.error or 0.0) / separate if separate else 1.0
-    return Contrast(
-        *names, (one.value, two.value), apart, apart.p(), 1.0, False, apart.mde(), pairing,
-        "inconclusive",
-    )  # fmt: skip
-
-
-def _by_questions(
-    samples: Mapping[str, Influences], pairs: Sequence[tuple[str, str]]
-) -> list[list[int]]:
-    """Places of the contrasts, grouped by the questions that their rows share."""
-    alike = {name: (each.questions, each.alone) for name, each in samples.items()}
-    kinds = {its: n for n, its in enumerate(set(alike.values()))}
-    kind = {name: kinds[its] for name, its in alike.items()}
-    by_questions: dict[frozenset[int], list[int]] = {}
-    for k, (first, second) in enumerate(pairs):
-        by_questions.setdefault(frozenset((kind[first], kind[second])), []).append(k)
-    return list(by_questions.values())
-
-
-def _paired(
-    samples: Mapping[str, Influences],
-    pairs: Sequence[tuple[str, str]],
-    error: ErrorKind,
-    interval: Interval,
-) -> Iterator[Contrast]:
-    """Contrasts over the same questions; the family's decisions are still open."""
-    names = dict.fromkeys(itertools.chain(*pairs))
-    rows = together({name: samples[name] for name in names})
-    n, codes = len(rows.questions), rows.codes
-    if codes.max() == 0:
-        first, second = pairs[0]
-        raise ValueError(
-            f"all questions that {first} and {second} share are of one group: a contrast needs two"
-        )
-    place = {name: n for n, name in enumerate(names)}
-    scale = np.abs(rows.values).max(axis=1)
-    alone = means(rows.values, codes, [samples[name].ends for name in names], error)
-    step = max(1, BLOCK // n)
-    for start in range(0, len(pairs), step):
-        block = pairs[start : start + step]
-        one, two = (np.array([place[pair[k]] for pair in block]) for k in (0, 1))
-        apart = rows.values[one] - rows.values[two]
-        # What differs by rounding alone is equal.
-        apart[np.abs(apart) <= NOTHING * np.maximum(scale[one], scale[two])[:, None]] = 0.0
-        ends = [ends_apart(samples[a].ends, samples[b].ends) for a, b in block]
-        figures = means(apart, codes, ends, error, interval)
-        for k, (first, second) in enumerate(block):
-            a, b, each = alone[one[k]], alone[two[k]], figures[k]
-            separate = math.hypot(a.error or 0.0, b.error or 0.0)
-            yield Contrast(
-                first, second, (a.value, b.value), each, each.p(), 1.0, False, each.mde(),
-                (each.error or 0.0) / separate if separate else 1.0, "inconclusive",
-            )  # fmt: skip
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:

@@ -105,9 +105,11 @@ class Influences:
         paired = bool(one.questions and two.questions)
         if paired and len(names) == 1:
             rows = together({"first": one, "second": two})
-            ways = {"problem": rows.keys}
+            apart = rows.values[0] - rows.values[1]
+            # What differs by rounding alone is equal.
+            apart[np.abs(apart) <= NOTHING * np.abs(rows.values).max()] = 0.0
             ends = ends_apart(self.ends, other.ends)
-            return of_questions(rows.questions, rows.values[0] - rows.values[1], ways, ends)
+            return of_questions(rows.questions, apart, {"problem": rows.keys}, ends)
         if not names:
             raise ValueError("the two estimates have no kind of cluster in common")
         # The judges of a question need not be those of the other row.

@@ -6,7 +6,7 @@ that the design did not fill is not run, which is neither a failure nor missing.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,25 +48,6 @@ class _Names:
 
     def add(self, name: str | None) -> None:
         self.codes.append(-1 if name is None else self.known.setdefault(name, len(self.known)))
-
-
-@dataclass(frozen=True, eq=False)
-class _Parts(Mapping[str, "Judgements"]):
-    """Parts of a table by name, none of which is held."""
-
-    every: "Judgements"
-    of: npt.NDArray[np.int32]
-    """The number of the part of each judgement."""
-    numbers: Mapping[str, int]
-
-    def __getitem__(self, name: str) -> "Judgements":
-        return self.every[self.of == self.numbers[name]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.numbers)
-
-    def __len__(self) -> int:
-        return len(self.numbers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,22 +199,21 @@ class Judgements:
             found[way] = codes
         return found
 
-    def by(self, *kinds: str) -> "Mapping[str, Judgements]":
-        """The judgements by their names of these kinds, in the order in which they come; each part
-        is made when it is asked for."""
+    def by(self, *kinds: str) -> "dict[str, Judgements]":
+        """The judgements by their names of these kinds, in the order in which they come."""
         known = [kind for kind in kinds if kind in self.codes]
         if not known:
             return {"": self}
         columns = np.stack([self.codes[kind] for kind in known])
         every, first, of = np.unique(columns, axis=1, return_index=True, return_inverse=True)
-        numbers = {}
+        found = {}
         for n in np.argsort(first).tolist():
             names = (
                 self.names[kind][code] if code >= 0 else ""
                 for kind, code in zip(known, every[:, n].tolist(), strict=True)
             )
-            numbers[" ".join(filter(None, names))] = n
-        return _Parts(self, of.ravel().astype(np.int32), numbers)
+            found[" ".join(filter(None, names))] = self[of.ravel() == n]
+        return found
 
     def repeated(self, kinds: Sequence[str]) -> tuple[int, int] | None:
         """The first judgement that judges a world of a question again while all these keys are

@@ -10,7 +10,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,18 +18,49 @@ from uuid import NAMESPACE_URL, uuid5
 from zipfile import ZipFile, ZipInfo
 
 from ....cache.address import store_key
-from ....cache.call import Message
+from ....cache.extras import install_command
 from ....cache.record import read_record
 from ....cache.store import Reader
 from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Verdict
 from ...analysis.reports.results import RowResult, collect
+from ...errors import UsageError
 from ...run.listing import Parts
 from ...run.lookup import rows_that_fit
 from ...run.reader import Place, RunReader
 from ...run.record.values import NotRun, RecordedCall, RecordedCell
-from ...sweep.grid import GridRow
-from .asking import require_inspect
+
+try:
+    from inspect_ai.event import ModelEvent, ScoreEvent, SpanBeginEvent, SpanEndEvent
+    from inspect_ai.log import (
+        EvalConfig,
+        EvalDataset,
+        EvalError,
+        EvalLog,
+        EvalMetric,
+        EvalResults,
+        EvalSample,
+        EvalScore,
+        EvalSpec,
+        EvalStats,
+        write_eval_log,
+    )
+    from inspect_ai.model import (
+        ChatCompletionChoice,
+        ChatMessageAssistant,
+        ChatMessageSystem,
+        ChatMessageTool,
+        ChatMessageUser,
+        ContentReasoning,
+        ContentText,
+        GenerateConfig,
+        ModelConfig,
+        ModelOutput,
+        ModelUsage,
+    )
+    from inspect_ai.scorer import Score
+except ImportError as exc:
+    raise UsageError(f"this needs inspect-ai: {install_command('inspect')}") from exc
 
 NO_MODEL = "none/none"
 """Name of the agent's model where a protocol has no agent."""
@@ -41,38 +71,34 @@ FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 OUTCOMES = {"ok": "stop", "truncated": "max_tokens", "refused": "content_filter", "empty": "stop"}
 """How a reply ended, as Inspect calls it."""
 
-Opened = Callable[[], AbstractContextManager[Reader]]
+MESSAGES = {
+    "system": ChatMessageSystem,
+    "user": ChatMessageUser,
+    "assistant": ChatMessageAssistant,
+    "tool": ChatMessageTool,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class LogSource:
-    """What is written."""
-
-    run: RunReader
-    parts: Parts
-    score: str = "brier"
-    requests: Opened | None = None
-    """Opens the store, from which requests are taken; None leaves them out."""
-
-
-def write_logs(source: LogSource, folder: Path) -> list[Path]:
+def write_logs(
+    run: RunReader,
+    parts: Parts,
+    score: str,
+    requests: Callable[[], AbstractContextManager[Reader]] | None,
+    folder: Path,
+) -> list[Path]:
     """Write a log for each row that fits into a folder, which is made; the files, row by row.
 
-    UsageError without the extra `inspect`, or if no row fits; RunFolderError without a record.
+    requests: opens the store, from which requests are taken; None leaves them out. UsageError if
+    no row fits; RunFolderError without a record.
     """
-    require_inspect()
-    numbers = rows_that_fit(source.run, source.parts)
-    results = collect(
-        source.run.sweep,
-        source.run.outcomes(),
-        score=source.score,
-        mixed=source.run.manifest.mixed,
-    )
+    numbers = rows_that_fit(run, parts)
+    results = collect(run.sweep, run.outcomes(), score=score, mixed=run.manifest.mixed)
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        store = stack.enter_context(source.requests()) if source.requests else None
+        store = stack.enter_context(requests()) if requests else None
         return [
-            _RowLog(source, store, number, results.rows[number]).write(folder) for number in numbers
+            _RowLog(run, number, results.rows[number], score, store).write(folder)
+            for number in numbers
         ]
 
 
@@ -80,18 +106,17 @@ class _RowLog:
     """The log of one row."""
 
     def __init__(
-        self, source: LogSource, store: Reader | None, number: int, result: RowResult
+        self, run: RunReader, number: int, result: RowResult, score: str, store: Reader | None
     ) -> None:
-        self._run, self._store, self._score = source.run, store, source.score
-        self._number, self._result = number, result
-        self._row: GridRow = source.run.sweep.rows[number]
-        identity = source.run.manifest.identity
-        self._name = f"oversight {identity} {self._row.address or number}"
-        self._began, self._ended = _times(source.run)
+        self._run, self._number, self._result = run, number, result
+        self._score, self._store = score, store
+        self._row = run.sweep.rows[number]
+        self._name = f"oversight {run.manifest.identity} {self._row.address or number}"
+        # When its first and last reply were recorded; 1970 where nobody knows.
+        ((first, last),) = run.tables.fetched("SELECT min(at), max(at) FROM calls")
+        self._began, self._ended = (datetime.fromtimestamp(at or 0, UTC) for at in (first, last))
 
     def write(self, folder: Path) -> Path:
-        from inspect_ai.log import write_eval_log
-
         log = self._log()
         began = re.sub(r"[:+]", "-", self._began.isoformat(timespec="seconds"))
         path = folder / f"{began}_{log.eval.task}_{log.eval.task_id}.eval"
@@ -104,35 +129,23 @@ class _RowLog:
         return path
 
     def _log(self) -> Any:
-        from inspect_ai.log import (
-            EvalConfig,
-            EvalDataset,
-            EvalLog,
-            EvalPlan,
-            EvalSpec,
-            EvalStats,
-        )
-        from inspect_ai.model import GenerateConfig, ModelConfig
-
         row, run = self._row, self._run
         samples = [self._sample(cell) for cell in self._cells()]
         ids = list(dict.fromkeys(sample.id for sample in samples))
-        judge = row.axes.judge_model or row.judge
+        began = self._began.isoformat(timespec="seconds")
         spec = EvalSpec(
             eval_id=self._id("eval"),
             run_id=self._id("run"),
             task_id=self._id("task"),
-            created=self._began.isoformat(timespec="seconds"),
+            created=began,
             # Whoever reads the name of the file takes it apart at underscores.
             task=re.sub(r"[^A-Za-z0-9]+", "-", row.kind).strip("-"),
             task_args={"protocol": row.kind, "agent": row.agent, "judge": row.judge},
-            solver="oversight",
             dataset=EvalDataset(
                 name=run.sweep.name, samples=len(ids), sample_ids=ids, shuffled=False
             ),
             model=row.axes.model or NO_MODEL,
-            model_generate_config=GenerateConfig(),
-            model_roles={"judge": ModelConfig(model=judge)},
+            model_roles={"judge": ModelConfig(model=row.axes.judge_model or row.judge)},
             config=EvalConfig(epochs=run.sweep.draws),
             packages={"inspect_ai": version("inspect_ai"), "oversight-bench": run.manifest.version},
             metadata={
@@ -144,22 +157,17 @@ class _RowLog:
             },
         )
         return EvalLog(
-            version=2,
             # A world without a verdict is an error of its sample: the evaluation ended.
             status="success",
             eval=spec,
-            plan=EvalPlan(name="oversight"),
             results=self._results(samples),
             stats=EvalStats(
-                started_at=self._began.isoformat(timespec="seconds"),
-                completed_at=self._ended.isoformat(timespec="seconds"),
+                started_at=began, completed_at=self._ended.isoformat(timespec="seconds")
             ),
             samples=samples,
         )
 
     def _results(self, samples: list[Any]) -> Any:
-        from inspect_ai.log import EvalMetric, EvalResults, EvalScore
-
         result = self._result
         estimates = {"asd": result.asd, "lift": result.lift}
         estimates |= {f"jse_{beta:g}": each for beta, each in result.jse.items()}
@@ -174,19 +182,14 @@ class _RowLog:
             if each is not None and each.value == each.value
         }
         scored = sum(sample.error is None for sample in samples)
-        return EvalResults(
-            total_samples=len(samples),
-            completed_samples=scored,
-            scores=[
-                EvalScore(
-                    name="agent_score",
-                    scorer=f"oversight/{self._score}",
-                    scored_samples=scored,
-                    unscored_samples=len(samples) - scored,
-                    metrics=metrics,
-                )
-            ],
+        score = EvalScore(
+            name="agent_score",
+            scorer=f"oversight/{self._score}",
+            scored_samples=scored,
+            unscored_samples=len(samples) - scored,
+            metrics=metrics,
         )
+        return EvalResults(total_samples=len(samples), completed_samples=scored, scores=[score])
 
     def _cells(self) -> Iterator[RecordedCell]:
         """The cells of the row that have an end, in the order of the sweep."""
@@ -198,15 +201,10 @@ class _RowLog:
                         yield cell
 
     def _sample(self, cell: RecordedCell) -> Any:
-        from inspect_ai.log import EvalError, EvalSample
-        from inspect_ai.model import ModelOutput
-        from inspect_ai.scorer import Score
-
         problem = self._run.problems[cell.problem]
         question, outcome = problem.question, cell.outcome
         label = question.answers[cell.side].label
         world = f"{problem.id} {label} {cell.draw}"
-        began, ended = self._span(cell)
         value = problem.values[cell.side]
         metadata: dict[str, Any] = {
             "problem": problem.id,
@@ -249,19 +247,13 @@ class _RowLog:
             output=output,
             scores=scores or None,
             metadata=metadata,
-            events=list(self._events(cell, world, scores, began, ended)),
-            model_usage=self._usage(cell),
-            started_at=began.isoformat(timespec="seconds"),
-            completed_at=ended.isoformat(timespec="seconds"),
-            total_time=(ended - began).total_seconds(),
+            events=list(self._events(cell, world, scores)),
             uuid=self._id(world),
             error=error,
         )
 
     def _messages(self, cell: RecordedCell, world: str) -> list[Any]:
         """What was said, turn by turn, after the question."""
-        from inspect_ai.model import ChatMessageAssistant, ChatMessageUser
-
         question = self._run.problems[cell.problem].question
         choices = "\n".join(f"({answer.label}) {answer.text}" for answer in question.answers)
         asked = f"{question.text}\n\n{choices}"
@@ -277,19 +269,12 @@ class _RowLog:
             ]
         return said
 
-    def _events(
-        self,
-        cell: RecordedCell,
-        world: str,
-        scores: Mapping[str, Any],
-        began: datetime,
-        ended: datetime,
-    ) -> Iterator[Any]:
+    def _events(self, cell: RecordedCell, world: str, scores: Mapping[str, Any]) -> Iterator[Any]:
         """A span with every call of the world, in the order of the record, and its scores."""
-        from inspect_ai.event import ModelEvent, ScoreEvent, SpanBeginEvent, SpanEndEvent
-        from inspect_ai.model import GenerateConfig, ModelUsage
-
         span = self._id(f"{world} span")
+        known = [call.cost.at for call in cell.calls if call.cost.at is not None]
+        began = datetime.fromtimestamp(min(known), UTC) if known else self._began
+        ended = datetime.fromtimestamp(max(known), UTC) if known else self._began
 
         def about(what: str, at: datetime) -> dict[str, Any]:
             id = self._id(f"{world} {what}")
@@ -297,10 +282,17 @@ class _RowLog:
 
         yield SpanBeginEvent(id=span, name=self._row.kind, type="solver", **about("begin", began))
         for n, call in enumerate(cell.calls):
-            at = began if call.cost.at is None else datetime.fromtimestamp(call.cost.at, UTC)
+            cost = call.cost
+            at = began if cost.at is None else datetime.fromtimestamp(cost.at, UTC)
             stop, thoughts = OUTCOMES[call.outcome], call.reasoning
             output = self._output(call.model, call.text, stop, f"{world} {n}", thoughts)
-            output.usage = ModelUsage(**_usage(call))
+            output.usage = ModelUsage(
+                input_tokens=cost.input_tokens,
+                output_tokens=cost.output_tokens,
+                total_tokens=cost.input_tokens + cost.output_tokens,
+                input_tokens_cache_read=cost.cache_read_tokens,
+                input_tokens_cache_write=cost.cache_write_tokens,
+            )
             yield ModelEvent(
                 **about(f"call {n}", at),
                 model=call.model,
@@ -310,7 +302,7 @@ class _RowLog:
                 tool_choice="none",
                 config=GenerateConfig(),
                 output=output,
-                cache="read" if call.cost.origin == "stored" else None,
+                cache="read" if cost.origin == "stored" else None,
                 completed=at,
                 metadata={
                     "address": call.address,
@@ -330,18 +322,12 @@ class _RowLog:
         stored = read_record(key, value) if value else None
         if stored is None or not stored.call_size:
             return []
-        sent = enumerate(stored.call().messages)
-        return [_message(each, self._id(f"{what} message {n}")) for n, each in sent]
+        return [
+            MESSAGES[each.role](id=self._id(f"{what} message {n}"), content=each.text)
+            for n, each in enumerate(stored.call().messages)
+        ]
 
     def _output(self, model: str, text: str, stop: str, what: str, thoughts: str = "") -> Any:
-        from inspect_ai.model import (
-            ChatCompletionChoice,
-            ChatMessageAssistant,
-            ContentReasoning,
-            ContentText,
-            ModelOutput,
-        )
-
         content: Any = text
         if thoughts:
             content = [ContentReasoning(reasoning=thoughts), ContentText(text=text)]
@@ -350,61 +336,9 @@ class _RowLog:
             model=model, choices=[ChatCompletionChoice(message=message, stop_reason=stop)]
         )
 
-    def _usage(self, cell: RecordedCell) -> dict[str, Any]:
-        """Tokens by model; a reply that two worlds share counts in each."""
-        from inspect_ai.model import ModelUsage
-
-        total: dict[str, dict[str, int]] = {}
-        for call in cell.calls:
-            spent = total.setdefault(call.model, {})
-            for name, count in _usage(call).items():
-                spent[name] = spent.get(name, 0) + count
-        return {model: ModelUsage(**spent) for model, spent in total.items()}
-
-    def _span(self, cell: RecordedCell) -> tuple[datetime, datetime]:
-        """When the first and the last of its replies were recorded."""
-        known = [call.cost.at for call in cell.calls if call.cost.at is not None]
-        if not known:
-            return self._began, self._began
-        return datetime.fromtimestamp(min(known), UTC), datetime.fromtimestamp(max(known), UTC)
-
     def _id(self, what: str) -> str:
         """An id that is equal in every export of this run, and unique to it."""
         return str(uuid5(NAMESPACE_URL, f"{self._name} {what}"))
-
-
-def _message(message: Message, id: str) -> Any:
-    from inspect_ai.model import (
-        ChatMessageAssistant,
-        ChatMessageSystem,
-        ChatMessageTool,
-        ChatMessageUser,
-    )
-
-    kinds = {
-        "system": ChatMessageSystem,
-        "user": ChatMessageUser,
-        "assistant": ChatMessageAssistant,
-        "tool": ChatMessageTool,
-    }
-    return kinds[message.role](id=id, content=message.text)
-
-
-def _usage(call: RecordedCall) -> dict[str, int]:
-    cost = call.cost
-    return {
-        "input_tokens": cost.input_tokens,
-        "output_tokens": cost.output_tokens,
-        "total_tokens": cost.input_tokens + cost.output_tokens,
-        "input_tokens_cache_read": cost.cache_read_tokens,
-        "input_tokens_cache_write": cost.cache_write_tokens,
-    }
-
-
-def _times(run: RunReader) -> tuple[datetime, datetime]:
-    """When the first and the last reply of a run were recorded; 1970 where nobody knows."""
-    ((first, last),) = run.tables.fetched("SELECT min(at), max(at) FROM calls")
-    return datetime.fromtimestamp(first or 0, UTC), datetime.fromtimestamp(last or 0, UTC)
 
 
 def _settle_dates(file: Path, to: Path) -> None:

@@ -1,23 +1,44 @@
 """An oversight protocol as a task of Inspect: a sample a world, and its metric the ASD."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import groupby
 from math import sqrt
 from operator import itemgetter
 from statistics import fmean, stdev
 from typing import Any
 
-from ....cache.call import Ask
+import orjson
+
+from ....cache.call import Ask, Call
+from ....cache.extras import install_command
+from ....cache.reply import Outcome, Reply, Usage
 from ....protocols.doubts import readings
+from ....protocols.judges import LogprobJudge
 from ....protocols.protocol import Protocol
 from ....protocols.question import Answer, Problem, Question
 from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Verdict
 from ...errors import UsageError
-from .asking import inspect_ask, require_carried, require_inspect
+from ...sweep.sweep import dataclasses_in
 
 PROBS = "oversight_probs"
 """Key of the verdict in a sample's store: a probability for each answer."""
+
+ROLE = "role/"
+"""Begins the name of a model that is given by its role: `role/judge` is `--model-role judge=…`, and
+where that is not given, the model of the evaluation."""
+
+OUTCOMES: dict[str, Outcome] = {
+    "max_tokens": "truncated",
+    "model_length": "truncated",
+    "content_filter": "refused",
+}
+
+NOT_CARRIED = (
+    "Inspect's providers change or drop {what} where a model has no such setting, and a verdict "
+    "must rest on what was asked: {remedy}"
+)
 
 
 def oversight_task(
@@ -34,7 +55,8 @@ def oversight_task(
     UsageError, before anything is sent, for a score that does not exist, a protocol that cannot run
     on a problem, or one whose calls Inspect's providers do not carry.
     """
-    require_inspect()
+    if find_spec("inspect_ai") is None:
+        raise UsageError(f"this needs inspect-ai: {install_command('inspect')}")
     from inspect_ai import Task
     from inspect_ai.dataset import MemoryDataset, Sample
 
@@ -161,3 +183,95 @@ def _parts(protocol: Protocol, problems: Mapping[str, Problem], score: str) -> t
         return compute
 
     return oversight(), agent_score()
+
+
+def inspect_ask() -> Ask:
+    """An `Ask` within a running evaluation: each call is a model event of the current sample.
+
+    `provider/name` is the model of that name, `role/NAME` the one that has this role. There is no
+    store behind it: nothing is shared, and nothing can be replayed. UsageError for a call with
+    tools, a response format, an effort or logprobs.
+    """
+
+    async def ask(call: Call) -> Reply:
+        from inspect_ai.model import (
+            ChatMessageAssistant,
+            ChatMessageSystem,
+            ChatMessageUser,
+            GenerateConfig,
+            get_model,
+        )
+
+        request = call.request
+        for what, there in (
+            ("tools", request.tools),
+            ("response formats", request.response_format),
+            ("efforts", request.effort),
+            ("logprobs", request.top_logprobs),
+            ("min_p", request.min_p is not None),
+            ("service tiers", request.service_tier),
+        ):
+            if there:
+                raise _not_carried(what, f"a call to {call.model} has them")
+        role = call.model.removeprefix(ROLE)
+        model = get_model(call.model) if role == call.model else get_model(role=role)
+        config = GenerateConfig(
+            temperature=request.temperature,
+            top_p=request.top_p,
+            max_tokens=request.max_tokens,
+            stop_seqs=list(request.stop) or None,
+            top_k=request.top_k,
+            seed=call.seed,
+            extra_body=orjson.loads(request.extra_body) if request.extra_body else None,
+        )
+        kinds = {
+            "system": ChatMessageSystem,
+            "user": ChatMessageUser,
+            "assistant": ChatMessageAssistant,
+        }
+        messages = [kinds[each.role](content=each.text) for each in request.messages]
+        # Draws differ in nothing that a cache of Inspect's would see.
+        options: dict[str, Any] = {"cache": False} if call.draw else {}
+        return _reply(call, await model.generate(messages, config=config, **options))
+
+    return ask
+
+
+def require_carried(protocol: Protocol) -> None:
+    """UsageError, with the remedy, for settings that make calls which `inspect_ask` refuses."""
+    for part in dataclasses_in(protocol):
+        name = type(part).__name__
+        if getattr(part, "tools", ()):
+            raise _not_carried("tools", f"leave out the tools of {name}")
+        if getattr(part, "effort", ""):
+            raise _not_carried("efforts", f"leave out the effort of {name}, or set it in Inspect")
+        if isinstance(part, LogprobJudge):
+            raise _not_carried("logprobs", "take a stated judge")
+
+
+def _not_carried(what: str, remedy: str) -> UsageError:
+    return UsageError(NOT_CARRIED.format(what=what, remedy=remedy))
+
+
+def _reply(call: Call, output: Any) -> Reply:
+    from inspect_ai.model import ContentReasoning
+
+    usage, stop = output.usage, output.stop_reason if output.choices else "unknown"
+    parts = output.message.content if output.choices else ""
+    thoughts = [
+        part.reasoning
+        for part in ([] if isinstance(parts, str) else parts)
+        if isinstance(part, ContentReasoning) and not part.redacted
+    ]
+    outcome: Outcome = OUTCOMES.get(stop, "ok")
+    if outcome == "ok" and not output.completion.strip():
+        outcome = "empty"
+    return Reply(
+        output.completion,
+        outcome=outcome,
+        stop_reason=stop,
+        usage=Usage(usage.input_tokens, usage.output_tokens) if usage else Usage(),
+        served_model=output.model,
+        call=call.address,
+        reasoning="\n\n".join(thoughts),
+    )

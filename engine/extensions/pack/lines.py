@@ -1,30 +1,19 @@
-"""Cells as lines of JSON, in the order of the sweep: the form in which a run is handed on.
-
-`said` is what was said and believed, equal to the byte for two runs of one sweep; `took` is what
-it cost, cell by cell, which need not be.
-"""
+"""Cells as lines of JSON, in the order of the sweep: the form in which a run is handed on."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
-from msgspec.structs import replace
 
 from ....protocols.doubts import Doubt
 from ....protocols.question import Problem
 from ....protocols.transcript import Failure, Judgement, Scalar, Transcript, Turn, Verdict
 from ...errors import RunFolderError
-from ...run.record.values import (
-    CallCost,
-    CellEnd,
-    NotRun,
-    RecordedCall,
-    RecordedCell,
-    RecordedJudgement,
-)
+from ...run.reader import RunReader
+from ...run.record.values import CellEnd, NotRun, RecordedCall, RecordedCell, RecordedJudgement
 
 
-class SaidCell(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line of what was said: one cell, without its question, and without what its calls took."""
+class CellLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One cell without its question, which stands among the problems."""
 
     place: int
     id: str
@@ -48,66 +37,46 @@ class SaidCell(msgspec.Struct, frozen=True, omit_defaults=True):
     doubts: tuple[Doubt, ...] = ()
 
 
-class TookCell(msgspec.Struct, frozen=True):
-    """A line of what it took: the calls of one cell, in the order of `SaidCell.calls`."""
-
-    place: int
-    calls: tuple[CallCost, ...]
-
-
 _encoder = msgspec.json.Encoder()
-_said = msgspec.json.Decoder(SaidCell)
-_took = msgspec.json.Decoder(TookCell)
+_decoder = msgspec.json.Decoder(CellLine)
+_OF_A_CELL = ("place", "id", "row", "problem", "side", "draw", "calls", "counts", "unread")
 _OF_A_VERDICT = ("probs", "judgements", "measures", "redraws", "bounds", "doubts")
 
 
-def said(cell: RecordedCell) -> bytes:
-    """The line of what was said in a cell, with its newline."""
+def cells_of(run: RunReader) -> Iterator[RecordedCell]:
+    """Every cell that has an outcome, in the order of the sweep; none that a person took back."""
+    for number in range(len(run.problems)):
+        cells = run.cells(run.sweep.span(number))
+        yield from (cells[place] for place in sorted(run.records(cells)))
+
+
+def cell_line(cell: RecordedCell) -> bytes:
+    """The line of a cell, with its newline."""
     end = cell.outcome
-    calls = tuple(replace(call, cost=CallCost(call.cost.identity)) for call in cell.calls)
-    line = SaidCell(
-        *(cell.place, cell.id, cell.row, cell.problem, cell.side, cell.draw),
-        *(calls, cell.judgements, cell.counts, cell.unread),
-    )
+    told = {name: getattr(cell, name) for name in _OF_A_CELL} | {"believed": cell.judgements}
     if isinstance(end, Failure):
-        line = replace(line, failure=end)
+        told["failure"] = end
     elif isinstance(end, NotRun):
-        line = replace(line, not_run=end.reason)
+        told["not_run"] = end.reason
     else:
-        told = {name: getattr(end, name) for name in _OF_A_VERDICT}
-        line = replace(line, turns=end.transcript.turns, **told)
-    return _encoder.encode(line) + b"\n"
+        told |= {name: getattr(end, name) for name in _OF_A_VERDICT}
+        told["turns"] = end.transcript.turns
+    return _encoder.encode(CellLine(**told)) + b"\n"
 
 
-def took(cell: RecordedCell) -> bytes:
-    """The line of what a cell took, with its newline."""
-    return _encoder.encode(TookCell(cell.place, tuple(call.cost for call in cell.calls))) + b"\n"
-
-
-def read_cells(
-    said_lines: Iterable[bytes], took_lines: Iterable[bytes], problems: tuple[Problem, ...]
-) -> Iterator[RecordedCell]:
-    """Cells from both kinds of lines, which are of the same cells in the same order.
-
-    RunFolderError, naming the line, for one that is none, and where they do not fit.
-    """
-    for number, (line, cost) in enumerate(zip(said_lines, took_lines, strict=True), 1):
+def read_cells(lines: Iterable[bytes], problems: tuple[Problem, ...]) -> Iterator[RecordedCell]:
+    """Cells from their lines. RunFolderError, naming the line, for one that is none."""
+    for number, line in enumerate(lines, 1):
         try:
-            cell, spent = _said.decode(line), _took.decode(cost)
-            if cell.place != spent.place or len(cell.calls) != len(spent.calls):
-                raise ValueError("what was said and what it took are of different cells")
-            took_each = zip(cell.calls, spent.calls, strict=True)
-            yield RecordedCell(
-                *(cell.place, cell.id, cell.row, cell.problem, cell.side, cell.draw),
-                _end(cell, problems[cell.problem]),
-                tuple(replace(call, cost=cost) for call, cost in took_each),
-                *(cell.believed, cell.counts, cell.unread),
-            )
+            cell = _decoder.decode(line)
+            told = {name: getattr(cell, name) for name in _OF_A_CELL}
+            end = _end(cell, problems[cell.problem])
+            yield RecordedCell(outcome=end, judgements=cell.believed, **told)
         except (msgspec.DecodeError, ValueError, IndexError) as exc:
             raise RunFolderError(f"line {number} of the record: {exc}") from exc
 
 
-def _end(cell: SaidCell, problem: Problem) -> CellEnd:
+def _end(cell: CellLine, problem: Problem) -> CellEnd:
     if not 0 <= cell.side < len(problem.values):
         raise ValueError(f"{problem.id} has no answer {cell.side}")
     if cell.failure is not None:

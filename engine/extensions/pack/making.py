@@ -7,7 +7,7 @@ import os
 import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -23,13 +23,14 @@ from ...errors import UsageError
 from ...run.manifest import encoded
 from ...run.passages import without_passage
 from ...run.reader import REPLIES, RunReader
-from ...run.run_folder import OUTCOMES, SWEEP
+from ...run.run_folder import SWEEP
 from ...sweep.document import MAX_SWEEP, Document, code_named
 from ...sweep.grid import stored_grid
 from ...sweep.originals import originals
 from ...system.files import read_bounded, unwritable
-from .lines import said, took
+from .lines import cell_line, cells_of
 from .opening import (
+    CELLS,
     CODE,
     CONTENTS,
     FIGURES,
@@ -37,10 +38,9 @@ from .opening import (
     GRID,
     MANIFEST,
     PROBLEMS,
-    SAID,
-    TOOK,
     Contents,
     PackedFile,
+    make_run,
     may_hold,
 )
 from .verifying import figures_of
@@ -90,19 +90,16 @@ def make_pack(
         _write(stage / GRID, [stored_grid(run.sweep)])
         problems = map(without_passage, run.problems) if policy == "digests" else run.problems
         _write(stage / PROBLEMS, jsonl(problems))
-        _write(stage / OUTCOMES, (each.line for each in run.outcomes()))
         missing = _code(run, stage)
-        _write(stage / MANIFEST, [_manifest(run, bool((stage / CODE).exists()))])
-        _record(run, stage)
-        for name in sorted(_names(stage)):
+        _write(stage / MANIFEST, [_manifest(run, (stage / CODE).exists())])
+        _write(stage / CELLS, map(cell_line, cells_of(run)))
+        for name in _names(stage):
             people = name.startswith(CODE) or name in (SWEEP, MANIFEST, GRID)
             keys.check(name, _read(stage / name), written_by_us=people)
         if store is not None:
-            with ExitStack() as stack:
-                replies = stack.enter_context(store())
-                quoting = policy == "digests"
-                export_bundle(replies, run.keys(), stage / REPLIES, requests=not quoting)
-                packed = stack.enter_context(closing(BundleStore(stage / REPLIES)))
+            with store() as replies:
+                export_bundle(replies, run.keys(), stage / REPLIES, requests=policy != "digests")
+            with closing(BundleStore(stage / REPLIES)) as packed:
                 keys.check(REPLIES, _texts(packed), written_by_us=False)
         contents = Contents(
             FORMAT,
@@ -113,9 +110,11 @@ def make_pack(
             len(run.problems),
             policy,
             tuple(missing),
-            tuple(_packed(stage, name) for name in sorted(_names(stage))),
+            tuple(_packed(stage, name) for name in _names(stage)),
         )
-        _write(stage / FIGURES, [figures_of(run, contents)])
+        # Of what is packed, not of the run: cells that a person took back are in the run alone.
+        make_run(stage, contents)
+        _write(stage / FIGURES, [figures_of(RunReader(stage), contents)])
         files = (*contents.files, _packed(stage, FIGURES))
         contents = msgspec.structs.replace(contents, files=files)
         _archive(stage, contents, to)
@@ -160,14 +159,6 @@ def _code(run: RunReader, stage: Path) -> list[str]:
         except FileNotFoundError:
             missing.append(name)
     return missing
-
-
-def _record(run: RunReader, stage: Path) -> None:
-    with (stage / SAID).open("wb") as words, (stage / TOOK).open("wb") as costs:
-        for problem in range(len(run.problems)):
-            for cell in run.cells(run.sweep.span(problem)).values():
-                words.write(said(cell))
-                costs.write(took(cell))
 
 
 def _texts(replies: BundleStore) -> Iterator[bytes]:
@@ -215,8 +206,8 @@ def _packed(stage: Path, name: str) -> PackedFile:
         )
 
 
-def _names(stage: Path) -> Iterator[str]:
-    return (str(file.relative_to(stage)) for file in stage.rglob("*") if file.is_file())
+def _names(stage: Path) -> list[str]:
+    return sorted(str(file.relative_to(stage)) for file in stage.rglob("*") if file.is_file())
 
 
 def _write(file: Path, parts: Iterable[bytes]) -> None:

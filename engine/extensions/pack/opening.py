@@ -11,8 +11,8 @@ import shutil
 import sqlite3
 import tarfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from itertools import islice, zip_longest
+from contextlib import closing
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal
 from uuid import uuid4
@@ -31,17 +31,17 @@ from ...run.record.database import RunDatabase
 from ...run.record.values import RecordedCell
 from ...run.run_folder import OUTCOMES, SWEEP
 from ...sweep.grid import MAX_CELLS, Grid, read_grid, stored_grid
-from ...system.files import open_plain, read_bounded, whole_lines
+from ...system.files import open_plain, read_bounded, replace_file, whole_lines
 from .lines import read_cells
 
 SUFFIX = ".oversight"
 CONTENTS = "pack.json"
-FORMAT = 1
+FORMAT = 2
 
 MANIFEST, GRID, PROBLEMS = "manifest.json", "grid.json", "problems.jsonl"
 """What the run is, its sweep as data, and the problems of it."""
-SAID, TOOK = "said.jsonl", "took.jsonl"
-"""Its cells as lines: what was said, and what it took."""
+CELLS = "cells.jsonl"
+"""Its cells as lines: what was said and believed, and what it took."""
 FIGURES = "figures.json"
 """Every figure, as it follows from the others."""
 CODE = "code"
@@ -50,21 +50,21 @@ CODE = "code"
 MAX_CONTENTS = 2**24
 """Bytes of the table of contents at most."""
 MAX_BYTES = 2**34
-"""Bytes that a pack may unpack to unless more are asked for."""
+"""Bytes that a pack may unpack to."""
 MAX_RATIO = 1_000
 """How many times its own size a pack may unpack to, beyond `FREE` bytes."""
 FREE = 2**26
 
-NEEDED = {SWEEP, GRID, PROBLEMS, MANIFEST, OUTCOMES, SAID, TOOK}
+NEEDED = {SWEEP, GRID, PROBLEMS, MANIFEST, CELLS}
 _NAMES = NEEDED | {REPLIES, FIGURES}
 _CODE = re.compile(rf"{CODE}(?:/[A-Za-z0-9_][A-Za-z0-9_. -]{{0,100}}){{1,8}}\.py")
 
 COPIED = 2**20
 MAX_WINDOW = 2**27
 """Bytes of memory that unpacking may take."""
-CELLS = 256
+AT_ONCE = 256
 """Cells that are recorded at a time."""
-LINES = (MANIFEST, GRID, PROBLEMS, SAID, TOOK, FIGURES)
+LINES = (MANIFEST, GRID, PROBLEMS, CELLS, FIGURES)
 """What the database of the run has, or makes, again."""
 
 
@@ -101,7 +101,7 @@ class Contents(msgspec.Struct, frozen=True):
 
 
 def read_contents(raw: bytes) -> Contents:
-    """PackError if it is no table of contents, or of a newer format."""
+    """PackError if it is no table of contents, or of another format."""
     try:
         contents = msgspec.json.decode(raw, type=Contents)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -109,16 +109,14 @@ def read_contents(raw: bytes) -> Contents:
     if contents.format != FORMAT:
         raise PackError(
             f"it is of format {contents.format}, and this program opens {FORMAT}: upgrade "
-            "oversight-bench"
+            "oversight-bench, or have it packed again"
         )
     return contents
 
 
-def check_claims(contents: Contents, packed: int, most: int) -> None:
-    """PackError, naming the file, for what may not stand in a pack or is too large.
-
-    packed: bytes of the pack. most: bytes that it may unpack to.
-    """
+def check_claims(contents: Contents, packed: int) -> None:
+    """PackError, naming the file, for what may not stand in a pack of so many bytes, or is too
+    large."""
     seen = set[str]()
     for file in contents.files:
         if not may_hold(file.path):
@@ -130,8 +128,10 @@ def check_claims(contents: Contents, packed: int, most: int) -> None:
         seen.add(file.path)
     if lacking := sorted(NEEDED - seen):
         raise PackError(f"it lacks {lacking[0]}")
-    if contents.bytes > most:
-        raise PackError(f"it would unpack to {contents.bytes:,} bytes, and {most:,} are allowed")
+    if contents.bytes > MAX_BYTES:
+        raise PackError(
+            f"it would unpack to {contents.bytes:,} bytes, and {MAX_BYTES:,} are allowed"
+        )
     if contents.bytes > max(FREE, MAX_RATIO * packed):
         raise PackError(
             f"it would unpack to {contents.bytes:,} bytes, {contents.bytes // packed:,} times its "
@@ -146,38 +146,24 @@ def may_hold(path: str) -> bool:
     return path in _NAMES or (plain and bool(_CODE.fullmatch(path)))
 
 
-def open_pack(file: Path, to: Path, most: int = MAX_BYTES, *, keep_lines: bool = False) -> Contents:
+def open_pack(file: Path, to: Path, *, keep_lines: bool = False) -> Contents:
     """Make a run folder of a pack. Nothing in it is executed, and no link in it is followed.
 
-    most: bytes that it may unpack to. keep_lines: whether the lines of which it is made, and its
-    figures, are left beside it. PackError, with the file and the reason, for a pack that is
-    damaged, hostile or of a newer version; nothing of it is left then.
+    keep_lines: whether the lines of which it is made, and its figures, are left beside it.
+    PackError, with the file and the reason, for a pack that is damaged, hostile or of another
+    version; nothing of it is left then.
     """
     if to.exists():
         raise PackError(f"{to} is there already: name another folder with -o")
     unfinished = to.with_name(f".{to.name}.{os.getpid()}")
     try:
-        with _naming(file, unfinished):
-            unfinished.mkdir(parents=True)
-            with open_plain(file) as packed:
-                contents = _unpack(packed, file.stat().st_size, unfinished, most)
-            _make_run(unfinished, contents, check=not keep_lines)
-            for name in () if keep_lines else LINES:
-                (unfinished / name).unlink(missing_ok=True)
-            unfinished.rename(to)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    return contents
-
-
-@contextmanager
-def _naming(file: Path, unfinished: Path | None = None) -> Iterator[None]:
-    """Raise what goes wrong with a pack as a PackError that names it.
-
-    unfinished: folder that it is unpacked to, of which errors may speak.
-    """
-    try:
-        yield
+        unfinished.mkdir(parents=True)
+        with open_plain(file) as packed:
+            contents = _unpack(packed, file.stat().st_size, unfinished)
+        make_run(unfinished, contents)
+        for name in () if keep_lines else LINES:
+            (unfinished / name).unlink(missing_ok=True)
+        unfinished.rename(to)
     except PackError as exc:
         raise PackError(f"{file}: {exc}") from exc
     except FileNotFoundError as exc:
@@ -185,16 +171,19 @@ def _naming(file: Path, unfinished: Path | None = None) -> Iterator[None]:
     except (zstandard.ZstdError, tarfile.TarError, EOFError) as exc:
         raise PackError(f"{file}: it is no pack, or is damaged: {exc}") from exc
     except (EngineError, ProtocolError) as exc:
-        fault = str(exc).replace(str(unfinished), "pack") if unfinished else str(exc)
-        raise PackError(f"{file}: {fault}") from exc
+        raise PackError(f"{file}: {str(exc).replace(str(unfinished), 'pack')}") from exc
     except (ValueError, OverflowError, sqlite3.Error) as exc:
         raise PackError(f"{file}: a line of it cannot be kept: {exc}") from exc
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return contents
 
 
-def _unpack(packed: IO[bytes], size: int, to: Path, most: int) -> Contents:
-    with _unpacked(packed) as tar:
+def _unpack(packed: IO[bytes], size: int, to: Path) -> Contents:
+    stream = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).stream_reader(packed)
+    with tarfile.open(fileobj=stream, mode="r|") as tar:
         contents = _contents(tar)
-        check_claims(contents, size, most)
+        check_claims(contents, size)
         listed = {each.path: each for each in contents.files}
         while member := tar.next():
             claimed = listed.pop(member.name, None)
@@ -212,11 +201,6 @@ def _unpack(packed: IO[bytes], size: int, to: Path, most: int) -> Contents:
         if listed:
             raise PackError(f"it lacks {min(listed)}, which its table of contents lists")
     return contents
-
-
-def _unpacked(packed: IO[bytes]) -> tarfile.TarFile:
-    stream = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).stream_reader(packed)
-    return tarfile.open(fileobj=stream, mode="r|")
 
 
 def _contents(tar: tarfile.TarFile) -> Contents:
@@ -241,9 +225,8 @@ def _copy(content: IO[bytes], to: Path, claimed: PackedFile) -> None:
         raise PackError(f"{claimed.path!r} is not what its table of contents lists: {to.name}")
 
 
-def _make_run(folder: Path, contents: Contents, check: bool) -> None:
-    """Make the database of the run from what was unpacked. check: whether its outcomes must be
-    those that the cells make."""
+def make_run(folder: Path, contents: Contents) -> None:
+    """Make the database of the run, and its outcomes, from what was unpacked."""
     problems = tuple(read_problems(PROBLEMS, read_bounded(folder / PROBLEMS, MAX_BYTES)))
     grid = read_grid(read_bounded(folder / GRID, MAX_BYTES), problems)
     manifest = decoded(read_bounded(folder / MANIFEST, MAX_BYTES), folder / MANIFEST)
@@ -255,15 +238,11 @@ def _make_run(folder: Path, contents: Contents, check: bool) -> None:
         meta = {"manifest": encoded(manifest), "grid": stored_grid(grid)}
         database.begin(problems, grid.rows, meta)
         database.problems = problems
-        lines = whole_lines(folder / SAID), whole_lines(folder / TOOK)
-        cells = _fitting(grid, read_cells(*lines, problems))
-        while some := list(islice(cells, CELLS)):
+        cells = _fitting(grid, read_cells(whole_lines(folder / CELLS), problems))
+        while some := list(islice(cells, AT_ONCE)):
             database.write(some)
         database.settle()
-        told = zip_longest(whole_lines(folder / OUTCOMES), Outcomes(database).all())
-        for line, outcome in told if check else ():
-            if line is None or outcome is None or line != outcome.line:
-                raise PackError(f"{OUTCOMES}: {line!r:.60} is not what {SAID} says")
+        replace_file(folder / OUTCOMES, (each.line for each in Outcomes(database).all()))
 
 
 def _fitting(grid: Grid, cells: Iterator[RecordedCell]) -> Iterator[RecordedCell]:
@@ -271,7 +250,7 @@ def _fitting(grid: Grid, cells: Iterator[RecordedCell]) -> Iterator[RecordedCell
     seen = -1
     for cell in cells:
         if not seen < cell.place < len(grid):
-            raise RunFolderError(f"{SAID}: cell {cell.id} is out of place, at {cell.place}")
+            raise RunFolderError(f"{CELLS}: cell {cell.id} is out of place, at {cell.place}")
         seen = cell.place
         first = grid.span(grid.problem_at(seen)).start
         before, side = divmod(seen - first, len(grid.problems[grid.problem_at(seen)].values))
@@ -279,5 +258,5 @@ def _fitting(grid: Grid, cells: Iterator[RecordedCell]) -> Iterator[RecordedCell
         if (row, grid.problem_at(seen), draw, side) != (
             *(cell.row, cell.problem, cell.draw, cell.side),
         ):
-            raise RunFolderError(f"{SAID}: cell {cell.id} is not that of place {cell.place}")
+            raise RunFolderError(f"{CELLS}: cell {cell.id} is not that of place {cell.place}")
         yield cell

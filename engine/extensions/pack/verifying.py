@@ -27,10 +27,9 @@ from ...errors import EngineError
 from ...run.reader import REPLIES, RunReader
 from ...run.record.cells import replied
 from ...run.record.values import RecordedCell
-from ...run.run_folder import OUTCOMES
 from ...system.files import read_bounded, whole_lines
-from .lines import said, took
-from .opening import CONTENTS, FIGURES, SAID, TOOK, Contents, open_pack
+from .lines import cell_line, cells_of
+from .opening import CELLS, CONTENTS, FIGURES, Contents, open_pack
 
 MAX_FIGURES = 2**30
 """Bytes of the figures of a pack at most."""
@@ -43,8 +42,7 @@ def figures_of(run: RunReader, contents: Contents) -> bytes:
         "contents": msgspec.to_builtins(contents)
         | {"files": {each.path: each.sha256 for each in contents.files}},
         "cells": {
-            str(cell.place): hashlib.sha256(ended + said(cell)).hexdigest()
-            for cell, ended in _cells(run)
+            str(cell.place): hashlib.sha256(cell_line(cell)).hexdigest() for cell in cells_of(run)
         },
         "figures": {s: orjson.loads(report(rows.results(s), "json")) for s in run.scores},
     }
@@ -89,28 +87,20 @@ def _wrong(run: RunReader, contents: Contents) -> Iterator[str]:
 
 
 def _contradictions(run: RunReader) -> Iterator[str]:
-    """Cells whose lines, outcome and replies contradict one another."""
-    outcomes = list(whole_lines(run.folder / OUTCOMES))
+    """Cells whose lines and replies contradict one another."""
     with ExitStack() as stack:
         file = run.folder / REPLIES
         replies = stack.enter_context(closing(BundleStore(file))) if file.exists() else None
-        packed = zip(whole_lines(run.folder / SAID), whole_lines(run.folder / TOOK), strict=True)
         known: dict[str, int] = {}
-        for cell, ended in _cells(run):
-            place = cell.place
+        for cell, packed in zip(cells_of(run), whole_lines(run.folder / CELLS), strict=True):
             same = [
                 known.setdefault(call.address, hash(replied(call))) == hash(replied(call))
                 for call in cell.calls
             ]
-            if next(packed) != (said(cell), took(cell)) or not all(same):
-                yield f"{SAID}: {named(run, place)}: it contradicts the cells before it"
-            if not outcomes or outcomes.pop(0) != ended:
-                yield f"{OUTCOMES}: {named(run, place)}: it is not what {SAID} makes"
-                outcomes = [line for line in outcomes if _place(line) > place]
+            if packed != cell_line(cell) or not all(same):
+                yield f"{CELLS}: {named(run, cell.place)}: it contradicts the cells before it"
             if replies is not None:
                 yield from _unlike_replies(run, cell, replies)
-        if outcomes:
-            yield f"{OUTCOMES}: {outcomes[0]!r:.60}: {SAID} has no such cell"
 
 
 def _unlike_replies(run: RunReader, cell: RecordedCell, replies: Reader) -> Iterator[str]:
@@ -126,26 +116,7 @@ def _unlike_replies(run: RunReader, cell: RecordedCell, replies: Reader) -> Iter
         if (reply.text, reply.outcome, reply.tool_calls, reply.usage) != (
             *(call.text, call.outcome, call.tool_calls, call.cost.usage),
         ):
-            yield f"{REPLIES}: {its} says something else than {SAID} and {TOOK}"
-
-
-class _Placed(msgspec.Struct):
-    place: int
-
-
-def _place(line: bytes) -> int:
-    try:
-        return msgspec.json.decode(line, type=_Placed).place
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return -1
-
-
-def _cells(run: RunReader) -> Iterator[tuple[RecordedCell, bytes]]:
-    """Every cell that has an outcome, in the order of the sweep, with the line of that."""
-    for number in range(len(run.problems)):
-        cells = run.cells(run.sweep.span(number))
-        for place, ended in run.records(run.sweep.span(number)).items():
-            yield cells[place], ended.line
+            yield f"{REPLIES}: {its} says something else than {CELLS}"
 
 
 def named(run: RunReader, place: int) -> str:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ....cache.call import Ask, Call
+from ....cache.call import Call
 from ....cache.reply import Reply
 from ...providers.provider import Provider
 from ...run.batching import AnsweredLater
 from ...run.events import sync_events
 from ...stop import StopToken
-from ...sweep.sweep import Cell
 from .journal import (
     BeliefBefore,
     ConsentGiven,
@@ -137,19 +136,6 @@ class Desk(Provider, AnsweredLater):
             self.pool.waiting.pop(address, None)
             raise
 
-    def ask_of(self, cell: Cell, ask: Ask) -> Ask:
-        """Tells of which row and world each task is that comes from the cell: a call says neither,
-        since nothing that it holds may differ between worlds unless what its reader may know
-        differs."""
-        row, world = cell.row.address[:12], f"{cell.problem.values[cell.side]:+g}"
-
-        async def expect_and_ask(call: Call) -> Reply:
-            if call.model.startswith(PERSON):
-                self.pool.expect(call.address, row, world)
-            return await ask(call)
-
-        return expect_and_ask
-
     @property
     def answers(self) -> int:
         return len(self.history.settled)
@@ -184,11 +170,6 @@ class Desk(Provider, AnsweredLater):
         """Mark the end of the tasks, and notify waiting pages."""
         self.over = True
         self._tell()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the work goes on another time."""
-        return self.stop_token.halt is not None
 
     async def news(self, most: float) -> None:
         """Return when anything has changed, or after `most` seconds."""
@@ -250,20 +231,9 @@ class Desk(Provider, AnsweredLater):
                 return None
             address, history = task.call.address, self.history.of[rater.name]
             if self.history.holder.get(address) != rater.name:
-                at = int(time.time())
-                await self._keep(
-                    TaskGiven(
-                        rater.name,
-                        address,
-                        task.request,
-                        task.problem,
-                        task.order,
-                        task.moment,
-                        at,
-                        self.pool.kind(address),
-                        self.pool.transcript(address),
-                    )
-                )
+                about = (task.request, task.problem, task.order, task.moment, int(time.time()))
+                transcript = self.pool.transcript(address)
+                await self._keep(TaskGiven(rater.name, address, *about, transcript))
             shown = self.pool.first_shown(rater.name, address, now)
             budget = self.settings.budget
             left = None if budget is None else max(budget - (now - shown), 0.0)

@@ -5,7 +5,6 @@ A rater is told that an answer is saved once its event is durable. A reply that 
 the store when a process was killed is made again from here.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,8 +49,6 @@ class TaskGiven(msgspec.Struct, frozen=True, tag_field="what", tag="given"):
     moment: Moment
     at: int
     """Seconds since 1970, for the record alone."""
-    kind: str = ""
-    """Kind of task, to be balanced over raters; empty if unknown. Never sent."""
     transcript: JudgedTranscript | None = None
     """None in a sweep with people in its seats."""
 
@@ -118,20 +115,18 @@ def erase(run: Path, rater: str) -> None:
 
     def erased(told: bytes) -> bytes:
         event: RaterEvent = _EVENT.decode(told)
-        return msgspec.json.encode(_erased(event) if event.rater == rater else event)
+        gone = _WORDS.get(type(event), {}) if event.rater == rater else {}
+        return msgspec.json.encode(replace(event, **gone))
 
     change_events(run, PERSONS, erased)
 
 
-def _erased(event: RaterEvent) -> RaterEvent:
-    match event:
-        case TaskAnswered():
-            return replace(event, posted={}, probs=None)
-        case TaskAbstained():
-            return replace(event, posted={})
-        case BeliefBefore():
-            return replace(event, probs=())
-    return event
+_WORDS: dict[type, dict[str, object]] = {
+    TaskAnswered: {"posted": {}, "probs": None},
+    TaskAbstained: {"posted": {}},
+    BeliefBefore: {"probs": ()},
+}
+"""What a rater said, by event, and what stands in place of it once it is erased."""
 
 
 def read_journal(run: Path) -> Iterator[RaterEvent]:
@@ -151,8 +146,6 @@ class RaterHistory:
     """By problem."""
     given: dict[str, str] = field(default_factory=dict)
     """Ticket -> task."""
-    kinds: Counter[str] = field(default_factory=Counter)
-    """Number of tasks given, of each kind, and of each world in any row."""
     done: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
     """Task -> form sent; None for an abstention."""
     before: set[str] = field(default_factory=set)
@@ -189,7 +182,6 @@ class DeskHistory:
                     self.of[before].returned.add(event.task)
                 self.holder[event.task] = event.rater
                 history.seen.setdefault(event.problem, []).append(event.moment)
-                history.kinds.update((event.kind, event.kind.rpartition(" ")[2]))
             case BeliefBefore():
                 history.before.add(event.task)
             case Withdrawn():

@@ -6,8 +6,6 @@ Who gets what:
   - whoever began a conversation goes on with it, where a seat speaks more than once;
   - where all tasks are known beforehand, each is assigned to a rater, and goes to another one only
     after it has lain unanswered for too long;
-  - where they come as a sweep goes on, each rater gets as many of each kind, as far as what waits
-    allows: as many of each row, and as many that argue for the truth as for a lie;
   - all else is by chance, of seed, rater and call.
 """
 
@@ -16,16 +14,11 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ....cache.reply import Reply
 from ....protocols.question import randomness
 from .journal import DeskHistory, JudgedTranscript
 from .panel import PERSON, Rater
 from .task import PersonTask
-
-FORBIDDEN_COST = 1e9
-"""Cost of giving a rater a second transcript of one problem; it exceeds all other costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +52,6 @@ class TaskPool:
         self._assigned: dict[str, str] = {}
         self.planned: Mapping[str, TaskKind] = {}
         """Tasks that were known beforehand; none where they come as a sweep goes on."""
-        self._kinds: dict[str, tuple[str, str]] = {}
         self._shown: dict[tuple[str, str], float] = {}
         """When a rater was first shown a task by this process."""
 
@@ -81,18 +73,6 @@ class TaskPool:
         """Whatever was assigned to a rater is free for all others."""
         self._assigned = {task: who for task, who in self._assigned.items() if who != rater}
 
-    def expect(self, address: str, row: str, world: str) -> None:
-        """Say of which kind a task is that is about to come. One that two worlds share belongs to
-        neither.
-
-        row, world: words without spaces; they go into the journal, and to nobody else."""
-        if self._kinds.setdefault(address, (row, world))[1] != world:
-            self._kinds[address] = (row, "")
-
-    def kind(self, address: str) -> str:
-        """Empty where nobody has said."""
-        return " ".join(self._kinds.get(address, ())).rstrip()
-
     def transcript(self, address: str) -> JudgedTranscript | None:
         """What a task is about that was known beforehand."""
         return self.planned[address].transcript if address in self.planned else None
@@ -102,13 +82,9 @@ class TaskPool:
         open_tasks = self.open_to(rater, now)
         history = self._history.of[rater.name]
 
-        def rank(each: WaitingTask) -> tuple[bool, int, float]:
-            address = each.task.call.address
-            goes_on = each.task.problem in history.seen
-            chance = randomness(self._seed, f"{rater.name} {address}", "desk").random()
-            kind = self.kind(address)
-            had = history.kinds[kind] + history.kinds[kind.rpartition(" ")[2]]
-            return not goes_on, had, chance
+        def rank(each: WaitingTask) -> tuple[bool, float]:
+            chance = randomness(self._seed, f"{rater.name} {each.task.call.address}", "desk")
+            return each.task.problem not in history.seen, chance.random()
 
         return min(open_tasks, key=rank).task if open_tasks else None
 
@@ -172,37 +148,28 @@ def balanced_assignment(
     kind are as equal as possible.
 
     taken: task -> rater of those that were given before; they stay, and count. What no rater may
-    have any more has none. Problem by problem, in seeded order, by the cheapest matching.
+    have any more has none. Problem by problem, in seeded order: whoever has the least is next.
     """
-    from scipy.optimize import linear_sum_assignment
-
-    given = dict(taken or {})
-    load: Counter[str] = Counter(given.values())
-    had = Counter((rater, tasks[task].kind) for task, rater in given.items() if task in tasks)
+    found = dict(taken or {})
+    load = Counter(found.values())
+    had = Counter((rater, tasks[task].kind) for task, rater in found.items())
     by_problem: defaultdict[str, list[str]] = defaultdict(list)
     for task, about in tasks.items():
         by_problem[about.problem].append(task)
-    found = {task: rater for task, rater in given.items() if task in tasks}
     for problem in sorted(by_problem, key=lambda p: randomness(seed, p, "assignment").random()):
-        busy = {given[task] for task in by_problem[problem] if task in given}
-        free = sorted(task for task in by_problem[problem] if task not in given)
+        free = sorted(set(by_problem[problem]) - found.keys())
+        able = sorted(set(raters) - {found.get(task) for task in by_problem[problem]})
         chance = randomness(seed, problem, "ties")
-        cost = np.array(
-            [
-                [
-                    FORBIDDEN_COST
-                    if rater in busy
-                    # Increase of a sum of squares: loads first, then kinds, then chance.
-                    else 1e3 * load[rater] + had[rater, tasks[task].kind] + 0.1 * chance.random()
-                    for rater in raters
-                ]
+        while free and able:
+            # Loads first, then kinds, then chance.
+            *_, task, rater = min(
+                (load[rater], had[rater, tasks[task].kind], chance.random(), task, rater)
                 for task in free
-            ]
-        ).reshape(len(free), len(raters))
-        for row, column in zip(*linear_sum_assignment(cost), strict=True):
-            if cost[row, column] < FORBIDDEN_COST:
-                task, rater = free[int(row)], raters[int(column)]
-                found[task] = rater
-                load[rater] += 1
-                had[rater, tasks[task].kind] += 1
+                for rater in able
+            )
+            found[task] = rater
+            load[rater] += 1
+            had[rater, tasks[task].kind] += 1
+            free.remove(task)
+            able.remove(rater)
     return found

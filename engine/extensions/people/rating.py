@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import hmac
 import logging
 import re
 import signal
@@ -36,8 +35,8 @@ PAGES = "oversight.engine.extensions.people:pages/"
 SHEETS = ("base.css", f"{PAGES}rating.css", "base.js", f"{PAGES}rating.js")
 
 COOKIE = "oversight_rater"
-"""Beginning of the name of the cookie with a rater's key; a digest of the study's keys follows, so
-that two studies on one host do not overwrite each other's."""
+"""Beginning of the name of the cookie with a rater's key; a digest of the study's first key
+follows, so that two studies on one host do not overwrite each other's."""
 
 FIELD_NAMES = re.compile(rf"p\d{{1,4}}|f-.{{1,200}}|reason|text|choice|{CONFIRMED}")
 """Names of the fields of an answer; any other field is dropped."""
@@ -71,11 +70,10 @@ class RaterServer(Server, Observer):
     def __init__(self, desk: Desk, host: str = "127.0.0.1", port: int = 0, url: str = "") -> None:
         """port: 0 for any. url: address under which raters reach the pages, where it is not the
         server's own."""
-        keys = tuple(rater.key for rater in desk.raters.values())
-        access = AccessRules(
-            host, keys, cookie_name(keys[:1]), ("GET", "HEAD", "POST"), public_url=url
-        )
-        super().__init__(access)
+        self._by_key = {rater.key: rater for rater in desk.raters.values()}
+        keys = tuple(self._by_key)
+        cookie = f"{COOKIE}_{hashlib.sha256(keys[0].encode()).hexdigest()[:12]}"
+        super().__init__(AccessRules(host, keys, cookie, ("GET", "HEAD", "POST"), public_url=url))
         self.desk = desk
         self._wanted = port
         self._visited = False
@@ -98,7 +96,7 @@ class RaterServer(Server, Observer):
                 say(f"{rater.name}  {link}")
             say("send each link to one person; whoever opens it answers in that rater's name")
             yield
-            if not self.desk.stopped and self._visited:
+            if self.desk.stop_token.halt is None and self._visited:
                 self.desk.finish()
                 with _asked_to_end() as ended:
                     # A signal from just before is heard as a stop of the run.
@@ -147,17 +145,11 @@ class RaterServer(Server, Observer):
         return web.Response(status=303, headers={"Location": "/"})
 
     def _rater(self, request: web.Request) -> Rater:
-        known = request[TOKEN].encode()
-        return next(
-            rater
-            for rater in self.desk.raters.values()
-            if hmac.compare_digest(rater.key.encode(), known)
-        )
+        return self._by_key[request[TOKEN]]
 
     async def _now(self, request: web.Request) -> web.StreamResponse:
-        rater = self._rater(request)
         said = NOTICES.get(request.query.get("said", ""), "")
-        return await self._shown(rater, said=said)
+        return await self._shown(self._rater(request), said=said)
 
     async def _shown(
         self,
@@ -168,20 +160,17 @@ class RaterServer(Server, Observer):
         posted: Mapping[str, str] | None = None,
     ) -> web.Response:
         """The page of a rater's current task. fault: why the last answer was not accepted."""
-        desk = self.desk
+        desk, known = self.desk, self.desk.history.of[rater.name]
         self._visited = True
-        known = desk.history.of[rater.name]
         if not (known.consented or known.withdrawn):
             return html(rater_page("welcome", "Before you begin", how=desk.settings))
-        offer = None if desk.over else await desk.offer(rater)
-        progress = desk.progress(rater)
+        offer = await desk.offer(rater)
+        about = {"progress": desk.progress(rater), "said": said}
         if offer is None and desk.finished(rater):
-            gone = desk.history.of[rater.name].withdrawn
-            title = "You have left the study" if gone else "Thank you"
-            return html(rater_page("over", title, progress=progress, said=said, gone=gone))
+            title = "You have left the study" if known.withdrawn else "Thank you"
+            return html(rater_page("over", title, gone=known.withdrawn, **about))
         if offer is None:
-            title = "Nothing to judge right now"
-            return html(rater_page("waiting", title, progress=progress, said=said))
+            return html(rater_page("waiting", "Nothing to judge right now", **about))
         task = offer.task
         text, answers = task.question
         shown = rater_page(
@@ -192,11 +181,10 @@ class RaterServer(Server, Observer):
             answers=answers,
             offer=offer,
             before=offer.before,
-            progress=progress,
-            said=said,
             fault=str(fault or ""),
             doubtful=isinstance(fault, DoubtfulPercentage),
             posted=defaultdict(str, posted or {}),
+            **about,
         )
         return html(shown, 422 if fault else 200)
 
@@ -267,11 +255,6 @@ def _asked_to_end() -> Iterator[asyncio.Event]:
 def rater_page(stage: str, title: str, **values: object) -> str:
     """A page of the raters. stage: which part of it, with the values that this part takes."""
     return page(f"{PAGES}rating", AtDesk(), title=title, sheets=SHEETS, stage=stage, **values)
-
-
-def cookie_name(keys: Iterable[str]) -> str:
-    """Name of the cookie of the study whose raters have these keys."""
-    return f"{COOKIE}_{hashlib.sha256(chr(0).join(keys).encode()).hexdigest()[:12]}"
 
 
 def refusal(said: str, status: int, posted: Mapping[str, str] | None = None) -> web.Response:

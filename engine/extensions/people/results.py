@@ -1,10 +1,8 @@
-"""What people judged: their progress and agreement, lines for `oversight measure judgements`, and
-what they take back."""
+"""What people judged: their progress and agreement, and lines for `measure judgements`."""
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from json import dumps, loads
 from pathlib import Path
@@ -29,12 +27,7 @@ from ...analysis.raters import (
 from ...analysis.rows import RunRows
 from ...analysis.scoring.judgements import Judgement, Judgements
 from ...errors import UsageError
-from ...run.folders import is_run, locked, store_noted
 from ...run.reader import RunReader
-from ...run.record.database import RunDatabase
-from ...run.record.schema import no_run
-from ...run.run_folder import OUTCOMES
-from ...run.stores import open_store
 from .journal import (
     PERSONS,
     BeliefBefore,
@@ -221,16 +214,13 @@ class People(Analysis):
         return any(True for _ in read_journal(run.folder))
 
 
-def pseudonym(run: str, rater: str) -> str:
-    """What an export calls a rater: nobody can tell from it which link they had."""
-    return hashlib.sha256(f"{run} {rater}".encode()).hexdigest()[:12]
-
-
 def judgements(run: Path) -> Iterator[bytes]:
-    """`judged` as JSON Lines, with pseudonyms for raters."""
+    """`judged` as JSON Lines, with pseudonyms for raters: nobody can tell from one which link they
+    had."""
     identity = RunReader(run).manifest.identity
     for its in (each.line for each in judged(run)):
         labels: list[str] = loads(its.keys["labels"])
+        rater = f"{identity} {its.keys['judge']}"
 
         def told(probs: Sequence[float], labels: Sequence[str] = labels) -> dict[str, float]:
             return dict(zip(labels, probs, strict=True))
@@ -238,7 +228,7 @@ def judgements(run: Path) -> Iterator[bytes]:
         line: dict[str, Any] = {
             "id": its.question,
             "values": told(its.values),
-            "judge": pseudonym(identity, its.keys["judge"]),
+            "judge": hashlib.sha256(rater.encode()).hexdigest()[:12],
             **{key: its.keys[key] for key in ("group", "setting") if key in its.keys},
         }
         if its.first:
@@ -246,45 +236,3 @@ def judgements(run: Path) -> Iterator[bytes]:
         worlds = {label: told(p) for label, p in zip(labels, its.worlds, strict=True) if p}
         line |= {"verdict": worlds[labels[0]]} if its.everywhere else {"worlds": worlds}
         yield orjson.dumps(line) + b"\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Withdrawal:
-    """What was deleted."""
-
-    cells: int = 0
-    """Cells that rested on a reply, and have no outcome any more."""
-    replies: int = 0
-    """Replies that were deleted from the store."""
-
-
-def delete_withdrawn(run: Path) -> Withdrawal:
-    """Delete from record, outcomes and store what the journal says was erased.
-
-    The run's lock must be free: erased by a rater while the pages are served, answers go from the
-    journal at once, and from here when it ends. A task that another rater has answered since then
-    is theirs. Packs made later hold none of it; requests of other calls that quote them stay in the
-    store. Doing it again completes what a crash cut off. RunFolderError; StoreError.
-    """
-    answered: dict[str, str] = {}
-    erased = set()
-    for event in read_journal(run):
-        if isinstance(event, TaskAnswered):
-            answered[event.task] = event.rater
-        elif isinstance(event, Withdrawn) and event.erased:
-            erased.add(event.rater)
-    tasks = {task for task, rater in answered.items() if rater in erased}
-    if not tasks:
-        return Withdrawal()
-    if not is_run(run):
-        raise no_run(run)
-    with locked(run), closing(RunDatabase(run)) as database:
-        cells = database.withdraw(tasks)
-        # Its lines are written again when the run settles.
-        (run / OUTCOMES).unlink(missing_ok=True)
-    named = Path(store_noted(run)).expanduser()
-    if not named.name or not named.exists():
-        return Withdrawal(cells)
-    with closing(open_store(str(named))) as store:
-        keys = [key for task in tasks for key in store.keys(task)]
-        return Withdrawal(cells, store.delete_many(keys))

@@ -6,11 +6,10 @@ persons answer is stored like any reply, and no score of the run reads it.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from ....cache.call import Ask, Call
 from ....cache.reply import Reply
@@ -24,16 +23,20 @@ from ...models.router import Models
 from ...providers.simulated import simulation
 from ...run.batching import Deferred
 from ...run.dry_run import Walker, stand_ins
-from ...run.folders import locked
+from ...run.folders import is_run, locked, store_noted
 from ...run.lanes import failure, run_lanes
 from ...run.loaded_sweep import LoadedSweep, load_sweep
 from ...run.observer import Observer
 from ...run.order import Plain
 from ...run.record.capture import JUDGE
+from ...run.record.database import RunDatabase
+from ...run.record.schema import no_run
 from ...run.replay import replay_cache
 from ...run.run import Run
+from ...run.run_folder import OUTCOMES
 from ...run.scheduler import attempt_noted
 from ...run.settings import RunSettings
+from ...run.stores import open_store
 from ...stop import StopToken
 from ...sweep.sweep import Cell
 from ...sweep.sweepfile import SweepFile
@@ -43,11 +46,10 @@ from ...views.cli.faults import halt_code
 from ...views.cli.output import say, typed
 from ...views.cli.terminal import Presentation, run_in_terminal
 from .desk import Desk, DeskSettings
-from .journal import PERSONS, JudgedTranscript
+from .journal import PERSONS, JudgedTranscript, TaskAnswered, Withdrawn, read_journal
 from .panel import PERSON, panels_of, seated_raters
 from .pool import TaskKind
 from .rating import RaterServer
-from .results import delete_withdrawn
 from .task import Moment, PersonTask
 
 PANEL = "raters"
@@ -56,29 +58,26 @@ PANEL = "raters"
 MOST_LANES = 5_000
 """Cells in progress at once. With few of them, raters would run out of tasks to choose from."""
 
-Seated: TypeAlias = Callable[[Models, Path, Sequence[str]], RaterServer]
-"""Seats raters in panels: they answer for `person/NAME` from then on, at these pages."""
 
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """How people are seated, and where they find their pages."""
 
-def seated_pages(
-    models: Models,
-    run: Path,
-    panels: Sequence[str],
-    *,
-    raters: int,
-    settings: DeskSettings,
-    host: str,
-    port: int,
-    url: str,
-) -> RaterServer:
-    """The pages of so many raters a panel, who answer for `person/NAME` from now on.
+    raters: int
+    """Of each panel."""
+    settings: DeskSettings
+    host: str
+    port: int
+    url: str
 
-    run: its folder, of which this process holds `persons`.
-    """
-    seated = [each for each in seated_raters(run / PERSONS, panels, raters) if each.panel in panels]
-    desk = Desk(seated, run, models.stop_token, settings)
-    models.answered_by("person", desk)
-    return RaterServer(desk, host, port, url)
+    def taken(self, models: Models, run: Path, panels: Sequence[str]) -> RaterServer:
+        """The pages of the raters of these panels, who answer for `person/NAME` from now on. run:
+        its folder, of which this process holds `persons`."""
+        known = seated_raters(run / PERSONS, panels, self.raters)
+        seated = [each for each in known if each.panel in panels]
+        desk = Desk(seated, run, models.stop_token, self.settings)
+        models.answered_by("person", desk)
+        return RaterServer(desk, self.host, self.port, self.url)
 
 
 async def conversations(loaded: LoadedSweep) -> Counter[str]:
@@ -101,7 +100,7 @@ async def conversations(loaded: LoadedSweep) -> Counter[str]:
     return Counter({panel: len(had) for panel, had in found.items()})
 
 
-def run_with_persons(file: SweepFile, settings: RunSettings, raters: int, seated: Seated) -> int:
+def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> int:
     loaded = load_sweep(file)
     panels = panels_of(loaded.sweep.models)
     if not panels:
@@ -110,7 +109,7 @@ def run_with_persons(file: SweepFile, settings: RunSettings, raters: int, seated
             "it and have persons judge its transcripts: oversight human serve RUN"
         )
     for panel, needed in asyncio.run(conversations(loaded)).most_common(1):
-        if needed > raters:
+        if needed > seats.raters:
             raise UsageError(
                 f"a problem has {needed} conversations with {panel}, and nobody may have two of "
                 f"them: take --raters {needed}, or fewer rows"
@@ -124,7 +123,7 @@ def run_with_persons(file: SweepFile, settings: RunSettings, raters: int, seated
         persons = run.folder.path / PERSONS
         persons.mkdir(exist_ok=True)
         held.enter_context(locked(persons))
-        server = seated(loaded.models, run.folder.path, panels)
+        server = seats.taken(loaded.models, run.folder.path, panels)
         run.later = server.desk
         served.append(run.folder.path)
         return (server,)
@@ -229,8 +228,7 @@ def judged_by_persons(
     cells: Sequence[Cell],
     each: int,
     store: str | None,
-    raters: int,
-    seated: Seated,
+    seats: Seats,
 ) -> int:
     model = f"{PERSON}{PANEL}"
     with closing(store_of(run, store)) as replies:
@@ -245,7 +243,7 @@ def judged_by_persons(
                 "transcript"
             )
         kinds = {address: about for address, (_, about) in tasks.items()}
-        if (needed := raters_needed(kinds.values())) > raters:
+        if (needed := raters_needed(kinds.values())) > seats.raters:
             raise UsageError(
                 f"a problem has up to {needed} transcripts to be judged, and nobody may have two "
                 f"of them: take --raters {needed}, a lower --each, or fewer rows"
@@ -253,7 +251,7 @@ def judged_by_persons(
         folder = run / PERSONS
         folder.mkdir(exist_ok=True)
         with locked(folder):
-            server = seated(opened.models, run, [PANEL])
+            server = seats.taken(opened.models, run, [PANEL])
             server.desk.pool.assign(kinds)
             answered = 0
 
@@ -281,10 +279,36 @@ def judged_by_persons(
 
 
 def delete_from_run(run: Path) -> None:
-    """Delete what raters took back from record, outcomes and store, and say how much."""
-    gone = delete_withdrawn(run)
-    if gone.cells or gone.replies:
+    """Delete from record, outcomes and store what the journal says was erased, and say how much.
+
+    The run's lock must be free: erased by a rater while the pages are served, answers go from the
+    journal at once, and from here when it ends. A task that another rater has answered since then
+    is theirs. Packs made later hold none of it; requests of other calls that quote them stay in the
+    store. Doing it again completes what a crash cut off. RunFolderError; StoreError.
+    """
+    answered: dict[str, str] = {}
+    erased = set()
+    for event in read_journal(run):
+        if isinstance(event, TaskAnswered):
+            answered[event.task] = event.rater
+        elif isinstance(event, Withdrawn) and event.erased:
+            erased.add(event.rater)
+    tasks = {task for task, rater in answered.items() if rater in erased}
+    if not tasks:
+        return
+    if not is_run(run):
+        raise no_run(run)
+    with locked(run), closing(RunDatabase(run)) as database:
+        cells = database.withdraw(tasks)
+        # Its lines are written again when the run settles.
+        (run / OUTCOMES).unlink(missing_ok=True)
+    replies = 0
+    named = Path(store_noted(run)).expanduser()
+    if named.name and named.exists():
+        with closing(open_store(str(named))) as store:
+            replies = store.delete_many([key for task in tasks for key in store.keys(task)])
+    if cells or replies:
         say(
-            f"deleted: {counted(gone.replies, 'stored reply', 'stored replies')}, and the "
-            f"outcomes of {counted(gone.cells, 'cell')} that rested on them"
+            f"deleted: {counted(replies, 'stored reply', 'stored replies')}, and the "
+            f"outcomes of {counted(cells, 'cell')} that rested on them"
         )

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass
 from datetime import date
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -21,7 +22,7 @@ from ...run.dry_run import chains, require_distinct
 from ...run.loaded_sweep import LoadedSweep
 from ...sweep.sweep import Sweep, dataclasses_in
 from ...throughput import Resource
-from .survey import Amounts, OtherIdentity, ReplyStatistics, Stratum, Survey
+from .survey import Amounts, ReplyStatistics, Stratum, Survey
 
 MAX_WALKED_CELLS = 3_000
 """Maximum number of cells walked, which takes seconds; larger sweeps are sampled by problem."""
@@ -110,11 +111,9 @@ class Plan:
     """Share of the walked cells that reached no verdict with simulated replies."""
     learnt: int
     """Number of stored replies of this sweep on which the estimates are based."""
-    elsewhere: tuple[OtherIdentity, ...]
-    """Calls of the walked cells whose stored replies come from another endpoint."""
     models: tuple[ModelPlan, ...]
     waves: int = 0
-    """Number of waves of batches; 0 if no calls go in batches."""
+    """Waves of batches at most; 0 if no calls go in batches."""
     max_cells: int = 0
     """Cells that are under way at once, as the sweep file sets it or the models' widths allow."""
     chain: int = 0
@@ -134,7 +133,7 @@ class Plan:
         costs = [model.cost for model in self.models if model.cost is not None]
         if len(costs) < len(self.models):
             return None
-        return Cost(*(sum(getattr(cost, end.name) for cost in costs) for end in fields(Cost)))
+        return Cost(*map(sum, zip(*map(astuple, costs), strict=True))) if costs else Cost(0, 0, 0)
 
     @property
     def pace(self) -> Pace | None:
@@ -160,21 +159,19 @@ async def plan_sweep(
     In a large sweep, an evenly spread sample of problems is walked. Problems already begun are a
     stratum of their own, since many of their replies are stored.
     """
-    sweep, models = opened.sweep, opened.models
+    sweep, models, problems = opened.sweep, opened.models, opened.sweep.problems
     prices = models.priced(prices)
     await require_distinct(sweep)
-    identity = models.identity
-    survey = Survey(sweep, models.simulated, identity, store)
-    probes = max(MAX_LOOKED_UP_CELLS // len(sweep.problems), 1)
-    begun = [await survey.begun(problem, probes) for problem in sweep.problems]
-    most = MAX_WALKED_CELLS * len(sweep.problems) // len(sweep)
+    survey = Survey(sweep, models.simulated, models.identity, store)
+    probes = max(MAX_LOOKED_UP_CELLS // len(problems), 1)
+    begun = [await survey.begun(problem, probes) for problem in problems]
     parts = [
-        [problem for problem, known in zip(sweep.problems, begun, strict=True) if known == which]
+        [each for each, known in zip(problems, begun, strict=True) if known == which]
         for which in (True, False)
     ]
+    most = MAX_WALKED_CELLS * len(problems) // len(sweep)
     samples = [
-        _spread(part, max(MIN_WALKED_PROBLEMS, most * len(part) // len(sweep.problems)))
-        for part in parts
+        _spread(part, max(MIN_WALKED_PROBLEMS, most * len(part) // len(problems))) for part in parts
     ]
     for problem in samples[0]:
         await survey.learn(problem)
@@ -183,7 +180,6 @@ async def plan_sweep(
         for part, sample in zip(parts, samples, strict=True)
         if part
     ]
-    fresh = next(problem for sample in reversed(samples) for problem in sample)
     steps = await chains(sweep, models.simulated)
     slowest = max(sweep.rows, key=lambda row: len(steps[row.address]))
     planned = tuple(
@@ -200,13 +196,12 @@ async def plan_sweep(
     return Plan(
         sweep.name,
         len(sweep),
-        len(sweep.problems),
+        len(problems),
         sum(map(len, samples)),
         1 - survey.verdicts / survey.cells,
         survey.habits.replies,
-        survey.elsewhere(),
         planned,
-        await survey.waves(fresh, batched) if batched else 0,
+        max(sum(not step.isdisjoint(batched) for step in each) for each in steps.values()),
         opened.file.top.max_cells or models.cells_at_once(sweep.models),
         len(steps[slowest.address]),
         slowest.title,
@@ -265,24 +260,19 @@ def _model_plan(
     cached = habits.cached(model)
     if cached is None and batched:
         cached = 0.0, 0.0  # the calls of a batch come in no order that a cache could count on
-
-    def cost(price: Price | None) -> Cost | None:
-        if price is None:
-            return None
-        return _cost(model, strata, amounts, price, cached)
-
+    cost = partial(_cost, model, strata, amounts, cached)
     return ModelPlan(
         model,
         round(amounts.calls),
         round(amounts.stored),
-        round(amounts.input),
-        round(amounts.output),
-        cost(price.batched() if price is not None and batched else price),
+        round(amounts.input[1]),
+        round(amounts.output[1]),
+        None if price is None else cost(price.batched() if batched else price),
         None if batched else _pace(amounts, limits or Limits()),
         None if price is None else price.as_of,
-        round(amounts.cache_read if cached is None else cached[0] * amounts.input),
+        round(amounts.cache_read if cached is None else cached[0] * amounts.input[1]),
         batched,
-        cost(price) if batched else None,
+        cost(price) if price and batched else None,
     )
 
 
@@ -290,40 +280,38 @@ def _cost(
     model: str,
     strata: Sequence[Stratum],
     amounts: Amounts,
-    price: Price,
     cached: tuple[float, float] | None,
+    price: Price,
 ) -> Cost:
     """Cost with its range: the uncertainty about tokens and the sampling error are independent, so
     their squares add up. cached: the shares of input read from the vendor's cache and written to
     it; None if no reply has told them, where the high end counts on no cache."""
-    whole = max(amounts.input, 1.0)
+    whole = max(amounts.input[1], 1.0)
     expected = cached or (amounts.cache_read / whole, amounts.cache_write / whole)
 
-    def dollars(input: float, output: float, shares: tuple[float, float] = expected) -> float:
-        read, wrote = (round(part * input) for part in shares)
-        usage = Usage(round(input), round(output), read, wrote)
-        return price.cost(usage, max(amounts.calls - amounts.stored, 1))
+    def dollars(its: Amounts, end: int = 1, shares: tuple[float, float] = expected) -> float:
+        read, wrote = (round(part * its.input[end]) for part in shares)
+        usage = Usage(round(its.input[end]), round(its.output[end]), read, wrote)
+        return price.cost(usage, max(its.calls - its.stored, 1))
 
-    def weigh(amounts: Amounts) -> float:
-        return dollars(amounts.input, amounts.output)
-
-    likely = weigh(amounts)
-    below = likely - dollars(amounts.input_low, amounts.output_low)
-    above = dollars(amounts.input_high, amounts.output_high, cached or (0.0, 0.0)) - likely
-    sampled = 2 * math.sqrt(sum(stratum.variance(model, weigh) for stratum in strata))
+    likely = dollars(amounts)
+    below = likely - dollars(amounts, 0)
+    above = dollars(amounts, 2, cached or (0.0, 0.0)) - likely
+    sampled = 2 * math.sqrt(sum(stratum.variance(model, dollars) for stratum in strata))
     return Cost(
         max(likely - math.hypot(below, sampled), 0.0), likely, likely + math.hypot(above, sampled)
     )
 
 
 def _pace(amounts: Amounts, limits: Limits) -> Pace | None:
+    input, output = amounts.input[1], amounts.output[1]
     needs: tuple[tuple[Resource, float, float | None], ...] = (
         ("requests", amounts.calls - amounts.stored, limits.requests),
-        ("tokens", amounts.input + amounts.most_output, limits.tokens),
-        ("input tokens", amounts.input, limits.input_tokens),
-        ("output tokens", amounts.output, limits.output_tokens),
+        ("tokens", input + amounts.most_output, limits.tokens),
+        ("input tokens", input, limits.input_tokens),
+        ("output tokens", output, limits.output_tokens),
     )
-    paces = [Pace(need / rate, binding) for binding, need, rate in needs if rate is not None]
+    paces = [Pace(float(need / rate), binding) for binding, need, rate in needs if rate]
     return max(paces, key=lambda pace: pace.minutes, default=None)
 
 

@@ -3,25 +3,26 @@ replies to each kind of call tell of those to come."""
 
 import math
 import statistics
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeAlias
 
-from msgspec import structs
+import numpy as np
 
 from ....cache.address import store_key
 from ....cache.call import Call, Effort, Identity
 from ....cache.errors import DamagedEntry
-from ....cache.record import Record, records, stored_reply
+from ....cache.record import stored_reply
 from ....cache.reply import Reply
 from ....cache.store import Reader
 from ....protocols.prompts.parse import read_instructions
 from ....protocols.question import Problem
-from ...errors import InvalidRequest, Pending
+from ...analysis.scoring.arrays import Floats
+from ...errors import InvalidRequest
 from ...providers.capabilities import abilities
 from ...providers.prompt_cache import expected_prefix
-from ...providers.simulated import PREFIX, SimulatedModel
+from ...providers.simulated import SimulatedModel
 from ...run.dry_run import Walker, stand_ins
 from ...run.scheduler import attempt
 from ...sweep.sweep import Sweep
@@ -29,9 +30,6 @@ from ...tokens import BYTES_A_TOKEN, prompt_tokens
 
 MIN_KNOWN_REPLIES = 12
 """Minimum number of replies to one kind of call for their statistics to be used."""
-
-MAX_KEPT_REPLIES = 256
-"""Maximum number of replies of one kind kept as samples; all count for the spread."""
 
 HIDDEN_SHARE: dict[Effort, float] = {
     "minimal": 0.02,
@@ -46,30 +44,20 @@ HIDDEN_SHARE: dict[Effort, float] = {
 CallKind: TypeAlias = tuple[str, str, str, int, str, int, bool, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedTokens:
-    """Estimated number of tokens, with its range."""
-
-    low: float
-    likely: float
-    high: float
-
-
 @dataclass(slots=True)
 class _Known:
     """Known replies of one kind, and the sums over their output tokens."""
 
     replies: list[Reply] = field(default_factory=list)
-    count: int = 0
     total: float = 0.0
     squares: float = 0.0
 
     @property
     def spread(self) -> float:
         """Twice the relative standard error of the mean number of output tokens."""
-        mean = self.total / self.count
-        variance = max(self.squares / self.count - mean * mean, 0.0)
-        return 2 * math.sqrt(variance / self.count) / mean if mean else 0.0
+        count, mean = len(self.replies), self.total / len(self.replies)
+        variance = max(self.squares / count - mean * mean, 0.0)
+        return 2 * math.sqrt(variance / count) / mean if mean else 0.0
 
 
 @dataclass(slots=True)
@@ -83,11 +71,12 @@ class _Prompts:
 
 
 class ReplyStatistics:
-    """Replies and tokens by kind of call: model, task, side and parameters."""
+    """Replies and tokens by kind of call: model, task, side and parameters. Tokens are estimated as
+    (low, likely, high)."""
 
     MARGIN = 0.03
     """Relative error that remains even for a mean of many replies."""
-    UNKNOWN_INPUT = (0.85, 1.25)
+    UNKNOWN_INPUT = np.array((0.85, 1.0, 1.25))
     UNKNOWN_OUTPUT = (0.6, 1.6)
     """Range of true over estimated tokens, for an estimate from length alone."""
 
@@ -98,16 +87,14 @@ class ReplyStatistics:
     @property
     def replies(self) -> int:
         """Number of replies observed."""
-        return sum(known.count for known in self._known.values())
+        return sum(len(known.replies) for known in self._known.values())
 
     def observe(self, call: Call, reply: Reply) -> None:
         """Add a paid reply to the statistics."""
         known, output = self._known[_kind(call)], _output(reply)
-        known.count += 1
+        known.replies.append(reply)
         known.total += output
         known.squares += output * output
-        if len(known.replies) < MAX_KEPT_REPLIES:
-            known.replies.append(reply)
         if reply.usage.input_tokens:
             prompts = self._prompts[call.model]
             prompts.length += prompt_tokens(call)
@@ -115,22 +102,22 @@ class ReplyStatistics:
             prompts.cache_read += reply.usage.cache_read_tokens
             prompts.cache_write += reply.usage.cache_write_tokens
 
+    def _enough(self, call: Call) -> _Known | None:
+        known = self._known.get(_kind(call))
+        return known if known is not None and len(known.replies) >= MIN_KNOWN_REPLIES else None
+
     def reply(self, call: Call) -> Reply | None:
         """A known reply to a call of this kind; None below `MIN_KNOWN_REPLIES` of them."""
-        known = self._known.get(_kind(call))
-        if known is None or known.count < MIN_KNOWN_REPLIES:
+        if (known := self._enough(call)) is None:
             return None
         return known.replies[int(call.address[:8], 16) % len(known.replies)]
 
-    def input(self, call: Call) -> ExpectedTokens:
+    def input(self, call: Call) -> Floats:
         """Expected input tokens of a call."""
         length, prompts = prompt_tokens(call), self._prompts.get(call.model)
         if prompts is None:
-            low, high = self.UNKNOWN_INPUT
-            length *= _density(call.model)
-            return ExpectedTokens(low * length, length, high * length)
-        likely = length * prompts.input / prompts.length
-        return ExpectedTokens(likely * (1 - self.MARGIN), likely, likely * (1 + self.MARGIN))
+            return length * _density(call.model) * self.UNKNOWN_INPUT
+        return _around(length * prompts.input / prompts.length, self.MARGIN)
 
     def cached(self, model: str) -> tuple[float, float] | None:
         """Shares of the input tokens that the provider reads from its cache and writes to it; None
@@ -140,17 +127,20 @@ class ReplyStatistics:
             return None
         return prompts.cache_read / prompts.input, prompts.cache_write / prompts.input
 
-    def output(self, call: Call, reply: Reply) -> ExpectedTokens:
+    def output(self, call: Call, reply: Reply) -> Floats:
         """Expected output tokens of a call. reply: a known one of this kind, or a simulated one."""
-        known, likely = self._known.get(_kind(call)), _output(reply)
-        if known is not None and known.count >= MIN_KNOWN_REPLIES:
-            off = known.spread + self.MARGIN
-            return ExpectedTokens(likely * (1 - min(off, 1.0)), likely, likely * (1 + off))
+        likely = _output(reply)
+        if (known := self._enough(call)) is not None:
+            return _around(likely, known.spread + self.MARGIN)
         low, high = self.UNKNOWN_OUTPUT
         likely = min(likely * _density(call.model), call.max_tokens)
         if hidden := _hidden(call):
-            return ExpectedTokens(low * likely, likely + hidden, call.max_tokens)
-        return ExpectedTokens(low * likely, likely, min(high * likely, call.max_tokens))
+            return np.array((low * likely, likely + hidden, call.max_tokens))
+        return np.array((low * likely, likely, min(high * likely, call.max_tokens)))
+
+
+def _around(likely: float, off: float) -> Floats:
+    return likely * np.array((1 - min(off, 1.0), 1.0, 1 + off))
 
 
 def _kind(call: Call) -> CallKind:
@@ -194,12 +184,9 @@ class Amounts:
 
     calls: float = 0.0
     stored: float = 0.0
-    input_low: float = 0.0
-    input: float = 0.0
-    input_high: float = 0.0
-    output_low: float = 0.0
-    output: float = 0.0
-    output_high: float = 0.0
+    input: Floats = field(default_factory=lambda: np.zeros(3))
+    """(low, likely, high)"""
+    output: Floats = field(default_factory=lambda: np.zeros(3))
     cache_read: float = 0.0
     """Input tokens that the vendor's prompt cache should have, where no reply tells it yet."""
     cache_write: float = 0.0
@@ -235,26 +222,25 @@ class Survey:
         self._identity = identity
         self._sim = stand_ins(sweep, simulated)
         self._recalled: set[str] = set()
-        self._elsewhere: Counter[tuple[str, str]] = Counter()
-        self._looked: set[str] = set()
         self._begun: set[object] = set()
         """Model, tools and prefix of the calls seen so far."""
 
     async def begun(self, problem: Problem, rows: int) -> bool:
         """Whether a problem was begun: the first call of any of about `rows` rows is stored."""
-        step = max(len(self._sweep.rows) // rows, 1)
-        probed = replace(self._alone(problem), rows=self._sweep.rows[::step], draws=1)
-        found = False
+        if self._store is None:
+            return False
+        found: list[Reply | None] = []
 
         async def first(call: Call) -> Reply:
-            nonlocal found
-            found = found or self._recall(call) is not None
+            found.append(self._recall(call))
             raise InvalidRequest("one call of each cell is enough to know")
 
-        for cell in probed.cells() if self._store is not None else ():
+        step = max(len(self._sweep.rows) // rows, 1)
+        probed = replace(self._alone(problem), rows=self._sweep.rows[::step], draws=1)
+        for cell in probed.cells():
             if cell.side == 0:
                 await attempt(cell, first)
-            if found:
+            if any(found):
                 return True
         return False
 
@@ -277,52 +263,21 @@ class Survey:
             if reply.call in self._recalled:
                 amounts.stored += 1
                 return
-            prompt, said = self.habits.input(call), self.habits.output(call, reply)
-            amounts.input_low += prompt.low
-            amounts.input += prompt.likely
-            amounts.input_high += prompt.high
+            prompt = self.habits.input(call)
+            amounts.input += prompt
             if prefix := expected_prefix(call):
-                kept = prompt.likely * len(prefix) / sum(len(each.text) for each in call.messages)
+                kept = prompt[1] * len(prefix) / sum(len(each.text) for each in call.messages)
                 first = (call.model, call.tools, prefix) not in self._begun
                 amounts.cache_write += kept * first
                 amounts.cache_read += kept * (not first)
                 self._begun.add((call.model, call.tools, prefix))
-            amounts.output_low += said.low
-            amounts.output += said.likely
-            amounts.output_high += said.high
+            amounts.output += self.habits.output(call, reply)
             amounts.most_output += call.max_tokens
 
         alone = self._alone(problem)
         self.verdicts += await Walker(self._answer, see).walk(alone.cells())
         self.cells += len(alone)
         return by_model
-
-    async def waves(self, problem: Problem, batched: Collection[str]) -> int:
-        """Number of waves of batches until every cell of a problem is done.
-        batched: models whose calls go in batches; others answer at once."""
-        answered: set[str] = set()
-        pending: set[str] = set()
-
-        async def ask(call: Call) -> Reply:
-            address = call.address
-            reply = structs.replace(self._answer(call), call=address)
-            if call.model in batched and address not in answered and address not in self._recalled:
-                pending.add(address)
-                raise Pending(address)
-            return reply
-
-        cells, waves = list(self._alone(problem).cells()), 0
-        while True:
-            left = []
-            for cell in cells:
-                try:
-                    await attempt(cell, ask)
-                except Pending:
-                    left.append(cell)
-            if not left:
-                return waves
-            answered |= pending
-            cells, waves = left, waves + 1
 
     def _alone(self, problem: Problem) -> Sweep:
         return replace(self._sweep, problems=(problem,))
@@ -333,43 +288,15 @@ class Survey:
     def _recall(self, call: Call) -> Reply | None:
         if self._store is None:
             return None
-        address = call.address
-        key = store_key(address, self._identity(call))
+        key = store_key(call.address, self._identity(call))
         try:
             value = self._store.get(key)
-            reply = None if value is None else stored_reply(key, value, address)
+            reply = None if value is None else stored_reply(key, value, call.address)
         except DamagedEntry:
             return None  # the run itself will name it
         if reply is not None:
-            self._recalled.add(address)
-        elif address not in self._looked and not call.model.startswith(PREFIX):
-            self._looked.add(address)
-            self._look_elsewhere(call.model, address)
+            self._recalled.add(call.address)
         return reply
-
-    def _look_elsewhere(self, model: str, address: str) -> None:
-        """Count a call whose only stored reply has another identity than that of its endpoint."""
-        assert self._store is not None
-        for _, record in records(self._store.items(f"{address}.")):
-            if isinstance(record, Record):
-                self._elsewhere[model, record.identity] += 1
-                return
-
-    def elsewhere(self) -> tuple["OtherIdentity", ...]:
-        """Walked calls that are stored only under another identity, by model and identity."""
-        return tuple(
-            OtherIdentity(model, identity, calls)
-            for (model, identity), calls in self._elsewhere.most_common()
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class OtherIdentity:
-    """Calls to a model whose replies are stored, but under the identity of another endpoint."""
-
-    model: str
-    identity: str
-    calls: int
 
 
 @dataclass(frozen=True, slots=True)

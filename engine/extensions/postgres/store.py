@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from ....cache.checksum import add_checksum, strip_checksum
 from ....cache.errors import DamagedEntry, StoreError, StoreFull
 from ....cache.extras import install_command
-from ....cache.store import REPLACED, Store, checked_key
+from ....cache.store import Store, checked_key
 from ...errors import UsageError
 
 try:
@@ -43,12 +43,11 @@ _INSERT = "INSERT INTO replies (key, value) SELECT * FROM unnest(%s::text[], %s:
 _KEEP = f"{_INSERT} ON CONFLICT (key) DO NOTHING"
 _PUT = f"""WITH there AS (SELECT FROM replies JOIN unnest(%s::text[], %s::bytea[]) AS new(k, v)
         ON key = k),
-    noted AS (UPDATE store SET losses = losses + {REPLACED} WHERE EXISTS (SELECT FROM there))
+    noted AS (UPDATE store SET losses = losses + 1 WHERE EXISTS (SELECT FROM there))
 {_INSERT} ON CONFLICT (key) DO UPDATE SET value = excluded.value, stored_at = now()"""
 _DELETE = """WITH gone AS (DELETE FROM replies WHERE key = ANY(%s) RETURNING key),
     noted AS (UPDATE store SET losses = losses + 1 WHERE EXISTS (SELECT FROM gone))
 SELECT count(*) FROM gone"""
-_HELD = "SELECT count(*) FROM replies WHERE key = ANY(%s) AND stored_at <= to_timestamp(%s)"
 _PAGED = "FROM replies WHERE key >= %s AND key < %s ORDER BY key LIMIT %s"
 
 _SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key")
@@ -84,9 +83,6 @@ class PostgresStore(Store):
     @property
     def losses(self) -> int | None:
         return int(self._rows("SELECT losses FROM store")[0][0])
-
-    def held(self, keys: Sequence[str], until: float) -> int:
-        return int(self._rows(_HELD, [*keys], until)[0][0])
 
     def get(self, key: str) -> bytes | None:
         if isinstance(found := self.get_many([key]).get(key), DamagedEntry):

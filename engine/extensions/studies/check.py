@@ -1,7 +1,6 @@
-"""Checks of a study folder: its checksums, its quotes, what judges were paid, leaks."""
+"""Checks of a study folder: its checksums, its quotes, leaks."""
 
 import hashlib
-import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from .draft import INFO
 from .scoring import about_study, opened_study
 
 MAX_STUDY_FILE = 2**31
-TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +28,15 @@ class CheckLine:
 def check_study(folder: Path) -> list[CheckLine]:
     """Every check of a study. UsageError for one that cannot be read at all."""
     about, data = about_study(folder), opened_study(folder)
-    lines = [_files(folder, about["files"]), _quotes(data)]
-    if about.get("reward"):
-        lines.append(_rewards(data, about["reward"]))
-    lines.append(_twice(data))
     gate = leakage_check(list(data.problems.values()))
     leaks = tuple(f"{rule.rule}: {rule.remedy}" for rule in gate.leaks)
-    lines.append(CheckLine("problems that leak", len(data.problems), leaks))
-    lines += _counts(data)
-    return lines
+    return [
+        _files(folder, about["files"]),
+        _quotes(data),
+        _twice(data),
+        CheckLine("problems that leak", len(data.problems), leaks),
+        *_counts(data),
+    ]
 
 
 def _files(folder: Path, named: dict[str, str]) -> CheckLine:
@@ -65,22 +63,6 @@ def _quotes(data: StudyData) -> CheckLine:
                     wrong.append(f"{row.id}, {turn.speaker}: {quote.text[:60]!r} is not there")
     note = f"{unchecked} too long to be looked up" if unchecked else ""
     return CheckLine("quotes that stand in their source", count, tuple(wrong), note)
-
-
-def _rewards(data: StudyData, how: dict[str, float]) -> CheckLine:
-    """The reward of each judge, from its final probability and the rounds that it asked for."""
-    count, wrong = 0, []
-    for each in data.judgements:
-        if each.reward is None or not each.included:
-            continue
-        count += 1
-        problem = data.question(data.conversations[each.conversation])
-        p = each.beliefs[-1].probs[problem.best]
-        told = math.log(p, how["log_base"]) if p else -math.inf
-        expected = told - how["per_continue"] * (len(each.beliefs) - 1)
-        if not abs(expected - each.reward) <= TOLERANCE * max(1, abs(expected)):
-            wrong.append(f"{each.conversation}: {each.reward:.4f}, and beliefs make {expected:.4f}")
-    return CheckLine("rewards that beliefs make", count, tuple(wrong))
 
 
 def _twice(data: StudyData) -> CheckLine:

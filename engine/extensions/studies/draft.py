@@ -1,11 +1,4 @@
-"""A study while it is imported: rows that are laid down once, and what was left out, with why.
-
-A record is a line of JSON: {"id", "question", "answers": [{"text", "value"}, …], "setting",
-"argued"?, "group"?, "source"?, "turns"?: [{"round", "speaker", "side"?, "text"}, …], "judge",
-"kind"?, "mode"?, "beliefs": [[p, …], …] or "probs": [p, …], "first"?}. `argued` and `side` are
-labels in the order of the line's answers: A, B, C …; each belief is that after one more round,
-from none.
-"""
+"""A study while it is imported: rows that are laid down once, and what was left out, with why."""
 
 import csv
 import hashlib
@@ -61,8 +54,6 @@ class Draft:
     about: Attribution
     hash_ids: bool = False
     """Whether identities that look like those of a recruiting platform are replaced."""
-    reward: dict[str, float] | None = None
-    """How judges were paid: base of the logarithm of the final probability, and cost a round."""
     changed: str = "converted into one form; nothing was rewritten"
     problems: dict[str, Problem] = field(default_factory=dict)
     sources: dict[str, SourceRow] = field(default_factory=dict)
@@ -192,7 +183,6 @@ class Draft:
         about = {
             **{name: getattr(self.about, name) for name in Attribution.__slots__},
             "changed": self.changed,
-            "reward": self.reward,
             "left_out": dict(sorted(self.left_out.items())),
             "inputs": dict(sorted(self.inputs.items())),
             "files": digests,
@@ -221,55 +211,6 @@ def import_study(
         raise UsageError(f"{shown}: no conversation is in it")
     draft.write(to)
     return draft
-
-
-RECORDS = Attribution("records", "", "", "", "")
-
-
-def read_records(files: Sequence[Path], draft: Draft) -> None:
-    """Read records. UsageError with file and line for one that is wrong."""
-    for file in files:
-        for line, row in enumerate(draft.read(file).splitlines(), 1):
-            if not row.strip():
-                continue
-            try:
-                _record(orjson.loads(row), draft)
-            except (KeyError, ValueError, TypeError, AttributeError) as exc:
-                said = f"it has no {exc}" if isinstance(exc, KeyError) else str(exc)
-                raise UsageError(f"{file}:{line}: {said}") from exc
-
-
-def _record(row: dict[str, Any], draft: Draft) -> None:
-    answers = [(each["text"], float(each["value"])) for each in row["answers"]]
-    problem, order = draft.problem(row["question"], answers, row.get("group", ""))
-    turns = row.get("turns", [])
-    rounds = max((turn["round"] for turn in turns if turn.get("side")), default=1)
-    draft.held(
-        {
-            "id": row["id"],
-            "problem": problem,
-            "setting": row["setting"],
-            "order": order,
-            "argued": row.get("argued"),
-            "turns": turns,
-            "speakers": row.get("speakers", {}),
-        }
-    )
-    if "judge" not in row:
-        draft.left_out["a conversation that nobody judged"] += 1
-        return
-    beliefs = [{"round": n, "probs": probs} for n, probs in enumerate(row.get("beliefs", []))]
-    if "probs" in row:
-        beliefs += [{"round": max(rounds, len(beliefs)), "probs": row["probs"]}]
-    draft.judged(
-        {
-            "conversation": row["id"],
-            "judge": row["judge"],
-            "kind": row.get("kind", "person"),
-            "mode": row.get("mode", "live"),
-            "beliefs": beliefs,
-        }
-    )
 
 
 def _order(row: JudgementRow) -> tuple[str, str, str]:

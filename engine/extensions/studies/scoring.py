@@ -31,7 +31,6 @@ from ...analysis.raters import (
     raters_part,
     told,
 )
-from ...analysis.reports.scored import where
 from ...analysis.scoring.agreement import Agreement, krippendorff_alpha
 from ...analysis.scoring.estimate import Estimate
 from ...analysis.scoring.judgements import Judgement, Judgements
@@ -50,7 +49,7 @@ def about_study(folder: Path) -> dict[str, Any]:
     """What a study says of itself. UsageError if it does not."""
     if not is_study(folder):
         raise UsageError(
-            f"{folder}: no study, which has a {INFO}; oversight dataset import makes one"
+            f"{folder}: no study, which has a {INFO}; scripts in examples/studies make one"
         )
     try:
         about: dict[str, Any] = orjson.loads(read_bounded(folder / INFO, MAX_INFO))
@@ -137,27 +136,15 @@ def as_lines(judged: Sequence[Judged], rounds: int | None = None) -> Iterator[Ju
         )
 
 
-def mode_in(conditions: Sequence[str]) -> str:
-    """The mode that conditions ask for; empty if none does."""
-    return next((each.partition("=")[2] for each in conditions if each.startswith("mode=")), "")
-
-
 def study_judged(folder: Path, conditions: Sequence[str] = ()) -> list[Judged]:
     """The judgements of a study. conditions: `mode=stepped` asks for judgements that the study's
     own figures leave out. UsageError if there are none."""
-    mode = mode_in(conditions)
+    modes = (each.partition("=")[2] for each in conditions if each.startswith("mode="))
+    mode = next(modes, "")
     judged = judged_in(opened_study(folder), mode)
     if not judged:
         raise UsageError(f"{folder}: no judgement{f' of mode {mode}' if mode else ''}")
     return judged
-
-
-def study_parts(found: Finding, folder: Path, conditions: Sequence[str]) -> Finding:
-    """The scores of a study's lines, with beliefs round by round."""
-    judged = study_judged(folder, conditions)
-    kept = where(Judgements.of(as_lines(judged)), conditions).line.tolist()
-    part = trajectory_part([judged[n - 1] for n in kept])
-    return Finding((*found.parts, part), found.about, found.lead)
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,11 +144,6 @@ class LedgerFile:
             self._file = -1
 
 
-def write_ledger(folder: Path, accounts: Mapping[str, UsageTotals]) -> None:
-    """Put the accounts of sessions that have ended into a run folder. RunFolderError."""
-    _write_accounts(folder / LEDGER_FILE, accounts)
-
-
 def write_owed(folder: Path, owed: Mapping[str, tuple[int, float]]) -> None:
     """Note what is owed, in place of what was; durable when this returns. owed: by model, (calls,
     dollars at most). RunFolderError."""

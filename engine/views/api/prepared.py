@@ -3,7 +3,7 @@
 import os
 from dataclasses import fields
 
-from ...run.loaded_sweep import LoadedSweep, load_sweep
+from ...run.loaded_sweep import LoadedSweep, load_sweep, part_of
 from ...run.settings import TAGS_VARIABLE, FolderSettings, RunSettings, tags_for_all
 from ...sweep.sweepfile import SweepFile
 
@@ -20,7 +20,5 @@ def prepared(file: SweepFile, settings: RunSettings) -> tuple[LoadedSweep, RunSe
     """A sweep with the settings of its run. UsageError for what does not fit the sweep, or each
     other."""
     if settings.part:
-        from ...run.parts import SweepPart
-
-        file = SweepPart.read(settings.part).of(file)
+        file = part_of(file, settings.part)
     return load_sweep(file), run_settings(settings)

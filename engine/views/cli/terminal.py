@@ -95,8 +95,7 @@ def _execute(
     if run.run_again:
         say(f"retrying {counted(run.run_again, 'failed cell')}")
     for taken in run.taken:
-        verified = f", {counted(taken.verified, 'cell')} verified" if taken.verified else ""
-        say(f"reused from {taken.source}: {counted(taken.cells, 'cell')}{verified}")
+        say(f"reused from {taken.source}: {counted(taken.cells, 'cell')}")
     say(_headline(run))
     real = [model for model in run.loaded.sweep.models if not model.startswith(PREFIX)]
     if real:
@@ -281,8 +280,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     say("")
     say(f"run folder  {folder.path}")
     if folder.manifest.part:
-        gather = shlex.join(["oversight", "cache", "gather", str(folder.path.parent)])
-        say(f"merge       {gather}   (when all parts are done)")
+        say("whole       when all parts are done, run it without --part: every reply is stored")
     if not all(model.startswith(PREFIX) for model in sweep.models):
         say(f"replies     {_replies(run)}")
         paid = read_ledger(folder.path)

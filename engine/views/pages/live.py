@@ -54,7 +54,7 @@ def _took(name: str, share: float) -> Column:
     return _paid(name, get, lambda value: NONE if isnan(value) else f"{value:.2f} s")
 
 
-PAID = (
+COUNTS = (
     _paid("requests", lambda paid: paid.sent),
     _paid("replies", lambda paid: paid.stored),
     _paid("refused", lambda paid: dict(paid.outcomes).get("refused", 0)),
@@ -69,6 +69,9 @@ PAID = (
     ),
     _paid("tokens out", lambda paid: paid.usage.output_tokens, lambda value: short(int(value))),
     _paid("spent", lambda paid: paid.dollars, dollars),
+)
+PAID = (
+    *COUNTS,
     *(_took(name, share) for name, share in QUANTILES.items()),
     _paid("tokens/s", lambda paid: paid.latency.pace),
 )

@@ -3,8 +3,6 @@
 import os
 import resource
 import shutil
-import sqlite3
-import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -14,7 +12,6 @@ import pytest
 from msgspec import structs
 
 from oversight.cache.disk import DiskStore
-from oversight.cache.store import REPLACED
 from oversight.engine.run.folders import note_run
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.record.database import RunDatabase
@@ -23,7 +20,6 @@ from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.stores import open_store
 from oversight.protocols.transcript import Verdict
 from tests.command_line import calls
-from tests.engine.conftest import SWEEP
 from tests.run_folders import SWAPPED, edited, everything, noted, outcomes, with_failures, written
 
 MORE = ("--set", "protocols.propaganda={}")
@@ -32,10 +28,9 @@ MORE = ("--set", "protocols.propaganda={}")
 
 def test_a_new_folder_of_the_same_sweep_takes_all_over_to_equal_bytes(command, finished):
     before = everything(finished.folder)
-    again = command("run", "small.yaml", "--run-folder", "runs/again", "--verify", "7")
+    again = command("run", "small.yaml", "--run-folder", "runs/again")
     assert (again.code, again.out) == (0, finished.told.out)
-    name = f"runs/{finished.folder.name}"
-    assert f"reused from {name}: 40 cells, 7 cells verified" in again.err
+    assert f"reused from runs/{finished.folder.name}: 40 cells" in again.err
     assert "calls" not in again.err
     assert written(finished.folder) == written(Path("runs/again"))
     assert everything(finished.folder) == before
@@ -47,8 +42,8 @@ def test_a_new_folder_of_the_same_sweep_takes_all_over_to_equal_bytes(command, f
 
 def test_no_run_stays_open_that_was_taken_over(command, finished):
     """Nor one from which nothing could be taken."""
-    for n, name in enumerate(("again", "third")):
-        told = command("run", "small.yaml", "--run-folder", f"runs/{name}", "--verify", f"{n}")
+    for name in ("again", "third"):
+        told = command("run", "small.yaml", "--run-folder", f"runs/{name}")
         assert "reused from" in told.err
     open_files = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.exists()]
     assert not [each for each in open_files if each.startswith(str(Path("runs").resolve()))]
@@ -79,31 +74,30 @@ def test_what_was_said_is_taken_over_with_the_outcomes(command, finished):
     command("run", "small.yaml", "--run-folder", "runs/again")
     assert recorded(Path("runs/again")) == said
     assert origins(Path("runs/again")) == {"taken over"}
-    more = command("run", "small.yaml", *MORE, "--run-folder", "runs/more", "--from", "runs/again")
+    more = command("run", "small.yaml", *MORE, "--run-folder", "runs/more")
     assert more.code == 0, more.err
     larger = recorded(Path("runs/more"))
     assert len(larger) == 56 and said.items() <= larger.items()
     assert origins(Path("runs/more")) == {"taken over", "new"}
     # Fewer rows, of which one stands elsewhere.
     fewer = ("--set", "protocols={consultancy: {turns: 2}, naive_judge: }")
-    command("run", "small.yaml", *fewer, "--run-folder", "runs/fewer", "--from", "runs/more")
+    command("run", "small.yaml", *fewer, "--run-folder", "runs/fewer")
     assert recorded(Path("runs/fewer")).items() < said.items()
     assert len(recorded(Path("runs/fewer"))) == 24
 
 
 def test_cells_of_several_runs_keep_their_records(command, finished):
     propaganda = ("--set", "protocols={propaganda: {}, naive_judge: }")
-    other = command("run", "small.yaml", *propaganda, "--run-folder", "other")
+    other = command("run", "small.yaml", *propaganda, "--run-folder", "runs/other")
     assert other.code == 0, other.err
-    both = ("--from", finished.folder, "--from", "other")
-    more = command("run", "small.yaml", *MORE, "--run-folder", "more", *both)
-    assert more.code == 0 and "reused from other: 16 cells" in more.err, more.err
+    more = command("run", "small.yaml", *MORE, "--run-folder", "runs/more")
+    assert more.code == 0 and more.err.count("reused from ") == 2, more.err
     assert "calls" not in more.err
-    alone = recorded(finished.folder) | recorded(Path("other"))
-    assert recorded(Path("more")) == {id: alone[id] for id in recorded(Path("more"))}
-    assert len(recorded(Path("more"))) == 56
-    assert origins(Path("more")) == {"taken over"}
-    replayed = command("replay", "more")
+    alone = recorded(finished.folder) | recorded(Path("runs/other"))
+    assert recorded(Path("runs/more")) == {id: alone[id] for id in recorded(Path("runs/more"))}
+    assert len(recorded(Path("runs/more"))) == 56
+    assert origins(Path("runs/more")) == {"taken over"}
+    replayed = command("replay", "runs/more")
     assert "56 of 56 outcomes are equal to the byte" in replayed.err
 
 
@@ -159,12 +153,10 @@ def test_nothing_is_taken_over_where_replies_may_be_gone(change, place, command,
     again = command("run", "small.yaml", "--run-folder", "runs/again")
     assert again.code == 0 and "reused from" not in again.err
     assert written(finished.folder) == written(Path("runs/again"))
-    named = command("run", "small.yaml", "--run-folder", "x/y", "--from", finished.folder)
-    assert named.code == 2 and "nothing can be taken over: " in named.err
 
 
 @pytest.mark.parametrize("what", ["outcomes", "another id", "seen by a run"])
-def test_a_run_that_comes_back_changed_is_taken_over_only_by_name(what, place, command, finished):
+def test_a_run_that_comes_back_changed_is_not_taken_over(what, command, finished):
     whole = written(finished.folder)
     if what == "another id":
         noted(finished.folder, id="../../elsewhere")
@@ -175,12 +167,6 @@ def test_a_run_that_comes_back_changed_is_taken_over_only_by_name(what, place, c
     again = command("run", "small.yaml", "--run-folder", "runs/again")
     assert again.code == 0 and "reused from" not in again.err
     assert written(Path("runs/again")) == whole
-    from_it = ("run", "small.yaml", "--from", finished.folder, "--run-folder")
-    assert f"reused from {finished.folder}: 40 cells" in command(*from_it, "named").err
-    with closing(sqlite3.connect(finished.folder / RUN_DB)) as db, db:
-        db.execute("UPDATE calls SET dollars = 99 WHERE call = 1")
-    damaged = command(*from_it, "other")
-    assert damaged.code == 2 and "the row of 1 was changed" in damaged.err
 
 
 def test_the_store_that_a_folder_names_is_not_opened(place, command, finished, caplog):
@@ -191,18 +177,6 @@ def test_the_store_that_a_folder_names_is_not_opened(place, command, finished, c
     noted(finished.folder, id="0123456789abcdef")
     assert command("replay", finished.folder).code == 0
     assert "it was not made on this machine" in caplog.text
-
-
-def test_a_deletion_that_does_not_concern_a_run_costs_a_look_up(place, command, finished):
-    store = DiskStore(place / "store")
-    store.keep_many([("of another run", b"x")])
-    keys = [*store.keys(), "nobody's"]
-    assert store.held(keys, time.time()) == len(store)
-    assert store.held(keys, time.time() - 3600) == 0
-    assert store.delete_many(["of another run"]) == 1
-    store.close()
-    again = command("run", "small.yaml", "--run-folder", "runs/again")
-    assert ": 40 cells" in again.err
 
 
 def test_failures_that_may_pass_and_damaged_runs_are_not_taken_over(place, command, finished):
@@ -220,12 +194,8 @@ def test_failures_that_may_pass_and_damaged_runs_are_not_taken_over(place, comma
     assert failed == [7]
 
 
-def test_a_verified_cell_that_gives_something_else_stops_the_taking(command, finished):
+def test_a_replay_that_gives_something_else_says_what(command, finished):
     edited(finished.folder, f"UPDATE cells SET {SWAPPED}")
-    note(finished.folder, "store")
-    again = command("run", "small.yaml", "--run-folder", "runs/again", "--verify", "1")
-    assert again.code == 2 and "does not give today what was recorded" in again.err
-    assert outcomes(Path("runs/again")) == []
     replay = command("replay", finished.folder)
     assert replay.code == 1
     assert "0 of 40 outcomes are equal to the byte" in replay.err
@@ -255,19 +225,6 @@ def test_who_asks_for_all_of_it_again_takes_nothing_over(mode, command, finished
     assert calls(again.err).new >= calls(finished.told.err).new
 
 
-def test_a_run_to_take_from_must_be_one(place, command, finished):
-    for word, told in [
-        ("small.yaml", "no run folder"),
-        ("nowhere", "no run folder in runs has a name that begins with"),
-        (".", "is no run folder: it has no run.db"),
-    ]:
-        refused = command("run", "small.yaml", "--run-folder", "runs/again", "--from", word)
-        assert refused.code == 2 and told in refused.err, refused.err
-    (place / "other.yaml").write_text(SWEEP.replace("sim/judge", "sim/weak"))
-    refused = command("run", "other.yaml", "--from", finished.folder)
-    assert refused.code == 2 and "no row of it has the settings" in refused.err
-
-
 @pytest.mark.real
 def test_cells_are_taken_over_on_postgres_until_replies_are_lost(place, command, postgres):
     url = postgres.database()
@@ -281,15 +238,12 @@ def test_cells_are_taken_over_on_postgres_until_replies_are_lost(place, command,
         # A reply that is deleted is known by its key, and one that is replaced ends it.
         assert store.delete_many([one]) == 1 and store.delete_many(["nothing"]) == 0
         assert store.losses == 1
-        named = ("--from", "runs/one", "--store", url)
-        refused = command("run", "small.yaml", "--run-folder", "three", *named)
-        assert "replies were deleted from its store since it began" in refused.err
         store.put_many([(one, value)])
         assert store.losses == 1
         store.put_many([(one, value)])
-        assert store.losses == 1 + REPLACED
-    refused = command("run", "small.yaml", "--run-folder", "three", *named)
-    assert "replies were replaced in its store since it began" in refused.err
+        assert store.losses == 2
+    third = command("run", "small.yaml", "--run-folder", "runs/three", "--store", url)
+    assert "reused from" not in third.err
 
 
 def test_a_full_disk_is_no_damage_of_the_run_that_is_taken_over(command, finished, monkeypatch):

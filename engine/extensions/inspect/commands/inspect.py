@@ -13,7 +13,8 @@ from ....views.cli.options import RECORDED_STORE, SCORE, output
 from ....views.cli.output import say
 
 
-def _inspect(
+@as_command
+def command(
     *,
     run: Path = RUN,
     output: Path | None = output("RUN/inspect"),
@@ -27,13 +28,10 @@ def _inspect(
     `inspect view`, `samples_df` and Scout read them. A world without a verdict is a sample with an
     error. The same run gives the same bytes. Needs the extra `inspect`.
     """
-    from ..logs import LogSource, write_logs
+    from ..logs import write_logs
 
     opened = partial(recorded, run, store) if requests else None
     folder = output or run / "inspect"
-    files = write_logs(LogSource(RunReader(run), parts, score, opened), folder)
+    files = write_logs(RunReader(run), parts, score, opened, folder)
     say(f"{counted(len(files), 'log')} in {folder}")
     say(f"read them: inspect view --log-dir {folder}")
-
-
-command = as_command(_inspect)

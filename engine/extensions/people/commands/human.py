@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -125,17 +124,17 @@ def serve(
     command resumes after a stop.
     Exit codes are those of `oversight run`.
     """
-    from ..serving import judged_by_persons, run_with_persons, seated_pages
+    from ..serving import Seats, judged_by_persons, run_with_persons
 
     text = consent_text(consent) if consent else ""
     desk = DeskSettings(seed, budget, before, 60 * return_after, text)
-    seated = partial(seated_pages, raters=raters, settings=desk, host=host, port=port, url=url)
+    seats = Seats(raters, desk, host, port, url)
     path = Path(what)
     if path.is_file() and not is_run(path):
         if parts != Parts() or each > 1:
             raise UsageError(f"{what} is a sweep file: rows and --each are for a RUN")
         file = read_sweep_file(path, overrides, limit)
-        raise SystemExit(run_with_persons(file, run_settings(settings), raters, seated))
+        raise SystemExit(run_with_persons(file, run_settings(settings), seats))
     asks = settings.batch or settings.prices
     of_a_sweep = (settings.folder, settings.max_cost, settings.max_tokens)
     if overrides or asks or any(each is not None for each in of_a_sweep):
@@ -145,7 +144,7 @@ def serve(
     store = None if settings.store is None else str(settings.store)
     opened = open_run(run := run_named(what), own=sweep)
     cells = cells_with_verdict(opened.sweep, run, parts, limit)
-    raise SystemExit(judged_by_persons(run, opened, cells, each, store, raters, seated))
+    raise SystemExit(judged_by_persons(run, opened, cells, each, store, seats))
 
 
 @command.adds()

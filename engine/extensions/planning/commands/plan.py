@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing, nullcontext, suppress
 from datetime import date
 from pathlib import Path
@@ -17,7 +17,7 @@ from ....analysis.rows import RunRows, read_rows
 from ....display.quantity import counted, duration, short
 from ....display.table import Table, as_text, wrapped
 from ....errors import RunFolderError, UsageError
-from ....extensions.planning.estimate import Cost, ModelPlan, Pace, Plan, cramped, plan_sweep
+from ....extensions.planning.estimate import Cost, Pace, Plan, cramped, plan_sweep
 from ....extensions.planning.power import Power, power_finding, power_plan
 from ....models.accounting.latency import Latency
 from ....models.accounting.ledger import Accounting
@@ -48,16 +48,7 @@ from ....views.cli.options import (
 from ....views.cli.output import say, show, show_json, width
 from ..prompts import show_prompts
 
-PLAN_HEAD = (
-    "model",
-    "calls",
-    "tokens in",
-    "out",
-    "dollars: low",
-    "likely",
-    "high",
-    "at its limits",
-)
+HEAD = ("model", "calls", "tokens in", "out", "dollars: low", "likely", "high", "at its limits")
 
 
 @as_command
@@ -101,7 +92,7 @@ def command(
     """Estimate the calls, cost and time of SWEEP. Nothing is sent.
 
     Stored replies cost nothing again, and show how long new ones will be: run the first problem or
-    two, plan again, and the estimates are no longer guesses.
+    two, then plan again.
 
     --contrast 'A - B' --mde X prints how many problems and draws it takes to find a difference of X
     in ASD, and what they cost. The spread comes from the --pilot run; without one, it is the
@@ -112,8 +103,7 @@ def command(
 
     --rehearse runs the sweep instead, against a server on this machine with the latency, limits and
     faults of the profile; simulated models answer, and your store and your runs are not touched. In
-    a sweep whose models are all simulated, one real model stands in for them. In batches, the
-    server plays the vendors' batch endpoints too.
+    batches, the server plays the vendors' batch endpoints too.
     """
     if (problem or protocol) and not with_prompts:
         raise click.UsageError("PROBLEM and --protocol are for --prompts")
@@ -142,11 +132,11 @@ def command(
         return
     place = store_name(store)
     there = (Path(place) / STORE_FILE).exists()
+    needs, retired = None, opened.models.retirements(opened.sweep.models)
     with closing(open_for_reading(place)) if there else nullcontext() as replies:
         batched = opened.models.batched(opened.sweep.models, batch)
         timed, latencies = _latencies(opened.sweep.name, pilot)
         plan = asyncio.run(plan_sweep(opened, replies, known, batched, latencies))
-        needs = None
         if apart.contrast is not None:
             rows = _pilot(pilot) if pilot else None
             needs = asyncio.run(power_plan(opened, apart, replies, known, pilot=rows, score=score))
@@ -158,26 +148,22 @@ def command(
             "pace": plan.pace,
             "timed_in": timed or None,
             "leak_gate": gate,
-            "retirements": opened.models.retirements(opened.sweep.models),
+            "retirements": retired,
         }
-        told |= {"power": power_finding(needs).plain()} if needs else {}
-        show_json(told)
+        show_json(told | ({"power": power_finding(needs).plain()} if needs else {}))
         return
-    about = f"{sweep} · {counted(plan.problems, 'problem')} · {gate}"
-    show("\n".join(wrapped(about, width())))
+    show("\n".join(wrapped(f"{sweep} · {counted(plan.problems, 'problem')} · {gate}", width())))
     more = plan.total("calls") > plan.total("stored")
-    show(as_text(_table(_headline(plan), plan), width()) if more else _headline(plan))
+    show(as_text(_table(plan), width()) if more else _headline(plan))
     if needs is not None:
-        show("")
-        show(power_finding(needs).text("text", width()))
-    show("")
-    ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
+        show("\n" + power_finding(needs).text("text", width()))
+    ending = [f"{each}: name another" for each in retired]
     try:
         asyncio.run(require_abilities(opened.sweep, opened.models.simulated, opened.models.reach))
     except UsageError as exc:
         ending.append(f"run refuses: {exc}")
     notes = (*_notes(sweep, plan, ending, timed), *cramped(opened.sweep), *opened.file.notes)
-    lines = (line for note in notes for line in note.split("\n"))
+    lines = (line for note in ("", *notes) for line in note.split("\n"))
     show("\n".join(part for line in lines for part in wrapped(line, width())))
 
 
@@ -190,17 +176,11 @@ def _pilot(word: str) -> RunRows | Path:
 def _latencies(sweep: str, pilot: str | None) -> tuple[str, dict[str, Latency]]:
     """A run of which it is known how long calls took, and that by model. RunFolderError for a
     pilot that cannot be read; where none is named, the plan does without one."""
-    if pilot is not None:
-        return _timed([] if Path(pilot).suffix == TABLE else [run_named(pilot)])
-    with suppress(RunFolderError):
-        return _timed(runs_of(sweep))
-    return "", {}
-
-
-def _timed(runs: Sequence[Path]) -> tuple[str, dict[str, Latency]]:
-    for run in runs:
-        if asked := read_ledger(run):
-            return str(run), {model: account.latency for model, account in asked.items()}
+    with suppress(RunFolderError) if pilot is None else nullcontext():
+        tabled = Path(pilot or "").suffix == TABLE
+        for run in runs_of(sweep) if pilot is None else [] if tabled else [run_named(pilot)]:
+            if asked := read_ledger(run):
+                return str(run), {model: account.latency for model, account in asked.items()}
     return "", {}
 
 
@@ -213,25 +193,24 @@ def _headline(plan: Plan) -> str:
     )
 
 
-def _table(headline: str, plan: Plan) -> Table:
-    rows = [_row(model) for model in plan.models]
+def _table(plan: Plan) -> Table:
+    rows = [
+        (
+            each.model,
+            f"{each.calls - each.stored:,}",
+            short(each.input_tokens),
+            short(each.output_tokens),
+            *_dollars(each.cost),
+            _time(each.pace) if each.waits else "in batches" if each.batched else "",
+        )
+        for each in plan.models
+    ]
     if len(rows) > 1:
         tokens = short(plan.total("input_tokens")), short(plan.total("output_tokens"))
         left = f"{plan.total('calls') - plan.total('stored'):,}"
         time = _time(plan.pace) if any(model.waits for model in plan.models) else ""
         rows.append(("total", left, *tokens, *_dollars(plan.cost), time))
-    return Table(headline, PLAN_HEAD, tuple(rows), 1)
-
-
-def _row(model: ModelPlan) -> tuple[str, ...]:
-    return (
-        model.model,
-        f"{model.calls - model.stored:,}",
-        short(model.input_tokens),
-        short(model.output_tokens),
-        *_dollars(model.cost),
-        _time(model.pace) if model.waits else "in batches" if model.batched else "",
-    )
+    return Table(_headline(plan), HEAD, tuple(rows), 1)
 
 
 def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[str]:
@@ -243,12 +222,6 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
         notes.append(f"{plan.unread:.0%} of these cells had no verdict: calls may be missing")
     if all(model.model.startswith(PREFIX) for model in plan.models):
         return [*notes, "models are simulated: no key, no cost"]
-    for each in plan.elsewhere:
-        provider = provider_of(each.model)
-        notes.append(
-            f"{each.calls:,} calls to {each.model} are stored as replies of {each.identity!r}: if "
-            f"that is the same server, --set 'providers.{provider}.identity={each.identity}'"
-        )
     if plan.learnt:
         notes.append(f"learnt from {plan.learnt:,} stored replies of this sweep")
     else:
@@ -265,11 +238,10 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
     if plan.waves:
         lives = [model.live for model in plan.models if model.live is not None]
         much = f"; asked live, these calls would cost ${sum(c.likely for c in lives):,.2f}"
-        hours = "an hour" if plan.waves == 1 else f"{plan.waves} hours"
-        longest = "a day" if plan.waves == 1 else f"{plan.waves} days"
         notes.append(
             f"in batches: {counted(plan.waves, 'wave')}, each after the one before: typically "
-            f"{hours}, and {longest} at most{much if lives else ''}"
+            f"{counted(plan.waves, 'hour')}, and {counted(plan.waves, 'day')} at most"
+            f"{much if lives else ''}"
         )
     notes.append(
         f"up to {counted(plan.max_cells, 'cell')} at once (max_cells); the longest cell "
@@ -280,8 +252,7 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
             f"{duration(60 * timing.minutes)} at least, as calls took in {timed}, by "
             f"{timing.binding}; one cell of {timing.longest} takes {duration(60 * timing.chain)}"
         )
-    unpriced = [model.model for model in plan.models if model.cost is None]
-    if unpriced:
+    if unpriced := [model.model for model in plan.models if model.cost is None]:
         notes.append(
             f"no price is known for {', '.join(unpriced)}: load a price list with oversight doctor "
             "--update-prices FILE|URL, or name a file with --prices"
@@ -322,14 +293,7 @@ def _dry_run(opened: LoadedSweep, file: Path, batch: bool, prices: PriceList) ->
     models.batched(grid.models, batch)
     models.prepare(grid.roles, Accounting(prices))
     for model in grid.models:
-        if strange := _strange(model, prices):
-            say(strange)
+        if not (model.startswith(PREFIX) or entry(provider_of(model)).own or prices.find(model)):
+            near = meant(model, prices.models, cutoff=0.8) or ""
+            say(f"{model}: not in the price list{near}; oversight doctor asks its vendor")
     show(f"{file}: fine. {counted(len(grid), 'cell')}; models: {', '.join(grid.models)}")
-
-
-def _strange(model: str, prices: PriceList) -> str:
-    """A word on a model that its vendor may not have; empty for one that is known."""
-    if model.startswith(PREFIX) or entry(provider_of(model)).own or prices.find(model):
-        return ""
-    near = meant(model, prices.models, cutoff=0.8) or ""
-    return f"{model}: no such model is in the price list{near}; oversight doctor asks its vendor"

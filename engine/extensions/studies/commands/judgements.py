@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from .....protocols.scores import ALL_SCORES, SCORES, Compat
+from ....analysis.findings.finding import Finding
 from ....analysis.judged import lines_of
 from ....analysis.reports.formats import CLUSTER, ERROR, INTERVAL
 from ....analysis.reports.scored import score_finding, where
@@ -15,16 +16,11 @@ from ....analysis.scoring.estimate import Interval
 from ....analysis.scoring.inference import ErrorKind
 from ....analysis.scoring.judgements import Judgements
 from ....analysis.scoring.worlds import BETAS
-from ....extensions.studies.scoring import (
-    as_lines,
-    is_study,
-    study_judged,
-    study_parts,
-)
 from ....system.flags import argument, flag
 from ....views.cli.flags import Number, as_command
 from ....views.cli.options import FORMAT
 from ....views.cli.output import show, width
+from ..scoring import as_lines, is_study, study_judged, trajectory_part
 
 
 @as_command
@@ -71,15 +67,18 @@ def command(
     "draw". Questions with the same "group" (a shared source text) depend on each other. "first" is
     what the judge believed before anything was said. Log odds are for two answers only.
     """
-    if str(verdicts) == "-":
-        lines = read_verdicts(sys.stdin.buffer, "<stdin>")
-    elif is_study(verdicts):
-        lines = Judgements.of(as_lines(study_judged(verdicts, conditions)))
+    name = "<stdin>" if str(verdicts) == "-" else str(verdicts)
+    judged = study_judged(verdicts, conditions) if is_study(verdicts) else []
+    if judged:
+        lines = Judgements.of(as_lines(judged))
+    elif name == "<stdin>":
+        lines = read_verdicts(sys.stdin.buffer, name)
     else:
         lines = lines_of(verdicts)
+    kept = where(lines, conditions)
     found = score_finding(
-        "<stdin>" if str(verdicts) == "-" else str(verdicts),
-        where(lines, conditions),
+        name,
+        kept,
         betas=tuple(sorted({*BETAS, *betas})),
         compat=compat,
         by=by,
@@ -88,6 +87,7 @@ def command(
         error=error,
         interval=interval or "t",
     )
-    if is_study(verdicts):
-        found = study_parts(found, verdicts, conditions)
+    if judged:
+        rounds = trajectory_part([judged[n - 1] for n in kept.line.tolist()])
+        found = Finding((*found.parts, rounds), found.about, found.lead)
     show(found.text(format, width()))

@@ -1,43 +1,16 @@
-"""`oversight dataset import` and `check-study`: experiments that were made elsewhere."""
+"""`oversight dataset check-study`: whether what an experiment left is whole."""
 
-from dataclasses import replace
 from pathlib import Path
 
-import click
-
-from ....system.flags import argument, flag
+from ....system.flags import argument
 from ....views.cli.flags import as_command
-from ....views.cli.options import FOLDER, JSON, output
-from ....views.cli.output import say, show, show_json, show_line
-
-
-@as_command
-def import_(
-    files: tuple[Path, ...] = argument(required=True, exists=True),
-    hash_ids: bool = flag("Replace ids of people that a platform gave them.", default=False),
-    name: str = flag("Name of the study.", default=""),
-    output: Path | None = output("studies/NAME"),
-) -> None:
-    """Convert FILES, lines of JSON that tell of an experiment, into a study folder.
-
-    What is left out is counted, with the reason. Answers are known by their texts: their order and
-    labels may differ from one conversation to the next. Importers of published experiments are
-    scripts in examples/studies.
-    """
-    from ..draft import RECORDS, import_study, read_records
-
-    if name != Path(name).name or name == "..":
-        raise click.BadParameter(f"{name!r} is no name of a folder; a path goes to -o")
-    to = output or Path("studies") / (name or RECORDS.name)
-    about = replace(RECORDS, name=name or RECORDS.name)
-    for line in import_study(about, read_records, files, to, hash_ids=hash_ids).told():
-        say(line)
-    show(str(to))
+from ....views.cli.options import FOLDER, JSON
+from ....views.cli.output import show, show_json, show_line
 
 
 @as_command
 def check(study: Path = argument(type=FOLDER), as_json: bool = JSON) -> None:
-    """Check a study folder: checksums, contradictions, quotes, rewards, leaks.
+    """Check a study folder: checksums, contradictions, quotes, leaks.
 
     Exit code 1 if something is wrong.
     """

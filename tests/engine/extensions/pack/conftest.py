@@ -26,7 +26,7 @@ def packed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run_in(place, "own.yaml", SWEEP, "--run-folder", "run").code == 0
     made = within("export", "pack", "run", "-o", "run.oversight", cwd=place)
     assert made.code == 0, made.err
-    assert "code/steel.py" in made.err and "said.jsonl" in made.err
+    assert "code/steel.py" in made.err and "cells.jsonl" in made.err
     (place / "executed").unlink()
     return place
 

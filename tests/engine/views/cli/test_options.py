@@ -59,7 +59,7 @@ VARIANTS = {
     "--beta": 2,  # instead of the usual ones, and beside them
     "--model": 2,  # of stored replies, and to write answers
     "--dry-run": 3,  # checks a sweep, counts questions, and counts what would go
-    "--from": 3,  # a mirror of data sets, a folder of studies, and a run
+    "--from": 2,  # a mirror of data sets, and a folder of studies
 }
 
 
