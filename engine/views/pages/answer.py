@@ -76,13 +76,14 @@ def compare_page(run: RunReader, links: Addresses, asked: Asked) -> str:
         return {"first": links.to("compare", first=first, second=second)} if links.live else {}
 
     parts = []
-    if single:
-        parts = [shown_part(_apart(rows, links, single, score), {})]
-    elif comparison:
+    if comparison:
         short = links.live or len(lines) > MOST_LINES
-        listed = comparison_finding(comparison, short=short).parts[0]
-        listed = (listed.brief(None) if listed.brief else listed).chosen(LISTED)
-        parts = [shown_part(listed, {}, own=own)]
+        listed, flips, *_ = comparison_finding(comparison, short=short).parts
+        if single:
+            parts = [shown_part(part, {}) for part in (_apart(rows, links, single, score), flips)]
+        else:
+            listed = (listed.brief(None) if listed.brief else listed).chosen(LISTED)
+            parts = [shown_part(listed, {}, own=own)]
     mean = _mean(rows, lines if all(words) and not single else (), score)
     return run_page(
         "answer",
