@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -222,7 +222,7 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     _why_failed(run)
     _caveats(origins(run.loaded.sweep, run.folder.path))
     say(f"run folder  {run.folder.path}")
-    say(f"{_when(halt)}: {_again(halt, shown.again)}")
+    say(f"{WHEN.get(type(halt), 'resume with')}: {_again(halt, shown.again)}")
     from .faults import halt_code
 
     return halt_code(halt)
@@ -244,23 +244,16 @@ def _caveats(come: Iterable[str]) -> None:
         say(f"replies     {line}")
 
 
-def _when(halt: Halt) -> str:
-    match halt:
-        case QuotaExhausted():
-            return "when the quota is back"
-        case AuthenticationFailed():
-            return "when the key is right"
-        case KeyRepeated():
-            return "with a new key"
-        case BudgetReached():
-            return "with a higher cap"
-        case BatchesOut():
-            return "in a while"
-        case PeopleAsked():
-            return "serve their pages with"
-        case StoreFailed() | AllRefused() | OutOfMemory() | RowsPaused():
-            return "when that is put right"
-    return "resume with"
+WHEN: Mapping[type[Halt], str] = {
+    QuotaExhausted: "when the quota is back",
+    AuthenticationFailed: "when the key is right",
+    KeyRepeated: "with a new key",
+    BudgetReached: "with a higher cap",
+    BatchesOut: "in a while",
+    PeopleAsked: "serve their pages with",
+    **dict.fromkeys((StoreFailed, AllRefused, OutOfMemory, RowsPaused), "when that is put right"),
+}
+"""By why a run stopped, when it goes on; else at once."""
 
 
 def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
