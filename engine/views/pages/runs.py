@@ -47,11 +47,11 @@ def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummar
         number("failed", "failed"),
         program("simulated", "simulated"),
         program("running", "running"),
+        _if_any(runs, "--set", "overrides", " ".join),
+        _if_any(runs, "tags", "tags", tags_told),
         Column("spent", lambda run: dollars(paid(run)), ("dollars",), paid)
         if any(spent.values())
         else program("dollars", paid),
-        _if_any(runs, "--set", "overrides", " ".join),
-        _if_any(runs, "tags", "tags", tags_told),
     ]
     return Part("runs", title, columns, runs)
 
