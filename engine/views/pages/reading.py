@@ -275,7 +275,8 @@ def reading_page(
     judgements = [o.judgements if isinstance(o, Verdict) else () for o, *_ in ends]
     texts = sum(map(len, windows)) + sum(map(len, judgements))
     room = max(MIN_TEXT, MAX_PAGE_TEXT // max(texts, 1))
-    common = _common([set(asked) for _, asked, _ in ends])
+    one, *rest = [set(asked) for _, asked, _ in ends]
+    common = one.intersection(*rest) if rest else set[str]()
     worlds = []
     for side, (at, (outcome, asked, believed_of)) in enumerate(zip(cells, ends, strict=True)):
         others = matching(windows[side], windows[1 - side]) if len(ends) == 2 else {}
@@ -346,11 +347,6 @@ def _prior(run: RunReader, place: Place) -> list[tuple[int, float]]:
     if prior is None or not prior.probs:
         return []
     return [(0, best_mass(prior.probs, run.sweep.problems[place.problem]))]
-
-
-def _common(addresses: Sequence[set[str]]) -> set[str]:
-    first, *others = addresses
-    return first.intersection(*others) if others else set()
 
 
 def shown_turn(
