@@ -77,9 +77,6 @@ async def test_a_server_that_queues_is_kept_busy_and_never_flooded(slots, spread
     assert await ask_all(endpoint(server), 200 * slots) == []
     took = now()
     mean = 1.0 if not spread else 1.133
-    print(
-        f"{slots} slots: {took / (200 * mean):.2f} times the least, at most {server.most} at once"
-    )
     assert took <= 200 * mean / (0.95 if slots <= 8 else 0.75)
     assert server.most <= max(4 * slots, 2 * OWN_SERVER_START)
 
