@@ -261,26 +261,6 @@ async def test_a_large_amount_is_not_starved_by_small_ones_that_keep_coming():
     assert all(when > times[-1] for which, when in times.items() if which >= 0)
 
 
-@pytest.mark.wire
-@virtually
-async def test_the_first_minute_admits_one_minute_of_budget_and_no_second():
-    rate = 20.0
-    tank, times = Bucket(rate * 60, StopToken()), []
-
-    async def lane() -> None:
-        while now() < 120:
-            await tank.take(1)
-            times.append((now(), 1.0))
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(50):
-            group.create_task(lane())
-    assert sum(1 for when, _ in times if when <= 60) <= rate * 60 + rate * BURST_WINDOW
-    for window in (0.1, 1.0, 10.0, 60.0):
-        assert busiest(times, window) <= rate * window + rate * BURST_WINDOW + 1
-    assert len(times) >= 0.99 * rate * 120
-
-
 @virtually
 async def test_what_a_call_took_too_little_is_paid_by_the_next():
     tank = bucket()
