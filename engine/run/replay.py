@@ -13,10 +13,9 @@ from ...cache.store import Reader
 from ...protocols.transcript import Verdict
 from ..stop import StopToken
 from ..sweep.sweep import Cell
-from .lanes import REPLAY_LANES, run_lanes
+from .lanes import REPLAY_LANES, CellOutcome, attempt, run_lanes
 from .order import Plain
 from .outcome import OutcomeRecord, outcome_of
-from .scheduler import CellOutcome, attempt
 
 
 async def unreachable(call: Call) -> Reply:

@@ -7,12 +7,12 @@ from pathlib import Path
 from .....cache.errors import ReplayMiss
 from ....analysis.reports.report import report
 from ....analysis.reports.results import collect
+from ....run.lanes import CellOutcome
 from ....run.manifest import read_manifest
 from ....run.opened import open_run
 from ....run.outcome import OutcomeRecord
 from ....run.reader import RunReader, recorded
 from ....run.replay import difference, difference_in_what_was_said, replay_cells
-from ....run.scheduler import CellOutcome
 from ....run.sources import origins
 from ....sweep.code import row_codes
 from ....sweep.sweep import Cell, Sweep
