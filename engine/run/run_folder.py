@@ -268,9 +268,7 @@ class RunFolder:
 
     def _landed(self, cells: Iterable[RecordedCell]) -> None:
         for cell in cells:
-            end = cell.outcome
-            # One that the design left out has not failed.
-            self._ended[cell.place] = 1 + (isinstance(end, Failure) and end.kind != NOT_RUN)
+            self._ended[cell.place] = 1 + is_failure(cell)
 
     def _refuse_foreign(self) -> None:
         """Refuse a folder with foreign files: it must be a run folder, or the beginning of one."""
@@ -321,3 +319,8 @@ class RunFolder:
                 raise RunDamaged(self.database.file, f"cell {place} is none of this sweep")
             if status != WITHDRAWN:
                 self._ended[place] = 1 + (status == FAILED)
+
+
+def is_failure(cell: RecordedCell) -> bool:
+    """Whether a cell has failed; one that the design left out has not."""
+    return isinstance(cell.outcome, Failure) and cell.outcome.kind != NOT_RUN
