@@ -47,22 +47,12 @@ def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummar
         number("failed", "failed"),
         program("simulated", "simulated"),
         program("running", "running"),
-        _if_any(runs, "--set", "overrides", " ".join),
-        _if_any(runs, "tags", "tags", tags_told),
+        column("--set", "overrides", " ".join if any(run.overrides for run in runs) else None),
         Column("spent", lambda run: dollars(paid(run)), ("dollars",), paid)
         if any(spent.values())
         else program("dollars", paid),
     ]
     return Part("runs", title, columns, runs)
-
-
-def _if_any(runs: Sequence[RunSummary], head: str, of: str, shown: Callable[..., str]) -> Column:
-    """A column for people where any run has something in it."""
-    return column(head, of, shown if any(getattr(run, of) for run in runs) else None)
-
-
-def tags_told(tags: Mapping[str, str]) -> str:
-    return " ".join(f"{key}={value}" for key, value in tags.items())
 
 
 def runs_page(place: Path, folders: Mapping[str, Path]) -> str:

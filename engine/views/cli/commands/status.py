@@ -1,20 +1,18 @@
 """`oversight status`: the progress of a run, even while another process runs it; or all runs."""
 
-from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
 
 from ....display.quantity import counted, dollars
 from ....display.table import as_text
-from ....errors import UsageError
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
 from ....run.folders import RUNS, holder, is_run
 from ....run.listing import summaries, summarize
 from ....run.manifest import read_manifest
 from ....run.notes import read_progress
-from ....system.flags import argument, flag
-from ...pages.runs import runs_part, tags_told
+from ....system.flags import argument
+from ...pages.runs import runs_part
 from ..exit_codes import ExitCode
 from ..flags import as_command
 from ..naming import run_named
@@ -25,9 +23,6 @@ from ..output import asked, say, show, show_json, show_line, width
 @as_command
 def command(
     named: str | None = argument("[RUN|FOLDER]"),
-    tags: tuple[str, ...] = flag(
-        "Only runs with this tag; repeatable.", name="--tag", default=(), metavar="KEY=VALUE"
-    ),
     as_json: bool = JSON,
 ) -> None:
     """Print how far RUN is, and which process is running it; without RUN, list all runs.
@@ -38,23 +33,18 @@ def command(
     """
     place = RUNS if named is None else Path(named)
     if place == RUNS or (place.is_dir() and not is_run(place)):
-        _list(place, {tag.partition("=")[::2] for tag in tags}, as_json)
-    elif tags:
-        raise UsageError("--tag chooses among runs: leave out the name of one")
+        _list(place, as_json)
     else:
         _status(run_named(str(named)), as_json)
 
 
-def _list(place: Path, tags: Set[tuple[str, str]], as_json: bool) -> None:
-    every, faults = summaries(place)
-    runs = [run for run in every if tags <= run.tags.items()]
+def _list(place: Path, as_json: bool) -> None:
+    runs, faults = summaries(place)
     part = runs_part(f"{counted(len(runs), 'run')} in {place}", runs, lambda run: str(run.folder))
     if as_json:
         show_json(part.plain())
     elif runs:
         show(as_text(replace(part.table(), whole=1), width()))
-    elif every:
-        say(f"none of {counted(len(every), 'run')} in {place} has these tags")
     elif not faults:
         say(f"there is no run in {place} yet; start one: oversight demo, or oversight run SWEEP")
     for fault in faults:
@@ -71,7 +61,6 @@ def _status(run: Path, as_json: bool) -> None:
     paid = sum_usage(ledger.values())
     summary = {
         "name": manifest.name,
-        "tags": manifest.tags,
         "simulated": standing.simulated,
         "cells": manifest.cells,
         "finished": finished,
@@ -98,7 +87,6 @@ def _status(run: Path, as_json: bool) -> None:
     lines = (
         f"{manifest.name}: {cells}",
         "SIMULATED models" * standing.simulated,
-        tags_told(manifest.tags),
         f"{asked(paid)}, {dollars(paid.dollars)}{doubtful}" if paid.sent else "",
         *(f"{model}: {each.latency}" for model, each in ledger.items() if each.latency.replies),
         f"in flight at the vendors: {summary['awaited']}" if summary["awaited"] else "",
