@@ -13,12 +13,9 @@ import aiohttp
 import orjson
 import pytest
 
-from oversight.engine.errors import Interrupted
-from oversight.engine.extensions.mock.process import counts, serving
 from oversight.engine.extensions.people.journal import TaskAnswered, TaskGiven, read_journal
 from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.extensions.people.results import rater_agreement
-from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.run.opened import open_run
 from oversight.engine.run.record.database import TAKEN_BACK
 from oversight.engine.run.record.tables import RunTables
@@ -28,7 +25,7 @@ from oversight.protocols.question import Problem
 from tests.command_line import Ran, Running, run_in, running, within
 from tests.persons.desks import work, worlds
 from tests.persons.raters import Page, ScriptedRater, percents
-from tests.run_folders import moved, outcomes, recorded
+from tests.run_folders import moved, recorded
 from tests.waiting import PATIENCE
 from tests.world import shipment
 
@@ -147,7 +144,7 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
         true = [label == truths[page.question] for label, page in zip(argued, pages, strict=True)]
         assert (sum(true), len(true)) == (10, 20), "as many truths as lies"
     assert within("report", finished, "--json", cwd=cwd).out == judged.report
-    status = orjson.loads(within("human", "status", finished, "--watch", "--json", cwd=cwd).out)
+    status = orjson.loads(within("human", "status", finished, "--json", cwd=cwd).out)
     assert [each["answered"] for each in status] == [20, 20]
     figures = orjson.loads(within("measure", "people", finished, "--json", cwd=cwd).out)
     assert [each["n"] for each in figures["raters"]] == [20, 20]
@@ -233,26 +230,6 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(finished, session
         assert any(each.rater == rater and each.posted == how for each in kept), n
     [beside] = (await asyncio.to_thread(rater_agreement, finished)).plain()["beside"]
     assert beside["transcripts"] == 40
-
-
-@pytest.mark.parametrize("when", ["as the line is printed", "just before"])
-async def test_a_signal_ends_the_pages_however_soon_it_comes(tmp_path, session, monkeypatch, when):
-    links: list[str] = []
-
-    def told(line: str) -> None:
-        links.extend(re.findall(r"http://\S+\?token=\S+", line))
-        if "until Ctrl-C" in line and when == "as the line is printed":
-            signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr("oversight.engine.extensions.people.rating.say", told)
-    async with asyncio.timeout(PATIENCE), work(tmp_path, raters=1) as at_work:
-        pages = RaterServer(at_work.desk).open()
-        async with pages:
-            await ScriptedRater(links[0], session).get()
-            if when == "just before":
-                # A run's own handler leaves the stop to the loop.
-                stop = Interrupted(signal.SIGINT)
-                asyncio.get_running_loop().call_soon(at_work.stop_token.stop, stop)
 
 
 def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_path):
@@ -417,34 +394,9 @@ def test_two_processes_cannot_serve_one_run(finished):
     assert "another process" in told.err
 
 
-def test_people_judge_while_batches_are_out(tmp_path):
-    """A cell ends at a reply that is not there, a batch's or a person's, and is run again."""
-    sweep, profile = tmp_path / "live.yaml", tmp_path / "profile.yaml"
-    sweep.write_text(
-        LIVE.replace("person/experts", "openai/gpt-4o")
-        + "models: {openai/gpt-4o: {batch: true}}\nproviders: {openai: {identity: the vendor}}\n"
-    )
-    profile.write_bytes(orjson.dumps({"batch": {"delay": 1}}))
-
-    async def serve(url: str, most: int | None = None) -> Ran:
-        where = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "sk-1"}
-        with served("live.yaml", tmp_path, "--raters", "3", **where) as (server, links):
-            async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE):
-                raters = [ScriptedRater(link, session) for link in links]
-                await asyncio.gather(*(rater.work(percents, most or 10**6) for rater in raters))
-                if most is not None:
-                    server.hear(signal.SIGINT)
-                    return await asyncio.to_thread(server.end)
-            return await ended(server)
-
-    with serving(["--profile", str(profile), "--sweep", str(sweep)]) as url:
-        assert asyncio.run(serve(url, most=1)).code == 130
-        told = asyncio.run(serve(url))
-        assert told.code == 0, told.err
-        asked = counts(url)
-    run = next((tmp_path / "runs").glob("live-*"))
-    ledger = read_ledger(run)
-    assert not asked.get("requests"), "none of it was asked live"
-    assert asked["lines_ended"] == ledger["openai/gpt-4o"].sent == 6
-    assert ledger["person/lay"].sent == 6, "both worlds of a debate ask for one judgement"
-    assert len(list(outcomes(run))) == 12
+def test_no_batch_is_waited_for_while_people_are(tmp_path):
+    batched = "models: {openai/gpt-4o: {batch: true}}\n"
+    (tmp_path / "live.yaml").write_text(LIVE.replace("person/experts", "openai/gpt-4o") + batched)
+    words = ("human", "serve", "live.yaml", "--raters", "3", "--port", "0")
+    told = within(*words, cwd=tmp_path, OPENAI_API_KEY="sk-1")
+    assert told.code == 2 and "a batch is not waited for while people are" in told.err, told.err

@@ -8,14 +8,11 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 
 from ....cache.cache import CacheStatistics
-from ....cache.call import Call
-from ....cache.reply import Reply
 from ...display.quantity import counted
-from ...errors import BatchesOut, Halt, Pending, RunFolderError, StoreFailed
-from ...run.batching import AnsweredLater, BatchedWork, Deferred
+from ...errors import BatchesOut, Halt, RunFolderError, StoreFailed
+from ...run.batching import BatchedWork, Deferred
 from ...run.settings import FOLDER
 from .dispatch import Dispatch
 from .journal import BatchJournal, Submission
@@ -51,20 +48,9 @@ class BatchRounds(Deferred):
             outbox = Outbox(self._dispatch, model, models.live, goes_live, self._stop)
             models.diverted[model] = outbox
             self._outboxes.append(outbox)
-        self._later = work.later
-        self._answers = 0
-        """Number of replies that `AnsweredLater` had before this wave."""
-        if self._later is not None:
-            for model in self._later.models:
-                models.diverted[model] = partial(self._ask_later, self._later)
         if work.forgives and self.journal.faults:
             self.journal.note(forgiven=len(self.journal.faults))
         self._dispatch.restore({m: a.batches for m, a in work.entered.items()})
-
-    async def _ask_later(self, later: AnsweredLater, call: Call) -> Reply:
-        if later.has_answered(call):
-            return await self._models.live(call)
-        raise Pending(call.address)
 
     async def close(self) -> None:
         for outbox in self._outboxes:
@@ -114,7 +100,6 @@ class BatchRounds(Deferred):
                     await outbox.submit()
                 await self._wait()
             self._patience_over = self._patience_over or self._left() <= 0
-            self._answers = self._later.answers if self._later else 0
             for outbox in self._outboxes:
                 outbox.reset()
         return self._stop.halt is None
@@ -142,23 +127,17 @@ class BatchRounds(Deferred):
         """Until something is new, or nothing is waited for any more."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        later = self._later
-        while self.journal.pending or (later and later.open):
-            if later and later.answers > self._answers:
-                return
+        while self.journal.pending:
             if await self._dispatch.poll():
                 return
             left = self._left()
             if left <= 0:
                 await self._dispatch.cancel()
                 left = MAX_POLL
-            if self._work.settings.no_wait and not later:
+            if self._work.settings.no_wait:
                 raise BatchesOut(f"{self.awaited} are out")
             pause = min(max(POLL_FRACTION * (loop.time() - began), MIN_POLL), MAX_POLL, left)
-            if later is None:
-                await self._stop.sleep(pause)
-            else:
-                await self._stop.until_stopped(later.news(pause))
+            await self._stop.sleep(pause)
 
     def _left(self) -> float:
         """Seconds of patience left. By wall-clock time, since they count from the first batch of

@@ -11,7 +11,6 @@ from typing import Literal
 from ....cache.call import Call
 from ....cache.reply import Reply
 from ...providers.provider import Provider
-from ...run.batching import AnsweredLater
 from ...run.events import sync_events
 from ...stop import StopToken
 from .journal import (
@@ -28,7 +27,7 @@ from .journal import (
     note,
     read_journal,
 )
-from .panel import PERSON, Rater
+from .panel import Rater
 from .pool import TaskPool, WaitingTask
 from .task import PersonTask
 
@@ -87,7 +86,7 @@ class RaterProgress:
     """Whether these are all until the end of this rater's part."""
 
 
-class Desk(Provider, AnsweredLater):
+class Desk(Provider):
     """Answers calls of `person/NAME` when a rater of that panel has; belongs to one event loop, and
     to whoever holds the lock of the run's `persons` folder. Each act is journalled before it
     applies.
@@ -107,7 +106,6 @@ class Desk(Provider, AnsweredLater):
         RunFolderError where the run cannot be written."""
         self.settings = settings = settings or DeskSettings()
         self.raters = {rater.name: rater for rater in raters}
-        self.models = tuple({f"{PERSON}{each.panel}": None for each in self.raters.values()})
         self.history = DeskHistory(self.raters.values())
         self.over = False
         """Whether there will be no more tasks."""
@@ -129,39 +127,18 @@ class Desk(Provider, AnsweredLater):
             # The answer was journalled, but the process ended before it was stored.
             answer = task.read(event.posted) if isinstance(event, TaskAnswered) else None
             return task.reply(answer, event.rater)
-        entry = self._put(task)
+        entry = self.pool.waiting.get(address)
+        if entry is None:
+            loop = asyncio.get_running_loop()
+            entry = self.pool.waiting[address] = WaitingTask(
+                task, loop.create_future(), loop.time()
+            )
+            self._tell()
         try:
             return await asyncio.shield(entry.answered)
         except asyncio.CancelledError:
             self.pool.waiting.pop(address, None)
             raise
-
-    @property
-    def answers(self) -> int:
-        return len(self.history.settled)
-
-    @property
-    def open(self) -> int:
-        return len(self.pool.waiting)
-
-    def has_answered(self, call: Call) -> bool:
-        """Whether a rater has answered a call; if none has, it waits from now on, whether anybody
-        awaits its reply or not."""
-        if call.address in self.history.settled:
-            return True
-        self._put(PersonTask(call))
-        return False
-
-    def _put(self, task: PersonTask) -> WaitingTask:
-        entry = self.pool.waiting.get(task.call.address)
-        if entry is None:
-            loop = asyncio.get_running_loop()
-            entry = WaitingTask(task, loop.create_future(), loop.time())
-            # Nobody may be there to hear of a stop.
-            entry.answered.add_done_callback(asyncio.Future.exception)
-            self.pool.waiting[task.call.address] = entry
-            self._tell()
-        return entry
 
     async def close(self) -> None:
         """There is nothing to release."""
