@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import aiohttp
 import orjson
@@ -16,14 +16,18 @@ import pytest
 from oversight.engine.extensions.people.journal import TaskAnswered, TaskGiven, read_journal
 from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.extensions.people.results import rater_agreement
+from oversight.engine.run.events import EVENTS
 from oversight.engine.run.opened import open_run
+from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import TAKEN_BACK
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import NotRun
+from oversight.engine.views.pages.measures import measure_page
+from oversight.engine.views.pages.routes import Asked, Served
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
 from tests.command_line import Ran, Running, run_in, running, within
-from tests.persons.desks import work, worlds
+from tests.persons.desks import judgement, what, work, worlds
 from tests.persons.raters import Page, ScriptedRater, percents
 from tests.run_folders import moved, recorded
 from tests.waiting import PATIENCE
@@ -91,12 +95,14 @@ def judged(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Judged:
     run = own(original, tmp_path_factory.mktemp("judged"))
     cwd = run.parent.parent
     report = within("report", run, "--json", cwd=cwd).out
+    (cwd / "consent.txt").write_text("I agree to <b>this</b>.")
 
     async def judge() -> Judged:
         async with aiohttp.ClientSession() as session:
-            with served(run, cwd) as (server, links):
+            with served(run, cwd, "--consent", "consent.txt") as (server, links):
                 raters = [ScriptedRater(link, session) for link in links]
                 async with asyncio.timeout(PATIENCE):
+                    assert "I agree to &lt;b&gt;this" in (await raters[0].get()).text
                     await asyncio.gather(*(rater.work() for rater in raters))
                 return Judged(run, report, raters, await ended(server))
 
@@ -155,6 +161,32 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
     assert beside["second_score"]["value"] == pytest.approx(share * -0.18 + (1 - share) * -0.98)
     again = within("human", "serve", finished, "--port", "0", cwd=cwd)
     assert "40 judgements of 40 transcripts" in again.err, "all of them come from the store"
+
+
+def test_the_export_scores_and_what_a_rater_takes_back_is_in_it_no_more(judged, tmp_path):
+    run = own(judged.run.parent.parent, tmp_path)
+
+    def lines() -> list[Any]:
+        within("human", "export", run, "-o", "people.jsonl", cwd=tmp_path)
+        return [
+            orjson.loads(each) for each in (tmp_path / "people.jsonl").read_bytes().splitlines()
+        ]
+
+    exported = lines()
+    assert len(exported) == 40 and len({line["judge"] for line in exported}) == 2
+    assert not any("raters-" in line["judge"] for line in exported)
+    scored = within("measure", "judgements", "people.jsonl", cwd=tmp_path)
+    assert scored.code == 0 and "40 judgements" in scored.out, scored.err
+    page = measure_page(RunReader(run), Served(run.name), Asked(kind="people"))
+    assert "The same transcripts before the judge of the run and before persons" in page
+    gone = within("human", "withdraw", run, "raters-2", "--erase", cwd=tmp_path)
+    assert gone.code == 0 and "deleted: 20 stored replies" in gone.err, gone.err
+    assert len(lines()) == 20
+    left = [e for e in read_journal(run) if isinstance(e, TaskAnswered)]
+    assert all(e.posted == {} and e.probs is None for e in left if e.rater == "raters-2")
+    agreement = orjson.loads(within("measure", "people", run, "--json", cwd=tmp_path).out)
+    assert [each["rater"] for each in agreement["standings"]] == ["raters-1"]
+    assert "no rater 'nobody'" in within("human", "withdraw", run, "nobody", cwd=tmp_path).err
 
 
 def problems_of(run: Path) -> list[Problem]:
@@ -392,6 +424,39 @@ def test_two_processes_cannot_serve_one_run(finished):
         assert panel.read_bytes() == seated
     assert told.code == 7
     assert "another process" in told.err
+
+
+async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(tmp_path, caplog):
+    call = judgement(shipment(0).question, 0)
+    async with work(tmp_path, raters=1) as at_work, aiohttp.ClientSession() as session:
+        await at_work.put([call])
+        server = RaterServer(at_work.desk)
+        async with server.serving(0) as root:
+            [(_, link)] = server.links(root)
+            rater = ScriptedRater(link, session)
+            await rater.post("begin", {})
+            page = await rater.get()
+            fields = {"ticket": page.ticket, **percents(page)}
+            journal, aside = tmp_path / EVENTS, tmp_path / "aside"
+            journal.rename(aside)
+            journal.mkdir()  # what cannot be appended to, also by root
+            for path in ("answer", "leave"):
+                status, said = await rater.post(path, fields)
+                assert status == 500, path
+                assert "could not be saved" in said and str(tmp_path) not in said
+            assert f"{journal} cannot be written" in caplog.text
+            assert not at_work.waiting[call.address].done()
+            journal.rmdir()
+            aside.rename(journal)
+            async with session.post(
+                f"{rater.root}answer",
+                data=b"--x",
+                headers=await rater.headers() | {"Content-Type": "multipart/form-data; boundary=y"},
+            ) as no_form:
+                assert no_form.status == 400
+            assert await rater.post("answer", fields) == (303, "/?said=saved")
+            assert (await at_work.waiting[call.address]).outcome == "ok"
+    assert [what(each) for each in read_journal(tmp_path)] == ["consent", "given", "answered"]
 
 
 def test_no_batch_is_waited_for_while_people_are(tmp_path):
