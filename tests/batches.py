@@ -108,7 +108,7 @@ class BatchBench:
         store: str = "",
         batch: bool = True,
         lines: int | None = None,
-        cancels: tuple[str, ...] | None = None,
+        cancels: bool = False,
         **options: Any,
     ) -> RunEnd:
         """Start a run, or go on with it. store: its URL; empty for a folder of the run's own.

@@ -3,13 +3,11 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from ...cache.call import Call, Effort
 from ...protocols.question import Problem
 from ..errors import UsageError
 from ..providers.catalogue import entry, provider_names, provider_of
-from ..providers.settings import ROUTING, Api, ProviderSettings, Settings
+from ..providers.settings import Api, ProviderSettings, Settings
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, simulation
 from ..sweep.document import Document
 from ..sweep.named import naming
@@ -174,23 +172,9 @@ class ModelDirectory:
         """How the endpoint of a model is reached."""
         return self.settings(provider_of(model), self.api(model))
 
-    def replicas(self, provider: str, api: Api = "chat") -> tuple[Settings, ...]:
-        """How each of several servers of one provider is reached; empty if there is one alone.
-
-        UsageError where it is not the user's own: elsewhere limits belong to an account."""
-        urls = self._stated(provider).base_urls
-        if urls and not entry(provider).own:
-            raise self._document.fault(
-                naming(self._document, provider),
-                f"{provider} is no server of your own, and takes one base_url: base_urls are for "
-                "vllm, sglang, llamacpp, ollama, lmstudio and compatible/NAME",
-            )
-        return tuple(self.settings(provider, api, url) for url in urls)
-
-    def settings(self, provider: str, api: Api = "chat", url: str = "") -> Settings:
+    def settings(self, provider: str, api: Api = "chat") -> Settings:
         """How a provider is reached: the sweep file's settings, else the environment's.
 
-        url: that of one of several servers, in place of the first.
         UsageError where neither has what is needed; a missing key is left to `require_keys`.
         """
         from ..providers.keys import settings_of
@@ -200,7 +184,7 @@ class ModelDirectory:
             return settings_of(
                 provider,
                 self._environment,
-                base_url=url or stated.base_url or next(iter(stated.base_urls), ""),
+                base_url=stated.base_url,
                 identity=stated.identity,
                 deadline=stated.deadline,
                 connections=stated.connections,
@@ -209,7 +193,6 @@ class ModelDirectory:
                 models=tuple(
                     (name, is_) for name, is_ in self._is.items() if provider_of(name) == provider
                 ),
-                routing=orjson.dumps(stated.routing()).decode() if entry(provider).routes else "",
             )
         except UsageError as exc:
             raise self._document.fault(naming(self._document, provider), str(exc)) from None
@@ -257,12 +240,8 @@ def provider_settings(node: Node) -> ProviderSettings:
     stated, name = filled(node, ProviderSettings), node.name
     if name.partition("/")[0] not in provider_names():
         return stated  # runs recorded with a name that is unknown now can still be opened
-    row, settings = entry(name), node.settings()
-    for setting in ROUTING:
-        if setting in settings and not row.routes:
-            raise settings[setting].fault(f"{name} hands calls on to nobody", "leave it out")
-    if stated.api == "responses" and row.dated:
-        raise settings["api"].fault(f"{name} has no such endpoint")
+    if stated.api == "responses" and entry(name).dated:
+        raise node.settings()["api"].fault(f"{name} has no such endpoint")
     return stated
 
 

@@ -1,7 +1,7 @@
 """The user's own servers: what they state of their context, slots and load, asked once each."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ...cache.call import Call
 from ..errors import ContextLengthExceeded
@@ -20,9 +20,9 @@ SILENT_LOOKS = 10
 class OwnServers:
     """By model; those of vendors state nothing, and are asked nothing."""
 
-    def __init__(self, ways: Callable[[str], Sequence[Settings]]) -> None:
-        """ways: how each server of a model is reached."""
-        self._ways = ways
+    def __init__(self, reach: Callable[[str], Settings]) -> None:
+        """reach: how the server of a model is reached."""
+        self._reach = reach
         self._stated: dict[str, LocalServer] = {}
         self._asking = asyncio.Lock()
         self._watches: dict[str, asyncio.Task[None]] = {}
@@ -31,11 +31,11 @@ class OwnServers:
         return model in self._stated
 
     def __getitem__(self, model: str) -> LocalServer:
-        """What is known of a model's servers by now."""
+        """What is known of a model's server by now."""
         return self._stated.get(model, LocalServer())
 
     async def inquire(self, model: str) -> bool:
-        """Ask a model's servers for context and slots; whether this call did."""
+        """Ask a model's server for context and slots; whether this call did."""
         if not entry(provider_of(model)).local_api:
             self._stated[model] = LocalServer()
             return False
@@ -43,11 +43,7 @@ class OwnServers:
             if model in self._stated:
                 return False
             name = model.removeprefix(f"{provider_of(model)}/")
-            servers = [await local_server(way, name) for way in self._ways(model)]
-            self._stated[model] = LocalServer(
-                min((each.context for each in servers if each.context), default=0),
-                sum(each.slots for each in servers),
-            )
+            self._stated[model] = await local_server(self._reach(model), name)
             return True
 
     def require_context(self, call: Call) -> None:
@@ -65,7 +61,7 @@ class OwnServers:
             )
 
     def watch(self, model: str, limiter: RateLimiter) -> None:
-        """Pass the load that a model's servers state to its limiter, where their slots are not
+        """Pass the load that a model's server states to its limiter, where its slots are not
         known."""
         if limiter.unknown_width and model not in self._watches:
             self._watches[model] = asyncio.create_task(self._watch(model, limiter))
@@ -75,20 +71,16 @@ class OwnServers:
             watch.cancel()
 
     async def _watch(self, model: str, limiter: RateLimiter) -> None:
-        """Until they state none. A server that does not answer may be too busy, and is asked
+        """Until it states none. A server that does not answer may be too busy, and is asked
         again."""
         stated, silent = False, 0
         while True:
             await asyncio.sleep(LOAD_SECONDS)
             if not limiter.busy:
                 continue
-            looks = await asyncio.gather(*map(server_load, self._ways(model)))
-            loads = [load for load in looks if load]
-            if loads:
+            if (load := await server_load(self._reach(model))) is not None:
                 stated, silent = True, 0
-                limiter.load_stated(
-                    sum(load.running for load in loads), sum(load.waiting for load in loads)
-                )
+                limiter.load_stated(load.running, load.waiting)
             elif not stated:
                 return
             elif (silent := silent + 1) == SILENT_LOOKS:

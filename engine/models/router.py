@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ...protocols.question import Problem
+from ..errors import UsageError
 from ..providers.catalogue import entry, provider_of
-from ..providers.settings import Api, Settings
 from ..providers.simulated import PREFIX
 from ..stop import StopToken
 from ..sweep.document import Document
@@ -95,10 +95,12 @@ class Models(ModelDirectory):
         real = [(model, role) for model, role in roles if not model.startswith(PREFIX)]
         raise_limit()
         if real:
-            from ..providers.keys import require_keys, require_trust
+            from ..providers.keys import require_keys
 
             require_keys(real, self._environment)
-            require_trust([self.settings_of(model) for model, _ in real], self._environment)
+            for model, _ in real:
+                if why := self.settings_of(model).refused:
+                    raise UsageError(why)
             for provider in {provider_of(model) for model, _ in real}:
                 if (require := entry(provider).require) is not None:
                     require()
@@ -152,7 +154,7 @@ class Models(ModelDirectory):
         """The user's own servers among those of the models."""
         from .own_servers import OwnServers
 
-        return OwnServers(self._ways)
+        return OwnServers(self.settings_of)
 
     @property
     def in_flight(self) -> int:
@@ -197,14 +199,10 @@ class Models(ModelDirectory):
         for provider in self._providers.values():
             await provider.close()
 
-    def _ways(self, model: str) -> tuple[Settings, ...]:
-        """How each server of a model is reached."""
-        return self.replicas(provider_of(model)) or (self.settings_of(model),)
-
     def _sender(self, model: str) -> "Sender":
         if model not in self._senders:
             # Here and below: a run on simulated models alone does without half of the engine.
-            from ..providers.connecting import Room
+            from ..providers.connecting import Room, connect
             from .sender import Sender
 
             provider, api = provider_of(model), self.api(model)
@@ -214,7 +212,7 @@ class Models(ModelDirectory):
                 self._room = self._room or Room()
                 connections = self._room.part(provider, settings.connections)
                 settings = replace(settings, connections=connections)
-                self._providers[name] = self._connected(settings, api)
+                self._providers[name] = connect(settings, self._adopt_limits)
             self._senders[model] = Sender(
                 model,
                 self._providers[name],
@@ -222,24 +220,8 @@ class Models(ModelDirectory):
                 self.stop_token,
                 self.accounting,
                 own=entry(provider).own,
-                servers=max(len(self.replicas(provider, api)), 1),
             )
         return self._senders[model]
-
-    def _connected(self, settings: Settings, api: Api) -> "Provider":
-        """The provider; one over several where there are several servers of the user's own."""
-        from ..providers.connecting import connect
-        from ..providers.replicas import Replica, Replicas
-
-        several = self.replicas(settings.provider, api)
-        if not several:
-            return connect(settings, self._adopt_limits)
-        share = max(settings.connections // len(several), 1)
-        each = [replace(one, connections=share) for one in several]
-        return Replicas(
-            settings,
-            [Replica(one.base_url, connect(one, self._adopt_limits)) for one in each],
-        )
 
     def _adopt_limits(self, model: str, stated: "HeaderLimits") -> None:
         self._senders[model].adopt_limits(stated, self.sharers)

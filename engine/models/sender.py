@@ -71,10 +71,9 @@ class Sender:
         jitter: Callable[[], float] = random.random,
         *,
         own: bool = False,
-        servers: int = 1,
     ) -> None:
         """provider: may be shared with other models. jitter: draws from [0, 1). own: whether the
-        server is the user's own; servers: how many of those there are."""
+        server is the user's own."""
         model_budget = (
             None
             if accounting.budget is None
@@ -88,7 +87,6 @@ class Sender:
             model_budget=model_budget,
             jitter=jitter,
             own=own,
-            servers=servers,
         )
         self._provider = provider
         self._http = provider if isinstance(provider, HttpProvider) else None

@@ -1,13 +1,9 @@
 """Making providers: the wire of each over the plain transport, or over its vendor's own client."""
 
 import logging
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
 
 from ..system.process import left
-from . import sdk_clients
 from .anthropic_wire import AnthropicWire
 from .catalogue import entry
 from .openai_wire import OpenAIWire
@@ -16,8 +12,6 @@ from .responses_wire import ResponsesWire
 from .settings import Settings
 from .transport import Transport
 from .wire import Wire
-
-WireOf: TypeAlias = Callable[[Settings], Wire]
 
 FEW = 256
 """A provider that gets fewer connections than these, and fewer than were set, is named in a
@@ -31,9 +25,7 @@ def connect(settings: Settings, on_limits: OnLimits | None = None) -> Provider:
 
     on_limits: called after each answer with the rate limits that the server states.
     """
-    name = settings.provider
-    make = entry(name).connect or _MAKERS.get(name, openai_provider)
-    return make(settings, on_limits)
+    return (entry(settings.provider).connect or http_provider)(settings, on_limits)
 
 
 class Room:
@@ -61,48 +53,29 @@ class Room:
         return given
 
 
-def credentials(settings: Settings) -> dict[str, str]:
-    """Authentication headers, for requests made without the vendor's client."""
-    return batch_wire(settings).auth(settings.key)
+_CLOUDS = ("bedrock", "vertex")
+"""Clouds that have the version in the body of a call, and the model's name in its URL."""
+_ANTHROPIC = ("anthropic", "foundry", *_CLOUDS)
+_SDKS = ("openai", "azure", *_ANTHROPIC)
+"""Reached through their vendors' own clients; all others over the plain transport."""
 
 
-def _openai_wire(settings: Settings) -> Wire:
-    if settings.api == "responses":
-        return ResponsesWire(settings.provider, settings.models)
-    return OpenAIWire(settings.provider, settings.models, settings.extra)
+def wire_of(settings: Settings) -> Wire:
+    """The wire of a provider's calls, live or in a batch."""
+    name, models = settings.provider, settings.models
+    if name in _ANTHROPIC:
+        return AnthropicWire(name, models, settings.option("version"), name in _CLOUDS)
+    return (ResponsesWire if settings.api == "responses" else OpenAIWire)(name, models)
 
 
-def _anthropic_wire(settings: Settings) -> AnthropicWire:
-    return AnthropicWire(settings.provider, settings.models, settings.option("version"))
-
-
-def batch_wire(settings: Settings) -> Wire:
-    """The wire for a line of a batch, which is the wire of the same provider's live calls."""
-    return (_anthropic_wire if entry(settings.provider).dated else _openai_wire)(settings)
-
-
-def _cloud_wire(settings: Settings) -> Wire:
-    return replace(_anthropic_wire(settings), version_in_body=True)
-
-
-def _azure(settings: Settings, on_limits: OnLimits | None) -> Provider:
-    """Azure's v1 path, which is OpenAI's own API; or, for a dated version, the older path."""
-    if settings.option("version") in ("", "v1"):
-        return _sdk(_openai_wire, sdk_clients.azure_v1_client, settings, on_limits)
-    return _sdk(_openai_wire, sdk_clients.azure_client, settings, on_limits, as_tree=True)
-
-
-def _plain(write: WireOf, settings: Settings, on_limits: OnLimits | None) -> Provider:
-    """A provider over the plain transport."""
-    wire = write(settings)
+def http_provider(settings: Settings, on_limits: OnLimits | None) -> Provider:
+    """A provider over HTTP; whom nothing else is known of speaks OpenAI's wire."""
+    wire = wire_of(settings)
+    if settings.provider in _SDKS:
+        return HttpProvider(wire, partial(_sdk_transport, settings), on_limits)
     auth = wire.auth(settings.key) if settings.key else {}
-    transport = partial(http_transport, settings, settings.base_url, auth)
-    return HttpProvider(wire, transport, on_limits)
-
-
-def openai_provider(settings: Settings, on_limits: OnLimits | None) -> Provider:
-    """A provider that speaks OpenAI's wire over the plain transport."""
-    return _plain(_openai_wire, settings, on_limits)
+    plain = partial(http_transport, settings, settings.base_url, auth)
+    return HttpProvider(wire, plain, on_limits)
 
 
 def http_transport(settings: Settings, base_url: str, auth: dict[str, str]) -> Transport:
@@ -112,34 +85,14 @@ def http_transport(settings: Settings, base_url: str, auth: dict[str, str]) -> T
     return PlainTransport(settings, base_url, auth)
 
 
-def _sdk(
-    write: WireOf,
-    client: Callable[[Settings, Any], Any],
-    settings: Settings,
-    on_limits: OnLimits | None,
-    *,
-    as_tree: bool = False,
-) -> Provider:
-    """A provider over its vendor's own client."""
+def _sdk_transport(settings: Settings) -> Transport:
+    import httpx2
 
-    def transport() -> Transport:
-        import httpx2
+    from .http_client import HttpClient
+    from .sdk_clients import anthropic_client, openai_client
+    from .sdk_transport import SdkTransport
 
-        from .http_client import HttpClient
-        from .sdk_transport import SdkTransport
-
-        http = HttpClient(settings, keep_alive=30.0, tls=httpx2.create_ssl_context())
-        return SdkTransport(settings.provider, partial(client, settings), http, as_tree=as_tree)
-
-    return HttpProvider(write(settings), transport, on_limits)
-
-
-_MAKERS: dict[str, Callable[[Settings, OnLimits | None], Provider]] = {
-    "openai": partial(_sdk, _openai_wire, sdk_clients.openai_client),
-    "anthropic": partial(_sdk, _anthropic_wire, sdk_clients.anthropic_client),
-    "azure": _azure,
-    "foundry": partial(_sdk, _anthropic_wire, sdk_clients.foundry_client),
-    "bedrock": partial(_sdk, _cloud_wire, sdk_clients.bedrock_client, as_tree=True),
-    "vertex": partial(_sdk, _cloud_wire, sdk_clients.vertex_client, as_tree=True),
-}
-"""Those that are not reached over OpenAI's wire and the plain transport."""
+    name = settings.provider
+    client = anthropic_client if name in _ANTHROPIC else openai_client
+    http = HttpClient(settings, keep_alive=30.0, tls=httpx2.create_ssl_context())
+    return SdkTransport(name, partial(client, settings), http, as_tree=name in _CLOUDS)

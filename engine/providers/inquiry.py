@@ -10,7 +10,7 @@ import orjson
 
 from ..errors import EngineError, Malformed, Unreachable
 from .catalogue import entry
-from .connecting import credentials
+from .connecting import wire_of
 from .settings import Settings
 from .target import Target
 from .transport import Response
@@ -70,7 +70,7 @@ async def _answered(settings: Settings, url: str, body: object) -> Response:
 
     row = entry(settings.provider)
     headers = {"content-type": "application/json"} if body is not None else {}
-    headers |= credentials(settings) if settings.key else {}
+    headers |= wire_of(settings).auth(settings.key) if settings.key else {}
     if row.dated:
         headers["anthropic-version"] = settings.option("version")
     client = HttpClient(replace(settings, deadline=INQUIRY_TIMEOUT), cap=_CAP, diagnoses=False)

@@ -8,15 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from urllib.parse import urlsplit
 
-import orjson
-
 from ..errors import UsageError
 from .catalogue import entry, provider_names, provider_of
-from .environment import ALLOW_ADDRESS, VOUCH, Environment
-from .settings import DEADLINE, Api, ProviderSettings, Settings
-
-UNROUTED = orjson.dumps(ProviderSettings().routing()).decode()
-"""The default routing as JSON; it does not affect the identity, since every call has it."""
+from .environment import Environment
+from .settings import DEADLINE, Api, Settings
 
 NONE = ("", "")
 
@@ -75,13 +70,11 @@ def settings_of(
     version: str = "",
     api: Api = "chat",
     models: tuple[tuple[str, str], ...] = (),
-    routing: str = "",
 ) -> Settings:
     """Connection settings of a provider, from the sweep file and the environment.
 
     base_url, identity, version: the sweep file's; empty for the environment's or the default.
     api: the endpoint, where there are two. models: (name, underlying model), see `Settings`.
-    routing: JSON of a router's settings, which become part of the identity.
     The vendor's identity is used at the vendor's own address only, so a rehearsal or a proxy
     never mixes its replies with the vendor's, unless the sweep file gives it that identity. The
     identity of the user's own server is its name, so that its address may change.
@@ -113,8 +106,6 @@ def settings_of(
         default_identity = row.api.format(**options)
     else:
         default_identity = f"{url} {options.get('version', '')}".strip()
-    if routing and routing != UNROUTED:
-        default_identity += f" {routing}"
     if row.own:
         default_identity = provider
     beside = environment.beside if isinstance(environment, Environment) else frozenset()
@@ -122,24 +113,39 @@ def settings_of(
     whence = "the sweep file" if base_url else row.base_url_variable
     key = _key(row.key_variable, environment)
     proxy, proxy_from = _proxy(url, environment)
-    borrowed = bool(key and row.key_variable not in beside)
+    identity = _of_api(identity, api) if identity else ""
+    refused = ""
+    if identity and not vendors_own and (vendor := vendor_of(identity)):
+        refused = (
+            f"{provider}: the sweep file stores what {url} says as {identity!r}, which is "
+            f"{vendor}'s own: later runs would take it for {vendor}'s replies. Leave out identity, "
+            "or choose another"
+        )
+    if key and row.key_variable not in beside:
+        # Of a proxy without its own address, which may hold a password.
+        named = f"{proxy_from} names a proxy on the way to" if proxy_from in beside else ""
+        named = named or (f"{whence} names" if moved and from_file else "")
+        if named:
+            variable = named.partition(" ")[0]
+            refused = (
+                f"{provider}: .env: {named} {url}, and your key is from outside that file: it is "
+                "not sent there. Put the key of that address into the same file, or "
+                f"{variable} into your environment"
+            )
     return Settings(
         provider,
         url,
-        _of_api(identity or default_identity, api),
+        identity or _of_api(default_identity, api),
         vendors_own,
         key=key,
         address_from="" if not moved else f".env: {whence}" if from_file else whence,
-        borrowed_key=bool(borrowed and moved and from_file),
-        proxy_from=f".env: {proxy_from}" if borrowed and proxy_from in beside else "",
-        identity_stated=bool(identity),
+        refused=refused,
         deadline=deadline,
         connections=connections,
         proxy=proxy,
         options=tuple(options.items()),
         api=api,
         models=models,
-        extra=f'{{"provider":{routing}}}' if routing else "",
     )
 
 
@@ -153,8 +159,6 @@ def _of_api(identity: str, api: Api) -> str:
 
 def _key(variable: str, environment: Mapping[str, str]) -> str:
     key = environment.get(variable, "").strip()
-    if not key and isinstance(environment, Environment) and variable in environment.unread:
-        raise UsageError(environment.unread[variable])
     if not key.isascii() or not key.isprintable():
         raise UsageError(f"{variable} holds a character that no key has; set it again, unquoted")
     return key
@@ -219,31 +223,6 @@ def _proxy(url: str, environment: Mapping[str, str]) -> tuple[str, str]:
     return proxy, variable
 
 
-def require_trust(settings: Iterable[Settings], environment: Mapping[str, str]) -> None:
-    """UsageError where a key would go to an address, or replies be stored under an identity, that
-    only a file beside the sweep has named. Sends nothing."""
-    for each in settings:
-        name = each.provider
-        where = f"{each.address_from} names {each.base_url}" if each.borrowed_key else ""
-        if each.proxy_from:
-            # Without the proxy's own address, which may hold a password.
-            where = f"{each.proxy_from} names a proxy on the way to {each.base_url}"
-        if where and name not in _named(environment, ALLOW_ADDRESS):
-            raise UsageError(
-                f"{name}: {where}, and your key is from outside that file: it is not sent there. "
-                "Put the key of that address into the same file, or allow it with --allow-address "
-                f"{name}"
-            )
-        vendor = None if each.vendors_own else vendor_of(each.identity)
-        if each.identity_stated and vendor and name not in _named(environment, VOUCH):
-            raise UsageError(
-                f"{name}: the sweep file stores what {each.base_url} says as {each.identity!r}, "
-                f"which is {vendor}'s own: later runs would take it for {vendor}'s replies. Leave "
-                f"out identity, or choose another; if that address is a gateway to {vendor} that "
-                f"you trust: --vouch {name}"
-            )
-
-
 def addresses(settings: Iterable[Settings]) -> list[str]:
     """A line for each provider that is not asked at its own address."""
     return list(
@@ -264,7 +243,3 @@ def vendor_of(identity: str) -> str:
             if own and not row.in_person and (identity + " ").startswith(own.rstrip() + " "):
                 return name
     return ""
-
-
-def _named(environment: Mapping[str, str], variable: str) -> list[str]:
-    return [name.strip() for name in environment.get(variable, "").split(",")]

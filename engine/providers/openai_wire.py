@@ -32,6 +32,8 @@ _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 """Fields of a message that hold reasoning: DeepSeek's and vLLM's, then OpenRouter's."""
 _THOUGHTS = ("thinking", "reasoning")
 """Kinds of parts of the text that hold reasoning: Mistral's, and that of servers in between."""
+_ROUTED = {"provider": {"require_parameters": True}}
+"""What OpenRouter is told unless a call says otherwise: hosts drop parameters that they lack."""
 _MARKS = "tool_calls.extra_content"
 """Key in `opaque` of the thought signatures that Gemini attaches to tool calls and needs back."""
 
@@ -47,8 +49,6 @@ class OpenAIWire(Wire):
     }
 
     provider: str = "openai"
-    extra: str = ""
-    """JSON object of additional fields in every request body, such as a router's settings."""
 
     @property
     def path(self) -> str:
@@ -78,10 +78,8 @@ class OpenAIWire(Wire):
             body["response_format"] = {"type": "json_schema", "json_schema": strict_format(wanted)}
         if self.provider == "openai" and (key := cache_key(call)):
             body["prompt_cache_key"] = key
-        if self.extra:
-            body |= orjson.loads(self.extra)
         fields = _FIELDS if able.seed == "seed" else {**_FIELDS, "seed": able.seed}
-        return written(body, call, fields)
+        return written(body, call, fields, _ROUTED if self.provider == "openrouter" else {})
 
     def error(self, data: dict[str, Any]) -> object:
         if error := data.get("error"):

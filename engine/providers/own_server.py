@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 
@@ -127,10 +126,11 @@ def _sglang(told: dict[str, Any]) -> int:
 
 def _ollama(loaded: dict[str, Any], details: dict[str, Any], name: str) -> int:
     """The context of a model: the present one if it is loaded, else that which it will get."""
+    names = (name, name if ":" in name else f"{name}:latest")
     for model in loaded.get("models") or ():
         if not isinstance(model, dict):
             continue
-        if _same(name, model.get("model") or model.get("name")) and model.get("context_length"):
+        if (model.get("model") or model.get("name")) in names and model.get("context_length"):
             return _number(model["context_length"])
     num_ctx = re.search(r"^num_ctx\s+(\d+)", str(details.get("parameters") or ""), re.MULTILINE)
     if num_ctx:
@@ -142,11 +142,6 @@ def _ollama(loaded: dict[str, Any], details: dict[str, Any], name: str) -> int:
         if key.endswith(".context_length")
     ]
     return min([OLLAMA_CONTEXT, *filter(None, trained)])
-
-
-def _same(name: str, served: Any) -> bool:
-    tagged = name if ":" in name else f"{name}:latest"
-    return served in (name, tagged)
 
 
 def _number(value: Any) -> int:
@@ -161,10 +156,10 @@ class OwnServer:
     """The URL below which `/chat/completions` is."""
     models: tuple[str, ...]
     """The server's names of its models, in its order; at least one."""
-    slots: int | None
-    """Calls served at once; None unless stated, as by llama.cpp."""
-    context: int | None
-    """Tokens of one slot; None unless stated."""
+    slots: int
+    """Calls served at once; 0 unless stated, as by llama.cpp."""
+    context: int
+    """Tokens of one slot; 0 unless stated."""
 
 
 async def own_server(address: str, environment: Mapping[str, str]) -> OwnServer:
@@ -173,8 +168,13 @@ async def own_server(address: str, environment: Mapping[str, str]) -> OwnServer:
     address: with or without a final `/v1`. environment: may hold a key and a proxy. Raises
     UsageError if no such server answers.
     """
-    base_url = _base_url(address)
-    there, status = settings_of(OWN, environment, base_url=base_url), 200
+    url = (address if "//" in address else f"http://{address}").rstrip("/")
+    url += "" if url.partition("//")[2].partition("/")[2] else "/v1"
+    try:
+        there = settings_of(OWN, environment, base_url=url)
+    except UsageError as exc:
+        raise UsageError(f"--local {address}: {exc}") from exc
+    base_url, status = there.base_url, 200
     try:
         models = await model_names(there, base_url)
     except Unreachable as exc:
@@ -195,16 +195,4 @@ async def own_server(address: str, environment: Mapping[str, str]) -> OwnServer:
             "address is where /chat/completions begins, mostly http://HOST:PORT/v1"
         )
     limits = await local_server(there, models[0])
-    return OwnServer(base_url, tuple(models), limits.slots or None, limits.context or None)
-
-
-def _base_url(address: str) -> str:
-    url = address if "//" in address else f"http://{address}"
-    try:
-        parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        fine = False
-    if not fine:
-        raise UsageError(f"--local {address!r} is no address; write http://HOST:PORT/v1")
-    return url.rstrip("/") if parts.path.strip("/") else f"{url.rstrip('/')}/v1"
+    return OwnServer(base_url, tuple(models), limits.slots, limits.context)

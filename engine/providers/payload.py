@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -120,9 +121,14 @@ PARAMETERS = ("temperature", "top_p", "stop", "top_k", "min_p", "seed", "service
 """Of a request, those that are values by themselves on every wire."""
 
 
-def written(body: dict[str, Any], call: Call, fields: Mapping[str, str]) -> bytes:
+def written(
+    body: dict[str, Any],
+    call: Call,
+    fields: Mapping[str, str],
+    defaults: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+) -> bytes:
     """A body as JSON, with the parameters of a call and its own fields. fields: the wire's name for
-    each parameter that it has.
+    each parameter that it has. defaults: objects in which the call's own fields go before.
 
     InvalidRequest where another one is set, or a field would be written twice: nothing is dropped.
     """
@@ -135,8 +141,11 @@ def written(body: dict[str, Any], call: Call, fields: Mapping[str, str]) -> byte
         if name not in fields:
             raise InvalidRequest(f"{request.model}: {name} has no field on this wire; leave it out")
         body[fields[name]] = value
-    if request.extra_body:
-        more: dict[str, Any] = orjson.loads(request.extra_body)
+    if request.extra_body or defaults:
+        more: dict[str, Any] = orjson.loads(request.extra_body or "{}")
+        for name, default in defaults.items():
+            own = more.get(name, {})
+            more[name] = default | own if isinstance(own, dict) else own
         if twice := sorted(body.keys() & more.keys()):
             raise InvalidRequest(
                 f"{request.model}: extra_body sets {twice[0]!r}, as a setting does"

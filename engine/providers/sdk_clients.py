@@ -4,18 +4,13 @@ All settings are passed explicitly: clients read nothing but cloud credentials f
 """
 
 import importlib
-from dataclasses import replace
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import httpx2
-    from anthropic import (
-        AsyncAnthropic,
-        AsyncAnthropicBedrock,
-        AsyncAnthropicFoundry,
-        AsyncAnthropicVertex,
-    )
-    from openai import AsyncAzureOpenAI, AsyncOpenAI
+    from anthropic import AsyncAnthropic
+    from openai import AsyncOpenAI
 
     from .settings import Settings
 
@@ -26,77 +21,57 @@ def load_clients() -> None:
     importlib.import_module("anthropic")
 
 
+AZURE_PATH = "/openai/v1"
+"""Where Azure has OpenAI's own API."""
+
+_CREDENTIALS: "dict[str, tuple[str, Callable[[Settings], dict[str, Any]]]]" = {
+    "anthropic": ("AsyncAnthropic", lambda its: {"api_key": its.key}),
+    "foundry": ("AsyncAnthropicFoundry", lambda its: {"api_key": its.key}),
+    "bedrock": (
+        "AsyncAnthropicBedrock",
+        lambda its: {"api_key": its.key or None, "aws_region": its.option("region")},
+    ),
+    "vertex": (
+        "AsyncAnthropicVertex",
+        lambda its: {
+            "access_token": its.key or None,
+            "region": its.option("region"),
+            "project_id": its.option("project"),
+        },
+    ),
+}
+"""By provider, its class in Anthropic's library, and the arguments of that which differ."""
+
+
 def openai_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncOpenAI":
     from openai import AsyncOpenAI
 
+    base_url = settings.base_url
+    if settings.provider == "azure":
+        # The address may have been given with the path already.
+        base_url = base_url.removesuffix(AZURE_PATH) + AZURE_PATH
     return AsyncOpenAI(
         api_key=settings.key,
         organization=settings.option("organization") or None,
         project=settings.option("project") or None,
-        base_url=settings.base_url,
-        **_once(settings, http),
-    )
-
-
-def azure_v1_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncOpenAI":
-    # The address may have been given with the path already, as the plain client needs it.
-    root = settings.base_url.removesuffix("/openai/v1")
-    return openai_client(replace(settings, base_url=f"{root}/openai/v1"), http)
-
-
-def azure_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAzureOpenAI":
-    from openai import AsyncAzureOpenAI
-
-    return AsyncAzureOpenAI(
-        api_key=settings.key,
-        azure_endpoint=settings.base_url,
-        api_version=settings.option("version"),
+        base_url=base_url,
         **_once(settings, http),
     )
 
 
 def anthropic_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAnthropic":
-    from anthropic import AsyncAnthropic
-
-    return AsyncAnthropic(api_key=settings.key, **_untraced(settings, http))
-
-
-def foundry_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAnthropicFoundry":
-    from anthropic import AsyncAnthropicFoundry
-
-    return AsyncAnthropicFoundry(api_key=settings.key, **_untraced(settings, http))
-
-
-def bedrock_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAnthropicBedrock":
-    from anthropic import AsyncAnthropicBedrock
-
-    return AsyncAnthropicBedrock(
-        api_key=settings.key or None,
-        aws_region=settings.option("region"),
-        **_untraced(settings, http),
+    """Also for the clouds that resell its models. Without its tracing of each call."""
+    library = importlib.import_module("anthropic")
+    name, credentials = _CREDENTIALS[settings.provider]
+    client: AsyncAnthropic = getattr(library, name)(
+        base_url=settings.base_url,
+        open_telemetry=False,
+        **credentials(settings),
+        **_once(settings, http),
     )
-
-
-def vertex_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAnthropicVertex":
-    from anthropic import AsyncAnthropicVertex
-
-    return AsyncAnthropicVertex(
-        access_token=settings.key or None,
-        region=settings.option("region"),
-        project_id=settings.option("project"),
-        **_untraced(settings, http),
-    )
+    return client
 
 
 def _once(settings: "Settings", http: "httpx2.AsyncClient") -> dict[str, Any]:
     """Options of a client: our connections and deadline, and no retries of its own."""
     return {"timeout": settings.deadline, "max_retries": 0, "http_client": http}
-
-
-def _untraced(settings: "Settings", http: "httpx2.AsyncClient") -> dict[str, Any]:
-    """`_once` for Anthropic's clients, with the address, and without their tracing of each call."""
-    return {
-        "base_url": settings.base_url,
-        "open_telemetry": False,
-        **_once(settings, http),
-    }

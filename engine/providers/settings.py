@@ -22,9 +22,6 @@ class ProviderSettings:
 
     base_url: str = ""
     """Its address; empty for the environment's or the default."""
-    base_urls: tuple[str, ...] = ()
-    """Addresses of several servers of your own that serve one model, in place of `base_url`: calls
-    of a problem go to one of them while it has room, and one that fails loses none."""
     identity: str = ""
     """The identity under which its replies are stored: keep it when a server moves."""
     version: str = ""
@@ -36,42 +33,15 @@ class ProviderSettings:
     api: Literal["auto", "chat", "responses"] = "auto"
     """Which of OpenAI's endpoints to use. `auto`: chat completions, but responses for a model
     whose tools the former does not accept. Replies of the two are stored separately."""
-    order: tuple[str, ...] = ()
-    """OpenRouter only: the hosts that may serve a model, the first choice first."""
-    allow_fallbacks: bool = False
-    """OpenRouter only, with `order`: whether other hosts may serve when those cannot."""
-    require_parameters: bool = True
-    """OpenRouter only: whether to use only hosts that support every parameter of a call."""
-    data_collection: Literal["", "allow", "deny"] = ""
-    """OpenRouter only: whether hosts may serve that retain or use what they are sent."""
 
     def __post_init__(self) -> None:
         for name in ("base_url", "identity", "version"):
             if not getattr(self, name).isprintable():
                 raise ValueError(f"{name}: {getattr(self, name)!r} has a character that is no text")
-        if self.base_urls and self.base_url:
-            raise ValueError("base_urls: base_url is set too; leave one of them out")
-        if len(set(self.base_urls)) < len(self.base_urls):
-            raise ValueError("base_urls: one address stands there twice")
-        if not all(url.isprintable() and url for url in self.base_urls):
-            raise ValueError("base_urls: an address is empty, or has a character that is no text")
         if not 0 < self.deadline <= LONGEST:
             raise ValueError(f"deadline: {self.deadline:g} is not in (0, {LONGEST:g}] seconds")
         if not 1 <= self.connections <= WIDEST:
             raise ValueError(f"connections: {self.connections} is not between 1 and {WIDEST:,}")
-
-    def routing(self) -> dict[str, object]:
-        """OpenRouter's `provider` object, for every request body."""
-        routing: dict[str, object] = {"require_parameters": self.require_parameters}
-        if self.order:
-            routing |= {"order": list(self.order), "allow_fallbacks": self.allow_fallbacks}
-        if self.data_collection:
-            routing["data_collection"] = self.data_collection
-        return routing
-
-
-ROUTING = ("order", "allow_fallbacks", "require_parameters", "data_collection")
-"""Settings that apply to OpenRouter only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +71,9 @@ class Settings:
     """(name, underlying model) of models under names of the user's, such as deployments."""
     address_from: str = ""
     """Where the address was found, if it is not the provider's own."""
-    borrowed_key: bool = False
-    """Whether the address is from `.env` beside the sweep, and the key is not."""
-    proxy_from: str = ""
-    """Where the proxy was found, if that is `.env` beside the sweep and the key is from outside."""
-    identity_stated: bool = False
-    """Whether the sweep file states the identity."""
-    extra: str = ""
-    """JSON object of additional fields in every request body, on the OpenAI wire."""
+    refused: str = ""
+    """Why nothing may be sent there: only a file beside the sweep sends a key that way, or stores
+    what comes as a vendor's."""
 
     def option(self, name: str) -> str:
         """The value of an option; empty if not set."""

@@ -37,8 +37,6 @@ class Entry:
     `?` one that is required unless the address is given."""
     has_responses: bool = False
     """Whether it has OpenAI's responses endpoint beside chat completions."""
-    routes: bool = False
-    """Whether it routes calls to hosts of its choice, and takes settings for that choice."""
     dated: bool = False
     """Whether it has the dated versions of Anthropic's own API, on which abilities depend."""
     local_api: LocalApi = ""
@@ -101,7 +99,7 @@ PROVIDERS: dict[str, Entry] = {
         tells_models=True,
     ),
     "deepseek": _vendor("deepseek", "https://api.deepseek.com/v1"),
-    "openrouter": replace(_vendor("openrouter", "https://openrouter.ai/api/v1"), routes=True),
+    "openrouter": _vendor("openrouter", "https://openrouter.ai/api/v1"),
     "gemini": _vendor(
         "gemini", "https://generativelanguage.googleapis.com/v1beta/openai", version="v1beta"
     ),
@@ -123,7 +121,6 @@ PROVIDERS: dict[str, Entry] = {
     "azure": Entry(
         base_url_variable="AZURE_OPENAI_ENDPOINT",
         key_variable="AZURE_OPENAI_API_KEY",
-        options=(("version", "OPENAI_API_VERSION", ""),),
         has_responses=True,
     ),
     "foundry": Entry(

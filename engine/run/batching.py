@@ -131,9 +131,8 @@ class BatchedWork:
     """By model, what the ledger of the folder knows of earlier sessions."""
     forgives: bool = False
     """Whether calls that can never be served are asked once more."""
-    cancels: tuple[str, ...] | None = None
-    """Set to cancel batches and do no work: the ids or marks of those to give up, or () to cancel
-    all of them."""
+    cancels: bool = False
+    """Whether to cancel all batches, and do no work."""
 
 
 MakeDeferred: TypeAlias = Callable[[BatchedWork], Deferred | None]

@@ -48,7 +48,7 @@ class RunSession(CachedModels):
         super().__init__(loaded.models, run.store, settings.cache, run.folder.manifest.id, paid)
         self._run = run
         self._stop_token = loaded.stop_token
-        batches = run.batched or run.has_batches or run.cancels is not None
+        batches = run.batched or run.has_batches or run.cancels
         if settings.cache != "replay" and batches:
             if settings.cache == "off":
                 raise UsageError(

@@ -46,7 +46,7 @@ class Run:
     """What was taken over from other runs."""
     waits_for_people: bool = False
     """Whether people answer at their own pace; set before `execute`."""
-    cancels: tuple[str, ...] | None = None
+    cancels: bool = False
     """As `BatchedWork` has it; set before `execute`."""
     session: CachedModels | None = None
     """What asks; set once the run is executed."""

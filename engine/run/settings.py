@@ -13,14 +13,6 @@ from ..models.accounting.prices import PriceList, listed, load_prices
 from ..system.flags import check_flags, flag
 
 TAGS_VARIABLE = "OVERSIGHT_TAGS"
-SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
-
-
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", text)
-    if match is None:
-        raise ValueError(f"{text!r} is no time: write it as 6h, 90m or 30s")
-    return float(match[1]) * SECONDS[match[2]]
 
 
 def _tokens(text: str) -> float:
@@ -85,20 +77,6 @@ class AskSettings:
     no_wait: bool = flag(
         "Submit and collect batches, then exit; run the same command again to continue.",
         default=False,
-        under="Cost",
-        rare=True,
-    )
-    batch_for: float | None = flag(
-        "How long to wait for batches in all; then they are cancelled, and the rest asked live.",
-        metavar="6h",
-        read=_seconds,
-        least=0,
-        under="Cost",
-        rare=True,
-    )
-    batch_then: Literal["live", "wait"] = flag(
-        "After three batches without a reply: live or wait.",
-        default="live",
         under="Cost",
         rare=True,
     )

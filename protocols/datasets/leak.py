@@ -89,12 +89,11 @@ REMEDIES: tuple[tuple[str, str], ...] = (
     (
         r"longest answer|most .*",
         "have wrong answers written at the length of the right ones: `oversight dataset "
-        "generate wrong FILE` drafts several and takes those that balance the rules",
+        "generate FILE` drafts several and takes those that balance the rules",
     ),
     (
         re.escape(WORDING),
-        "have one hand write both answers: `oversight dataset generate rewritten` sends them "
-        "through one model; for gsm8k, leave `right: person` out",
+        "have one hand write both answers, at one time: for gsm8k, leave `right: person` out",
     ),
     (
         r"largest number|roundest number",

@@ -81,7 +81,6 @@ MAY = {
         "engine/views/pages/searched.py",
     ),
     "what is repeated begins where nothing else does": (
-        "engine/extensions/datasets/writing.py",
         "engine/extensions/simulation/question.py",
         "engine/extensions/simulation/speech.py",
         "engine/run/record/search.py",

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from oversight.engine.analysis.pictures.kinds import ordered_by_mean
 from oversight.engine.analysis.reports.results import collect
 from oversight.engine.analysis.rows import OutcomesRead
 from oversight.engine.errors import RunFolderError
@@ -18,6 +17,7 @@ from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.reader import Follower, RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.sources import origins
+from oversight.engine.views.pages.grid import ordered_by_mean
 from oversight.engine.views.pages.live import Watcher, recent_rate
 from tests.run_folders import CELLS, edited, end_of, ended, folder, land, outcomes
 

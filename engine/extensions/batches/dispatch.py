@@ -15,9 +15,8 @@ from ....cache.cache import Cache
 from ...errors import BatchRefused, Halt, InvalidRequest, ModelNotFound, ProviderDown, UsageError
 from ...models.accounting.prices import Price
 from ...models.router import Models
-from ...providers.connecting import batch_wire
+from ...providers.connecting import wire_of
 from ...providers.fault import ErrorAnswer
-from ...run.folders import is_run
 from ...system.files import unwritable
 from .endpoint import CLOCK_SLACK, BatchEndpoint, BatchState, Lost, backoff
 from .journal import BatchJournal, Submission
@@ -67,7 +66,7 @@ class Dispatch:
         settings = self._models.settings_of(model)
         name = f"{settings.provider} {settings.api}"
         if name not in self._endpoints:
-            made = ENDPOINTS[settings.provider](settings, batch_wire(settings), self._stop)
+            made = ENDPOINTS[settings.provider](settings, wire_of(settings), self._stop)
             self._endpoints[name] = made
         return self._endpoints[name]
 
@@ -119,19 +118,6 @@ class Dispatch:
                     await endpoint.retried(endpoint.cancel, id)
                 self._cancelled.add(id)
 
-    async def give_up(self, name: str) -> None:
-        """Take what can be had of a batch; the rest counts as lost, and as doubtful.
-
-        name: the id of one that is out, or the mark of one of unknown fate.
-        """
-        self.journal.note(give_up=name)
-        batch = self.journal.out.get(name) or self.journal.liabilities[name]
-        endpoint = self.endpoint(batch.model)
-        if name not in self.journal.out:
-            return await self.land(endpoint, name, batch, self.no_results(batch), "Missing")
-        self._since.pop(name, None)
-        await self._check(endpoint, name, batch)
-
     async def _look_for(self, endpoint: BatchEndpoint, mark: str, batch: Submission) -> bool:
         """Look for a batch of unknown fate at the vendor; whether its calls are free again."""
         since, open_ended = self.journal.sending[mark], False
@@ -169,7 +155,6 @@ class Dispatch:
 
     async def _check(self, endpoint: BatchEndpoint, id: str, batch: Submission) -> bool:
         """The state of a batch that is out; collects it once it has ended. Whether it has."""
-        given_up = id in self.journal.given_up
         try:
             state = await endpoint.retried(endpoint.state, id)
             self.back[id] = state.done
@@ -181,24 +166,24 @@ class Dispatch:
                 return await self._refused(id, batch, state.fault)
             file = await self._downloaded(endpoint, id, batch, state)
         except (InvalidRequest, ModelNotFound) as exc:
-            if not given_up:
-                why = (
-                    f"{exc}. The vendor has not known the batch {id} for a while: it was handed in "
-                    "with another key, or another project or address; put that back, and the same "
-                    "command collects it."
-                )
-                return self._wrong(id, batch, why)
-            state, file = BatchState(0, True), self.no_results(batch)
+            return self._wrong(
+                id,
+                batch,
+                f"{exc}. The vendor has not known the batch {id} for a while: it was handed in "
+                "with another key, or another project or address; put that back, and the same "
+                "command collects it",
+            )
         ours, _ = self.readable(endpoint, batch, file)
         counted = batch.lines if state.results is None else state.results
-        if ours < min(counted, batch.lines) and not given_up:
+        if ours < min(counted, batch.lines):
             stated = "no count" if state.results is None else f"{counted:,} by the vendor's counts"
-            why = (
+            return self._wrong(
+                id,
+                batch,
                 f"the batch {id} of {batch.model} has ended ({state.status}), and {ours:,} of its "
                 f"{batch.lines:,} lines can be read ({stated}). Downloading again brought no more; "
-                "nothing is asked again."
+                "nothing is asked again. The same command looks again",
             )
-            return self._wrong(id, batch, why)
         self._since.pop(id, None)
         self.back.pop(id, None)
         await self.land(endpoint, id, batch, file, state.absent)
@@ -218,25 +203,16 @@ class Dispatch:
         """Look again at a batch that is not as it should be, up to a point; False."""
         if self._waited(id) < NOT_FOUND_SECONDS:
             return False
-        raise BatchRefused(f"{why} {self._way_on(id, batch)}")
+        most = f", ${batch.worst:.2f} at most" if batch.worst else ""
+        raise BatchRefused(
+            f"{why}. Another folder on the same store knows nothing of the batch: there its calls "
+            f"are asked again, and may be paid twice{most}"
+        )
 
     def _waited(self, name: str) -> float:
         """Seconds since the first look of this session at what is not as it should be."""
         now = asyncio.get_running_loop().time()
         return now - self._since.setdefault(name, now)
-
-    def _way_on(self, name: str, batch: Submission) -> str:
-        run = self.journal.folder.parent
-        most = f", ${batch.worst:.2f} at most" if batch.worst else ""
-        if not is_run(run):
-            return (
-                f"The same command looks again. Without {run}, which keeps what is known of it, "
-                f"its calls are asked again, and may be paid twice{most}"
-            )
-        return (
-            f"The same command looks again. Only to count what is lost of it as spent{most}, and "
-            f"to ask those calls again: oversight cache batches {run} --cancel --give-up {name}"
-        )
 
     async def _refused(self, id: str, batch: Submission, fault: ErrorAnswer) -> bool:
         """Handle a batch refused as a whole; whether to go on without waiting for others."""
@@ -272,8 +248,8 @@ class Dispatch:
         self, endpoint: BatchEndpoint, id: str, batch: Submission, file: Path, absent: Lost
     ) -> None:
         """Store the results of a batch, and enter it in the books."""
-        results, calls = self._results(endpoint, batch), self.journal.file(batch.mark)
-        await results.store(calls, file, absent, self._cache)
+        results = self._results(endpoint, batch)
+        await results.store(self.journal.file(batch.mark), file, absent, self._cache)
         self.dearest[batch.model] = max(results.dearest, self.dearest.get(batch.model, 0.0))
         account = results.page.account()
         self.journal.land(id, account, results.faults, results.again)

@@ -4,12 +4,12 @@ results, cancel; and retries of these, all of which are safe to repeat."""
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from ...errors import EngineError, OutcomeUnknown, ProviderDown, TransientError, Unreachable
 from ...models.limits.breaker import GIVE_UP
@@ -95,6 +95,8 @@ class BatchEndpoint(ABC):
     most_lines: int
     most_bytes: int
     """Maximum size of one batch."""
+    frame: tuple[bytes, bytes, bytes] = b"", b"", b""
+    """What is uploaded before all lines, between two, and after all."""
     window: float = 24 * 3600.0
     """Seconds within which the vendor ends a batch, whatever becomes of its lines."""
 
@@ -108,10 +110,6 @@ class BatchEndpoint(ABC):
     @abstractmethod
     def line(self, custom_id: str, body: bytes) -> bytes:
         """One call in the format of a batch. body: of the live request."""
-
-    @abstractmethod
-    def write(self, lines: Iterable[bytes], file: BinaryIO) -> None:
-        """Write a whole batch as it is uploaded."""
 
     @abstractmethod
     async def upload(self, file: Path) -> str:
@@ -199,17 +197,15 @@ class BatchEndpoint(ABC):
                 raise ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {fault!r}")
             await self._stop.sleep(wait)
 
-    async def asked(
-        self, request: Callable[..., Awaitable[T]], *args: Any, makes: bool = False
-    ) -> T:
-        """What the vendor answers to one of the requests above. makes: whether it must not be
-        repeated if it was served: then a gateway's error is an OutcomeUnknown."""
+    async def asked(self, request: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """What the vendor answers to one of the requests above. A gateway's error is an
+        OutcomeUnknown: the vendor may have served the request."""
         try:
             return await request(*args)
         except EngineError:
             raise
         except Exception as exc:
-            raise self._fault(exc, makes) from None
+            raise self._fault(exc) from None
 
     def now(self) -> float:
         """Seconds since 1970 by the vendor's clock, as far as an answer has stated it."""
@@ -246,7 +242,7 @@ class BatchEndpoint(ABC):
         except (ValueError, IndexError, OverflowError):
             return  # a server without a usable clock: ours stays
 
-    def _fault(self, exc: Exception, makes: bool) -> Exception:
+    def _fault(self, exc: Exception) -> Exception:
         """What an exception of the vendor's client, or of its answers, is here."""
         import httpx2
 
@@ -255,7 +251,7 @@ class BatchEndpoint(ABC):
             said = self.secret.hidden(answer.content)
             limits = self.wire.limits(answer.headers)
             fault = read_fault(source, answer.status_code, answer.headers, limits, said)
-            perhaps = makes and answer.status_code in _PERHAPS_DONE
+            perhaps = answer.status_code in _PERHAPS_DONE
             return OutcomeUnknown(str(fault)) if perhaps else fault.error()
         cause = exc.__cause__ if isinstance(exc.__cause__, httpx2.HTTPError) else exc
         told = self.secret.hidden_in(f"{type(cause).__name__}: {cause}")

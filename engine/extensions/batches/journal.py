@@ -9,7 +9,6 @@ Each event is durable before the next step is taken:
     foreign    a batch that could have been it is proven to be another's
     dropped    it was never made: its calls are free again
     refused    the vendor refused it as a whole; its calls are free again
-    give_up    the user accepts what can be had of a batch; the rest counts as lost
     landed     its replies are in the store; its usage, and the fate of its other lines
     room       how many tokens the queue of a model takes, as learnt so far
     forgiven   failed cells are run again: no fault stands any more
@@ -76,8 +75,6 @@ class BatchJournal:
         RunFolderError."""
         self.folder = run / FOLDER
         self._run = run
-        self.began: float | None = None
-        """When the first batch was submitted, in seconds since 1970."""
         self.intended: dict[str, Submission] = {}
         """Batches that may have been submitted, by mark."""
         self.sending: dict[str, float] = {}
@@ -91,8 +88,6 @@ class BatchJournal:
         """Ids of all batches of this run."""
         self.others: set[tuple[str, str]] = set()
         """(mark, id) of batches that could have been one of ours, and are not."""
-        self.given_up: set[str] = set()
-        """Ids, and marks, of batches of which the user takes what can be had."""
         self.faults: dict[str, tuple[int, bytes]] = {}
         """By address, (status, body) of the answer to a call that can never be served."""
         self.tries: dict[str, int] = {}
@@ -199,7 +194,6 @@ class BatchJournal:
                     raise LookupError(f"{batch.mark!r:.40} is no mark of a batch")
                 self._marks.add(batch.mark)
                 self.intended[batch.mark] = batch
-                self.began = batch.at if self.began is None else self.began
             case {"sending": mark, "at": now}:
                 self.sending[mark] = now
             case {"denied": mark}:
@@ -213,8 +207,6 @@ class BatchJournal:
                 self._found(mark)
             case {"refused": id}:
                 self._ended(id)
-            case {"give_up": name}:
-                self.given_up.add(name)
             case {"landed": id, "account": account, "faults": faults, "again": again}:
                 usage = msgspec.convert(account, UsageTotals)
                 self.completed.setdefault(self._ended(id).model, []).append(usage)

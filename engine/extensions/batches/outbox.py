@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
@@ -56,17 +56,11 @@ class Outbox:
     """
 
     def __init__(
-        self,
-        books: Dispatch,
-        model: str,
-        live: Ask,
-        goes_live: Callable[[str], bool],
-        stop_token: StopToken,
+        self, books: Dispatch, model: str, stop_token: StopToken, live: Ask | None
     ) -> None:
-        """live: asked in place of a batch where goes_live says so of a call's address."""
+        """live: asked for what is in no batch yet; None: it goes into the next one."""
         self._books, self._journal, self._stop = books, books.journal, stop_token
-        self._model, self._endpoint = model, books.endpoint(model)
-        self._live, self._goes_live = live, goes_live
+        self._model, self._endpoint, self._live = model, books.endpoint(model), live
         self._path = self._journal.file(hashlib.sha256(model.encode()).hexdigest()[:16], "noted")
         self._noted: set[bytes] = set()
         self._out: set[bytes] = set()
@@ -94,7 +88,7 @@ class Outbox:
             raise Pending(address)
         if (fault := self._journal.faults.get(address)) is not None:
             return self._endpoint.wire.reply(fault[0], {}, fault[1])
-        if self._goes_live(address):
+        if self._live is not None:
             return await self._live(call)
         # A call that the wire cannot express fails here, as it would live, not inside a batch.
         self._endpoint.wire.body(call)
@@ -154,35 +148,34 @@ class Outbox:
             return None
         price, least = books.price(model), books.dearest.get(model, 0.0)
         batch = Submission(token_hex(8), model, 0, time.time(), most_bytes=2**20)
-        size = 0
-
-        def fitting() -> Iterator[bytes]:
-            nonlocal batch, size
-            while (call := self._next) is not None:
-                line = endpoint.line(batch.custom_id(call.address), endpoint.wire.body(call))
-                asked, worst = prompt_tokens(call), max(worst_case(call, price), least)
-                if books.budget is not None and not books.budget.fits(batch.worst + worst):
-                    self._lacked = 0.0 if batch.lines else worst
-                    return
-                full = batch.lines >= endpoint.most_lines or size + len(line) > endpoint.most_bytes
-                if batch.lines and (full or batch.tokens + asked > room):
-                    return
-                size += len(line)
-                batch = replace(
-                    batch,
-                    lines=batch.lines + 1,
-                    tokens=batch.tokens + asked,
-                    worst=batch.worst + worst,
-                    most_bytes=batch.most_bytes + result_bytes(call),
-                )
-                kept.write(call.canonical + b"\n")
-                yield line
-                self._next = next(calls, None)
-
         packing = self._journal.file(batch.mark, "packing")
+        opening, between, closing = endpoint.frame
         try:
             with packing.open("wb") as kept, self._body(batch).open("wb") as file:
-                endpoint.write(fitting(), file)
+                size = file.write(opening)
+                while (call := self._next) is not None:
+                    line = endpoint.line(batch.custom_id(call.address), endpoint.wire.body(call))
+                    asked, worst = prompt_tokens(call), max(worst_case(call, price), least)
+                    if books.budget is not None and not books.budget.fits(batch.worst + worst):
+                        self._lacked = 0.0 if batch.lines else worst
+                        break
+                    if batch.lines and (
+                        batch.lines >= endpoint.most_lines
+                        or size + len(between + line + closing) > endpoint.most_bytes
+                        or batch.tokens + asked > room
+                    ):
+                        break
+                    size += file.write(between + line if batch.lines else line)
+                    kept.write(call.canonical + b"\n")
+                    batch = replace(
+                        batch,
+                        lines=batch.lines + 1,
+                        tokens=batch.tokens + asked,
+                        worst=batch.worst + worst,
+                        most_bytes=batch.most_bytes + result_bytes(call),
+                    )
+                    self._next = next(calls, None)
+                file.write(closing)
                 kept.flush()
                 os.fsync(kept.fileno())
             if not batch.lines:
@@ -229,8 +222,7 @@ class Outbox:
     async def _created(self, batch: Submission, body: Path, uploaded: str) -> str:
         """The id of the batch that is made. A stop gives the vendor a moment to answer."""
         endpoint = self._endpoint
-        asked = endpoint.asked(endpoint.create, batch, body, uploaded, makes=True)
-        making = asyncio.create_task(asked)
+        making = asyncio.create_task(endpoint.asked(endpoint.create, batch, body, uploaded))
         try:
             return await self._stop.until_stopped(_result(making))
         except Halt:

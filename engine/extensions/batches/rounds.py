@@ -4,7 +4,6 @@ missing are handed in.
 
 import asyncio
 import gc
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,9 +22,6 @@ MIN_POLL, MAX_POLL = 0.5, 60.0
 POLL_FRACTION = 0.05
 """The next poll comes after this part of the time waited so far: it is late by no more."""
 
-MAX_TRIES = 3
-"""Batches without a reply to a call after which `batch_then` decides."""
-
 
 class BatchRounds(Deferred):
     """Asks some models in batches, and the others live."""
@@ -38,15 +34,12 @@ class BatchRounds(Deferred):
         """Rounds of this session in which some call was missing."""
         self._models, self._work = models, work
         self._stop = models.stop_token
-        self._patience_over = False
-        """Whether batches are no longer waited for."""
         self._begun = False
         self._dispatch = Dispatch(self.journal, models, work.cache)
         self._outboxes: list[Outbox] = []
         for model in dict.fromkeys((*batched, *(batch.model for batch in self.journal.pending))):
-            goes_live = self._goes_live if model in batched else lambda address: True
-            outbox = Outbox(self._dispatch, model, models.live, goes_live, self._stop)
-            models.diverted[model] = outbox
+            live = None if model in batched else models.live
+            outbox = models.diverted[model] = Outbox(self._dispatch, model, self._stop, live)
             self._outboxes.append(outbox)
         if work.forgives and self.journal.faults:
             self.journal.note(forgiven=len(self.journal.faults))
@@ -82,11 +75,8 @@ class BatchRounds(Deferred):
             if not self._begun:
                 self._begun = True
                 self._dispatch.recover()
-                if self._work.cancels is not None:
-                    for name in self._work.cancels:
-                        await self._dispatch.give_up(name)
-                    if not self._work.cancels:
-                        await self.finish()
+                if self._work.cancels:
+                    await self.finish()
                     return False
                 if self.journal.pending:
                     await self._dispatch.poll()
@@ -99,7 +89,6 @@ class BatchRounds(Deferred):
                 for outbox in noted:
                     await outbox.submit()
                 await self._wait()
-            self._patience_over = self._patience_over or self._left() <= 0
             for outbox in self._outboxes:
                 outbox.reset()
         return self._stop.halt is None
@@ -130,28 +119,10 @@ class BatchRounds(Deferred):
         while self.journal.pending:
             if await self._dispatch.poll():
                 return
-            left = self._left()
-            if left <= 0:
-                await self._dispatch.cancel()
-                left = MAX_POLL
             if self._work.settings.no_wait:
                 raise BatchesOut(f"{self.awaited} are out")
-            pause = min(max(POLL_FRACTION * (loop.time() - began), MIN_POLL), MAX_POLL, left)
+            pause = min(max(POLL_FRACTION * (loop.time() - began), MIN_POLL), MAX_POLL)
             await self._stop.sleep(pause)
-
-    def _left(self) -> float:
-        """Seconds of patience left. By wall-clock time, since they count from the first batch of
-        the run, whichever process submitted it."""
-        patience, now = self._work.settings.batch_for, time.time()
-        if patience is None:
-            return float("inf")
-        return (self.journal.began or now) + patience - now
-
-    def _goes_live(self, address: str) -> bool:
-        tries = self.journal.tries.get(address, 0)
-        return self._patience_over or (
-            self._work.settings.batch_then == "live" and tries >= MAX_TRIES
-        )
 
 
 def _calls(batches: Iterable[Submission]) -> str:
@@ -160,5 +131,5 @@ def _calls(batches: Iterable[Submission]) -> str:
 
 def deferred(work: BatchedWork) -> Deferred | None:
     """The replies of batches, for runs and for other work."""
-    none_out = work.cancels is None and not (work.folder / FOLDER).exists()
-    return None if none_out and not work.batched else BatchRounds(work)
+    needed = work.batched or work.cancels or (work.folder / FOLDER).exists()
+    return BatchRounds(work) if needed else None

@@ -5,11 +5,11 @@ Message Batches API: one request holds all calls, one file holds all results.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -57,9 +57,6 @@ class OpenAIEndpoint(BatchEndpoint):
     def line(self, custom_id: str, body: bytes) -> bytes:
         head = {"custom_id": custom_id, "method": "POST", "url": self._endpoint}
         return orjson.dumps(head)[:-1] + b',"body":' + body + b"}\n"
-
-    def write(self, lines: Iterable[bytes], file: BinaryIO) -> None:
-        file.writelines(lines)
 
     async def upload(self, file: Path) -> str:
         with file.open("rb") as body:
@@ -159,22 +156,14 @@ class AnthropicEndpoint(BatchEndpoint):
     """Its list shows no contents: whose a batch is can be seen in its results alone."""
 
     most_lines, most_bytes = 100_000, 256 * 10**6
+    frame = b'{"requests":[', b",", b"]}"
 
     @cached_property
     def _client(self) -> "AsyncAnthropic":
         return anthropic_client(self.settings, self.http()).with_options(timeout=TRANSFER_TIMEOUT)
 
     def line(self, custom_id: str, body: bytes) -> bytes:
-        return b'{"custom_id":"%s","params":%s},' % (custom_id.encode(), body)
-
-    def write(self, lines: Iterable[bytes], file: BinaryIO) -> None:
-        file.write(b'{"requests":[')
-        waiting = iter(lines)
-        last = next(waiting, b"")
-        for line in waiting:
-            file.write(last)
-            last = line
-        file.write(last.removesuffix(b",") + b"]}")
+        return b'{"custom_id":"%s","params":%s}' % (custom_id.encode(), body)
 
     async def upload(self, file: Path) -> str:
         # Nothing is uploaded; but the age of a batch is told from others by the vendor's clock.

@@ -1,17 +1,15 @@
 """`oversight dataset fetch`: files of data sets, checked, each put in place whole or not at all."""
 
 import hashlib
-import os
 from dataclasses import replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import httpx2
 
 from ....protocols.spelling import meant
 from ...errors import DownloadError, UsageError
 from ...sweep.originals import originals
-from ...system.files import sync_folder
+from ...system.files import replace_file
 from ...views.cli.output import say, show
 
 TIMEOUT = httpx2.Timeout(60.0, connect=30.0)
@@ -54,40 +52,27 @@ def download(url: str, path: Path, *, sha256: str = "") -> str:
     """
     try:
         if path.exists():
-            return _standing(path, sha256)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as part:
-            digest = hashlib.sha256()
-            with httpx2.stream("GET", url, timeout=TIMEOUT, follow_redirects=True) as response:
-                if response.status_code != 200:
-                    said = f"{response.status_code} {response.reason_phrase}"
-                    raise DownloadError(f"{url}: the server answers {said}")
-                for chunk in response.iter_bytes():
-                    part.write(chunk)
-                    digest.update(chunk)
-            if sha256 not in ("", found := digest.hexdigest()):
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            if sha256 not in ("", digest):
                 raise DownloadError(
-                    f"{url}: sha256 is {found}, not {sha256}; nothing was kept. Either the file "
-                    "was changed there, or on its way here"
+                    f"{path} is there already, with sha256 {digest} and not {sha256}; move it away "
+                    "to fetch the file anew"
                 )
-            part.flush()
-            os.fsync(part.fileno())
-            os.link(part.name, path)
-            sync_folder(path.parent)
-            return found
+            return digest
+        path.parent.mkdir(parents=True, exist_ok=True)
+        answer = httpx2.get(url, timeout=TIMEOUT, follow_redirects=True)
+        if answer.status_code != 200:
+            said = f"{answer.status_code} {answer.reason_phrase}"
+            raise DownloadError(f"{url}: the server answers {said}")
+        digest = hashlib.sha256(answer.content).hexdigest()
+        if sha256 not in ("", digest):
+            raise DownloadError(
+                f"{url}: sha256 is {digest}, not {sha256}; nothing was kept. Either the file was "
+                "changed there, or on its way here"
+            )
+        replace_file(path, [answer.content])
+        return digest
     except httpx2.HTTPError as exc:
         raise DownloadError(f"{url}: {type(exc).__name__}: {exc}; nothing was kept") from exc
     except OSError as exc:
         raise DownloadError(f"{path}: cannot be written: {exc.strerror or exc}") from exc
-
-
-def _standing(path: Path, sha256: str) -> str:
-    """The sha256 of the file that is there already."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if sha256 not in ("", digest):
-        raise DownloadError(
-            f"{path} is there already, with sha256 {digest} and not {sha256}; move it away to "
-            "fetch the file anew"
-        )
-    return digest

@@ -1,30 +1,22 @@
-"""Models that write for a data set: wrong answers, and solutions written anew.
+"""Wrong answers that models write, for questions that have only a right one.
 
 A question has {"question", "answer", "id"?}, the answer being a solution that ends in a line like
 `#### 18` (as in GSM8K's own files), a number, or any text; or it is a problem of our own format, of
 which the best answer is taken and the others are ignored.
 
-**Wrong answers**, for questions that have only a right one. As in Sudhir et al. 2025
-(arXiv:2504.03731), in four steps: the model names mistakes that one could make (brainstorm), writes
-a solution that rests on each (drafts), rates how plausible each is (evaluation), and one of the
-most plausible is taken (pick). A number must differ from the right one by more than rounding, and
-be of its kind; a text must not be a right answer after all. Where we differ: among about equally
-plausible drafts we pick the one that balances the rules of the leakage check over the questions so
-far.
-
-**Rewriting**: where people wrote the right solutions and models the wrong ones, a judge can tell
-them apart by style. So one model rewrites all of them, by one prompt that shows neither the
-question, nor the label, nor the other answers; only their content can tell them apart then.
+As in Sudhir et al. 2025 (arXiv:2504.03731), in four steps: the model names mistakes that one could
+make (brainstorm), writes a solution that rests on each (drafts), rates how plausible each is
+(evaluation), and one of the most plausible is taken (pick). A number must differ from the right one
+by more than rounding, and be of its kind; a text must not be a right answer after all. Where we
+differ: among about equally plausible drafts we pick the one that balances the rules of the leakage
+check over the questions so far.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
-
-from msgspec.structs import replace
+from typing import Literal
 
 from ....cache.call import Ask, Call, Message, Request, ResponseFormat, nth
 from ....cache.reply import Reply
@@ -48,14 +40,12 @@ from ....protocols.prompts.forms import (
     TEXTS,
     as_format,
     fields_of,
-    number_in,
     read_form,
-    texts_in,
 )
 from ....protocols.prompts.prompt_set import default_prompts
 from ....protocols.prompts.render import Instructions, answer_body
 from ....protocols.prompts.words import Words
-from ....protocols.question import Answer, Problem, Question, balanced, labelled
+from ....protocols.question import Answer, Problem, balanced, labelled
 from ....protocols.settings import check_numbers, ranged
 
 
@@ -123,72 +113,14 @@ def _right(text: str, work: str = "") -> Answer:
     return Answer("", number_text(value), laid_out(steps(work), number_text(value)) if work else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """The model, and how it is sampled."""
-
-    model: str
-    temperature: float | None = None
-    """None leaves it to the provider."""
-    max_tokens: int = ranged(1024)
-
-    def __post_init__(self) -> None:
-        check_numbers(self)
-
-    def asked(self, shown: str, told: str, form: ResponseFormat) -> Call:
-        """The call that shows a text and asks for a form."""
-        return Call(
-            Request(
-                self.model,
-                (Message("system", shown), Message("user", told)),
-                temperature=self.temperature,
-                max_tokens=self.max_tokens,
-                response_format=form,
-            )
-        )
-
-
-def instructions(told: str, form: ResponseFormat) -> str:
-    """What is to be done, with the fields of the form that is to be filled in."""
-    asked = default_prompts().fill("agent.form", fields=fields_of(form))
-    return Instructions(form.name, Words(told), asked=asked).text()
-
-
-def shown_question(known: Known) -> list[str]:
-    """The passage of a question, if it has one, and its text, as tags."""
-    passage = [f"<passage>\n{escape_tags(known.passage)}\n</passage>"] if known.passage else []
-    return [*passage, f"<question>\n{escape_tags(known.text)}\n</question>"]
-
-
-def _solution(reply: Reply, form: ResponseFormat) -> tuple[str, list[str]]:
-    """The answer of a form of a solution, and its steps."""
-    filled = read_form(reply, form)
-    said, _ = escape_and_count(str(filled["answer"]).strip())
-    return said, [escape_and_count(step)[0] for step in texts_in(filled, "steps", reply)]
-
-
-def texts_form(name: str) -> ResponseFormat:
-    """A list of texts, under the form's own name."""
-    return as_format(name, {name: TEXTS})
-
-
 def solution_form(answer: Literal["integer", "number", "string"]) -> ResponseFormat:
     """Steps, and the answer that they come to."""
     return as_format("solution", {"steps": TEXTS, "answer": {"type": answer}})
 
 
-def plausibility_form() -> ResponseFormat:
-    """How plausible a wrong answer is, from 0 to 10, and whether it is a right one after all."""
-    return as_format("plausibility", {"plausibility": NUMBER, "right": {"type": "boolean"}})
-
-
-def flag_in(form: dict[str, Any], key: str, reply: Reply) -> bool:
-    """True or false as a filled-in form has it, or Unreadable."""
-    value = form[key]
-    if not isinstance(value, bool):
-        raise unreadable(f"{key!r} is {str(value)[:40]!r}, neither true nor false", reply)
-    return value
-
+MISTAKES = as_format("mistakes", {"mistakes": TEXTS})
+PLAUSIBILITY = as_format("plausibility", {"plausibility": NUMBER, "right": {"type": "boolean"}})
+"""How plausible a wrong answer is, from 0 to 10, and whether it is a right one after all."""
 
 GENERATE = (
     "Questions are collected that have a right answer and a wrong one which looks just as good. "
@@ -227,17 +159,23 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Generator(Writer):
+class Generator:
     """The model that writes wrong answers and rates its own drafts."""
 
+    model: str
+    temperature: float | None = None
+    """None leaves it to the provider."""
+    max_tokens: int = ranged(1024)
     drafts: int = ranged(4)
     """How many wrong answers are written for each question."""
 
+    def __post_init__(self) -> None:
+        check_numbers(self)
+
     async def write(self, known: Known, ask: Ask) -> tuple[Draft, ...]:
         """The usable drafts, in order of draw. Unreadable if none is, Declined for a refusal."""
-        form = texts_form("mistakes")
-        reply = await ask(self.compose(known, BRAINSTORM.format(count=self.drafts), form))
-        mistakes = texts_in(read_form(reply, form), "mistakes", reply)
+        reply = await ask(self.compose(known, BRAINSTORM.format(count=self.drafts), MISTAKES))
+        mistakes = read_form(reply, MISTAKES).texts("mistakes")
         if not mistakes:
             raise unreadable("no mistake was named", reply)
         tried = await gather_in_order(
@@ -262,13 +200,24 @@ class Generator(Writer):
     ) -> Call:
         """The call that asks for a form. wrong: a draft to show beside the right answer; mistake:
         one that the model named, shown as data."""
-        parts = [GENERATE, *shown_question(known), _block("right", known.right)]
+        shown = {"passage": known.passage, "question": known.text}
+        tags = [f"<{tag}>\n{escape_tags(text)}\n</{tag}>" for tag, text in shown.items() if text]
+        parts = [GENERATE, *tags, _block("right", known.right)]
         if wrong:
             parts.append(_block("wrong", wrong))
-        todo = instructions(told, form)
+        asked = default_prompts().fill("agent.form", fields=fields_of(form))
+        todo = Instructions(form.name, Words(told), asked=asked).text()
         if mistake:
             todo = f"<statement>\n{escape_tags(mistake)}\n</statement>\n\n{todo}"
-        return self.asked("\n\n".join(parts), todo, form)
+        return Call(
+            Request(
+                self.model,
+                (Message("system", "\n\n".join(parts)), Message("user", todo)),
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+                response_format=form,
+            )
+        )
 
     async def _draft(self, known: Known, mistake: str, ask: Ask) -> Draft | Unreadable:
         """One draft with its rating, or why it cannot be used."""
@@ -282,15 +231,13 @@ class Generator(Writer):
             return fault
 
     async def _plausibility(self, known: Known, wrong: Answer, ask: Ask) -> float:
-        form = plausibility_form()
-        reply = await ask(self.compose(known, EVALUATE, form, wrong=wrong))
-        filled = read_form(reply, form)
-        if flag_in(filled, "right", reply):
+        reply = await ask(self.compose(known, EVALUATE, PLAUSIBILITY, wrong=wrong))
+        filled = read_form(reply, PLAUSIBILITY)
+        if not isinstance(right := filled.fields["right"], bool):
+            raise unreadable(f"'right' is {str(right)[:40]!r}, neither true nor false", reply)
+        if right:
             raise unreadable(f"the draft {wrong.text[:40]!r} is right after all", reply)
-        rating = number_in(filled, "plausibility", reply)
-        if not 0 <= rating <= MAX_PLAUSIBILITY:
-            raise unreadable(f"{rating:g} is no rating from 0 to {MAX_PLAUSIBILITY}", reply)
-        return rating
+        return filled.number("plausibility", 0, MAX_PLAUSIBILITY)
 
 
 def picked(
@@ -315,7 +262,9 @@ def _problem(known: Known, drafts: Sequence[Draft], balance: Balance) -> Problem
 
 def _wrong(right: Answer, truth: Decimal | None, reply: Reply, form: ResponseFormat) -> Answer:
     """The answer of a draft, in the form of the right one. Unreadable if it could be right."""
-    said, reasoned = _solution(reply, form)
+    filled = read_form(reply, form)
+    said, _ = escape_and_count(str(filled.fields["answer"]).strip())
+    reasoned = [escape_and_count(step)[0] for step in filled.texts("steps")]
     if truth is None:
         if not said or sense(said) == sense(right.text):
             raise unreadable(f"the draft comes to {said[:40]!r}, as the right answer does", reply)
@@ -339,67 +288,3 @@ def _kind(truth: Decimal | None) -> Literal["integer", "number", "string"]:
 
 def _block(label: str, answer: Answer) -> str:
     return f'<answer label="{label}">\n{answer_body(answer)}\n</answer>'
-
-
-ANEW = (
-    "Solutions by many hands are written down anew by one, so that their wording does not tell "
-    "who wrote them. Some are right and some are wrong, which is as it should be."
-)
-REWRITE = (
-    "Write this solution down anew, in plain words of your own: the same steps in the same order, "
-    "one short sentence each, with the same numbers, and the same answer at the end. Correct "
-    "nothing, add nothing, leave nothing out, and do not say whether it is right. Fill in the form."
-)
-
-_RESULT = re.compile(r"= (-?\d+(?:\.\d+)?)")
-
-
-@dataclass(frozen=True, slots=True)
-class Rewriter(Writer):
-    """The model that rewrites every answer."""
-
-    temperature: float | None = 0.0
-
-    async def rewrite(self, problem: Problem, ask: Ask) -> Problem:
-        """The problem with every work rewritten; texts, labels and values stay.
-
-        Unreadable if a rewritten solution has another answer, or lacks a result that it had, or if
-        an answer has no work; Declined for a refusal.
-        """
-        question = problem.question
-        answers = await gather_in_order(
-            *(self._rewritten(answer, ask) for answer in question.answers)
-        )
-        question = Question(question.text, tuple(answers), question.passage)
-        return replace(problem, question=question)
-
-    def compose(self, answer: Answer) -> Call:
-        """The call that rewrites one answer. It shows neither its label nor the question."""
-        solution = f"<solution>\n{escape_tags(answer.work)}\n</solution>"
-        form = solution_form("string" if number(answer.text) is None else "number")
-        told = Instructions(form.name, Words(REWRITE)).text()
-        return self.asked(f"{ANEW}\n\n{solution}", told, form)
-
-    async def _rewritten(self, answer: Answer, ask: Ask) -> Answer:
-        if not answer.work:
-            raise Unreadable(f"answer {answer.label} has no worked solution to rewrite", "")
-        call = self.compose(answer)
-        assert call.response_format
-        reply = await ask(call)
-        said, reasoned = _solution(reply, call.response_format)
-        if sense(said) != sense(answer.text):
-            raise unreadable(f"{answer.text!r} was rewritten to come to {said[:40]!r}", reply)
-        written = steps("\n".join(reasoned))
-        if not written:
-            raise unreadable("the rewritten solution has no steps", reply)
-        work = laid_out(written, answer.text)
-        _require_results(answer.work, work, reply)
-        return replace(answer, work=work)
-
-
-def _require_results(work: str, rewritten: str, reply: Reply) -> None:
-    """Unreadable if a number that the solution came to is gone: something was corrected."""
-    numbers = {sense(text) for text in re.findall(r"-?\d+(?:\.\d+)?", rewritten)}
-    for result in _RESULT.findall(work):
-        if sense(result) not in numbers:
-            raise unreadable(f"the result {result} is gone from the rewritten solution", reply)

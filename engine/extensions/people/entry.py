@@ -3,7 +3,7 @@
 from ....cache.call import Call
 from ....cache.reply import Reply
 from ...errors import PeopleAsked
-from ...providers.connecting import openai_provider
+from ...providers.connecting import http_provider
 from ...providers.provider import OnLimits, Provider
 from ...providers.settings import Settings
 from ...providers.vendors import Entry
@@ -22,7 +22,7 @@ class AbsentPersons(Provider):
 
 def _connect(settings: Settings, on_limits: OnLimits | None) -> Provider:
     """Halts until pages are served; at another address, a server that stands in for persons."""
-    return AbsentPersons() if settings.vendors_own else openai_provider(settings, on_limits)
+    return AbsentPersons() if settings.vendors_own else http_provider(settings, on_limits)
 
 
 ENTRY = Entry(_connect, base_url="http://127.0.0.1", api="person", in_person=True)

@@ -30,10 +30,9 @@ class Climb(AdaptiveConcurrency):
     A server that states its load needs no trial: see `load_stated`.
     """
 
-    def __init__(self, servers: int = 1) -> None:
-        """servers: how many share the calls, each with places of its own."""
+    def __init__(self) -> None:
         super().__init__(None)
-        self.width = float(OWN_SERVER_START * servers)
+        self.width = float(OWN_SERVER_START)
         self._base = self.width
         """The largest width that has raised throughput so far."""
         self._speed = 0.0
@@ -41,7 +40,7 @@ class Climb(AdaptiveConcurrency):
         self._trying = False
         """Whether the width is twice the base just now."""
         self._rest = REST
-        self._skipped = OWN_SERVER_START * servers
+        self._skipped = OWN_SERVER_START
         """Answers that do not count: their calls left at another width, or it is time to rest."""
         self._answers = 0
         self._took = 0.0

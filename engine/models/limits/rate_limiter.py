@@ -81,11 +81,9 @@ class RateLimiter:
         model_budget: ModelBudget | None = None,
         jitter: Callable[[], float] = random.random,
         own: bool = False,
-        servers: int = 1,
     ) -> None:
         """jitter: draws from [0, 1). own: whether the server is the user's own, which serves few
-        calls at once, queues the others, and bills nothing. servers: how many of those there are.
-        """
+        calls at once, queues the others, and bills nothing."""
         self.stop_token = stop_token or StopToken()
         self.breaker = Breaker()
         self._set = limits or Limits()
@@ -98,7 +96,7 @@ class RateLimiter:
         climbs = own and ceiling is None
         # One's own server serves at once what it is set to, or says itself that it serves.
         start = math.inf if own else float(START)
-        self._slots = Climb(servers) if climbs else AdaptiveConcurrency(ceiling, least, start)
+        self._slots = Climb() if climbs else AdaptiveConcurrency(ceiling, least, start)
         self._admission = AdmissionGate(
             self.stop_token, self._throttle, self.breaker, self._slots, model_budget
         )

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, get_type_hints
 import msgspec
 import orjson
 import zstandard
+from msgspec.structs import asdict, replace
 
 from ....cache.reply import Outcome, ToolCall
 from ....protocols.doubts import Doubt
@@ -74,7 +75,7 @@ class _Judged(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
 
 
 class _Believed(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
-    """A `RecordedJudgement`."""
+    """A `RecordedJudgement`, field by field."""
 
     role: str
     judge: str
@@ -158,7 +159,10 @@ _FORMAT = zstandard.FORMAT_ZSTD1_MAGICLESS
 def trained(samples: Sequence[bytes]) -> bytes | None:
     """A dictionary for values like these; None where they have too little in common."""
     try:
-        return zstandard.train_dictionary(DICTIONARY_BYTES, list(samples)).as_bytes()
+        # All parameters given: left to itself the trainer searches, for ten times as long.
+        return zstandard.train_dictionary(
+            DICTIONARY_BYTES, list(samples), k=512, d=8, f=18, split_point=1.0, accel=10
+        ).as_bytes()
     except zstandard.ZstdError:
         return None
 
@@ -176,19 +180,18 @@ def unpacked_floats(packed: bytes) -> tuple[float, ...]:
     return struct.unpack(f"<{len(packed) // 8}d", packed)
 
 
+def figures(end: Verdict, counts: Mapping[str, int], unread: Mapping[str, int]) -> Figures:
+    """What is said of a verdict beside its probabilities."""
+    captured = min(map(_captured, end.judgements), default=1.0)
+    less = captured if captured < 1 else None
+    return Figures(dict(end.measures), counts, less, end.redraws, end.bounds, unread)
+
+
 def figures_of(cell: RecordedCell) -> tuple[int, bytes | None, str | None, str | None]:
     """The columns status, probs, failure and more of a cell."""
     end = cell.outcome
     if isinstance(end, Verdict):
-        captured = min(map(_captured, end.judgements), default=1.0)
-        told = Figures(
-            dict(end.measures),
-            cell.counts,
-            captured if captured < 1 else None,
-            end.redraws,
-            end.bounds,
-            cell.unread,
-        )
+        told = figures(end, cell.counts, cell.unread)
         more = None if told == NO_FIGURES else msgspec.json.encode(told).decode()
         return 0, packed_floats(end.probs), None, more
     if isinstance(end, Failure) and end.kind != NOT_RUN:
@@ -254,24 +257,14 @@ def cell_end(
 
 
 def beliefs_of(body: Body, calls: Mapping[int, RecordedCall]) -> tuple[RecordedJudgement, ...]:
-    return tuple(
-        [
-            RecordedJudgement(
-                each.role,
-                each.judge,
-                each.heard,
-                each.probs,
-                _address(each.about, calls),
-                each.side,
-                each.statement,
-                each.captured,
-                _words(each.text, next(iter(each.calls), ""), calls),
-                tuple([_address(call, calls) for call in each.calls]),
-                each.error,
-            )
-            for each in body.beliefs
-        ]
-    )
+    found = []
+    for each in body.beliefs:
+        told = asdict(each)
+        told["about"] = _address(each.about, calls)
+        told["text"] = _words(each.text, next(iter(each.calls), ""), calls)
+        told["calls"] = tuple([_address(call, calls) for call in each.calls])
+        found.append(RecordedJudgement(**told))
+    return tuple(found)
 
 
 def spoken(body: Body) -> list[tuple[int | None, CallKey, str | None, str]]:
@@ -297,10 +290,7 @@ def without(body: Body, calls: set[int], placeholder: str) -> bytes:
         for each in body.judgements
     )
     beliefs = tuple(
-        _Believed(
-            *(each.role, each.judge, each.heard, (), each.about, each.side, "", 1.0, placeholder),
-            *(each.calls, "withdrawn"),
-        )
+        replace(each, probs=(), statement="", captured=1.0, text=placeholder, error="withdrawn")
         if calls.intersection(each.calls)
         else each
         for each in body.beliefs
@@ -327,21 +317,15 @@ def _said(turn: Turn, answers: Sequence[Answer], numbers: Numbers) -> _Said:
 
 
 def _believed(each: RecordedJudgement, numbers: Numbers) -> _Believed:
-    _, text = _worded(next(iter(each.calls), ""), each.text, numbers)
-    about = numbers.get(each.about)
-    return _Believed(
-        each.role,
-        each.judge,
-        each.heard,
-        each.probs,
-        each.about if about is None else about[0],
-        each.side,
-        each.statement,
-        each.captured,
-        text,
-        tuple([numbers[call][0] if call in numbers else call for call in each.calls]),
-        each.error,
-    )
+    told = asdict(each)
+    told["about"] = _key(each.about, numbers)
+    _, told["text"] = _worded(next(iter(each.calls), ""), each.text, numbers)
+    told["calls"] = tuple([_key(call, numbers) for call in each.calls])
+    return _Believed(**told)
+
+
+def _key(call: str, numbers: Numbers) -> CallKey:
+    return numbers[call][0] if call in numbers else call
 
 
 def _worded(call: str, text: str, numbers: Numbers) -> tuple[CallKey, str | None]:

@@ -70,7 +70,7 @@ class RunDatabase(RunTables):
         self._samples: list[bytes] = []
         self._pack = self._sampled
         self._numbers_of: dict[str, dict[tuple[Any, ...], int]] = {}
-        self._indexed = self._failed = False
+        self._failed = False
         self.written = False
         """Whether anything was written since it was opened."""
         try:
@@ -137,7 +137,6 @@ class RunDatabase(RunTables):
         """Record cells, each in place of what was known of it, in one transaction."""
         listed = list(cells)
         with self._transaction():
-            self._forget_words()
             if len(self._numbers) > MAX_NUMBERED:
                 self._numbers = {}
             self._look_up({call.address for cell in listed for call in cell.calls})
@@ -161,7 +160,6 @@ class RunDatabase(RunTables):
             try:
                 # An immediate one would write to what is attached, too.
                 with self._transaction("BEGIN"):
-                    self._forget_words()
                     self._copy(theirs, moved)
                     self._restore()
             finally:
@@ -199,7 +197,6 @@ class RunDatabase(RunTables):
     def forget(self, places: Iterable[int], why: str) -> None:
         """Delete cells, which are run again; how each ended stays, as an event."""
         with self._transaction():
-            self._forget_words()
             for place in places:
                 for row in self.sound(self.among("SELECT * FROM cells WHERE place={}", [place])):
                     # Without what was said, which may have to be taken back.
@@ -213,22 +210,13 @@ class RunDatabase(RunTables):
         """Nothing more is to be run: empty the log."""
         self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def index(self) -> None:
-        """Index what was said, for those who search; what is written later takes the index away."""
-        if not self._indexed:
-            from .search import documents, make_words
-
-            with self._transaction():
-                make_words(self.db, documents(self))
-                self._indexed = True
-
     def withdraw(self, addresses: Collection[str]) -> int:
         """Delete the replies to these calls, which a person takes back; how many cells that leaves
         without an outcome.
 
         What was said reads TAKEN_BACK from then on, and cells whose verdict rests on one have no
-        outcome. No byte of it is left in the file: not in the index, not in the dictionary, not in
-        free pages. RunDamaged where any call was changed: what they said may stand under it.
+        outcome. No byte of it is left in the file: not in the dictionary, not in free pages.
+        RunDamaged where any call was changed: what they said may stand under it.
         """
         wanted = set(map(bytes.fromhex, addresses))
         # Every one is read, not looked up: an address that was damaged would not be found.
@@ -240,7 +228,6 @@ class RunDatabase(RunTables):
         plain, gone = Packing(), 0
         nothing = plain.pack(encoded_reply(Replied(TAKEN_BACK)))
         with self._transaction():
-            self._forget_words()
             for cells in self.stored():
                 left = []
                 for cell in cells:
@@ -363,12 +350,6 @@ class RunDatabase(RunTables):
         """Have those who follow the run begin again."""
         self._put("meta", [("forgotten", (self.setting("forgotten") or 0) + 1)])
 
-    def _forget_words(self) -> None:
-        """What is written now is in no index."""
-        if self._indexed:
-            self.db.execute("DROP TABLE words")
-            self._indexed = False
-
     def _alone(self, statement: str, *values: str) -> None:
         """Execute what must be outside of a transaction."""
         with self._lock:
@@ -382,7 +363,6 @@ class RunDatabase(RunTables):
         self._known, self._named, self._numbers = {}, {}, {}
         self._newest = self.fetched("SELECT coalesce(max(call), 0) FROM calls")[0][0]
         self._landed = self.fetched("SELECT coalesce(max(landed), 0) FROM cells")[0][0]
-        self._indexed = self.is_indexed
         self._numbers_of = {
             table: {tuple(values): number for number, *values in self.table(table)}
             for table in ("parts", "endpoints")

@@ -93,11 +93,6 @@ class RunTables:
                 for problem, (passage, _) in zip(read, rows, strict=True)
             )
 
-    @property
-    def is_indexed(self) -> bool:
-        """Whether what was said is indexed for a search, all of it."""
-        return bool(self.fetched("SELECT 1 FROM sqlite_schema WHERE name='words'"))
-
     def statuses(self) -> Iterator[tuple[int, int]]:
         """(place, status as a number of `STATUSES`) of every cell, in the order of the sweep."""
         for rows in self.stored():
@@ -242,37 +237,13 @@ class RunTables:
         question = self.problems[problem].question
         asked = []
         for part, call in zip(body.calls[::2], body.calls[1::2], strict=True):
-            known, (role, seat, heard) = calls[call], self.about("parts", part)
-            asked.append(
-                RecordedCall(
-                    known.address,
-                    known.model,
-                    role,
-                    seat,
-                    heard,
-                    known.draw,
-                    known.text,
-                    known.outcome,
-                    known.tool_calls,
-                    known.cost,
-                    known.reasoning,
-                    known.settings,
-                )
-            )
+            role, seat, heard = self.about("parts", part)
+            asked.append(replace(calls[call], role=role, seat=seat, heard=heard))
         end = cell_end(status, probs, failure, more, body, question, calls)
         told = read_figures(more if status == 0 else None)
         return RecordedCell(
-            place,
-            id.hex(),
-            number,
-            problem,
-            side,
-            draw,
-            end,
-            tuple(asked),
-            beliefs_of(body, calls),
-            told.counts,
-            told.unread,
+            *(place, id.hex(), number, problem, side, draw, end, tuple(asked)),
+            *(beliefs_of(body, calls), told.counts, told.unread),
         )
 
 

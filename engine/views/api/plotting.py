@@ -29,8 +29,8 @@ def plot(
 ) -> "Figure":
     """A picture of a run as a matplotlib Figure, to be edited and saved.
 
-    run: a report, or a run folder. kind: asd, lift, worlds, jse, calibration, trend, gap,
-    frontier, heat, or compare with an `other` run.
+    run: a report, or a run folder. kind: asd, lift, worlds, jse, calibration, trend,
+    frontier, or compare with an `other` run.
     style: paper (two columns), column or slides. protocol, agent, judge: parts of the names of the
     rows to show. store: where the replies are, if not in the run's own store; only `frontier` reads
     it. by: with asd, lift and jse, what rows are averaged by. captioned: with a line that says n,

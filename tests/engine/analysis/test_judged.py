@@ -118,7 +118,7 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
     assert command("export", "tables", "named.yaml", "--format", "csv").code == 0
     (frames,) = place.glob("runs/*/frames")
     every_shown = {file.name: file.read_text() for file in frames.glob("rows.*")}
-    kinds = ("asd", "lift", "worlds", "calibration", "heat", "jse", "frontier")
+    kinds = ("asd", "lift", "worlds", "calibration", "jse", "frontier")
     for words in (
         ("report",),
         ("report", "--measures"),

@@ -105,9 +105,11 @@ def test_what_servers_are_told_in_words_of_their_own():
     body = written(OpenAIWire("compatible/lab"), "compatible/lab/org/llama-3")
     assert (body["model"], body["max_tokens"]) == ("org/llama-3", 1024)
     assert "max_completion_tokens" not in body
-    router = OpenAIWire("openrouter", extra='{"provider":{"order":["a"],"allow_fallbacks":false}}')
-    chosen = written(router, "openrouter/x/y")["provider"]
-    assert chosen == {"order": ["a"], "allow_fallbacks": False}
+    router, alone = OpenAIWire("openrouter"), {"require_parameters": True}
+    assert written(router, "openrouter/x/y")["provider"] == alone
+    hosts = '{"provider":{"order":["a"],"allow_fallbacks":false}}'
+    chosen = written(router, "openrouter/x/y", extra_body=hosts)["provider"]
+    assert chosen == {**alone, "order": ["a"], "allow_fallbacks": False}
     assert MESSAGES.headers()["anthropic-version"] == "2023-06-01"
     cloud = AnthropicWire("bedrock", version="bedrock-2023-05-31", version_in_body=True)
     assert "anthropic-version" not in cloud.headers()

@@ -72,17 +72,15 @@ def models(folder: Path, providers: dict[str, dict[str, str]]) -> Models:
 
 
 def test_a_key_does_not_go_where_only_a_file_beside_the_sweep_sends_it(tmp_path, monkeypatch):
-    for name in ("OPENAI_BASE_URL", "OVERSIGHT_ALLOW_ADDRESS"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     file, roles = tmp_path / ".env", [("openai/gpt-4o", "agent")]
-    # A file cannot allow itself.
-    file.write_text("OPENAI_BASE_URL=http://127.0.0.1:9/v1\nOVERSIGHT_ALLOW_ADDRESS=openai\n")
-    with pytest.raises(UsageError, match=r"\.env: OPENAI_BASE_URL.*--allow-address openai"):
+    file.write_text("OPENAI_BASE_URL=http://127.0.0.1:9/v1\n")
+    with pytest.raises(UsageError, match=r"\.env: OPENAI_BASE_URL.*OPENAI_BASE_URL into your env"):
         models(tmp_path, {}).prepare(roles, Accounting(listed()))
-    monkeypatch.setenv("OVERSIGHT_ALLOW_ADDRESS", "openai")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     models(tmp_path, {}).prepare(roles, Accounting(listed()))
-    monkeypatch.delenv("OVERSIGHT_ALLOW_ADDRESS")
+    monkeypatch.delenv("OPENAI_BASE_URL")
     monkeypatch.delenv("OPENAI_API_KEY")
     with file.open("a") as more:
         more.write("OPENAI_API_KEY=sk-of-that-address\n")
@@ -101,12 +99,11 @@ def test_a_key_does_not_go_where_only_a_file_beside_the_sweep_sends_it(tmp_path,
 def test_a_sweep_file_alone_makes_no_address_a_vendors(tmp_path, monkeypatch, model, identity):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-mine")
-    monkeypatch.delenv("OVERSIGHT_VOUCH", raising=False)
     provider = model.rpartition("/")[0]
     stated = {provider: {"base_url": "http://127.0.0.1:9/v1", "identity": identity}}
-    with pytest.raises(UsageError, match=f"--vouch {provider}"):
+    with pytest.raises(UsageError, match=r"'s own: .*Leave out identity"):
         models(tmp_path, stated).prepare([(model, "agent")], Accounting(listed()))
-    monkeypatch.setenv("OVERSIGHT_VOUCH", provider)
+    stated[provider]["identity"] = "a gateway"
     models(tmp_path, stated).prepare([(model, "agent")], Accounting(listed()))
 
 
@@ -117,15 +114,12 @@ def test_a_key_goes_through_no_proxy_that_a_file_beside_the_sweep_names(
     roles = [("openai/gpt-4o", "agent")]
     (tmp_path / ".env").write_text(f"{variable}=http://me:PW@127.0.0.1:9\n")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
-    for name in ("OVERSIGHT_ALLOW_ADDRESS", "NO_PROXY", "no_proxy"):
+    for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(UsageError, match=rf"\.env: {variable} .*--allow-address openai") as told:
+    with pytest.raises(UsageError, match=rf"\.env: {variable} .*{variable} into your env") as told:
         models(tmp_path, {}).prepare(roles, Accounting(listed()))
     assert "PW" not in str(told.value)
-    monkeypatch.setenv("OVERSIGHT_ALLOW_ADDRESS", "openai")
-    models(tmp_path, {}).prepare(roles, Accounting(listed()))
     # One that the user's own environment names is the user's.
-    monkeypatch.delenv("OVERSIGHT_ALLOW_ADDRESS")
     monkeypatch.setenv(variable, "http://127.0.0.1:9")
     models(tmp_path, {}).prepare(roles, Accounting(listed()))
 

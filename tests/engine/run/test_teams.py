@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.display.log_lines import log_as_json
-from oversight.engine.providers.environment import environment
 from tests.command_line import Command, within
 from tests.command_line import environment as clean
 
@@ -88,33 +86,3 @@ def test_a_crash_is_logged_with_its_traceback(capfd, monkeypatch, kept_logging):
     (line,) = lines(capfd.readouterr().err)
     assert (line["level"], line["logger"], line["message"]) == ("error", "x", "it crashed")
     assert "ZeroDivisionError" in str(line["exception"])
-
-
-def test_a_key_in_a_file_is_read_unless_one_is_set(tmp_path, monkeypatch):
-    (tmp_path / "mounted").write_text("sk-of-the-file\n")
-    (tmp_path / "key").symlink_to("mounted")
-    for name in [name for name in os.environ if "API_KEY" in name]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("OPENAI_API_KEY_FILE", str(tmp_path / "key"))
-    assert environment(tmp_path)["OPENAI_API_KEY"] == "sk-of-the-file"
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-set")
-    assert environment(tmp_path)["OPENAI_API_KEY"] == "sk-set"
-
-
-def test_a_file_beside_a_sweep_names_no_file_to_read(tmp_path, monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_API_KEY_FILE", raising=False)
-    (tmp_path / "secret").write_text("of another")
-    (tmp_path / ".env").write_text(f"OPENAI_API_KEY_FILE={tmp_path / 'secret'}\n")
-    assert "of another" not in environment(tmp_path).values()
-
-
-@pytest.mark.parametrize("content", [None, b"\xff\xfe", b" \n"])
-def test_a_key_file_that_cannot_be_read_is_named(tmp_path, monkeypatch, content):
-    file = tmp_path / "key"
-    if content is not None:
-        file.write_bytes(content)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("OPENAI_API_KEY_FILE", str(file))
-    unread = environment(tmp_path).unread["OPENAI_API_KEY"]
-    assert unread.startswith(f"OPENAI_API_KEY_FILE={file}: the key cannot")

@@ -203,23 +203,6 @@ def test_a_flag_may_replace_a_model_whose_limits_the_file_sets():
     assert "no such model in this sweep" in refused_name(text, "models.openai/gpt4={}", *other)
 
 
-def test_the_hosts_that_a_router_may_choose_are_part_of_who_answers():
-    at = {"COMPATIBLE_LAB_BASE_URL": "http://127.0.0.1:9/v1"}
-
-    def identity(settings: str) -> str:
-        more = f"providers: {{openrouter: {settings}}}"
-        return ready(more, **at).models.settings("openrouter").identity
-
-    assert identity("{}") == "openrouter chat.completions v1"
-    pinned = identity("{order: [deepinfra]}")
-    assert '"order":["deepinfra"],"allow_fallbacks":false' in pinned
-    assert identity("{order: [deepinfra, together]}") != pinned
-    sent = ready("providers: {openrouter: {data_collection: deny}}", **at).models
-    assert sent.settings("openrouter").extra == (
-        '{"provider":{"require_parameters":true,"data_collection":"deny"}}'
-    )
-
-
 def test_a_run_that_was_made_with_such_settings_can_still_be_looked_into(command, finished):
     folder = finished.folder
     with (folder / "sweep.yaml").open("a") as file:

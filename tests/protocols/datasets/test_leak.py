@@ -126,7 +126,7 @@ def test_a_word_that_tells_is_learned_and_no_rule_of_form_sees_it():
     gate = leakage_check(worded(160, 0.25, random.Random(1)))
     rule = accuracy(gate, WORDING)
     assert gate.leaks == (rule,) and 0.67 < rule.accuracy < 0.83 and rule.applicable == 160
-    assert "generate rewritten" in rule.remedy
+    assert "have one hand write both" in rule.remedy
 
 
 @pytest.mark.campaign

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ....display.quantity import counted, dollars
-from ....errors import UsageError
 from ....extensions.batches.journal import BatchJournal
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
@@ -29,13 +28,6 @@ from ....views.cli.terminal import under_signals
 def command(
     run: Path = RUN,
     cancel: bool = flag("Cancel them, and wait until every one has ended.", default=False),
-    given_up: tuple[str, ...] = flag(
-        "With --cancel: collect the replies of this batch that there are, count the rest as spent, "
-        "and free its calls; repeatable.",
-        name="--give-up",
-        default=(),
-        metavar="BATCH",
-    ),
     sweep: Path | None = OWN_SWEEP,
     store: str | None = RUN_STORE,
     as_json: bool = JSON,
@@ -46,12 +38,10 @@ def command(
     replies are stored and counted. Waiting for the end can take minutes. The run can be resumed
     later, in batches or live.
     """
-    if given_up and not cancel:
-        raise UsageError("--give-up is for --cancel")
     if not cancel:
         _list(BatchJournal(run, reads_only=True), as_json)
         return
-    show(_see_to_batches(run, sweep, store, given_up))
+    show(_cancelled(run, sweep, store))
     owed = sum(batch.lines for batch in BatchJournal(run, reads_only=True).liabilities.values())
     if owed:
         say(
@@ -75,17 +65,15 @@ def _list(journal: BatchJournal, as_json: bool) -> None:
         show("no batch is in flight")
 
 
-def _see_to_batches(
-    run: Path, own: Path | None, store: str | None, given_up: tuple[str, ...]
-) -> str:
-    """Cancel batches, or give up some; how many ended."""
+def _cancelled(run: Path, own: Path | None, store: str | None) -> str:
+    """Cancel the batches; how many ended."""
     manifest, loaded = read_manifest(run), open_run(run, own=own)
     known = store_noted(run)
     known = store_name(store or (Path(known).expanduser() if known else None))
     settings = RunSettings(store=known, folder=run, part=manifest.part)
     before = _batches_out(run)
     with Run.open(loaded, settings) as opened:
-        opened.cancels = given_up
+        opened.cancels = True
         halt = under_signals(lambda: execute(opened), loaded.stop_token, opened.snapshot)
     left = _batches_out(run)
     paid = sum_usage(read_ledger(run).values())

@@ -1,7 +1,6 @@
 """`oversight dataset`: check data sets for leaks, fetch them, generate answers."""
 
 from pathlib import Path
-from typing import Any, Literal
 
 import click
 
@@ -17,14 +16,8 @@ from ....views.cli.group import NamedGroup
 from ....views.cli.options import JSON, LIMIT, output
 from ....views.cli.output import show, width
 from ..checking import check_finding
-from ..generating import (
-    GenerateSettings,
-    Production,
-    generate_all,
-    rewritten,
-    wrong_answers,
-)
-from ..writing import Generator, Rewriter, known_questions
+from ..generating import GenerateSettings, Production, generate_all
+from ..writing import Generator, known_questions
 
 LOADER_SETTINGS = flag(
     "Setting of the loader, e.g. limit=200; repeatable.",
@@ -88,51 +81,30 @@ def fetch(
 @command.adds()
 def generate(
     *,
-    what: Literal["wrong", "rewritten"] = argument("wrong|rewritten"),
-    source: str = argument("FILE|LOADER"),
-    drafts: int | None = flag("wrong: drafts for each question, 4 by default.", least=1, most=1000),
+    source: Path = argument("FILE"),
+    drafts: int = flag("Drafts for each question.", default=4, least=1, most=1000),
     temperature: float | None = flag(
-        "Sampling temperature. Default: the provider's; of rewritten: 0.", least=0, most=2
+        "Sampling temperature. Default: the provider's.", least=0, most=2
     ),
     seed: int = flag("Seed of the order of labels.", default=0),
     limit: int | None = LIMIT,
-    loading: tuple[str, ...] = LOADER_SETTINGS,
     settings: GenerateSettings,
 ) -> None:
-    """Have a model write answers: wrong ones, or all of them in new words.
+    """Have a model write a plausible wrong answer for every question in FILE.
 
     \b
-      oversight dataset generate wrong questions.jsonl --model … -o new.jsonl
-      oversight dataset generate rewritten gsm8k --model … -o new.jsonl
+      oversight dataset generate questions.jsonl --model … -o new.jsonl
 
-    wrong: a plausible wrong answer for every question in FILE. The model names likely mistakes,
-    writes a solution for each, and rates how plausible it is. A line of FILE is {"question",
-    "answer"}, where the answer ends in "#### 18" as in GSM8K, or is a number or a text; or a
-    problem of our own format, whose best answer is kept.
-
-    rewritten: every worked solution of a data set anew, right and wrong ones alike. Where different
-    authors wrote right and wrong answers, a judge can tell them by their wording; `oversight
-    dataset check` measures how well. The model sees one solution at a time, and neither the
-    question nor which answer it is. A solution that comes back with another answer, or without one
-    of its results, leaves its question out.
+    The model names likely mistakes, writes a solution for each, and rates how plausible it is. A
+    line of FILE is {"question", "answer"}, where the answer ends in "#### 18" as in GSM8K, or is a
+    number or a text; or a problem of our own format, whose best answer is kept.
 
     Replies are stored: the same command resumes, and pays for nothing twice. With --batch, the
     state of the batches is kept in OUTPUT.work. Exit codes are those of `oversight run`.
     """
-    model = settings.model
-    work: Production[Any, Any]
-    if what == "rewritten":
-        if drafts is not None or limit is not None:
-            raise UsageError("--drafts and --limit are not for rewritten; its limit: --set limit=N")
-        with missing_file_hint(source):
-            problems = _loader(source, loading).load()
-        work = rewritten(problems, Rewriter(model, temperature or 0.0))
-    else:
-        if loading:
-            raise UsageError(f"--set is not for {what}: its questions come from a file")
-        with missing_file_hint(Path(source).parent.name):
-            known = known_questions(Path(source))[:limit]
-        work = wrong_answers(known, Generator(model, temperature, drafts=drafts or 4))
+    with missing_file_hint(source.parent.name):
+        known = known_questions(source)[:limit]
+    work = Production(known, Generator(settings.model, temperature, drafts=drafts))
     raise SystemExit(generate_all(work, source, seed, settings))
 
 

@@ -76,7 +76,7 @@ def command(
     ),
     rehearsed: str | None = flag(
         "Run all of it against a local mock server, real HTTP and no key, which behaves like this: "
-        "calm, busy, storm, 2026, thinking, or a TOML file.",
+        "calm, busy, storm, 2026, thinking, or a YAML file.",
         name="--rehearse",
         metavar="PROFILE",
     ),

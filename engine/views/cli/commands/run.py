@@ -1,11 +1,9 @@
 """`oversight run`: start a sweep, or resume it."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from ....display.log_lines import log_as_json
-from ....providers.environment import ALLOW_ADDRESS, VOUCH
 from ....run.folders import is_run
 from ....run.settings import RunSettings
 from ....sweep.sweepfile import read_sweep_file
@@ -19,22 +17,8 @@ from ..terminal import Presentation, run_in_terminal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFlags(RunSettings):
-    """Flags of `oversight run`: those that concern the terminal or the environment beside them."""
+    """Flags of `oversight run`: those that concern the terminal beside them."""
 
-    allow_address: tuple[str, ...] = flag(
-        "Send your key to the address, or through the proxy, that .env beside the sweep names.",
-        default=(),
-        metavar="PROVIDER",
-        under="Execution",
-        rare=True,
-    )
-    vouch: tuple[str, ...] = flag(
-        "This provider's address is a gateway to the vendor whose identity the sweep file states.",
-        default=(),
-        metavar="PROVIDER",
-        under="Execution",
-        rare=True,
-    )
     grace: float | None = flag(
         "How long a stop waits for calls in flight. Default: 25 after SIGTERM and SIGUSR1; after "
         "Ctrl-C, until the second one.",
@@ -79,9 +63,6 @@ def command(
     """
     if settings.log_json:
         log_as_json()
-    for variable, given in ((ALLOW_ADDRESS, settings.allow_address), (VOUCH, settings.vouch)):
-        if given:
-            os.environ[variable] = ",".join((*given, os.environ.get(variable, "")))
     file = read_sweep_file(sweep, overrides, limit)
     loaded, options = prepared(file, settings)
     for note in loaded.file.notes:

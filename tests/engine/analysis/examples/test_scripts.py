@@ -54,6 +54,7 @@ def test_a_script_prints_what_it_wrote(
         ),
     ],
 )
+@pytest.mark.wire
 def test_an_example_prints_what_it_finds(
     kept: Kept, command: Command, analysis: str, words: tuple[str, ...], told: str
 ) -> None:

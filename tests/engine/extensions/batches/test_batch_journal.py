@@ -51,7 +51,6 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
         lambda: journal.note(submitted=A, id="batch_2"),
         lambda: journal.intend(SECOND),
         lambda: journal.note(dropped=B),
-        lambda: journal.note(give_up="batch_2"),
         lambda: journal.note(room="openai/gpt-4o", tokens=15.0),
         lambda: journal.land("batch_2", sum_usage([]), {"00": (400, b"no")}, ["11", "22"]),
         lambda: journal.note(forgiven=1),
@@ -62,11 +61,7 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
         if step is steps[-2]:
             assert journal.faults == {"00": (400, b"no")}
     assert (journal.intended, journal.out, journal.faults) == ({}, {}, {})
-    assert (journal.began, journal.others, journal.tries) == (
-        100.0,
-        {(A, "batch_1")},
-        {"11": 1, "22": 1},
-    )
+    assert (journal.others, journal.tries) == ({(A, "batch_1")}, {"11": 1, "22": 1})
     whole, last = file.read_bytes(), stood[0]
     for size in range(len(whole) + 1):
         file.write_bytes(whole[:size])

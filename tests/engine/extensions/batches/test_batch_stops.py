@@ -29,7 +29,7 @@ from oversight.engine.errors import (
 from oversight.engine.extensions.batches import dispatch, endpoint, results
 from oversight.engine.extensions.batches import journal as batch_journal
 from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
-from oversight.engine.extensions.mock import Profile, rehearsed
+from oversight.engine.extensions.mock import rehearsed
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
 from tests.batches import (
@@ -104,18 +104,6 @@ async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(bench):
     assert went.account.stored == seen.get("lines_ok", 0)
 
 
-async def test_when_patience_ends_batches_are_cancelled_before_anything_is_asked_live(bench):
-    live = await bench.live()
-    async with bench.server(Profile(speed=20.0), delay=3600.0) as server:
-        went = await bench.run(server, batch_for=1.0)
-        seen = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    # A line of each was in progress when it was cancelled; nothing is paid twice.
-    assert 0 < seen["lines_ok"] < seen["lines"]
-    assert seen["lines_ok"] + seen["lines_cancelled"] == seen["lines"]
-    assert seen["lines_ok"] + seen["ok"] == live.account.stored
-
-
 async def test_a_batch_that_was_made_though_the_answer_was_lost_is_found(bench):
     live = await bench.live()
     async with bench.server(deaf=1.0, delay=0.1) as server:
@@ -138,7 +126,7 @@ async def test_a_batch_that_is_listed_late_is_a_liability_until_it_is_found(benc
         owed = server.counts()["lines"]
         assert went.account.count("ambiguous") == went.account.sent == owed
         assert went.account.doubtful > 0
-        again = await bench.run(server, no_wait=True, batch_for=0.0)
+        again = await bench.run(server, no_wait=True)
         assert isinstance(again.halt, BatchesOut) and server.counts()["lines"] == owed
         server.desk.profile = BatchProfile(ahead=ahead)
         end_batches(server)
@@ -189,7 +177,7 @@ async def test_a_batch_of_somebody_else_is_neither_adopted_nor_cancelled(bench, 
         with monkeypatch.context() as patched:
             patched.setattr(ENDPOINTS[bench.vendor], "create", failed)
             await bench.run(server, no_wait=True)
-            await bench.run(server, no_wait=True, batch_for=0.0)
+            await bench.run(server, cancels=True)
         assert not any(batch.cancelled for batch in theirs)
         end_batches(server)
         server.desk.profile = A_DAY_LATER
@@ -203,7 +191,7 @@ async def test_a_batch_of_somebody_else_is_neither_adopted_nor_cancelled(bench, 
 async def test_results_that_stay_short_stop_the_run_and_nothing_is_asked_again(bench, monkeypatch):
     monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.0)
     async with bench.server(missing=0.4) as server:
-        went = await bench.run(server, batch_then="wait")
+        went = await bench.run(server)
         seen = server.counts()
     assert "Downloading again brought no more" in str(went.halt)
     assert seen["lines_missing"] > 0 == seen["lines_twice"]
@@ -385,17 +373,6 @@ async def test_what_no_call_is_at_fault_for_stops_the_run_and_fails_no_cell(
     assert (went.halt, went.bytes) == (None, live.bytes)
 
 
-async def test_a_line_that_three_batches_brought_no_reply_to_is_asked_live(bench):
-    live = await bench.live()
-    async with bench.server(expired=1.0) as server:
-        went = await bench.run(server)
-        seen = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    assert seen["lines"] == 3 * live.account.stored
-    assert seen["ok"] == live.account.stored
-    assert went.account.dollars == pytest.approx(live.account.dollars)
-
-
 @pytest.mark.parametrize(
     ("says", "halt"),
     [
@@ -450,13 +427,11 @@ async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_
         stopped = await bench.run(server)
         assert isinstance(stopped.halt, BatchRefused)
         assert f"the batch {lost.id} " in str(stopped.halt)
-        assert f"--give-up {lost.id}" in str(stopped.halt)
         assert kept.id in [step["landed"] for step in stopped.marks("landed")]
-        await bench.run(server, cancels=(lost.id,))
-        went = await bench.run(server)
+        # In a folder of its own, on the same store, it is not waited for.
+        (bench.folder / "anew-store").symlink_to(bench.folder / "run-store")
+        went = await bench.run(server, "anew")
         seen = server.counts()
     assert (went.halt, went.bytes) == (None, live.bytes)
-    assert went.account.count("ambiguous") == len(lost.lines)
-    assert went.account.doubtful > 0
     assert seen["lines_ok"] == live.account.stored
     assert seen["lines_twice"] == len(lost.lines)

@@ -9,7 +9,7 @@ from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import BudgetReached, RowsPaused, UsageError
 from oversight.engine.extensions.batches.rounds import deferred
 from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
-from oversight.engine.extensions.datasets.generating import wrong_answers
+from oversight.engine.extensions.datasets.generating import Production
 from oversight.engine.extensions.datasets.writing import Generator, Known
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.extensions.mock.answers import simulated
@@ -31,7 +31,6 @@ from tests.batches import DEPTH, MODELS, SWEEP, BatchBench, lines, waves
 from tests.desk import Desk
 
 pytestmark = pytest.mark.wire
-WAIT = {"batch_then": "wait"}
 SPOILED = ("cut", "empty", "html", "error", "no_file")
 
 
@@ -40,9 +39,9 @@ SPOILED = ("cut", "empty", "html", "error", "no_file")
     [
         ({"delay": 0.2, "doubled": True}, {}),
         ({"lines": 4}, {"lines": 4}),
-        ({"overloaded": 0.4}, WAIT),
-        ({"expired": 0.4}, WAIT),
-        ({"expires": 0.5}, WAIT),
+        ({"overloaded": 0.4}, {}),
+        ({"expired": 0.4}, {}),
+        ({"expires": 0.5}, {}),
         ({"unmade": 0.4, "flaky": 0.2}, {"lines": 5}),
         ({"enqueued": 2_500, "delay": 0.1}, {}),
         *(({"spoiled": how, "downloads": 2}, {}) for how in SPOILED),
@@ -253,8 +252,8 @@ async def test_wrong_answers_are_written_in_batches(tmp_path):
                 {"OPENAI_API_KEY": "sk-1"},
                 StopToken(),
             )
-            production = wrong_answers(known, Generator(MODELS["openai"][0], drafts=2))
-            models.prepare([(production.model, "--model")], Accounting(listed()))
+            production = Production(known, Generator(MODELS["openai"][0], drafts=2))
+            models.prepare([(MODELS["openai"][0], "--model")], Accounting(listed()))
             asked = CachedModels(models, MemoryStore())
             if batched:
                 work = BatchedWork(tmp_path, models, asked.cache, AskSettings(), batched)

@@ -468,21 +468,7 @@ def test_a_network_file_system_is_told_from_a_local_one(tmp_path: Path) -> None:
     assert not is_network(Path("/"), tmp_path / "none")
 
 
-def test_words_are_found_by_the_call_and_an_index_is_never_out_of_date(tmp_path: Path) -> None:
-    with closing(opened(tmp_path)) as writer:
-        writer.write([spoken(0, "crates of oranges")])
-        writer.index()
-        hits = writer.fetched("SELECT rowid FROM words('oranges')")
-        ((number, reply),) = writer.fetched("SELECT call, reply FROM calls WHERE call=1")
-        assert (number,) in hits and "oranges" in writer.reply(reply).text
-        writer.write([spoken(2, "crates of lemons")])
-        assert not writer.is_indexed
-        writer.index()
-        assert writer.fetched("SELECT rowid FROM words('lemons')")
-        assert not writer.fetched("SELECT rowid FROM words('lemons oranges')")
-
-
-def test_words_phrases_and_beginnings_are_found_with_and_without_the_index(tmp_path: Path) -> None:
+def test_words_phrases_and_beginnings_are_found(tmp_path: Path) -> None:
     said = ["Crates of blue-green oranges", "oranges, of crates", "it's NAÏVE oranges"]
 
     def found(words: str) -> list[int]:
@@ -492,16 +478,13 @@ def test_words_phrases_and_beginnings_are_found_with_and_without_the_index(tmp_p
 
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(n * 2, words) for n, words in enumerate(said)])
-        for indexed in (False, True):
-            if indexed:
-                writer.index()
-            assert found("oranges") == [0, 2, 4]
-            assert found("of crates") == [0, 2]
-            assert found('"of crates"') == [2]
-            assert found('blue-green "crates of"') == [0]
-            assert found('"blue gr*" cra*') == [0]
-            assert found("green-blue") == found("zanzibar") == found("oranges zanzibar") == []
-            assert found("it's naive") == [4]
+    assert found("oranges") == [0, 2, 4]
+    assert found("of crates") == [0, 2]
+    assert found('"of crates"') == [2]
+    assert found('blue-green "crates of"') == [0]
+    assert found('"blue gr*" cra*') == [0]
+    assert found("green-blue") == found("zanzibar") == found("oranges zanzibar") == []
+    assert found("it's naive") == [4]
 
 
 def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
@@ -522,13 +505,11 @@ def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
     )
     with closing(opened(tmp_path)) as writer:
         writer.write(cells)
-        writer.index()
-        assert writer.fetched("SELECT rowid FROM words('zanzibar')")
         addresses = {each.address for each in cells[7].calls if "person" in each.model}
         assert len(addresses) == 2
         assert writer.withdraw(addresses) == writer.withdraw(addresses) == 1
     with RunTables.open(tmp_path) as tables:
-        assert not tables.is_indexed and b"zanzibar" not in tables.file.read_bytes()
+        assert b"zanzibar" not in tables.file.read_bytes()
         assert tables.count() == (len(cells) - 1, 0)
         for table, column in (("calls", "reply"), ("cells", "body")):
             for (packed,) in tables.fetched(f"SELECT {column} FROM {table}"):

@@ -1,22 +1,18 @@
 """Answers that models write: what a model that is down, refuses or fails costs. What the commands
 print is in their sessions."""
 
-import json
-
 import pytest
 from msgspec.structs import replace
 
 from oversight.cache.cache import Cache
-from oversight.cache.call import Call
 from oversight.cache.memory import MemoryStore
 from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
-from oversight.engine.extensions.datasets.generating import rewritten, wrong_answers
-from oversight.engine.extensions.datasets.writing import Generator, Known, Rewriter
+from oversight.engine.extensions.datasets.generating import Production
+from oversight.engine.extensions.datasets.writing import Generator, Known
 from oversight.engine.extensions.simulation import GroundTruth, SimProvider
 from oversight.engine.stop import StopToken
-from oversight.protocols.question import Answer, labelled
+from oversight.protocols.question import Answer
 from tests.fakes import Scripted, prompt
-from tests.protocols.datasets.test_gsm8k import PAIR, alike
 
 QUESTIONS = tuple(
     Known(f"q{n}", f"How many are {n} and {n}?", Answer("", str(2 * n))) for n in range(2, 8)
@@ -29,7 +25,7 @@ def simulated(call):
 
 async def generation_over(ask, lanes=2, store=None):
     """A generation, and why it stopped early, if it did."""
-    production = wrong_answers(QUESTIONS, Generator("sim/strong", drafts=2))
+    production = Production(QUESTIONS, Generator("sim/strong", drafts=2))
     cache = Cache(MemoryStore() if store is None else store, ask, identity=lambda call: call.model)
     return production, await production.run(cache, StopToken(), lanes)
 
@@ -47,11 +43,11 @@ async def test_a_provider_that_is_down_stops_it_and_the_store_resumes_it():
     store, ask = MemoryStore(), Scripted(simulated)
     stopped, halt = await generation_over(Scripted(answer), store=store)
     assert isinstance(halt, ProviderDown)
-    assert stopped.done < len(stopped.items)
+    assert stopped.done < len(stopped.questions)
     again, halt = await generation_over(ask, store=store)
     assert halt is None
     assert len(ask.calls) == len(QUESTIONS) * 5 - 12
-    assert again.done == len(again.items)
+    assert again.done == len(again.questions)
     assert not again.failures
 
 
@@ -87,25 +83,6 @@ async def test_a_call_that_fails_a_refusal_or_a_bug_costs_its_question_alone(cap
 
 
 def test_a_setting_that_the_model_does_not_take_is_told_with_the_mend():
-    lacking = wrong_answers(QUESTIONS, Generator("openai/o3", temperature=0.7))
+    lacking = Production(QUESTIONS, Generator("openai/o3", temperature=0.7))
     with pytest.raises(UsageError, match=r"temperature: .*\nNothing was sent"):
         lacking.require_abilities()
-
-
-PROBLEMS = tuple(
-    labelled(f"q{n}", "How many?", [(text, f"{n} of them.\n{work}", v) for text, work, v in PAIR])
-    for n in range(5)
-)
-
-
-async def test_a_solution_that_comes_back_changed_costs_its_question_alone():
-    def answer(call: Call) -> str:
-        if "2 of them" in call.messages[0].text:
-            return json.dumps({"steps": ["4 * 12 = 47."], "answer": 47})
-        return alike(call)
-
-    made = rewritten(PROBLEMS, Rewriter("model"))
-    cache = Cache(MemoryStore(), Scripted(answer), identity=lambda call: call.model)
-    assert await made.run(cache, StopToken(), 2) is None
-    assert {id: failure.kind for id, failure in made.failures.items()} == {"q2": "unreadable"}
-    assert [problem.id for problem in made.problems(0)] == ["q0", "q1", "q3", "q4"]
