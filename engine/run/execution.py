@@ -16,18 +16,16 @@ from ..sweep.sweep import Cell
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from ..system.process import YOUNG, gc_relaxed
 from .cached_models import CachedModels
-from .canaries import Canaries
 from .dry_run import chains, require_abilities, require_service
-from .lanes import REPLAY_LANES, run_lanes
+from .lanes import REPLAY_LANES, attempt_noted, run_lanes
 from .loaded_sweep import LoadedSweep
 from .notes import ProgressNotes, store_watermark
 from .observer import Observer
-from .order import Order, Plain
+from .order import Canaries, Order, Plain
 from .record.capture import Capture
 from .record.values import RecordedCell
 from .run import Run
 from .run_folder import QUARANTINE
-from .scheduler import attempt_noted
 
 YOUNG_IN_WAVES = 5_000
 """Few: most attempts of a wave leave garbage, and no calls in flight make a collection slow."""

@@ -22,7 +22,7 @@ from ...errors import UsageError
 from ...models.router import Models
 from ...run.batching import Deferred
 from ...run.folders import is_run, locked, store_noted
-from ...run.lanes import failure, run_lanes
+from ...run.lanes import attempt_noted, failure, run_lanes
 from ...run.loaded_sweep import LoadedSweep, load_sweep
 from ...run.observer import Observer
 from ...run.order import Plain
@@ -32,7 +32,6 @@ from ...run.record.schema import no_run
 from ...run.replay import replay_cache
 from ...run.run import Run
 from ...run.run_folder import OUTCOMES
-from ...run.scheduler import attempt_noted
 from ...run.settings import RunSettings
 from ...run.stores import open_store
 from ...stop import StopToken

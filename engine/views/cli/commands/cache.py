@@ -140,7 +140,7 @@ def verify(
     --accept-empty.
     """
     if recover:
-        _recover(with_name(store_path(Path(store) if store else None)))
+        _recover(with_name(store_path(store)))
         return
     damaged: list[DamagedEntry] = []
     sound = 0
@@ -264,8 +264,7 @@ def backup(
 
     The copy is a store: oversight cache verify --store TO checks it, and --store TO uses it.
     """
-    named = store_name(store)
-    count = back_up(store_path(Path(named)), to)
+    count = back_up(store_path(store), to)
     sync_folder(to)
     show(f"{counted(count, 'reply', 'replies')} backed up into {to}")
 

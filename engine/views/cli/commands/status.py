@@ -1,19 +1,18 @@
 """`oversight status`: the progress of a run, even while another process runs it; or all runs."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
 from ....display.quantity import counted, dollars
 from ....display.table import Table, as_text
-from ....errors import UsageError
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
 from ....run.folders import RUNS, holder, is_run
 from ....run.listing import RunSummary, summaries, summarize
 from ....run.manifest import read_manifest
 from ....run.notes import read_progress
-from ....system.flags import argument, flag
+from ....system.flags import argument
 from ..exit_codes import ExitCode
 from ..flags import as_command
 from ..naming import run_named
@@ -22,15 +21,11 @@ from ..output import asked, say, show, show_json, show_line, width
 
 SET = "--set"
 """The column of overrides, which distinguish runs of one sweep; shown if any run has some."""
-TAGS = "tags"
 
 
 @as_command
 def command(
     named: str | None = argument("[RUN|FOLDER]"),
-    tags: tuple[str, ...] = flag(
-        "Only runs with this tag; repeatable.", name="--tag", default=(), metavar="KEY=VALUE"
-    ),
     as_json: bool = JSON,
 ) -> None:
     """Print how far RUN is, and which process is running it; without RUN, list all runs.
@@ -41,22 +36,17 @@ def command(
     """
     place = RUNS if named is None else Path(named)
     if place == RUNS or (place.is_dir() and not is_run(place)):
-        _list(place, {tag.partition("=")[::2] for tag in tags}, as_json)
-    elif tags:
-        raise UsageError("--tag chooses among runs: leave out the name of one")
+        _list(place, as_json)
     else:
         _status(run_named(str(named)), as_json)
 
 
-def _list(place: Path, tags: Set[tuple[str, str]], as_json: bool) -> None:
-    every, faults = summaries(place)
-    runs = [run for run in every if tags <= run.tags.items()]
+def _list(place: Path, as_json: bool) -> None:
+    runs, faults = summaries(place)
     if as_json:
         show_json([_plain(run) for run in runs])
     elif runs:
         show(as_text(_table(place, runs), width()))
-    elif every:
-        say(f"none of {counted(len(every), 'run')} in {place} has these tags")
     elif not faults:
         say(f"there is no run in {place} yet; start one: oversight demo, or oversight run SWEEP")
     for fault in faults:
@@ -73,7 +63,6 @@ def _status(run: Path, as_json: bool) -> None:
     paid = sum_usage(ledger.values())
     summary = {
         "name": manifest.name,
-        "tags": manifest.tags,
         "simulated": standing.simulated,
         "cells": manifest.cells,
         "finished": finished,
@@ -100,7 +89,6 @@ def _status(run: Path, as_json: bool) -> None:
     lines = (
         f"{manifest.name}: {cells}",
         "SIMULATED models" * standing.simulated,
-        _tags(manifest.tags),
         f"{asked(paid)}, {dollars(paid.dollars)}{doubtful}" if paid.sent else "",
         *(f"{model}: {each.latency}" for model, each in ledger.items() if each.latency.replies),
         f"in flight at the vendors: {summary['awaited']}" if summary["awaited"] else "",
@@ -112,7 +100,6 @@ def _status(run: Path, as_json: bool) -> None:
 
 def _table(place: Path, runs: Sequence[RunSummary]) -> Table:
     with_overrides = any(run.overrides for run in runs)
-    with_tags = any(run.tags for run in runs)
     simulated = any(run.simulated for run in runs)
     rows = (
         (
@@ -124,18 +111,13 @@ def _table(place: Path, runs: Sequence[RunSummary]) -> Table:
             f"{each.finished:,}/{each.cells:,}",
             f"{each.failed:,}",
             *([" ".join(each.overrides)] if with_overrides else []),
-            *([_tags(each.tags)] if with_tags else []),
         )
         for each in runs
     )
     count = f"{counted(len(runs), 'run')} in {place}"
     named = ("run folder", "sweep", "last outcome", "state", *["models"] * simulated)
-    head = (*named, "cells", "failed", *[SET] * with_overrides, *[TAGS] * with_tags)
+    head = (*named, "cells", "failed", *[SET] * with_overrides)
     return Table(count, head, tuple(rows), left=len(named), whole=1)
-
-
-def _tags(tags: Mapping[str, str]) -> str:
-    return " ".join(f"{key}={value}" for key, value in tags.items())
 
 
 def _plain(each: RunSummary) -> dict[str, object]:
@@ -150,6 +132,5 @@ def _plain(each: RunSummary) -> dict[str, object]:
         "simulated": each.simulated,
         "running": each.running,
         "overrides": list(each.overrides),
-        "tags": dict(each.tags),
         "dollars": sum_usage(read_ledger(each.folder).values()).dollars,
     }

@@ -14,8 +14,8 @@ from oversight.engine.analysis.reports.report import finding, report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.display.table import Table
+from oversight.engine.run.lanes import attempt
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
-from oversight.engine.run.scheduler import attempt
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import LogprobJudge
