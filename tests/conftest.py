@@ -8,9 +8,10 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -91,41 +92,45 @@ class Campaign:
 RINGS = ("real", "browser", "campaign", "bench", "wire", "unit")
 """Widest reach first: a test that is marked with two is in the wider."""
 
-TESTS = Path(__file__).parent
 OUTSIDE = ("subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "socket.connect")
 """What Python reports when a test leaves its process."""
 FONT_TOOLS = ("fc-list", "system_profiler")
 """Programs that matplotlib starts where no user has drawn before, to list the fonts."""
 
 
-def ring(item: pytest.Item) -> str:
+def ring(item: pytest.Item, marks: Container[str]) -> str:
     """The one ring that a test is in: that of its folder, or that of a marker, or else `unit`."""
-    folder = item.path.relative_to(TESTS).parts[0]
-    if folder in RINGS:
-        return folder
-    return next((name for name in RINGS if item.get_closest_marker(name)), "unit")
+    folder = item.nodeid.split("/", 2)[1]
+    return next((name for name in RINGS if name in marks or name == folder), "unit")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each test in its ring, the longest rings first, so that what two workers end with is short;
-    and those marked whose docstrings, or whose module's, say that they are of a planted world in
-    which the right outcome is known."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Each test in its ring, and those marked whose docstrings, or whose module's, say that they
+    are of a planted world in which the right outcome is known.
+
+    What is marked nightly comes first, and then the longest rings; each worker is dealt whole files
+    of everything, so that what they all end with is short.
+    """
+    rank = dict[pytest.Item, tuple[bool, int]]()
     for item in items:
-        item.add_marker(ring(item))
+        marks = {mark.name for mark in item.iter_markers()}
+        item.add_marker(found := ring(item, marks))
+        rank[item] = ("nightly" not in marks, RINGS.index(found))
         function, module = (getattr(item, name, None) for name in ("function", "module"))
         if "known truth" in (getattr(function, "__doc__", None) or "").lower() or (
             "known truths" in (getattr(module, "__doc__", None) or "").lower()
         ):
             item.add_marker("known_truth")
-    items.sort(key=lambda item: RINGS.index(ring(item)))
-    config = items[0].config if items else None
-    if config and not config.getoption("--nightly"):
-        later = [item for item in items if item.get_closest_marker("nightly")]
-        config.hook.pytest_deselected(items=later)
-        items[:] = [item for item in items if item not in set(later)]
-    if items and items[0].config.getoption("--skipped-before"):
-        before = items[0].config.cache.get(SKIPPED, {})
+    if not config.getoption("--nightly"):
+        config.hook.pytest_deselected(items=[item for item in items if not rank[item][0]])
+        items[:] = [item for item in items if rank[item][0]]
+    if config.getoption("--skipped-before"):
+        before = config.cache.get(SKIPPED, {})
         items[:] = [item for item in items if item.nodeid in before]
+    items.sort(key=rank.__getitem__)
+    files = [[*file] for _, file in groupby(items, lambda item: (rank[item], item.path))]
+    hands = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+    items[:] = [item for hand in range(hands) for file in files[hand::hands] for item in file]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from oversight.cache.call import Ask, Call, Message, Request
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import Unreachable
+from oversight.engine.models.accounting.budget import Budget
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
@@ -66,6 +67,9 @@ class Server:
         self.answered.append(now())
         return Reply("yes", usage=Usage(request.input_tokens, request.output_tokens))
 
+    async def close(self) -> None:
+        """Nothing to close."""
+
 
 def sender(
     server: Ask,
@@ -75,11 +79,13 @@ def sender(
     model: str = "sim/m",
     ledger: Ledger | None = None,
     stop_token: StopToken | None = None,
+    budget: Budget | None = None,
+    own: bool = False,
 ) -> Sender:
-    """The server under limits, retries and a ledger."""
-    accounting = Accounting(listed(), ledger=ledger or Ledger())
+    """The server under limits, retries, a budget and a ledger."""
+    accounting = Accounting(listed(), budget, ledger=ledger or Ledger())
     stop_token = stop_token or StopToken()
-    return Sender(model, server, limits or Limits(), stop_token, accounting, jitter)
+    return Sender(model, server, limits or Limits(), stop_token, accounting, jitter, own=own)
 
 
 async def ask_in_lanes(ask: Ask, lanes: int, goes_on: Callable[[], bool]) -> None:

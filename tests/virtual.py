@@ -2,10 +2,12 @@
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 TICK = 1e-9
 """Seconds that a turn of the loop takes. As with a real clock, time never stands still: code
@@ -49,6 +51,16 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """`main` from start to end under a clock of its own."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
+
+
+def virtually(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """A test from start to end under a clock of its own."""
+
+    @wraps(test)
+    def ran(*given: P.args, **named: P.kwargs) -> T:
+        return run(test(*given, **named))
+
+    return ran
 
 
 def now() -> float:

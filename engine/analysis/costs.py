@@ -1,8 +1,6 @@
-"""Calls of a run and the rows that use each; what each row costs, stand-alone and marginal.
+"""Calls of a run and the rows that use each; what each row costs, with all calls that it makes.
 
-A call that several rows make is paid once. The stand-alone cost of a row covers all of its calls;
-the marginal cost, in the order of the report, those that no earlier row makes. Marginal costs add
-up to the cost of the run.
+A call that several rows make is paid once: the run costs less than its rows by themselves.
 """
 
 from collections.abc import Collection, Iterable
@@ -44,8 +42,6 @@ class RunCalls:
 
     calls: dict[tuple[bytes, str], PaidCall] = field(default_factory=dict)
     """By address and the endpoint's identity: the same in every run."""
-    asked: list[int] = field(default_factory=list)
-    """By row, the number of its cells' calls; a call that worlds share counts once for each."""
     problems: frozenset[str] | None = None
     """Ids of the problems whose calls these are; None for all."""
 
@@ -62,15 +58,13 @@ def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunC
     sweep, tables = run.sweep, run.tables
     wanted = [n for n, each in enumerate(sweep.problems) if problems is None or each.id in problems]
     spans = [sweep.span(n) for n in wanted] if problems is not None else [range(len(sweep))]
-    found = RunCalls(asked=[0] * len(sweep.rows), problems=problems)
+    found = RunCalls(problems=problems)
     with gc_relaxed():
         rows: dict[int, int] = {}
         judging = set[object]()
         for span in spans:
             for _, row, _, body in tables.bodies(span):
-                asked = body.calls[1::2]
-                found.asked[row] += len(asked)
-                for call in asked:
+                for call in body.calls[1::2]:
                     rows[call] = rows.get(call, 0) | 1 << row
                 judging.update([each.call for each in body.judgements])
         for call, address, endpoint, *tokens in tables.asked(rows):
@@ -106,21 +100,16 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class RowCost:
-    """Cost of one row."""
+    """Cost of one row by itself."""
 
     name: str
     problems: int
     """Problems with at least one cell of the row run."""
-    alone: Spent | None
-    """None for the whole run."""
-    marginal: Spent
-    asked: int = 0
-    """Calls of all of its worlds; one that they share counts in each."""
+    alone: Spent
 
     def each(self, axis: CostAxis) -> float:
-        """Stand-alone cost a problem."""
-        cost = self.alone.on(axis) if self.alone else None
-        return (cost or 0.0) / max(self.problems, 1)
+        """Cost a problem."""
+        return (self.alone.on(axis) or 0.0) / max(self.problems, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +126,20 @@ class Costs:
 
 
 def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
-    """Stand-alone and marginal costs of the rows of a run."""
+    """Costs of the rows of a run."""
     prices = prices.named(run.sweep.meanings)
-    rows = len(run.sweep.rows)
-    alone, marginal = spent_by_row(found, rows, prices)
-    ran = [_problems(run, row, found.problems) for row in range(rows)]
-    models = dict.fromkeys(call.model for call in found.calls.values())
+    calls = found.calls.values()
+    models = dict.fromkeys(call.model for call in calls)
     return Costs(
         tuple(
-            RowCost(*each)
-            for each in zip(run.names, ran, alone, marginal, found.asked or [0] * rows, strict=True)
+            RowCost(
+                run.names[n],
+                _problems(run, n, found.problems),
+                spent((call for call in calls if call.rows >> n & 1), prices),
+            )
+            for n in range(len(run.names))
         ),
-        _spent((call for call in found.calls.values() if call.rows), prices),
+        spent((call for call in calls if call.rows), prices),
         tuple(model for model in models if prices.find(model) is None),
         len(found.problems or ()),
     )
@@ -159,27 +150,13 @@ def sampled_costs(run: RunRows) -> Costs:
     return row_costs(run, calls_of_run(run.run, sample_of(run.sweep)), run.run.prices)
 
 
-def spent_by_row(found: RunCalls, rows: int, prices: PriceList) -> tuple[list[Spent], list[Spent]]:
-    """Stand-alone and marginal usage of each row, by row number."""
-    alone: list[list[PaidCall]] = [[] for _ in range(rows)]
-    marginal: list[list[PaidCall]] = [[] for _ in range(rows)]
-    for call in found.calls.values():
-        if not call.rows:
-            continue
-        marginal[(call.rows & -call.rows).bit_length() - 1].append(call)
-        bits = call.rows
-        while bits:
-            alone[(bits & -bits).bit_length() - 1].append(call)
-            bits &= bits - 1
-    return [_spent(each, prices) for each in alone], [_spent(each, prices) for each in marginal]
-
-
 def _problems(run: RunRows, row: int, among: Collection[str] | None) -> int:
     ran = np.unique(run.table.cells.problem[run.table.completed(row)]).tolist()
     return sum(among is None or run.sweep.problems[n].id in among for n in ran)
 
 
-def _spent(calls: Iterable[PaidCall], prices: PriceList) -> Spent:
+def spent(calls: Iterable[PaidCall], prices: PriceList) -> Spent:
+    """What these calls took, each once."""
     count = read = wrote = cached = judged = 0
     dollars: float | None = 0.0
     for call in calls:
@@ -198,8 +175,7 @@ def costs_part(costs: Costs, ledger: float | None) -> Part:
     """The cost of each row in the order of the report. ledger: dollars recorded in the run's; None
     if it paid nothing."""
     notes = [
-        "Each row by itself, with all calls that it makes. marginal: only those that no row above "
-        "it made; they add up to what all rows took together.",
+        "Each row by itself, with all calls that it makes; those of several rows are paid once.",
         "judge's: tokens in and out of the calls from which verdicts were read.",
     ]
     if ledger is not None:
@@ -215,20 +191,16 @@ def costs_part(costs: Costs, ledger: float | None) -> Part:
             word("row", "name"),
             program("problems", "problems"),
             program("alone", "alone"),
-            program("marginal", "marginal"),
             *[column("$ alone", "alone.dollars", _dollars, key="")] * priced,
             number("calls", "alone.calls", key=""),
             number("tokens in", "alone.input_tokens", key=""),
             number("cached", "alone.cached_tokens", key=""),
             number("out", "alone.output_tokens", key=""),
             number("judge's", "alone.judge_tokens", key=""),
-            *[column("$ marginal", "marginal.dollars", _dollars, key="")] * priced,
-            number("calls marginal", "marginal.calls", key=""),
-            number("tokens marginal", "marginal.tokens", key=""),
         ],
         costs.rows,
         notes,
-        total=RowCost("all rows", 0, None, costs.total),
+        total=RowCost("all rows", 0, costs.total),
     )
 
 

@@ -182,10 +182,8 @@ def frontier_finding(
 class Frontier(Analysis):
     """Print what each row of RUN costs, and which rows no other beats at the same cost or less.
 
-    The record in RUN says which rows use which calls. A call that several rows use is paid
-    for once. "Alone" is what a row would cost by itself: all of its calls.
-    "Marginal" is what it adds to the rows above it in the report: the calls that none of them
-    uses. Nothing is sent.
+    The record in RUN says which rows use which calls. A row costs all calls that it makes; one that
+    several rows use is paid for once. Nothing is sent.
     """
 
     title = "Frontier of cost"

@@ -108,13 +108,6 @@ class GridRow:
         """Digest of the settings of the judge."""
         return digest(self.judge_settings or self.judge)
 
-    @cached_property
-    def judge_apart(self) -> str:
-        """Digest of the settings of the judge, were it not to read the passage: equal for judges
-        that differ in nothing else."""
-        judge = self.judge_settings
-        return digest({**judge, "reads_passage": False} if "reads_passage" in judge else judge)
-
     @property
     def judge_settings(self) -> Mapping[str, Any]:
         return _mapping(self.settings.get("judge"))

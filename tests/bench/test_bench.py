@@ -11,25 +11,36 @@ from bench import BENCHES, main
 from oversight.engine.display.table import Table
 from tools.bench import report
 from tools.bench.clients.asked import Job
-from tools.bench.counts import COUNT, MOST, WORKLOADS, counted
+from tools.bench.counts import COUNT, MOST, WORKLOADS, Counted, Counts, counted
 from tools.bench.document import BEGIN, END
 from tools.bench.measured import Measured, at_least, at_most
 from tools.bench.options import Options
 from tools.bench.server import Server
 
 SMALL = Options(rounds=1, size=0.0)
+GRID = """\
+name: grid
+problems: {bundled: arithmetic}
+agents: sim/strong
+judges: sim/judge
+protocols: {naive_judge: , debate: {rounds: [1, 2]}, consultancy: }
+"""
 DOCS = f"# How fast\n\n{BEGIN}\n\n{END}\n\nThe end.\n"
 
 
-LONG = ("counts", "slots")
-"""Of many seconds also where they are small; those of the first are held below."""
+@pytest.fixture
+def smaller(tmp_path, monkeypatch) -> None:
+    """The benches without a size: fewer problems in virtual time, a grid of four rows, and counts
+    as they might be; what they really are is held below."""
+    counts = Counts(200.0, 100.0, 1.0)
+    monkeypatch.setattr("tools.bench.counts.counted", lambda *_, **__: Counted(counts, counts, {}))
+    monkeypatch.setattr("tools.bench.slots.PROBLEMS", 10)
+    (tmp_path / "grid.yaml").write_text(GRID)
+    monkeypatch.setattr("tools.bench.twin.EXAMPLE", tmp_path / "grid.yaml")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.nightly if name in LONG else ()) for name in BENCHES],
-)
-def test_a_bench_tells_its_figures_and_goals(name):
+@pytest.mark.parametrize("name", BENCHES)
+def test_a_bench_tells_its_figures_and_goals(name, smaller):
     measured = BENCHES[name](SMALL)
     assert measured.name == name
     assert measured.table.body

@@ -10,6 +10,7 @@ import re
 import struct
 from contextlib import closing
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -200,16 +201,6 @@ def test_no_flipped_bit_of_a_sealed_record_goes_unnoticed():
     assert strip_checksum(KEY, sealed) == RECORD.to_bytes()
 
 
-def test_a_healthy_value_under_the_key_of_another_is_damage():
-    with pytest.raises(DamagedEntry, match="checksum"):
-        strip_checksum(KEY.replace("a", "b"), add_checksum(KEY, b"value"))
-
-
-def test_where_the_key_ends_is_part_of_the_seal():
-    with pytest.raises(DamagedEntry):
-        strip_checksum("a", add_checksum("ab", b"c")[:32] + b"bc")
-
-
 def test_a_seal_is_a_plain_sha256():
     assert add_checksum("k", b"v") == hashlib.sha256(b"k\0v").digest() + b"v"
 
@@ -307,8 +298,10 @@ def test_the_layout_is_pinned(file):
     assert file.read_bytes() == body + hashlib.sha256(body).digest()
 
 
-@pytest.mark.parametrize("count", [*range(10), 50, 300])
-@pytest.mark.parametrize("length", [10, 1_000, 30_000])
+@pytest.mark.parametrize(
+    ("count", "length"),
+    [*product(range(10), (10, 1_000, 30_000)), (50, 9_000), (300, 10)],
+)
 def test_what_went_in_comes_out_few_and_many_of_any_length(file, count, length):
     store = MemoryStore()
     words = "".join(random.Random(length).choices("abcdefgh ", k=length))

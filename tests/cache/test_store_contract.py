@@ -27,7 +27,12 @@ OPENERS: dict[str, Callable[[Path], Store]] = {
 }
 
 
-@pytest.fixture(params=[*OPENERS, pytest.param("postgres", marks=pytest.mark.real)])
+RINGS = {"docs/extending.md": pytest.mark.wire, "postgres": pytest.mark.real}
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=RINGS.get(name, ())) for name in (*OPENERS, "postgres")]
+)
 def store(request, tmp_path):
     if request.param == "postgres":
         opened = open_store(request.getfixturevalue("postgres").database())

@@ -21,8 +21,7 @@ EXTENSIONS = sorted(
 def without(gone: list[str], place: Path) -> Path:
     """A copy of the packages without these extensions."""
     for room in ("engine", "protocols", "cache", "oversight"):
-        unseen = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / room, place / room, symlinks=True, ignore=unseen)
+        shutil.copytree(ROOT / room, place / room, symlinks=True)
     for name in gone:
         shutil.rmtree(place / "engine" / "extensions" / name)
     (place / "tests").mkdir()

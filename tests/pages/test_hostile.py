@@ -55,6 +55,7 @@ async def test_markup_in_a_transcript_stays_text(page: str) -> None:
     assert "javascript:" not in body.replace("href=&#39;javascript:window.broken=4", "")
 
 
+@pytest.mark.wire
 async def test_characters_that_turn_text_round_are_shown_by_their_numbers(page: str) -> None:
     for hidden in "\u202e\u2066\x1b\x00\u2028\ufeff":
         assert hidden not in page

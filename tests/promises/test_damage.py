@@ -19,13 +19,6 @@ from tests.waiting import PATIENCE
 STORE = "cache.db"
 
 
-def calm_run(folder: Path, **settings: int) -> Bench:
-    with Vendor() as vendor:
-        bench = Bench(folder, vendor.url, **settings)
-        bench.complete()
-    return bench
-
-
 def change(store: Path | str | None, *statements: str) -> None:
     with closing(sqlite3.connect(Path(str(store)) / STORE, timeout=30)) as db, db:
         for statement in statements:
@@ -33,10 +26,8 @@ def change(store: Path | str | None, *statements: str) -> None:
 
 
 @pytest.mark.campaign
-def test_a_run_that_meets_damage_stops_neither_guessing_nor_paying(campaign, tmp_path):
+def test_a_run_that_meets_damage_stops_neither_guessing_nor_paying(campaign, calm, tmp_path):
     with Vendor(latency=0.05) as vendor:
-        whole = Bench(tmp_path / "calm", vendor.url, problems=10)
-        whole.complete()
         for n in range(campaign.size(1, 10)):
             bench = Bench(tmp_path / f"{n}", vendor.url, problems=10)
             assert bench.cut(vendor, 60).wait() == 130
@@ -58,7 +49,7 @@ def test_a_run_that_meets_damage_stops_neither_guessing_nor_paying(campaign, tmp
             bench.complete()
             assert not stored & set(vendor.prompts(seen))
             # The report says which replies were brought.
-            assert bench.lines() == whole.lines()
+            assert bench.lines() == calm(10).lines()
 
 
 LOSSES = ("deleted", "killed", *(pytest.param(loss, marks=pytest.mark.nightly)
@@ -67,10 +58,10 @@ LOSSES = ("deleted", "killed", *(pytest.param(loss, marks=pytest.mark.nightly)
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_store_that_has_lost_replies_is_refused_until_told_otherwise(loss, campaign, tmp_path):
+def test_a_store_that_has_lost_replies_is_refused_until_told_otherwise(
+    loss, campaign, calm, tmp_path
+):
     with Vendor(latency=0.05) as vendor:
-        whole = Bench(tmp_path / "calm", vendor.url)
-        whole.complete()
         for n in range(campaign.size(1, 5)):
             bench = Bench(tmp_path / f"{n}", vendor.url)
             if loss == "killed":
@@ -95,16 +86,14 @@ def test_a_store_that_has_lost_replies_is_refused_until_told_otherwise(loss, cam
                 assert "malformed" in told
                 shutil.rmtree(bench.store)
             bench.complete("--accept-empty")
-            assert bench.outcomes() == whole.outcomes()
+            assert bench.outcomes() == calm(6).outcomes()
 
 
 @pytest.mark.campaign
-def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(campaign, tmp_path):
+def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(campaign, calm, tmp_path):
     chance = random.Random(campaign.seed)
     saved = lost = 0
     with Vendor(latency=0.05) as vendor:
-        whole = Bench(tmp_path / "calm", vendor.url, problems=10)
-        whole.complete()
         for n in range(campaign.size(1, 20)):
             bench = Bench(tmp_path / f"{n}", vendor.url, problems=10)
             assert bench.cut(vendor, 80).wait() == 130
@@ -127,7 +116,7 @@ def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(campaign, tmp_
             assert len(vendor.book) == seen
             bench.complete("--accept-empty")
             assert not kept & set(vendor.prompts(seen)), "what was saved was paid again"
-            assert bench.outcomes() == whole.outcomes()
+            assert bench.outcomes() == calm(10).outcomes()
     print(f"{saved} replies saved, {lost} lost in pages that were overwritten")
 
 
@@ -160,12 +149,11 @@ def test_replies_that_go_in_the_middle_of_a_run_are_missed(tmp_path, place, requ
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_store_that_goes_under_a_run_stops_it_and_nothing_more_is_paid(tmp_path, replaced):
+def test_a_store_that_goes_under_a_run_stops_it_and_nothing_more_is_paid(tmp_path, calm, replaced):
     with Vendor(moody, latency=0.3, spread=0.3) as vendor:
         bench = Bench(tmp_path / "bench", vendor.url)
         assert isinstance(bench.store, Path)
-        if replaced:
-            other = calm_run(tmp_path / "other", problems=7)
+        other = calm(10)
         reached = vendor.after(30)
         sitting = bench.start()
         assert reached.wait(PATIENCE)
@@ -191,15 +179,15 @@ def test_a_store_that_goes_under_a_run_stops_it_and_nothing_more_is_paid(tmp_pat
 
 
 @pytest.mark.campaign
-def test_another_store_is_refused_before_the_first_call(tmp_path):
-    other = calm_run(tmp_path / "other", problems=12)
+def test_another_store_is_refused_before_the_first_call(tmp_path, calm):
+    other = shutil.copytree(str(calm(10).store), tmp_path / "other")
     with Vendor(moody, latency=0.3, spread=0.3) as vendor:
         bench = Bench(tmp_path / "bench", vendor.url, text="Are pears in crate {n}?")
         assert bench.cut(vendor, 25).wait() == 130
         asked = len(vendor.book)
-        bench.store = other.store
+        bench.store = other
         told = bench.ends(2)
-        assert f"{other.store} is another store than ~/store, in which" in told
+        assert f"{other} is another store than ~/store, in which" in told
         assert len(vendor.book) == asked
         bench.complete("--accept-empty")
         bench.complete()

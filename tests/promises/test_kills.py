@@ -7,7 +7,6 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -26,21 +25,11 @@ pytestmark = pytest.mark.campaign
 PROBLEMS = 20
 
 
-@pytest.fixture
-def calm(tmp_path: Path) -> Iterator[tuple[Vendor, Bench]]:
-    """A vendor, and the run that it gave when nothing was killed."""
-    with Vendor(latency=0.02, spread=0.5) as vendor:
-        bench = Bench(tmp_path / "calm", vendor.url, problems=PROBLEMS)
-        bench.complete()
-        assert len(bench.stored()) == len(vendor.book)
-        yield vendor, bench
-
-
 @pytest.mark.parametrize("place", ["folder", "database"])
 def test_p1_kills_lose_nothing_and_repeat_nothing_stored(campaign, calm, tmp_path, place, request):
     """In a database far away too."""
     if place == "folder":
-        return kill_at_random(campaign, *calm, tmp_path, lambda: None)
+        return kill_at_random(campaign, calm(PROBLEMS), tmp_path, lambda: None)
     server = request.getfixturevalue("postgres")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         line = threading.Thread(target=far_away, args=(listener, server.folder))
@@ -52,7 +41,7 @@ def test_p1_kills_lose_nothing_and_repeat_nothing_stored(campaign, calm, tmp_pat
             return server.database().replace("@/", f"@{host}/").partition("?")[0]
 
         try:
-            kill_at_random(campaign, *calm, tmp_path, store)
+            kill_at_random(campaign, calm(PROBLEMS), tmp_path, store)
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             line.join()
@@ -77,32 +66,33 @@ def far_away(listener: socket.socket, folder: Path) -> None:
                 threading.Thread(target=carry, args=ends, daemon=True).start()
 
 
-def kill_at_random(campaign, vendor, undisturbed, folder, store) -> None:  # type: ignore[no-untyped-def]
+def kill_at_random(campaign, undisturbed, folder, store) -> None:  # type: ignore[no-untyped-def]
     chance = random.Random(campaign.seed)
-    wanted, distinct = campaign.size(3, 100), len(vendor.book)
+    wanted, distinct = campaign.size(3, 100), len(undisturbed.stored())
     kills = rounds = extra = 0
-    while kills < wanted:
-        bench = Bench(folder / f"round-{rounds}", vendor.url, problems=PROBLEMS, store=store())
-        before, in_round, done = len(vendor.book), 0, False
-        while not done:
-            stored, lines, seen = bench.stored(), bench.lines(), len(vendor.book)
-            sitting = bench.start()
-            if kills < wanted:
-                _kill(sitting, vendor, chance)
-            code = sitting.wait()
-            assert code in (0, -signal.SIGKILL), sitting.told
-            done = code == 0
-            kills += not done
-            in_round += not done
-            assert not stored & set(vendor.prompts(seen)), "a stored call was sent again"
-            assert stored <= bench.stored(), "an acknowledged reply was lost"
-            # A kill may come after the lines were laid in order.
-            assert set(lines) <= set(bench.lines()), "an outcome was lost"
-        assert bench.outcomes() == undisturbed.outcomes()
-        again = len(vendor.book) - before - distinct
-        assert 0 <= again <= in_round * FLIGHTS
-        extra += again
-        rounds += 1
+    with Vendor(latency=0.02, spread=0.5) as vendor:
+        while kills < wanted:
+            bench = Bench(folder / f"round-{rounds}", vendor.url, problems=PROBLEMS, store=store())
+            before, in_round, done = len(vendor.book), 0, False
+            while not done:
+                stored, lines, seen = bench.stored(), bench.lines(), len(vendor.book)
+                sitting = bench.start()
+                if kills < wanted:
+                    _kill(sitting, vendor, chance)
+                code = sitting.wait()
+                assert code in (0, -signal.SIGKILL), sitting.told
+                done = code == 0
+                kills += not done
+                in_round += not done
+                assert not stored & set(vendor.prompts(seen)), "a stored call was sent again"
+                assert stored <= bench.stored(), "an acknowledged reply was lost"
+                # A kill may come after the lines were laid in order.
+                assert set(lines) <= set(bench.lines()), "an outcome was lost"
+            assert bench.outcomes() == undisturbed.outcomes()
+            again = len(vendor.book) - before - distinct
+            assert 0 <= again <= in_round * FLIGHTS
+            extra += again
+            rounds += 1
     print(f"{kills} kills in {rounds} rounds of {distinct} calls; {extra} replies paid again")
 
 

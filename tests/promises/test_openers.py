@@ -66,10 +66,8 @@ def test_two_runs_on_one_store_end_alike_and_lose_nothing(campaign, tmp_path):
 
 
 @pytest.mark.campaign
-def test_a_wall_clock_that_jumps_changes_nothing(campaign, tmp_path):
+def test_a_wall_clock_that_jumps_changes_nothing(campaign, calm, tmp_path):
     with Vendor() as vendor:
-        calm = Bench(tmp_path / "calm", vendor.url)
-        calm.complete()
         for n in range(campaign.size(1, 10)):
             site = tmp_path / f"site-{n}"
             site.mkdir()
@@ -77,6 +75,6 @@ def test_a_wall_clock_that_jumps_changes_nothing(campaign, tmp_path):
             bench = Bench(tmp_path / f"{n}", vendor.url)
             bench.environment = {"PYTHONPATH": f"{site}:{ROOT}"}
             bench.complete()
-            assert bench.outcomes() == calm.outcomes()
-            assert bench.stored() == calm.stored()
+            assert bench.outcomes() == calm(6).outcomes()
+            assert bench.stored() == calm(6).stored()
             bench.replays()

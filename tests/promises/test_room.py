@@ -15,14 +15,12 @@ needs_a_disk = pytest.mark.skipif(not MOUNTS, reason="needs a file system of its
 
 
 @pytest.mark.campaign
-def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(campaign, tmp_path):
+def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(campaign, calm, tmp_path):
     """Whatever write comes first then fails: of the store, of its log, of the outcomes, of the
     manifest, of the sweep's own files."""
     chance = random.Random(campaign.seed)
     stops = points = 0
     with Vendor(latency=0.05) as vendor:
-        whole = Bench(tmp_path / "calm", vendor.url, problems=8)
-        whole.complete()
         while points < campaign.size(6, 120):
             with disk(tmp_path / f"disk-{points}") as small:
                 bench = Bench(small.folder / "bench", vendor.url, problems=8, logs=tmp_path)
@@ -49,7 +47,7 @@ def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(campaign, t
                 bench.complete()
                 assert not stored & set(vendor.prompts(resumed)), "a stored call was sent again"
                 assert stored <= bench.stored(), "a stored reply was lost"
-                assert bench.outcomes() == whole.outcomes()
+                assert bench.outcomes() == calm(8).outcomes()
     print(f"{stops} stops at {points} disks")
     assert stops
 

@@ -87,11 +87,9 @@ def test_a_damaged_database_gives_no_other_figure_and_is_made_again_to_the_byte(
 
 @pytest.mark.campaign
 def test_a_run_cut_off_and_then_lost_goes_on_from_its_store_and_pays_nothing_twice(
-    tmp_path, campaign
+    tmp_path, campaign, calm
 ):
     with Vendor(latency=0.1, spread=0.3) as vendor:
-        calm = Bench(tmp_path / "calm", vendor.url, problems=8)
-        calm.complete()
         for n in range(campaign.size(1, 8)):
             bench = Bench(tmp_path / f"{n}", vendor.url, problems=8)
             assert bench.cut(vendor, 40, signal.SIGKILL).wait() == -signal.SIGKILL
@@ -105,15 +103,13 @@ def test_a_run_cut_off_and_then_lost_goes_on_from_its_store_and_pays_nothing_twi
             seen = len(vendor.book)
             bench.complete()
             assert not stored & set(vendor.prompts(seen)), "a stored call was sent again"
-            assert bench.outcomes() == calm.outcomes()
+            assert bench.outcomes() == calm(8).outcomes()
 
 
 @pytest.mark.campaign
-def test_a_log_that_never_reached_the_disk_costs_no_reply(tmp_path, campaign):
+def test_a_log_that_never_reached_the_disk_costs_no_reply(tmp_path, campaign, calm):
     """What a power failure leaves: replies are synced to the store before their cells."""
     with Vendor(latency=0.1, spread=0.3) as vendor:
-        calm = Bench(tmp_path / "calm", vendor.url, problems=8)
-        calm.complete()
         for n in range(campaign.size(1, 8)):
             bench = Bench(tmp_path / f"{n}", vendor.url, problems=8)
             assert bench.cut(vendor, 60, signal.SIGKILL).wait() == -signal.SIGKILL
@@ -122,7 +118,7 @@ def test_a_log_that_never_reached_the_disk_costs_no_reply(tmp_path, campaign):
             stored, seen = bench.stored(), len(vendor.book)
             bench.complete()
             assert not stored & set(vendor.prompts(seen)), "a stored call was sent again"
-            assert bench.outcomes() == calm.outcomes()
+            assert bench.outcomes() == calm(8).outcomes()
 
 
 @pytest.mark.wire

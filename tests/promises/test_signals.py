@@ -23,15 +23,13 @@ def _reached(event: threading.Event, sitting: Sitting) -> bool:
 
 
 @pytest.mark.wire
-def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(campaign, tmp_path):
+def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(campaign, calm, tmp_path):
     chance = random.Random(campaign.seed)
     wanted, problems = campaign.size(3, 50), campaign.size(6, 10)
     late: list[int] = []
     signals = rounds = 0
+    distinct = len(calm(problems).stored())
     with Vendor(latency=0.1, spread=0.3) as vendor:
-        calm = Bench(tmp_path / "calm", vendor.url, problems=problems)
-        calm.complete()
-        distinct = len(vendor.book)
         while signals < wanted:
             bench = Bench(tmp_path / f"round-{rounds}", vendor.url, problems=problems)
             seen, code = len(vendor.book), -1
@@ -51,7 +49,7 @@ def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(campaign, tmp_
                     code = sitting.wait()
                 assert bench.stored() == set(vendor.prompts(seen)), "a flight was not saved"
             assert len(vendor.book) - seen == distinct, "a call was paid twice"
-            assert bench.outcomes() == calm.outcomes()
+            assert bench.outcomes() == calm(problems).outcomes()
             rounds += 1
     print(f"{signals} signals in {rounds} rounds; requests that came after one: {late}")
     # What was on its way may arrive; of what waited nothing does.
@@ -82,12 +80,9 @@ def test_p6_a_second_signal_abandons_flights_and_keeps_what_landed(campaign, tmp
 
 
 @pytest.mark.campaign
-def test_a_process_that_sleeps_for_a_while_goes_on_as_if_nothing_had_been(campaign, tmp_path):
+def test_a_process_that_sleeps_for_a_while_goes_on_as_if_nothing_had_been(campaign, calm, tmp_path):
     chance = random.Random(campaign.seed)
     with Vendor(latency=0.1, spread=0.3) as vendor:
-        calm = Bench(tmp_path / "calm", vendor.url)
-        calm.complete()
-        distinct = len(vendor.book)
         for n in range(campaign.size(1, 10)):
             seen = len(vendor.book)
             reached = vendor.after(chance.randrange(1, 60))
@@ -98,8 +93,8 @@ def test_a_process_that_sleeps_for_a_while_goes_on_as_if_nothing_had_been(campai
             time.sleep(chance.uniform(0.2, 2.0))
             sitting.signal(signal.SIGCONT)
             assert sitting.wait() == 0, sitting.told
-            assert len(vendor.book) - seen == distinct
-            assert bench.outcomes() == calm.outcomes()
+            assert len(vendor.book) - seen == len(calm(6).stored())
+            assert bench.outcomes() == calm(6).outcomes()
 
 
 @pytest.mark.campaign

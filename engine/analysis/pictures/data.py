@@ -64,26 +64,7 @@ class Forest:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Heat:
-    """ASD of every problem under every row."""
-
-    title: str
-    problems: tuple[str, ...]
-    rows: tuple[str, ...]
-    values: tuple[tuple[float | None, ...], ...]
-    """Problems x rows; None if unknown."""
-    most: float
-    """Absolute value at both ends of the colour scale."""
-
-    def table(self) -> tuple[tuple[str, ...], TableRows]:
-        rows: TableRows = [
-            (problem, *line) for problem, line in zip(self.problems, self.values, strict=True)
-        ]
-        return ("problem", *self.rows), rows
-
-
-Picture: TypeAlias = Forest | Chart | Heat
+Picture: TypeAlias = Forest | Chart
 
 
 @dataclass(frozen=True, slots=True)

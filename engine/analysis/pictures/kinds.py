@@ -5,9 +5,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf
 
-import numpy as np
-
-from ....protocols.scores import RANGES
 from ...display.table import as_csv
 from ...errors import UsageError
 from ...run.listing import Parts
@@ -21,12 +18,10 @@ from ..reports.groups import grouping, pivot
 from ..reports.measured import trends
 from ..reports.results import SCORE_NAMES, Results
 from ..rows import RunRows, read_rows
-from ..scoring.arrays import Floats
-from ..scoring.contrasts import gap_recovered
 from ..scoring.estimate import Estimate, Interval
-from ..scoring.inference import Influences, estimates
+from ..scoring.inference import estimates
 from ..scoring.worlds import BETAS
-from .data import Forest, ForestLine, Heat, Picture
+from .data import Forest, ForestLine, Picture
 from .painting import has_intervals
 
 MEASURES = {
@@ -153,27 +148,6 @@ def averaged(kind: str, by: Sequence[str], run: ScoredRun) -> Forest:
     return Forest(f"{AVERAGED[kind]}{beta}, mean of rows", run.score, tuple(lines))
 
 
-def gap(run: ScoredRun) -> Forest:
-    """Share of the gap between the naive judge and one who reads the passage that is recovered."""
-    closed, opened = dict[str, Influences](), dict[str, Influences]()
-    rows, samples = run.run.sweep.rows, run.rows.asd(run.score)
-    for row, name in zip(rows, run.rows.names, strict=True):
-        if row.naive and name in samples:
-            (opened if row.reads_passage else closed)[row.judge_apart] = samples[name]
-    lines = []
-    for n in run.numbers:
-        row, own = rows[n], samples.get(run.rows.names[n])
-        base, best = closed.get(row.judge_apart), opened.get(row.judge_apart)
-        if own and base and best and not row.naive and (its := gap_recovered(own, base, best)):
-            lines.append(ForestLine(n, *row.shown_names, its.n, its))
-    if not lines:
-        raise UsageError(
-            "gap: it takes two naive judges that differ in reads_passage alone; with both, the "
-            "sweep tells how much of the gap between them a protocol recovers"
-        )
-    return Forest("share of the gap recovered", run.score, tuple(lines))
-
-
 def jse(run: ScoredRun) -> Chart:
     """Judge score expected (JSE) over beta."""
     series = []
@@ -202,38 +176,6 @@ def trend_chart(run: ScoredRun) -> Chart:
     why = "it takes three agents or more under one protocol and judge, and a slope with an interval"
     x = f"expected agent score (beta {results.beta:g})"
     return run.chart("trend", x, "agent score difference", series, why)
-
-
-def heat(run: ScoredRun) -> Heat:
-    problems, names = run.run.sweep.problems, [run.rows.names[n] for n in run.numbers]
-    values = run.rows.asd_by_problem(run.score)[:, run.numbers]
-    down, across = ordered_by_mean(values)
-    low, high = RANGES[run.score]
-    return Heat(
-        "Agent score difference by problem and row",
-        tuple(problems[n].id for n in down),
-        tuple(names[n] for n in across),
-        tuple(
-            tuple(None if np.isnan(v) else v for v in line)
-            for line in values[down][:, across].tolist()
-        ),
-        high - low,
-    )
-
-
-def ordered_by_mean(values: Floats) -> tuple[list[int], list[int]]:
-    """Problems (the lines) from hardest to easiest, and rows (the columns) from best to worst;
-    those without values last."""
-    there = ~np.isnan(values)
-    sums = np.where(there, values, 0)
-
-    def order(axis: int, sign: int) -> list[int]:
-        count = there.sum(axis=axis)
-        means = np.where(count, sums.sum(axis=axis) / np.maximum(count, 1), np.inf * sign)
-        places: list[int] = np.argsort(sign * means, kind="stable").tolist()
-        return places
-
-    return order(1, 1), order(0, -1)
 
 
 def compared(
@@ -265,9 +207,7 @@ KINDS: Mapping[str, Callable[[ScoredRun], Picture]] = {
     "jse": jse,
     "calibration": partial(_analysis, "calibration"),
     "trend": trend_chart,
-    "gap": gap,
     "frontier": partial(_analysis, "frontier"),
-    "heat": heat,
 }
 """By the name that `oversight export plot --kind` takes. `compare` is apart: it takes two runs."""
 

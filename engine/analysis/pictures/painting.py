@@ -15,7 +15,7 @@ from ...display.printable import printable
 from ...errors import UsageError
 from ..findings.chart import Chart, Series
 from ..reports.results import SCORE_NAMES
-from .data import Forest, ForestLine, Heat, Picture, Span
+from .data import Forest, ForestLine, Picture, Span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,11 +27,6 @@ PALETTE = (
 )  # fmt: skip
 """Colours of series, as the pages have them in the light: told apart by all kinds of colour vision,
 and dark enough for text on white."""
-SHADES = (
-    "#b84a00", "#dc7d2e", "#efb07a", "#f8dcc2", "#f3f3f0", "#cfe2f0", "#8dbbdb", "#3f8abd",
-    "#00588f",
-)  # fmt: skip
-"""Shades of the map from the worst to the best, likewise."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
@@ -301,9 +296,6 @@ STYLES = {
 }
 """`paper` spans two columns of a page, `column` one."""
 
-MAX_COLUMNS = 60
-"""Columns of a heat map that are named."""
-
 
 def draw(picture: Picture, style: str = "paper", caption: str = "") -> "Figure":
     """The figure, over a caption. UsageError where matplotlib is not installed."""
@@ -336,8 +328,6 @@ def _laid_out(picture: Picture, size: Style) -> "tuple[float, float, Callable[[F
         case Forest():
             height = size.line * len(grouped(picture.lines)) + 8 * size.font / 72
             return size.width, height, partial(forest_axes, picture)
-        case Heat():
-            return *_heat_size(picture, size), partial(_heat, picture)
         case Chart():
             groups = facets(picture)
             across = min(4 if size.width > 5 else 2, len(groups))
@@ -413,39 +403,3 @@ def _settings(style: Style) -> dict[Any, Any]:
         "savefig.dpi": style.dpi,
         "figure.dpi": 100,
     }
-
-
-def _heat(heat: Heat, figure: "FigureBase") -> None:
-    import numpy as np
-    from matplotlib.colors import LinearSegmentedColormap
-
-    axes = figure.add_subplot()
-    table = np.array(
-        [[np.nan if value is None else value for value in line] for line in heat.values]
-    )
-    named = len(heat.rows) <= MAX_COLUMNS
-    shades = LinearSegmentedColormap.from_list("orange-blue", SHADES).with_extremes(bad="#ffffff")
-    image = axes.pcolormesh(
-        np.ma.masked_invalid(table)[::-1], cmap=shades, vmin=-heat.most, vmax=heat.most,
-        edgecolors="white", linewidth=0.4 if named else 0,
-    )  # fmt: skip
-    rows = [plain_name(name) for name in heat.rows] if named else []
-    axes.set_xticks(np.arange(len(rows)) + 0.5, rows, rotation=90)
-    axes.set_yticks(
-        np.arange(len(heat.problems)) + 0.5, [plain_name(p) for p in heat.problems[::-1]]
-    )
-    axes.tick_params(length=0, labelsize="small")
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    figure.colorbar(image, ax=axes, aspect=25, pad=0.01, label="agent score difference")
-
-
-def _heat_size(heat: Heat, size: Style) -> tuple[float, float]:
-    unit, letter = size.font / 72, 0.5 * size.font / 72
-    many = len(heat.rows) > MAX_COLUMNS
-    below = 0 if many else letter * max(map(len, heat.rows), default=0)
-    beside = letter * max(map(len, heat.problems), default=0)
-    height = 1.35 * unit * len(heat.problems) + below + 4 * unit
-    if many:
-        return 1.4 * size.width, height
-    return max(size.width, 1.35 * unit * len(heat.rows) + beside + 1.0), height

@@ -5,9 +5,8 @@ pyarrow is in the extra `frames`; CSV and JSON Lines need nothing.
 
 import csv
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -25,111 +24,41 @@ if TYPE_CHECKING:
 
 FrameFormat: TypeAlias = Literal["parquet", "csv", "jsonl"]
 
-CHUNK = 500
-"""Cells read at a time, rounded up to whole problems."""
+CHUNK = 2_000
+"""Cells read at a time, rounded up to whole problems: a row group of Parquet."""
 
-GROUP = 50_000
-"""Lines of a table that are held before they are written, one row group of Parquet."""
-
-HELD = 32 * 2**20
-"""Bytes of a table that are held before they are written, however few lines that are."""
+Add: TypeAlias = Callable[[TableLines], object]
+"""Takes more lines of one table. Text may come as the UTF-8 that it is."""
 
 
-class FrameFile(ABC):
-    """One table that is being written."""
-
-    @abstractmethod
-    def add(self, lines: TableLines) -> None:
-        """More lines. Text may come as the UTF-8 that it is."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Write what is held."""
-
-
-class JsonLinesFile(FrameFile):
-    """One JSON object a line; columns of JSON are objects in it."""
-
-    def __init__(self, path: Path, columns: Columns) -> None:
-        self._file = path.open("wb")
-        self._columns = [(name, kind == "json") for name, kind in columns.items()]
-
-    def add(self, lines: TableLines) -> None:
-        for values in lines:
-            told = {
-                name: orjson.Fragment(value) if nested and value is not None else value
-                for (name, nested), value in zip(self._columns, values, strict=True)
-            }
-            self._file.write(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class CsvFile(FrameFile):
-    """Comma-separated, with lists and objects as JSON; texts that a spreadsheet would run as a
-    formula begin with an apostrophe."""
-
-    def __init__(self, path: Path, columns: Columns) -> None:
-        self._file = path.open("w", newline="", encoding="utf-8")
-        self._writer = csv.writer(self._file, lineterminator="\n")
-        self.add([tuple(columns)])
-
-    def add(self, lines: TableLines) -> None:
-        self._writer.writerows([_plain(value) for value in values] for values in lines)
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class ArrowTable(FrameFile):
-    """Record batches, handed on as tables of bounded size."""
-
-    def __init__(self, columns: Columns, take: "Callable[[pa.Table], None]") -> None:
-        self.schema = _schema(columns)
-        self._take = take
-        self._held: list[pa.RecordBatch] = []
-        self._lines = self._size = 0
-        self._empty = True
-
-    def add(self, lines: TableLines) -> None:
-        arrow = _arrow()
-        values = zip(*lines, strict=True) if lines else [()] * len(self.schema)
-        arrays = [
-            arrow.array(each, type=field.type)
-            for each, field in zip(values, self.schema, strict=True)
-        ]
-        batch = arrow.RecordBatch.from_arrays(arrays, schema=self.schema)
-        self._held.append(batch)
-        self._lines += batch.num_rows
-        self._size += batch.nbytes
-        if self._lines >= GROUP or self._size >= HELD:
-            self._flush()
-
-    def close(self) -> None:
-        if self._held or self._empty:
-            self._flush()
-
-    def _flush(self) -> None:
-        table = _arrow().Table.from_batches(self._held, self.schema)
-        self._take(table.unify_dictionaries())
-        self._held, self._lines, self._size, self._empty = [], 0, 0, False
-
-
-class ParquetFile(ArrowTable):
-    """Row groups of Parquet, compressed with zstd."""
-
-    def __init__(self, path: Path, columns: Columns, about: Mapping[str, str]) -> None:
-        super().__init__(columns, lambda table: self._parquet.write_table(table, GROUP * 2))
+def _opened(
+    path: Path, columns: Columns, format: FrameFormat, about: Mapping[str, str], stack: ExitStack
+) -> Add:
+    """A file for one table, which is whole once the stack is closed."""
+    if format == "parquet":
+        _arrow()
         from pyarrow.parquet import ParquetWriter
 
-        self._parquet = ParquetWriter(
-            path, self.schema.with_metadata(dict(about)), compression="zstd"
-        )
+        schema = _schema(columns).with_metadata(dict(about))
+        parquet = stack.enter_context(ParquetWriter(path, schema, compression="zstd"))
+        return lambda lines: parquet.write_table(_table(columns, lines)) if lines else None
+    if format == "csv":
+        text = stack.enter_context(path.open("w", newline="", encoding="utf-8"))
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        return lambda lines: writer.writerows([_plain(value) for value in line] for line in lines)
+    file = stack.enter_context(path.open("wb"))
 
-    def close(self) -> None:
-        super().close()
-        self._parquet.close()
+    def add(lines: TableLines) -> None:
+        for line in lines:
+            # Columns of JSON are objects in it.
+            told = {
+                name: orjson.Fragment(value) if kind == "json" and value is not None else value
+                for (name, kind), value in zip(columns.items(), line, strict=True)
+            }
+            file.write(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
+
+    return add
 
 
 def write_frames(source: FrameSource, folder: Path, format: FrameFormat) -> dict[str, int]:
@@ -143,15 +72,13 @@ def write_frames(source: FrameSource, folder: Path, format: FrameFormat) -> dict
     unfinished = {name: folder / f".{name}.{format}.{os.getpid()}" for name in source.tables}
     try:
         with ExitStack() as stack:
-            files: dict[str, FrameFile] = {}
-            for name, path in unfinished.items():
-                columns = TABLES[name]
-                if format == "parquet":
-                    files[name] = ParquetFile(path, columns, about)
-                else:
-                    files[name] = {"csv": CsvFile, "jsonl": JsonLinesFile}[format](path, columns)
-                stack.callback(files[name].close)
-            counts = _fill(source, files)
+            counts = _fill(
+                source,
+                {
+                    name: _opened(path, TABLES[name], format, about, stack)
+                    for name, path in unfinished.items()
+                },
+            )
         for name, path in unfinished.items():
             path.replace(folder / f"{name}.{format}")
     except OSError as exc:
@@ -165,26 +92,28 @@ def write_frames(source: FrameSource, folder: Path, format: FrameFormat) -> dict
 def arrow_frames(source: FrameSource) -> "dict[str, pa.Table]":
     """Every table as an Arrow table, by name. UsageError without pyarrow."""
     arrow, about = _arrow(), _about(source)
-    held: dict[str, list[pa.Table]] = {name: [] for name in source.tables}
-    files = {name: ArrowTable(TABLES[name], tables.append) for name, tables in held.items()}
-    _fill(source, files)
-    for file in files.values():
-        file.close()
+    held = {name: [_table(TABLES[name], ())] for name in source.tables}
+
+    def adding(name: str) -> Add:
+        return lambda lines: held[name].append(_table(TABLES[name], lines))
+
+    _fill(source, {name: adding(name) for name in held})
     return {
-        name: arrow.concat_tables(tables).replace_schema_metadata(about)
+        name: arrow.concat_tables(tables).unify_dictionaries().replace_schema_metadata(about)
         for name, tables in held.items()
     }
 
 
-def _fill(source: FrameSource, files: Mapping[str, FrameFile]) -> dict[str, int]:
+def _fill(source: FrameSource, files: Mapping[str, Add]) -> dict[str, int]:
     """Add all lines of a run; how many each table has."""
     counts = dict.fromkeys(files, 0)
     seen: set[bytes] = set()
     sweep = source.run.sweep
     count = len(sweep.problems)
     step = max(1, CHUNK * count // len(sweep))
-    with gc_relaxed(), FrameReader(source) as reader:
-        files["rows"].add(rows := reader.rows())
+    with gc_relaxed(), source.requests() if source.requests else nullcontext() as store:
+        reader = FrameReader(source, store)
+        files["rows"](rows := reader.rows())
         counts["rows"] = len(rows)
         for start in range(0, count, step):
             lines = dict(reader.problems(range(start, min(start + step, count))))
@@ -192,7 +121,7 @@ def _fill(source: FrameSource, files: Mapping[str, FrameFile]) -> dict[str, int]
             lines["calls"] = [line for address, line in calls.items() if address not in seen]
             seen.update(calls)
             for name in files.keys() & lines.keys():
-                files[name].add(lines[name])
+                files[name](lines[name])
                 counts[name] += len(lines[name])
     return counts
 
@@ -212,6 +141,13 @@ def _arrow() -> Any:
             "Lines need nothing"
         ) from exc
     return pyarrow
+
+
+def _table(columns: Columns, lines: TableLines) -> "pa.Table":
+    arrow, schema = _arrow(), _schema(columns)
+    values = zip(*lines, strict=True) if lines else [()] * len(schema)
+    arrays = [arrow.array(each, type=f.type) for each, f in zip(values, schema, strict=True)]
+    return arrow.Table.from_arrays(arrays, schema=schema)
 
 
 def _schema(columns: Columns) -> "pa.Schema":

@@ -10,10 +10,10 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import astuple, dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import orjson
 
@@ -172,25 +172,13 @@ class FrameSource:
 
 
 class FrameReader:
-    """Reads the tables of a run, some problems at a time; as a context manager it holds the store
-    open."""
+    """Reads the tables of a run, some problems at a time. store: has the requests, if anybody."""
 
-    def __init__(self, source: FrameSource) -> None:
-        self._source = source
-        sweep = source.run.sweep
+    def __init__(self, source: FrameSource, store: Reader | None) -> None:
+        self._source, self._store, sweep = source, store, source.run.sweep
         self._axes = [
             (*row.shown_names, *astuple(replace(row.axes, seed=sweep.seed))) for row in sweep.rows
         ]
-        self._store: Reader | None = None
-        self._open = ExitStack()
-
-    def __enter__(self) -> Self:
-        if self._source.requests:
-            self._store = self._open.enter_context(self._source.requests())
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._open.close()
 
     def rows(self) -> TableLines:
         """The lines of the table of rows."""
@@ -209,15 +197,16 @@ class FrameReader:
         lines: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES if name != "rows"}
         for number in numbers:
             problem = sweep.problems[number]
-            key = _Key(source.run.name, problem)
             for place in sweep.span(number):
                 at, side = source.run.where(place)
                 record, said = records.get(place), ended.get(place)
-                world = (at.row, problem.id, key.labels[side], at.draw)
+                world = (at.row, problem.id, problem.question.answers[side].label, at.draw)
                 took = NOTHING_SPENT
                 if said and record:
                     took = of_cell([spent[call.address] for call in said.calls])
-                lines["cells"].append((*world, *key.cell(side, self._axes[at.row], record), *took))
+                cell = _cell(problem, side, record)
+                line = *world, source.run.name, *self._axes[at.row], *cell, *took
+                lines["cells"].append(line)
                 if said is None or not isinstance(said.outcome, Verdict):
                     continue
                 turns = enumerate(said.outcome.transcript.turns)
@@ -248,42 +237,29 @@ class FrameReader:
         )
 
 
-class _Key:
-    """What all cells of a problem have in common."""
-
-    def __init__(self, run: str, problem: Problem) -> None:
-        self._run, self._problem = run, problem
-        self.labels = [answer.label for answer in problem.question.answers]
-        self._best = [value == max(problem.values) for value in problem.values]
-        self._scores = applicable(len(problem.values))
-
-    def cell(
-        self, side: int, axes: tuple[Any, ...], record: OutcomeRecord | None
-    ) -> tuple[Any, ...]:
-        """A line of the table of cells, after its key and before what it took."""
-        problem, scores = self._problem, self._scores
-        probs = record.probs if record else None
-        failure = record.failure if record else None
-        status = "missing" if record is None else "failed" if failure else "ok"
-        best = zip(probs, self._best, strict=True) if probs else ()
-        return (
-            self._run,
-            *axes,
-            problem.group or None,
-            problem.values[side],
-            self._best[side],
-            record.cell if record else None,
-            status,
-            failure.kind if failure else None,
-            failure.message if failure else None,
-            probs,
-            probs[side] if probs else None,
-            sum(p for p, is_best in best if is_best) if probs else None,
-            *(scores[s](probs, side) if probs and s in scores else None for s in SCORES),
-            (1.0 if record.captured is None else record.captured) if probs and record else None,
-            _json(record.measures) if record else None,
-            _json(record.counts) if record else None,
-        )
+def _cell(problem: Problem, side: int, record: OutcomeRecord | None) -> tuple[Any, ...]:
+    """A line of the table of cells, after its key and axes, and before what it took."""
+    probs = record.probs if record else None
+    failure = record.failure if record else None
+    status = "missing" if record is None else "failed" if failure else "ok"
+    scores = applicable(len(problem.values)) if probs else {}
+    best = [value == max(problem.values) for value in problem.values]
+    return (
+        problem.group or None,
+        problem.values[side],
+        best[side],
+        record.cell if record else None,
+        status,
+        failure.kind if failure else None,
+        failure.message if failure else None,
+        probs,
+        probs[side] if probs else None,
+        sum(p for p, is_best in zip(probs, best, strict=True) if is_best) if probs else None,
+        *(scores[s](probs, side) if probs and s in scores else None for s in SCORES),
+        (1.0 if record.captured is None else record.captured) if probs and record else None,
+        _json(record.measures) if record else None,
+        _json(record.counts) if record else None,
+    )
 
 
 def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:

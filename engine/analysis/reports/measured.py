@@ -16,7 +16,7 @@ from ..findings.finding import (
     shared,
     word,
 )
-from ..scoring.trend import Configuration, Slope, split_half_trend, trend
+from ..scoring.trend import Configuration, Slope, trend
 from ..scoring.worlds import BETAS, beta_name
 from .results import Mean, Results, RowResult
 
@@ -133,13 +133,7 @@ def _trend(results: Results) -> Iterable[Part]:
                 word("judge", "judge"),
                 number("agents", "whole.n"),
                 figure("slope", "whole.estimate", 2),
-                people("split-half", lambda each: _split(each.agents)),
             ],
             found,
             ("Both axes come from the same verdicts: a slope there is no evidence by itself.",),
         )
-
-
-def _split(agents: Sequence[Configuration]) -> str:
-    found = split_half_trend(agents)
-    return estimated(found.estimate if found else None, 2)

@@ -19,7 +19,7 @@ from .routes import Addresses
 Linked: TypeAlias = tuple[tuple[str, str], ...]
 """Texts with their links."""
 
-DRAWN = ("asd", "lift", "frontier", "worlds", "calibration", "heat")
+DRAWN = ("asd", "lift", "frontier", "worlds", "calibration")
 """Charts of pages that `oversight export plot` draws."""
 
 COLOURS = 10

@@ -8,13 +8,12 @@ import orjson
 from markupsafe import Markup
 
 from ....protocols.scores import RANGES
-from ...analysis.pictures.kinds import ordered_by_mean
 from ...analysis.reports.failures import called
 from ...analysis.rows import RunRows, read_rows
+from ...analysis.scoring.arrays import Floats
 from ...display.printable import printable
 from ...run.reader import Place, RunReader
 from ...sweep.grid import GridRow
-from .findings import figure_of
 from .provenance import run_page
 from .routes import Addresses, Asked, nth
 
@@ -59,7 +58,6 @@ def map_page(run: RunReader, links: Addresses, asked: Asked) -> str:
         title=f"map of {run.name}",
         here="map",
         score=asked.score,
-        drawing=figure_of(run, links, "heat", asked.score),
         shades=SHADES,
         most=told["most"] / 100,
         # Within a script no text may look like its end; JSON has other ways to write a <.
@@ -143,3 +141,18 @@ def _bar(completed: RunRows, cell: int, side: int, good: bool) -> Bar:
         return Bar(None, good, called(failure.kind))
     p = float(completed.table.probs[cell, side])
     return Bar(None if isnan(p) else p, good, "")
+
+
+def ordered_by_mean(values: Floats) -> tuple[list[int], list[int]]:
+    """Problems (the lines) from hardest to easiest, and rows (the columns) from best to worst;
+    those without values last."""
+    there = ~np.isnan(values)
+    sums = np.where(there, values, 0)
+
+    def order(axis: int, sign: int) -> list[int]:
+        count = there.sum(axis=axis)
+        means = np.where(count, sums.sum(axis=axis) / np.maximum(count, 1), np.inf * sign)
+        places: list[int] = np.argsort(sign * means, kind="stable").tolist()
+        return places
+
+    return order(1, 1), order(0, -1)

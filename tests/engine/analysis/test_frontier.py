@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from oversight.cache.reply import Usage
-from oversight.engine.analysis.costs import PaidCall, RunCalls, row_costs, spent_by_row
+from oversight.engine.analysis.costs import PaidCall, RunCalls, row_costs, spent
 from oversight.engine.analysis.frontier import (
     FrontierPoint,
     frontier_chart,
@@ -103,18 +103,15 @@ def test_what_rows_spent_is_the_sum_of_their_calls() -> None:
         call("a/m", 0b10, 200, 20, judging=True),
         call("b/m", 0b00, 9, 9),
     ]
-    found = RunCalls({(bytes([n]), ""): each for n, each in enumerate(calls)})
-    alone, marginal = spent_by_row(found, 2, prices)
+    alone = [spent([call for call in calls if call.rows >> n & 1], prices) for n in (0, 1)]
     dollars = [price.cost(each.usage) for each in calls[:3]]
     # 600 tokens at 2, 400 read from a cache at 1 and 100 at 10, a million.
     assert dollars[0] == pytest.approx((600 * 2 + 400 * 1 + 100 * 10) / 1e6)
     assert alone[0].dollars == pytest.approx(dollars[0] + dollars[1])
     assert alone[1].dollars == pytest.approx(dollars[1] + dollars[2])
-    assert marginal[1].dollars == pytest.approx(dollars[2])
     figures = ("calls", "input_tokens", "output_tokens", "cached_tokens", "judge_tokens")
     assert [getattr(alone[0], each) for each in figures] == [2, 1500, 150, 400, 550]
     assert [getattr(alone[1], each) for each in figures] == [2, 700, 70, 0, 770]
-    assert [getattr(marginal[1], each) for each in figures] == [1, 200, 20, 0, 220]
 
 
 def test_rows_without_a_naive_judge_are_worth_their_asd(kept: Kept, command: Command) -> None:

@@ -13,8 +13,8 @@ from oversight.cache.reply import Reply
 from oversight.engine.analysis.judged import table_spread
 from oversight.engine.analysis.reports.results import collect
 from oversight.engine.analysis.scoring.power import questions_needed
+from oversight.engine.run.lanes import attempt
 from oversight.engine.run.outcome import outcome_of
-from oversight.engine.run.scheduler import attempt
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from tests.command_line import Command
 from tests.engine.verdicts import JUDGE, problem, sweep
@@ -118,7 +118,7 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
     assert command("export", "tables", "named.yaml", "--format", "csv").code == 0
     (frames,) = place.glob("runs/*/frames")
     every_shown = {file.name: file.read_text() for file in frames.glob("rows.*")}
-    kinds = ("asd", "lift", "worlds", "calibration", "heat", "jse", "frontier")
+    kinds = ("asd", "lift", "worlds", "calibration", "jse", "frontier")
     for words in (
         ("report",),
         ("report", "--measures"),

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import random
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -39,7 +38,7 @@ from oversight.engine.providers.provider import HttpProvider
 from oversight.engine.providers.transport import Response, Transport
 from oversight.engine.stop import StopToken
 from tests.server import Server, call_of, sender
-from tests.virtual import now, run
+from tests.virtual import now, run, virtually
 
 MALFORMED = Malformed("a 200 that is no reply", b"<html>")
 
@@ -89,20 +88,18 @@ def test_a_server_that_asks_for_a_longer_wait_than_the_backoff_gets_it():
     assert gaps(times) == pytest.approx([30 * 1.05, 1.5, 3, 300 * 1.05])
 
 
-def test_while_the_breaker_is_open_no_probe_leaves_before_the_wait_that_was_asked_for():
+@virtually
+async def test_while_the_breaker_is_open_no_probe_leaves_before_the_wait_that_was_asked_for():
     asked = []
 
     def fault(request):
         asked.append(request.at)
         return Overloaded("503", 120.0) if len(asked) <= 12 else None
 
-    async def main():
-        retry = sender(Server(latency=0.0, fault=fault), jitter=lambda: 0.0)
-        async with asyncio.TaskGroup() as group:
-            for n in range(10):
-                group.create_task(retry(call_of(10, n)))
-
-    run(main())
+    retry = sender(Server(latency=0.0, fault=fault), jitter=lambda: 0.0)
+    async with asyncio.TaskGroup() as group:
+        for n in range(10):
+            group.create_task(retry(call_of(10, n)))
     # Ten at once open the breaker; two probes fail, the third closes it and all others follow.
     assert asked[:13] == pytest.approx([0.0] * 10 + [120.0, 240.0, 360.0], abs=1e-6)
     assert asked[13:] == pytest.approx([360.0] * 9)
@@ -151,38 +148,26 @@ def test_what_will_not_pass_is_not_tried_again(fault):
     assert len(times) == 1
 
 
-def test_equal_seeds_draw_equal_waits():
-    def waits(seed):
-        return gaps(tried(*[Overloaded("busy")] * 6, jitter=random.Random(seed).random)[1])
-
-    assert waits(7) == waits(7)
-    assert waits(7) != waits(8)
-
-
-def test_a_halt_ends_a_backoff_at_once():
-    async def main():
-        retry = sender(Server(fault=lambda request: Overloaded("busy")), Limits(concurrency=9))
-        ask = asyncio.create_task(retry(call_of(10)))
-        await asyncio.sleep(20)
-        retry.limiter.stop_token.stop(QuotaExhausted("gone"))
-        with pytest.raises(QuotaExhausted):
-            await ask
-        return now()
-
-    assert run(main()) == pytest.approx(20, abs=0.01)
+@virtually
+async def test_a_halt_ends_a_backoff_at_once():
+    retry = sender(Server(fault=lambda request: Overloaded("busy")), Limits(concurrency=9))
+    ask = asyncio.create_task(retry(call_of(10)))
+    await asyncio.sleep(20)
+    retry.limiter.stop_token.stop(QuotaExhausted("gone"))
+    with pytest.raises(QuotaExhausted):
+        await ask
+    assert now() == pytest.approx(20, abs=0.01)
 
 
-def test_nothing_is_held_while_a_call_backs_off():
-    async def main():
-        faults = iter([Overloaded("busy")])
-        server = Server(latency=0.1, fault=lambda request: next(faults, None))
-        retry = sender(server, Limits(concurrency=1), lambda: 0.99)
-        async with asyncio.TaskGroup() as group:
-            for n in range(3):
-                group.create_task(retry(call_of(10, n)))
-        return [request.call.draw[0] for request in server.book]
-
-    assert run(main()) == [0, 1, 2, 0]
+@virtually
+async def test_nothing_is_held_while_a_call_backs_off():
+    faults = iter([Overloaded("busy")])
+    server = Server(latency=0.1, fault=lambda request: next(faults, None))
+    retry = sender(server, Limits(concurrency=1), lambda: 0.99)
+    async with asyncio.TaskGroup() as group:
+        for n in range(3):
+            group.create_task(retry(call_of(10, n)))
+    assert [request.call.draw[0] for request in server.book] == [0, 1, 2, 0]
 
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
@@ -240,33 +225,27 @@ def test_after_a_failure_the_next_one_leads():
     assert sum(isinstance(each, InvalidRequest) for each in found) == 2
 
 
-def test_a_cancelled_leader_hands_over():
+@virtually
+async def test_a_cancelled_leader_hands_over():
     vendor = Vendor()
-
-    async def main() -> None:
-        ask = primed(vendor)
-        leader, *others = [asyncio.create_task(ask(call(n))) for n in range(4)]
-        await asyncio.sleep(0.5)
-        leader.cancel()
-        await asyncio.gather(*others)
-
-    run(main())
+    ask = primed(vendor)
+    leader, *others = [asyncio.create_task(ask(call(n))) for n in range(4)]
+    await asyncio.sleep(0.5)
+    leader.cancel()
+    await asyncio.gather(*others)
     assert vendor.asked == pytest.approx([0, 0.5, 1.5, 1.5], abs=0.01)
 
 
-def test_a_prefix_grows_cold_unless_it_is_used():
+@virtually
+async def test_a_prefix_grows_cold_unless_it_is_used():
     vendor = Vendor()
-
-    async def main() -> None:
-        ask = primed(vendor)
-        await ask(call(0))
-        for _ in range(3):
-            await asyncio.sleep(WARM - 10)
-            await fan_out(ask, [call(n) for n in range(2)])
-        await asyncio.sleep(WARM + 1)
+    ask = primed(vendor)
+    await ask(call(0))
+    for _ in range(3):
+        await asyncio.sleep(WARM - 10)
         await fan_out(ask, [call(n) for n in range(2)])
-
-    run(main())
+    await asyncio.sleep(WARM + 1)
+    await fan_out(ask, [call(n) for n in range(2)])
     pairs = vendor.asked[1:]
     apart = [round(b - a) for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
     assert apart == [0, 0, 0, 1]
@@ -328,44 +307,28 @@ def test_a_folder_that_cannot_be_written_to_costs_the_evidence_and_not_the_run(t
 
 
 def test_every_try_of_a_call_leaves_its_body(tmp_path):
-    class Broken(Server):
-        async def close(self):
-            """Nothing to close."""
-
     accounting = Accounting(listed(), quarantine=Quarantine(tmp_path))
-    endpoint = Sender(
-        "sim/m", Broken(fault=lambda request: fault()), Limits(), StopToken(), accounting
-    )
+    server = Server(fault=lambda request: fault())
+    endpoint = Sender("sim/m", server, Limits(), StopToken(), accounting)
     with pytest.raises(Malformed):
         run(endpoint(call_of(10)))
     assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == [BODY] * 3
 
 
-def endpoint(server, limits=None, stop_token=None, budget=None):
-    accounting = Accounting(listed(), budget)
-    return Sender(
-        "openai/gpt-4o",
-        server,
-        limits or Limits(),
-        stop_token or StopToken(),
-        accounting,
-        lambda: 0.5,
-    )
+def endpoint(server, limits=None):
+    return sender(server, limits, lambda: 0.5, model="openai/gpt-4o")
 
 
-def test_every_try_takes_a_slot_and_is_a_line_in_the_books():
+@virtually
+async def test_every_try_takes_a_slot_and_is_a_line_in_the_books():
     faults = iter([Overloaded("busy")] * 3)
-
-    async def main():
-        one = endpoint(Server(fault=lambda request: next(faults, None)), Limits(requests=60))
-        await one(call_of(10))
-        return one.page.account(), now()
-
-    account, at = run(main())
+    one = endpoint(Server(fault=lambda request: next(faults, None)), Limits(requests=60))
+    await one(call_of(10))
+    account = one.page.account()
     assert account.faults == (("failed", "Overloaded", 3),)
     assert account.stored == 1
     # Four tries of a second each, and the waits of 0.75, 1.5 and 3 s between them.
-    assert at == pytest.approx(4 + 5.25)
+    assert now() == pytest.approx(4 + 5.25)
 
 
 @pytest.mark.parametrize(
@@ -389,16 +352,14 @@ def test_every_try_takes_a_slot_and_is_a_line_in_the_books():
     ],
     ids=["requests", "tokens together", "input tokens", "tighter of the two", "zero", "none"],
 )
-def test_limits_that_the_server_tells_are_kept(headers, seconds):
-    async def main():
-        one = endpoint(Server(latency=0.0, tokens=lambda call: (100, 100)))
+@virtually
+async def test_limits_that_the_server_tells_are_kept(headers, seconds):
+    one = endpoint(Server(latency=0.0, tokens=lambda call: (100, 100)))
+    one.adopt_limits(headers)
+    for n in range(100):
+        await one(call_of(100, n, 100))
         one.adopt_limits(headers)
-        for n in range(100):
-            await one(call_of(100, n, 100))
-            one.adopt_limits(headers)
-        return now()
-
-    assert run(main()) == pytest.approx(seconds, rel=0.05, abs=0.1)
+    assert now() == pytest.approx(seconds, rel=0.05, abs=0.1)
 
 
 class Canned(Transport):
@@ -419,19 +380,17 @@ class Canned(Transport):
         """Nothing to close."""
 
 
-def test_what_the_wire_cannot_write_was_never_sent_and_what_the_server_rejects_was():
-    async def main():
-        transport = Canned(400, b'{"error": {"message": "no"}}')
-        one = endpoint(HttpProvider(OpenAIWire("openai"), lambda: transport))
-        rejected = call_of(10, model="openai/gpt-4o")
-        unwritable = rejected.changed(tools=(ToolSpec("search", "finds things", "no JSON"),))
-        for call in (rejected, unwritable):
-            with pytest.raises(InvalidRequest):
-                await one(call)
-        return transport.sent, one.page.account()
-
-    sent, account = run(main())
-    assert sent == account.sent == 1
+@virtually
+async def test_what_the_wire_cannot_write_was_never_sent_and_what_the_server_rejects_was():
+    transport = Canned(400, b'{"error": {"message": "no"}}')
+    one = endpoint(HttpProvider(OpenAIWire("openai"), lambda: transport))
+    rejected = call_of(10, model="openai/gpt-4o")
+    unwritable = rejected.changed(tools=(ToolSpec("search", "finds things", "no JSON"),))
+    for call in (rejected, unwritable):
+        with pytest.raises(InvalidRequest):
+            await one(call)
+    account = one.page.account()
+    assert transport.sent == account.sent == 1
     assert account.faults == (("failed", "BadCall", 1), ("unsent", "BadCall", 1))
 
 
@@ -446,54 +405,46 @@ def test_what_the_wire_cannot_write_was_never_sent_and_what_the_server_rejects_w
     ],
     ids=["concurrency", "requests", "input tokens", "both, slow"],
 )
-def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, limits):
+@virtually
+async def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, limits):
     halted_at = 7.7
+    known = None
 
-    async def main():
-        known = None
+    def exhausted(request):
+        return halt("no more") if request.at >= halted_at else None
 
-        def exhausted(request):
-            return halt("no more") if request.at >= halted_at else None
+    server = Server(latency=1.0, fault=exhausted)
+    retry = sender(server, limits)
+    ends = []
 
-        server = Server(latency=1.0, fault=exhausted)
-        retry = sender(server, limits)
-        ends = []
+    async def ask(n):
+        nonlocal known
+        try:
+            await retry(call_of(100, n))
+            ends.append("answered")
+        except Halt as exc:
+            known = known or now()
+            ends.append(type(exc))
 
-        async def ask(n):
-            nonlocal known
-            try:
-                await retry(call_of(100, n))
-                ends.append("answered")
-            except Halt as exc:
-                known = known or asyncio.get_running_loop().time()
-                ends.append(type(exc))
-
-        async with asyncio.TaskGroup() as group:
-            for n in range(600):
-                group.create_task(ask(n))
-        return server, ends, known, asyncio.get_running_loop().time()
-
-    server, ends, known, end = run(main())
+    async with asyncio.TaskGroup() as group:
+        for n in range(600):
+            group.create_task(ask(n))
     refused = [request for request in server.book if request.at >= halted_at]
-    print(f"{len(refused)} requests met the {halt.__name__}; none went out once it was known")
     assert 1 <= len(refused) <= 50
     assert not [request for request in server.book if request.at > known + 1e-6]
     assert set(ends) == {"answered", halt}
     assert len(ends) == 600
     assert ends.count("answered") == len(server.answered)
     # All who waited hear it at once; only what is in flight still lands.
-    assert end <= known + 1.0 + 0.1
+    assert now() <= known + 1.0 + 0.1
 
 
-def test_a_stop_token_that_models_share_stops_them_all():
-    async def main():
-        one = sender(Server(), Limits(requests=60))
-        other = sender(Server(), Limits(requests=60), stop_token=one.limiter.stop_token)
-        waiting = [asyncio.create_task(other(call_of(10, n))) for n in range(10)]
-        await asyncio.sleep(2.5)
-        one.limiter.stop_token.stop(BudgetReached("enough"))
-        ends = await asyncio.gather(*waiting, return_exceptions=True)
-        return [type(end).__name__ for end in ends]
-
-    ends = run(main())
-    assert ends == ["Reply"] * 3 + ["BudgetReached"] * 7
+@virtually
+async def test_a_stop_token_that_models_share_stops_them_all():
+    one = sender(Server(), Limits(requests=60))
+    other = sender(Server(), Limits(requests=60), stop_token=one.limiter.stop_token)
+    waiting = [asyncio.create_task(other(call_of(10, n))) for n in range(10)]
+    await asyncio.sleep(2.5)
+    one.limiter.stop_token.stop(BudgetReached("enough"))
+    ends = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(end) for end in ends] == [Reply] * 3 + [BudgetReached] * 7

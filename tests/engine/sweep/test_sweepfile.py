@@ -216,6 +216,7 @@ def test_the_header_of_an_example_says_what_the_plan_says(name):
     assert header(name) == planned(name), "write it anew with: python -m tools.examples"
 
 
+@pytest.mark.wire
 def test_the_two_grids_of_appendix_a_are_twins():
     def shape(name: str) -> list[tuple[str, str]]:
         grid = sweep((ROOT / "examples" / name).read_text())

@@ -17,7 +17,7 @@ from ..options import RECORDED_STORE, SCORE, output
 from ..output import say, show
 
 KINDS = (
-    "asd", "lift", "worlds", "jse", "calibration", "trend", "gap", "frontier", "heat", "compare",
+    "asd", "lift", "worlds", "jse", "calibration", "trend", "frontier", "compare",
 )  # fmt: skip
 
 

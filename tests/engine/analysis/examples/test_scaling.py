@@ -11,6 +11,8 @@ from examples.analyses.scaling import SCALE, Games, games, nested, overseen, rat
 from tests.command_line import Command
 from tests.engine.kept_runs import Kept
 
+pytestmark = pytest.mark.wire
+
 GUARDS = np.linspace(-200, 200, 8) + 1050
 HOUDINIS = np.linspace(250, -250, 8) + 950
 TRUTH = np.concatenate((GUARDS, HOUDINIS))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.errors import UsageError
-from oversight.engine.views.api.comparing import measure
+from oversight.engine.views.api.library import measure
 from tests.command_line import Command
 from tests.engine.kept_runs import Kept
 
@@ -54,6 +54,7 @@ def test_a_script_prints_what_it_wrote(
         ),
     ],
 )
+@pytest.mark.wire
 def test_an_example_prints_what_it_finds(
     kept: Kept, command: Command, analysis: str, words: tuple[str, ...], told: str
 ) -> None:

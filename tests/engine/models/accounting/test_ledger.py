@@ -24,7 +24,7 @@ from oversight.engine.errors import (
     UnrecognizedReply,
 )
 from oversight.engine.models.accounting.latency import Latency, Stopwatch, sum_latency
-from oversight.engine.models.accounting.ledger import Accounting, Ledger, UsageTotals, sum_usage
+from oversight.engine.models.accounting.ledger import Ledger, UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import (
     EVERY,
     LEDGER_FILE,
@@ -36,24 +36,19 @@ from oversight.engine.models.accounting.ledger_file import (
 )
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.sender import Sender
 from oversight.engine.stop import StopToken
 from tests.server import Server, call_of, sender
-from tests.virtual import run
+from tests.virtual import run, virtually
 
 MODEL = "openai/gpt-4o"
-
-
-class Closable(Server):
-    async def close(self):
-        """Nothing to close."""
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "limits", [Limits(), Limits(requests=3_000, input_tokens=600_000, concurrency=40)]
 )
-def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(seed, limits):
+@virtually
+async def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(seed, limits):
     rng = random.Random(seed)
 
     def fault(request):
@@ -71,36 +66,25 @@ def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(seed, lim
             ]
         )
 
-    server = Closable(latency=0.5, fault=fault, tokens=lambda call: (300, 20))
+    server = Server(latency=0.5, fault=fault, tokens=lambda call: (300, 20))
 
-    async def main():
-        ledger = Ledger()
-        accounting = Accounting(listed(), ledger=ledger)
-        endpoint = Sender(
-            MODEL, server, limits, StopToken(), accounting, random.Random(seed).random
-        )
-        ends = []
+    ledger, ends = Ledger(), []
+    endpoint = sender(server, limits, random.Random(seed).random, model=MODEL, ledger=ledger)
 
-        async def ask(n):
-            try:
-                await endpoint(call_of(300, n, model=MODEL))
-                ends.append("answered")
-            except EngineError as exc:
-                ends.append(type(exc).__name__)
+    async def ask(n):
+        try:
+            await endpoint(call_of(300, n, model=MODEL))
+            ends.append("answered")
+        except EngineError as exc:
+            ends.append(type(exc).__name__)
 
-        tasks = [asyncio.create_task(ask(n)) for n in range(400)]
-        # A user who changes his mind: some wait, some are in flight, some are back already.
-        await asyncio.sleep(3.3)
-        for task in rng.sample(tasks, 130):
-            task.cancel()
-        await asyncio.wait(tasks)
-        return ledger.account(MODEL), ends
-
-    account, ends = run(main())
-    print(
-        f"{account.stored} stored + {account.count('failed')} failed + "
-        f"{account.count('ambiguous')} ambiguous; the server saw {len(server.book)} requests"
-    )
+    tasks = [asyncio.create_task(ask(n)) for n in range(400)]
+    # A user who changes his mind: some wait, some are in flight, some are back already.
+    await asyncio.sleep(3.3)
+    for task in rng.sample(tasks, 130):
+        task.cancel()
+    await asyncio.wait(tasks)
+    account = ledger.account(MODEL)
     assert account.sent == len(server.book)
     assert account.stored == len(server.answered) == ends.count("answered")
     assert account.stored + account.count("failed") + account.count("ambiguous") == len(server.book)
@@ -113,40 +97,36 @@ def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(seed, lim
     )
 
 
-def test_p12_a_provider_that_refuses_a_call_by_itself_has_sent_nothing():
-    async def main():
-        async def refusing(call):
-            fault = InvalidRequest("arguments are no JSON")
-            fault.sent = False
-            raise fault
+@virtually
+async def test_p12_a_provider_that_refuses_a_call_by_itself_has_sent_nothing():
+    async def refusing(call):
+        fault = InvalidRequest("arguments are no JSON")
+        fault.sent = False
+        raise fault
 
-        ledger = Ledger()
-        metered = sender(refusing, ledger=ledger, model=MODEL)
-        with pytest.raises(InvalidRequest):
-            await metered(call_of(10))
-        return ledger.total()
-
-    account = run(main())
+    ledger = Ledger()
+    metered = sender(refusing, ledger=ledger, model=MODEL)
+    with pytest.raises(InvalidRequest):
+        await metered(call_of(10))
+    account = ledger.total()
     assert account.sent == 0
     assert account.faults == (("unsent", "BadCall", 1),)
 
 
-def test_outcomes_are_counted_apart_and_models_add_up():
-    async def main():
-        outcomes = iter(["ok", "refused", "ok", "truncated", "empty"] * 2)
+@virtually
+async def test_outcomes_are_counted_apart_and_models_add_up():
+    outcomes = iter(["ok", "refused", "ok", "truncated", "empty"] * 2)
 
-        async def answering(call):
-            return Reply("", outcome=next(outcomes), usage=Usage(10, 5, 4, 1))
+    async def answering(call):
+        return Reply("", outcome=next(outcomes), usage=Usage(10, 5, 4, 1))
 
-        ledger = Ledger()
-        priced = sender(answering, ledger=ledger, model=MODEL)
-        unpriced = sender(answering, ledger=ledger, model="lab/x")
-        for metered in (priced, unpriced):
-            for n in range(5):
-                await metered(call_of(10, n))
-        return ledger.account(MODEL), ledger.account("lab/x"), ledger.total()
-
-    one, other, total = run(main())
+    ledger = Ledger()
+    priced = sender(answering, ledger=ledger, model=MODEL)
+    unpriced = sender(answering, ledger=ledger, model="lab/x")
+    for metered in (priced, unpriced):
+        for n in range(5):
+            await metered(call_of(10, n))
+    one, other, total = ledger.account(MODEL), ledger.account("lab/x"), ledger.total()
     assert dict(one.outcomes) == {"ok": 2, "refused": 1, "truncated": 1, "empty": 1}
     assert (one.unpriced, other.unpriced, total.unpriced) == (0, 5, 5)
     assert total.stored == total.sent == 10
@@ -154,29 +134,25 @@ def test_outcomes_are_counted_apart_and_models_add_up():
     assert total.dollars == one.dollars > 0 == other.dollars
 
 
-def test_an_account_does_not_change_behind_the_back_of_who_shows_it():
-    async def main():
-        ledger = Ledger()
-        metered = sender(Server(), ledger=ledger, model="m")
-        await metered(call_of(10))
-        before = ledger.account("m")
-        await metered(call_of(11))
-        return before.stored, ledger.account("m").stored
-
-    assert run(main()) == (1, 2)
+@virtually
+async def test_an_account_does_not_change_behind_the_back_of_who_shows_it():
+    ledger = Ledger()
+    metered = sender(Server(), ledger=ledger, model="m")
+    await metered(call_of(10))
+    before = ledger.account("m")
+    await metered(call_of(11))
+    assert (before.stored, ledger.account("m").stored) == (1, 2)
 
 
-def test_what_is_out_is_at_risk_and_if_it_is_cut_off_it_counts_as_abandoned():
-    async def main():
-        ledger = Ledger()
-        metered = sender(Server(), ledger=ledger, model=MODEL)
-        asking = [asyncio.create_task(metered(call_of(100, n))) for n in range(3)]
-        await asyncio.sleep(0.5)
-        out = ledger.account(MODEL)
-        await asyncio.gather(*asking)
-        return out, ledger.account(MODEL)
-
-    out, back = run(main())
+@virtually
+async def test_what_is_out_is_at_risk_and_if_it_is_cut_off_it_counts_as_abandoned():
+    ledger = Ledger()
+    metered = sender(Server(), ledger=ledger, model=MODEL)
+    asking = [asyncio.create_task(metered(call_of(100, n))) for n in range(3)]
+    await asyncio.sleep(0.5)
+    out = ledger.account(MODEL)
+    await asyncio.gather(*asking)
+    back = ledger.account(MODEL)
     assert (out.in_flight, out.sent, back.in_flight) == (3, 0, 0)
     assert out.at_risk == pytest.approx(3 * listed().need(MODEL).worst(1.5 * 100, 100))
     assert back.at_risk == 0
@@ -380,21 +356,19 @@ def test_parts_add_up_to_what_all_of_them_would_have_counted():
     assert whole.replies == 300 and Latency().replies == 0 and Latency().pace == 0
 
 
-def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not():
+@virtually
+async def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not():
     answered: list[int] = []
 
     def fault(request: object) -> Exception | None:
         answered.append(1)
         return Overloaded("503") if len(answered) == 3 else None
 
-    async def main() -> Ledger:
-        ledger = Ledger()
-        ask = sender(Server(2.0, fault=fault), ledger=ledger, model="lab/x")
-        for n in range(3):
-            await ask(call_of(100, n, model="lab/x"))
-        return ledger
-
-    latency = run(main()).account("lab/x").latency
+    ledger = Ledger()
+    ask = sender(Server(2.0, fault=fault), ledger=ledger, model="lab/x")
+    for n in range(3):
+        await ask(call_of(100, n, model="lab/x"))
+    latency = ledger.account("lab/x").latency
     assert latency.replies == 3 and latency.seconds == pytest.approx(6.0)
     assert latency.quantile(0.99) == 2.0
 
@@ -408,31 +382,16 @@ async def test_latency_is_in_the_ledger(tmp_path):
         assert read_ledger(tmp_path)["lab/x"].latency.replies == (1 if sitting == 1 else 3)
 
 
-def test_a_killed_sitting_keeps_the_latency_that_it_had_noted(tmp_path):
+@virtually
+async def test_a_killed_sitting_keeps_the_latency_that_it_had_noted(tmp_path):
     at_work, left = tmp_path / "run", tmp_path / "left"
     at_work.mkdir()
-
-    async def main() -> None:
-        ledger = Ledger()
-        metered = sender(Server(2.0), ledger=ledger, model="lab/x")
-        async with LedgerFile(at_work, ledger.accounts).kept(StopToken(), ledger):
-            for n in range(3):
-                await metered(call_of(100, n, model="lab/x"))
-            copytree(at_work, left)
-
-    run(main())
+    ledger = Ledger()
+    metered = sender(Server(2.0), ledger=ledger, model="lab/x")
+    async with LedgerFile(at_work, ledger.accounts).kept(StopToken(), ledger):
+        for n in range(3):
+            await metered(call_of(100, n, model="lab/x"))
+        copytree(at_work, left)
     account = read_ledger(left)["lab/x"]
     assert (account.stored, account.latency.replies) == (3, 2)
     assert read_ledger(at_work)["lab/x"].latency.replies == 3
-
-
-def test_what_a_journal_knows_beyond_the_last_note_counts(tmp_path):
-    async def main():
-        ledger = Ledger()
-        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger):
-            await asked(ledger, MODEL, 2)
-            await asyncio.sleep(1.1 * EVERY)
-            await asked(ledger, MODEL, 3)
-            return read_ledger(tmp_path)[MODEL].stored
-
-    assert run(main()) == 5

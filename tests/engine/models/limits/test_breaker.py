@@ -26,7 +26,7 @@ from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.settings import Settings
 from tests.server import Server, ask_in_lanes, call_of, sender
 from tests.sittings import Bench, Vendor, opinion
-from tests.virtual import now, run
+from tests.virtual import now, run, virtually
 
 
 def opened(at: float = 10.0) -> Breaker:
@@ -61,22 +61,17 @@ def test_more_than_half_of_the_last_twenty_open_it_and_half_do_not():
     assert not more.closed
 
 
-def test_one_probe_leaves_and_its_answer_closes():
+def test_one_probe_leaves_and_its_answer_closes_and_none_to_a_call_sent_before_it_opened():
     breaker = opened(at=10)
-    assert breaker.probe_at == 10 + FIRST_PROBE
+    breaker.answered(sent=9.5)
+    assert (breaker.state, breaker.probe_at) == ("open", 10 + FIRST_PROBE)
     breaker.left()
+    breaker.answered(sent=9.5)
+    breaker.failed(sent=9.5, now=16)
+    breaker.abandoned(sent=9.5, now=16)
     assert breaker.state == "probing"
     breaker.answered(sent=15)
     assert breaker.closed
-
-
-def test_answers_to_calls_sent_before_it_opened_do_not_close_it():
-    breaker = opened(at=10)
-    breaker.answered(sent=9.5)
-    assert breaker.state == "open"
-    breaker.left()
-    breaker.answered(sent=9.5)
-    assert breaker.state == "probing"
 
 
 def test_the_waits_between_probes_double_up_to_five_minutes():
@@ -94,14 +89,6 @@ def test_no_probe_leaves_before_the_server_wants_to_be_asked_again():
     for _ in range(10):
         breaker.failed(9, 10, delay=60)
     assert breaker.probe_at == 70
-
-
-def test_a_call_sent_before_it_opened_is_not_the_probe():
-    breaker = opened(at=10)
-    breaker.left()
-    breaker.failed(sent=9.5, now=16)
-    breaker.abandoned(sent=9.5, now=16)
-    assert breaker.state == "probing"
 
 
 def test_silence_lasts_from_the_first_fault_that_no_answer_followed():
@@ -259,30 +246,28 @@ def test_a_long_fault_of_many_lines_is_clipped_to_one():
     assert len(shown) < 300
 
 
-def test_one_request_that_hangs_does_not_hold_back_all_others():
+@virtually
+async def test_one_request_that_hangs_does_not_hold_back_all_others():
     """Sporadic overloads narrow what is in flight, and one call in it never comes back."""
 
-    async def main():
-        server = Server(
-            latency=0.1,
-            fault=lambda request: Overloaded("busy") if len(server.book) % 4 == 1 else None,
-        )
-        hung = asyncio.Event()
+    server = Server(
+        latency=0.1,
+        fault=lambda request: Overloaded("busy") if len(server.book) % 4 == 1 else None,
+    )
+    hung = asyncio.Event()
 
-        async def ask(call):
-            if call.draw == (40,):
-                await hung.wait()
-            return await server(call)
+    async def ask(call):
+        if call.draw == (40,):
+            await hung.wait()
+        return await server(call)
 
-        retry = sender(ask, Limits(concurrency=20), lambda: 0.0)
-        asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(200)]
-        await asyncio.sleep(300)
-        done = sum(ask.done() for ask in asks)
-        hung.set()
-        await asyncio.gather(*asks)
-        return done
-
-    assert run(main()) == 199
+    retry = sender(ask, Limits(concurrency=20), lambda: 0.0)
+    asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(200)]
+    await asyncio.sleep(300)
+    done = sum(ask.done() for ask in asks)
+    hung.set()
+    await asyncio.gather(*asks)
+    assert done == 199
 
 
 async def fails_alike(server, calls):

@@ -12,7 +12,7 @@ from oversight.engine.errors import Overloaded, ProviderDown, RateLimited
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.limits.throttle import IMMUNE, PLATEAU, Throttle
 from tests.server import Server, ask_in_lanes, call_of, sender, sent_inside
-from tests.virtual import now, run
+from tests.virtual import now, run, virtually
 
 
 def throttle(jitter=0.0):
@@ -167,10 +167,6 @@ def test_p8_a_minute_of_429s_sends_nothing_in_the_pauses_and_fails_nothing(limit
     run(ask_in_lanes(retry, 100, lambda: now() < storm.recovers + 60))
     recovered = storm.rate(storm.recovers + 40, storm.recovers + 60) / normal
     inside = sent_inside((request.at for request in storm.server.book), storm.refusals, delay)
-    print(
-        f"{len(storm.refusals)} refusals, {inside} requests inside a pause, "
-        f"{recovered:.0%} of throughput a minute after"
-    )
     assert len(storm.refusals) >= 3
     assert inside == 0
     assert storm.rate(20, 40) == pytest.approx(normal, rel=0.05)
@@ -178,56 +174,44 @@ def test_p8_a_minute_of_429s_sends_nothing_in_the_pauses_and_fails_nothing(limit
 
 
 @pytest.mark.parametrize("kind", [RateLimited, Overloaded])
-def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_come_back(kind):
-    async def main():
-        server = Server(fault=lambda request: kind("daily limit", 7_200))
-        retry = sender(server, Limits(requests=600))
-        with pytest.raises(
-            ProviderDown, match=r"daily limit; .* wait 2 hours: go on at .* 20\d\d$"
-        ):
-            await retry(call_of(10))
-        return now(), len(server.book)
-
-    at, requests = run(main())
-    assert at < 2
-    assert requests == 1
+@virtually
+async def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_come_back(kind):
+    server = Server(fault=lambda request: kind("daily limit", 7_200))
+    retry = sender(server, Limits(requests=600))
+    with pytest.raises(ProviderDown, match=r"daily limit; .* wait 2 hours: go on at .* 20\d\d$"):
+        await retry(call_of(10))
+    assert now() < 2 and len(server.book) == 1
 
 
 @pytest.mark.parametrize("kind", [RateLimited, Overloaded])
 @pytest.mark.parametrize("delay", [1e12, 1e300])
-def test_a_delay_that_no_calendar_holds_stops_the_run_too(kind, delay):
-    async def main():
-        server = Server(fault=lambda request: kind("429", delay))
-        retry = sender(server, Limits(concurrency=2))
-        asks = (retry(call_of(10, n)) for n in range(5))
-        return await asyncio.gather(*asks, return_exceptions=True)
-
-    for fault in run(main()):
+@virtually
+async def test_a_delay_that_no_calendar_holds_stops_the_run_too(kind, delay):
+    server = Server(fault=lambda request: kind("429", delay))
+    retry = sender(server, Limits(concurrency=2))
+    asks = (retry(call_of(10, n)) for n in range(5))
+    for fault in await asyncio.gather(*asks, return_exceptions=True):
         assert isinstance(fault, ProviderDown)
         assert "more than a year" in str(fault)
 
 
-def test_half_an_hour_of_nothing_but_429s_stops_the_run():
-    async def main():
-        server = Server(fault=lambda request: RateLimited("429", 60))
-        retry = sender(server, Limits(requests=600))
-        with pytest.raises(ProviderDown, match="no answer for 30 minutes; last: 429"):
-            await retry(call_of(10))
-        return now()
-
-    assert 1_800 <= run(main()) < 1_900
+@virtually
+async def test_half_an_hour_of_nothing_but_429s_stops_the_run():
+    server = Server(fault=lambda request: RateLimited("429", 60))
+    retry = sender(server, Limits(requests=600))
+    with pytest.raises(ProviderDown, match="no answer for 30 minutes; last: 429"):
+        await retry(call_of(10))
+    assert 1_800 <= now() < 1_900
 
 
-def test_one_refusal_leaves_nothing_behind():
-    async def main():
-        refusals = iter([RateLimited("429", 1.0)])
-        server = Server(latency=0.1, fault=lambda request: next(refusals, None))
-        retry = sender(server)
-        for _ in range(1_000):
-            await retry(call_of(10))
-        return retry.limiter.statistics()
-
-    statistics = run(main())
+@virtually
+async def test_one_refusal_leaves_nothing_behind():
+    refusals = iter([RateLimited("429", 1.0)])
+    server = Server(latency=0.1, fault=lambda request: next(refusals, None))
+    retry = sender(server)
+    for _ in range(1_000):
+        await retry(call_of(10))
+    statistics = retry.limiter.statistics()
     assert statistics.per_second == pytest.approx(10, rel=0.02)
     assert statistics.pace == math.inf
 
@@ -273,11 +257,10 @@ def bucket(rate, burst):
 
 
 def curve(server, limits, lanes, seconds):
-    """Replies a second by windows of five seconds, printed; nothing fails, no pause is broken."""
+    """Replies a second by windows of five seconds; nothing fails, no pause is broken."""
     retry = sender(server, limits, random.Random(1).random)
     run(ask_in_lanes(retry, lanes, lambda: now() < seconds))
     windows = [server.rate(at, at + 5) for at in range(0, seconds, 5)]
-    print(" ".join(f"{rate:.0f}" for rate in windows), f"; {len(server.refusals)} refusals")
     assert sent_inside(server.came, server.refusals, server.delay) == 0
     return windows
 

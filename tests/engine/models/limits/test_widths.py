@@ -15,17 +15,14 @@ from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import Crowded, OutcomeUnknown, Overloaded, QuotaExhausted
-from oversight.engine.models.accounting.ledger import Accounting
-from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.bucket import BURST_WINDOW, MAX_SAVED, Bucket
 from oversight.engine.models.limits.climb import OWN_SERVER_START, Climb
 from oversight.engine.models.limits.concurrency import CUT, START, AdaptiveConcurrency
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.sender import Sender
 from oversight.engine.stop import StopToken
 from tests import virtual
 from tests.server import ask_in_lanes, busiest, call_of, sender
-from tests.virtual import VirtualLoop, now, run
+from tests.virtual import VirtualLoop, now, run, virtually
 
 MODEL = "compatible/lab/model"
 
@@ -59,8 +56,7 @@ class Queueing:
 
 
 def endpoint(server, limits=None, *, own=True):
-    accounting = Accounting(listed())
-    return Sender(MODEL, server, limits or Limits(), StopToken(), accounting, lambda: 0.5, own=own)
+    return sender(server, limits, lambda: 0.5, model=MODEL, own=own)
 
 
 async def ask_all(one, count):
@@ -75,17 +71,12 @@ async def ask_all(one, count):
     "slots", [1, 2, 4, 8, *(pytest.param(n, marks=pytest.mark.campaign) for n in (16, 64))]
 )
 @pytest.mark.parametrize("spread", [0.0, 0.5])
-def test_a_server_that_queues_is_kept_busy_and_never_flooded(slots, spread):
-    async def main():
-        server = Queueing(slots, spread=spread)
-        assert await ask_all(endpoint(server), 200 * slots) == []
-        return server, now()
-
-    server, took = run(main())
+@virtually
+async def test_a_server_that_queues_is_kept_busy_and_never_flooded(slots, spread):
+    server = Queueing(slots, spread=spread)
+    assert await ask_all(endpoint(server), 200 * slots) == []
+    took = now()
     mean = 1.0 if not spread else 1.133
-    print(
-        f"{slots} slots: {took / (200 * mean):.2f} times the least, at most {server.most} at once"
-    )
     assert took <= 200 * mean / (0.95 if slots <= 8 else 0.75)
     assert server.most <= max(4 * slots, 2 * OWN_SERVER_START)
 
@@ -107,55 +98,46 @@ def test_each_try_in_vain_doubles_the_rest_before_the_next():
 
 
 @pytest.mark.wire
-def test_a_server_that_batches_is_given_more_although_each_call_takes_longer():
-    async def main():
-        server = Queueing(10_000)
+@virtually
+async def test_a_server_that_batches_is_given_more_although_each_call_takes_longer():
+    server = Queueing(10_000)
 
-        async def batching(call):
-            # Sixteen times as many calls take twice as long.
-            server.latency = (1 + server.in_flight) ** 0.25
-            return await server(call)
+    async def batching(call):
+        # Sixteen times as many calls take twice as long.
+        server.latency = (1 + server.in_flight) ** 0.25
+        return await server(call)
 
-        batching.close = server.close
-        await ask_all(endpoint(batching), 2_000)
-        return server
-
-    assert run(main()).most >= 64
+    batching.close = server.close
+    await ask_all(endpoint(batching), 2_000)
+    assert server.most >= 64
 
 
-def test_a_deadline_that_passes_in_a_crowd_lowers_the_width_and_fails_no_call():
-    async def main():
-        # One slot, and four calls to begin with: the last of them would wait for 4 s.
-        server = Queueing(1, latency=1.0, deadline=2.5)
-        one = endpoint(server)
-        failed = await ask_all(one, 60)
-        return server, failed, one.page.account()
-
-    server, failed, account = run(main())
-    assert failed == []
+@virtually
+async def test_a_deadline_that_passes_in_a_crowd_lowers_the_width_and_fails_no_call():
+    # One slot, and four calls to begin with: the last of them would wait for 4 s.
+    server = Queueing(1, latency=1.0, deadline=2.5)
+    one = endpoint(server)
+    assert await ask_all(one, 60) == []
+    account = one.page.account()
     assert server.late > 0
     assert account.stored == 60
     # What is too late is told in the books as what it is, and is not most of the work.
     assert account.count("ambiguous") == server.late <= 30
 
 
-def test_a_vendor_is_not_asked_again_and_again_where_each_time_may_be_billed():
-    async def main():
-        server = Queueing(1, latency=1.0, deadline=2.5)
-        return await ask_all(endpoint(server, own=False), 60)
-
-    failed = run(main())
+@virtually
+async def test_a_vendor_is_not_asked_again_and_again_where_each_time_may_be_billed():
+    server = Queueing(1, latency=1.0, deadline=2.5)
+    failed = await ask_all(endpoint(server, own=False), 60)
     assert failed
     assert not any(isinstance(fault, Crowded) for fault in failed)
 
 
-def test_what_the_sweep_file_says_of_concurrency_stands():
-    async def main():
-        server = Queueing(100)
-        await ask_all(endpoint(server, Limits(concurrency=16)), 100)
-        return server
-
-    assert run(main()).most == 16
+@virtually
+async def test_what_the_sweep_file_says_of_concurrency_stands():
+    server = Queueing(100)
+    await ask_all(endpoint(server, Limits(concurrency=16)), 100)
+    assert server.most == 16
 
 
 def test_a_stated_load_widens_while_nothing_waits_and_keeps_a_short_queue():
@@ -235,25 +217,21 @@ def test_takers_are_served_in_the_order_they_came_and_never_above_the_rate(amoun
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 200), st.booleans(), st.floats(0, 4)), max_size=30))
-def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_took(takers):
-    async def main():
-        tank, done = bucket(), []
+@virtually
+async def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_took(takers):
+    tank, done = bucket(), []
 
-        async def taker(which: int, amount: float) -> None:
-            await tank.take(amount)
-            done.append((which, now()))
+    async def taker(which: int, amount: float) -> None:
+        await tank.take(amount)
+        done.append((which, now()))
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(taker(which, amount))
-                for which, (amount, _, _) in enumerate(takers)
-            ]
-            for task, (_, cancelled, after) in zip(tasks, takers, strict=True):
-                if cancelled:
-                    asyncio.get_running_loop().call_later(after, task.cancel)
-        return done
-
-    done = run(main())
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(taker(which, amount)) for which, (amount, _, _) in enumerate(takers)
+        ]
+        for task, (_, cancelled, after) in zip(tasks, takers, strict=True):
+            if cancelled:
+                asyncio.get_running_loop().call_later(after, task.cancel)
     served = [which for which, _ in done]
     assert served == sorted(served)
     assert set(served) >= {which for which, (_, cancelled, _) in enumerate(takers) if not cancelled}
@@ -266,85 +244,51 @@ def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_took(take
         assert total >= RATE * done[-1][1] - 1e-3
 
 
-def test_a_large_amount_is_not_starved_by_small_ones_that_keep_coming():
-    async def main():
-        tank, times = bucket(), {}
+@virtually
+async def test_a_large_amount_is_not_starved_by_small_ones_that_keep_coming():
+    tank, times = bucket(), {}
 
-        async def taker(which: int, amount: float) -> None:
-            await tank.take(amount)
-            times[which] = now()
+    async def taker(which: int, amount: float) -> None:
+        await tank.take(amount)
+        times[which] = now()
 
-        async with asyncio.TaskGroup() as group:
-            group.create_task(taker(-1, 1_000))
-            for which in range(1_200):
-                group.create_task(taker(which, 1))
-                await asyncio.sleep(0.01)
-        return times
-
-    times = run(main())
+    async with asyncio.TaskGroup() as group:
+        group.create_task(taker(-1, 1_000))
+        for which in range(1_200):
+            group.create_task(taker(which, 1))
+            await asyncio.sleep(0.01)
     assert times[-1] == pytest.approx(10, abs=2 * BURST_WINDOW)
     assert all(when > times[-1] for which, when in times.items() if which >= 0)
 
 
-@pytest.mark.wire
-def test_the_first_minute_admits_one_minute_of_budget_and_no_second():
-    rate = 20.0
-
-    async def main():
-        tank, times = Bucket(rate * 60, StopToken()), []
-
-        async def lane() -> None:
-            while now() < 120:
-                await tank.take(1)
-                times.append((now(), 1.0))
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(50):
-                group.create_task(lane())
-        return times
-
-    times = run(main())
-    assert sum(1 for when, _ in times if when <= 60) <= rate * 60 + rate * BURST_WINDOW
-    for window in (0.1, 1.0, 10.0, 60.0):
-        assert busiest(times, window) <= rate * window + rate * BURST_WINDOW + 1
-    assert len(times) >= 0.99 * rate * 120
+@virtually
+async def test_what_a_call_took_too_little_is_paid_by_the_next():
+    tank = bucket()
+    await tank.take(1)
+    tank.settle(1, 501)
+    await tank.take(1)
+    assert now() == pytest.approx(5, abs=2 * BURST_WINDOW)
 
 
-def test_what_a_call_took_too_little_is_paid_by_the_next():
-    async def main():
-        tank = bucket()
+@virtually
+async def test_what_is_given_back_serves_those_who_wait():
+    tank = bucket()
+    await tank.take(10)
+    waiting = asyncio.create_task(tank.take(1_000))
+    await asyncio.sleep(1)
+    tank.settle(2_000, 0)
+    await waiting
+    assert now() == pytest.approx(1, abs=BURST_WINDOW)
+
+
+@virtually
+async def test_little_is_saved_up_while_nobody_waits():
+    tank = bucket()
+    tank.settle(100_000, 0)
+    times = []
+    for _ in range(1_000):
         await tank.take(1)
-        tank.settle(1, 501)
-        await tank.take(1)
-        return now()
-
-    assert run(main()) == pytest.approx(5, abs=2 * BURST_WINDOW)
-
-
-def test_what_is_given_back_serves_those_who_wait():
-    async def main():
-        tank = bucket()
-        await tank.take(10)
-        waiting = asyncio.create_task(tank.take(1_000))
-        await asyncio.sleep(1)
-        tank.settle(2_000, 0)
-        await waiting
-        return now()
-
-    assert run(main()) == pytest.approx(1, abs=BURST_WINDOW)
-
-
-def test_little_is_saved_up_while_nobody_waits():
-    async def main():
-        tank = bucket()
-        tank.settle(100_000, 0)
-        times = []
-        for _ in range(1_000):
-            await tank.take(1)
-            times.append((now(), 1.0))
-        return times
-
-    times = run(main())
+        times.append((now(), 1.0))
     assert busiest(times, 0.05) <= RATE * (MAX_SAVED + BURST_WINDOW + 0.05) + 1
 
 
@@ -353,33 +297,29 @@ def test_little_is_saved_up_while_nobody_waits():
     [(partial(Bucket, RATE * 60), 100_000), (partial(Bucket, 1, least=1), 1)],
     ids=["a large amount", "a slow rate"],
 )
-def test_a_halt_reaches_one_who_waits_within_a_window(tank, amount):
-    async def main():
-        stop_token = StopToken()
-        full = tank(stop_token=stop_token)
-        await full.take(1)
-        waiting = asyncio.create_task(full.take(amount))
-        await asyncio.sleep(3)
-        stop_token.stop(QuotaExhausted("gone"))
-        with pytest.raises(QuotaExhausted):
-            await waiting
-        return now()
-
-    assert run(main()) == pytest.approx(3, abs=BURST_WINDOW)
+@virtually
+async def test_a_halt_reaches_one_who_waits_within_a_window(tank, amount):
+    stop_token = StopToken()
+    full = tank(stop_token=stop_token)
+    await full.take(1)
+    waiting = asyncio.create_task(full.take(amount))
+    await asyncio.sleep(3)
+    stop_token.stop(QuotaExhausted("gone"))
+    with pytest.raises(QuotaExhausted):
+        await waiting
+    assert now() == pytest.approx(3, abs=BURST_WINDOW)
 
 
 @pytest.mark.wire
-def test_at_one_request_a_minute_the_first_leaves_at_once_and_each_other_after_a_minute():
-    async def main():
-        tank, times = Bucket(1, StopToken(), least=1), []
-        for _ in range(4):
-            await tank.take(1)
-            times.append(now())
-        await asyncio.sleep(600)
+@virtually
+async def test_at_one_request_a_minute_the_first_leaves_at_once_and_each_other_after_a_minute():
+    tank, times = Bucket(1, StopToken(), least=1), []
+    for _ in range(4):
         await tank.take(1)
-        return [*times, now() - 600]
-
-    assert run(main()) == pytest.approx([0, 60, 120, 180, 180], abs=0.1)
+        times.append(now())
+    await asyncio.sleep(600)
+    await tank.take(1)
+    assert [*times, now() - 600] == pytest.approx([0, 60, 120, 180, 180], abs=0.1)
 
 
 class Coarse(VirtualLoop):
@@ -493,26 +433,23 @@ def test_without_a_ceiling_a_fault_sets_a_width_that_is_lifted_when_it_proves_to
 
 
 @pytest.mark.wire
-def test_a_server_that_takes_40_calls_at_once_is_kept_busy_and_seldom_overloaded():
-    async def main():
-        rng = random.Random(3)
-        serving = turned_away = answered = 0
+@virtually
+async def test_a_server_that_takes_40_calls_at_once_is_kept_busy_and_seldom_overloaded():
+    rng = random.Random(3)
+    serving = turned_away = answered = 0
 
-        async def server(call):
-            nonlocal serving, turned_away, answered
-            if serving == 40:
-                turned_away += 1
-                await asyncio.sleep(0.05)
-                raise Overloaded("503: busy")
-            serving += 1
-            await asyncio.sleep(rng.uniform(0.5, 1.5))
-            serving -= 1
-            answered += 1
-            return Reply("yes")
+    async def server(call):
+        nonlocal serving, turned_away, answered
+        if serving == 40:
+            turned_away += 1
+            await asyncio.sleep(0.05)
+            raise Overloaded("503: busy")
+        serving += 1
+        await asyncio.sleep(rng.uniform(0.5, 1.5))
+        serving -= 1
+        answered += 1
+        return Reply("yes")
 
-        await ask_in_lanes(sender(server, Limits(concurrency=200)), 200, lambda: now() < 120)
-        return answered / 120, turned_away
-
-    per_second, turned_away = run(main())
-    assert per_second >= 0.8 * 40
+    await ask_in_lanes(sender(server, Limits(concurrency=200)), 200, lambda: now() < 120)
+    assert answered / 120 >= 0.8 * 40
     assert turned_away <= 0.01 * 120 * 40

@@ -16,6 +16,7 @@ import pytest
 from oversight.engine.run.notes import read_progress
 from tests.command_line import Command, environment, oversight, running
 from tests.run_folders import len_of, only_run, outcomes, written
+from tests.waiting import until
 
 pytestmark = pytest.mark.wire
 
@@ -63,9 +64,17 @@ def stuck(place: Path) -> Path:
     return place
 
 
+def under_way(place: Path) -> None:
+    """Wait until a call is in flight: one that was counted may still be on its way there."""
+    until(lambda: read_progress(only_run(place)).get("in_flight"))
+
+
 def test_what_is_in_flight_at_the_end_of_the_grace_period_is_given_up(stuck: Path) -> None:
-    with running("run", "stuck.yaml", "--grace", "0.5", cwd=stuck) as process:
-        process.until(r"0/540 cells  [1-9]")
+    # The judge alone: an agent's answer is there at once.
+    words = ("--grace", "0.5", "--set", "protocols=[naive_judge]")
+    with running("run", "stuck.yaml", *words, cwd=stuck) as process:
+        process.until(r"0/\d+ cells  [1-9]")
+        under_way(stuck)
         process.hear(signal.SIGUSR1)
         stopped = process.end()
     assert stopped.code == 128 + signal.SIGUSR1
@@ -78,6 +87,7 @@ def test_hangups_do_not_abandon_what_is_in_flight_however_many(stuck: Path) -> N
     latency = ("--set", "models.sim/slow.latency=1")
     with running("run", "stuck.yaml", *latency, cwd=stuck) as process:
         process.until(r"0/540 cells  [1-9]")
+        under_way(stuck)
         for _ in range(3):
             process.hear(signal.SIGHUP)
         stopped = process.end()
@@ -103,6 +113,7 @@ def test_a_closed_terminal_stops_a_run_as_a_signal_does(stuck: Path) -> None:
     told = ""
     while not re.search(r"0/540 cells  [1-9]", told):
         told += os.read(ours, 2**16).decode(errors="replace")
+    under_way(stuck)
     os.close(ours)
     assert process.wait() == 128 + signal.SIGHUP
     assert len_of(stuck / "store") > 0, "what was in flight has completed"
@@ -115,11 +126,9 @@ def test_a_stopped_terminal_stalls_neither_a_run_nor_a_signal(
         process.until(r"0/540 cells  [1-9]")
         process.type(b"\x13")  # Ctrl-S
         folder = only_run(slow)
-        while len(list(outcomes(folder))) < 100:
-            time.sleep(0.05)
+        until(lambda: len(list(outcomes(folder))) >= 100)
         process.hear(signal.SIGTERM)
-        while not read_progress(folder).get("note"):
-            time.sleep(0.05)
+        until(lambda: read_progress(folder).get("note"))
         process.type(b"\x11")  # Ctrl-Q
         stopped = process.end()
     assert stopped.code == 128 + signal.SIGTERM
