@@ -30,9 +30,8 @@ from ....protocols.prompts.parse import read_instructions
 from ....protocols.transcript import NOT_RUN, Failure, Verdict
 from ...errors import EngineError, Halt, QuotaExhausted, UsageError
 from ...run.dry_run import stand_ins
-from ...run.lanes import first_fault
+from ...run.lanes import attempt_noted, first_fault
 from ...run.record.values import RecordedCell
-from ...run.scheduler import attempt_noted
 from ...sweep.sweep import Cell, Sweep
 from ..simulation.form import Contents, fill_form
 from .author import JUDGE, AuthorCode, Kind, Mistake, Subject, line_in, subject_named
