@@ -163,7 +163,8 @@ def command(
     except UsageError as exc:
         ending.append(f"run refuses: {exc}")
     notes = (*_notes(sweep, plan, ending, timed), *cramped(opened.sweep), *opened.file.notes)
-    show("\n".join(["", *notes]))
+    lines = (line for note in ("", *notes) for line in note.split("\n"))
+    show("\n".join(part for line in lines for part in wrapped(line, width())))
 
 
 def _pilot(word: str) -> RunRows | Path:
