@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from ..cache.folding import folded
-from .tags import pairs
+from .prompts.escape import pairs
 from .transcript import Quote
 
 MAX_QUOTE_WORDS = 50

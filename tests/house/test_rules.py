@@ -100,7 +100,6 @@ MAY = {
         "protocols/datasets/rows.py",
         "protocols/datasets/study.py",
         "protocols/prompts/prompt_set.py",
-        "protocols/prompts/published.py",
         "engine/extensions/inspect/logs.py",
         "engine/run/folders.py",
         "engine/run/loaded_sweep.py",

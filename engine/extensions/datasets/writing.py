@@ -20,8 +20,8 @@ from typing import Literal
 
 from ....cache.call import Ask, Call, Message, Request, ResponseFormat, nth
 from ....cache.reply import Reply
-from ....protocols.datasets.balance import Balance
 from ....protocols.datasets.jsonl import problems
+from ....protocols.datasets.leak import Balance
 from ....protocols.datasets.rows import AnyRow, DataRow, Text, json_rows, read_bytes
 from ....protocols.datasets.solution import (
     closing,
