@@ -219,7 +219,7 @@ def read_study(folder: Path) -> StudyData:
             raise fault(
                 line,
                 f"{name[:4]}… looks like the id of a recruiting platform, by which a person can be "
-                "found: import it again with --hash-ids",
+                "found: import it again, which replaces it",
             )
 
     known = {problem.id: problem for problem in problems(str(file), read_bytes(file))}

@@ -77,7 +77,7 @@ MAY = {
         "protocols/agents/querying.py",
         "protocols/datasets/solution.py",
         "engine/analysis/reports/failures.py",
-        "engine/run/canaries.py",
+        "engine/run/order.py",
         "engine/views/pages/searched.py",
     ),
     "what is repeated begins where nothing else does": (

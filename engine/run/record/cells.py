@@ -7,7 +7,6 @@ reply names the call alone.
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from threading import Lock
 from typing import Any, TypeAlias, get_type_hints
 
 import msgspec
@@ -15,16 +14,15 @@ import orjson
 import zstandard
 from msgspec.structs import asdict, replace
 
+from ....cache.record import zstd
 from ....cache.reply import Outcome, ToolCall
 from ....protocols.doubts import Doubt
 from ....protocols.question import Answer, Question
 from ....protocols.transcript import NOT_RUN, Failure, Judgement, Scalar, Transcript, Turn, Verdict
 from .values import NotRun, RecordedCall, RecordedCell, RecordedJudgement
 
-LEVEL = 3
 LARGEST = 64 << 20
 """Bytes; a value that claims to be larger is refused, not unpacked."""
-DICTIONARY_BYTES = 16_384
 Numbers: TypeAlias = Mapping[str, tuple[int, RecordedCall]]
 """By address, the number of a call, and what was answered."""
 CallKey: TypeAlias = int | str
@@ -99,72 +97,25 @@ class Body(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     doubts: tuple[Doubt, ...] = ()
 
 
-class NotTrained(Exception):
-    """A value was packed with a dictionary that has been made since."""
+def pack(raw: bytes) -> bytes:
+    packed = zstd.pack(raw)
+    return b"\1" + packed if len(packed) < len(raw) else b"\0" + raw
 
 
-class Packing:
-    """Packs values, with a dictionary once there is one; in any thread."""
-
-    def __init__(self, dictionary: bytes | None = None) -> None:
-        made = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
-        settings = zstandard.ZstdCompressionParameters.from_level(
-            LEVEL,
-            format=_FORMAT,
-            write_checksum=True,
-            write_content_size=True,
-            write_dict_id=False,
-        )
-        self._mark = b"\1" if made is None else b"\2"
-        if made is not None:
-            made.precompute_compress(compression_params=settings)
-        self._compress = zstandard.ZstdCompressor(
-            dict_data=made, compression_params=settings
-        ).compress
-        self._unpackers = {b"\1": zstandard.ZstdDecompressor(format=_FORMAT)}
-        if made is not None:
-            self._unpackers[b"\2"] = zstandard.ZstdDecompressor(dict_data=made, format=_FORMAT)
-        self.trained = made is not None
-        # What packs and unpacks may be used by one thread at a time.
-        self._lock = Lock()
-
-    def pack(self, raw: bytes) -> bytes:
-        with self._lock:
-            packed = self._compress(raw)
-        return self._mark + packed if len(packed) < len(raw) else b"\0" + raw
-
-    def unpack(self, packed: bytes) -> bytes:
-        """NotTrained for a value whose dictionary is not at hand; ValueError for what is none."""
-        way, frame = packed[:1], packed[1:]
-        if way == b"\0":
-            return frame
-        unpacker = self._unpackers.get(way)
-        if unpacker is None:
-            if way == b"\2":
-                raise NotTrained("its dictionary is missing")
-            raise ValueError(f"a value packed in a way, {way!r}, that is not known")
-        try:
-            size = zstandard.get_frame_parameters(frame, format=_FORMAT).content_size
-            if size > LARGEST:
-                raise ValueError(f"a value that claims to have {size:,} bytes")
-            with self._lock:
-                return unpacker.decompress(frame, max_output_size=LARGEST)
-        except zstandard.ZstdError as exc:
-            raise ValueError(f"a value that cannot be unpacked: {exc}") from exc
-
-
-_FORMAT = zstandard.FORMAT_ZSTD1_MAGICLESS
-
-
-def trained(samples: Sequence[bytes]) -> bytes | None:
-    """A dictionary for values like these; None where they have too little in common."""
+def unpack(packed: bytes) -> bytes:
+    """ValueError for what is no packed value."""
+    way, frame = packed[:1], packed[1:]
+    if way == b"\0":
+        return frame
+    if way != b"\1":
+        raise ValueError(f"a value packed in a way, {way!r}, that is not known")
     try:
-        # All parameters given: left to itself the trainer searches, for ten times as long.
-        return zstandard.train_dictionary(
-            DICTIONARY_BYTES, list(samples), k=512, d=8, f=18, split_point=1.0, accel=10
-        ).as_bytes()
-    except zstandard.ZstdError:
-        return None
+        # Checked before unpacking: a small value may expand to a huge one.
+        if (size := zstandard.frame_content_size(frame)) > LARGEST:
+            raise ValueError(f"a value that claims to have {size:,} bytes")
+        return zstd.unpack(frame)
+    except zstandard.ZstdError as exc:
+        raise ValueError(f"a value that cannot be unpacked: {exc}") from exc
 
 
 def replied(call: RecordedCall) -> Replied:

@@ -12,7 +12,7 @@
 Every row of every table ends with the CRC-32 of its other columns, made by `sealed` and checked by
 `sound`, so that a changed byte is told, wherever it falls. Probabilities are little-endian float64
 in question order. A packed value begins with a byte that says how: 0, as it stands; 1, a Zstandard
-frame; 2, a frame made with the dictionary `zdict` of `meta`.
+frame, made with the dictionary of the store's records.
 
 RunFolderError
 ├── NotOfThisFormat   the file called run.db is none, or another version of this program wrote it
@@ -36,7 +36,7 @@ from ...errors import DiskFull, RunFolderError
 from ...system.files import is_network, open_plain
 
 RUN_DB = "run.db"
-FORMAT = 2
+FORMAT = 3
 """Version of the tables, in `PRAGMA user_version`."""
 APPLICATION_ID = 0x6F767372
 """`ovsr`: tells a run from any other SQLite file, in `PRAGMA application_id`."""

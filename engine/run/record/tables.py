@@ -16,14 +16,13 @@ from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.question import Problem
 from .cells import (
     Body,
-    NotTrained,
-    Packing,
     Replied,
     beliefs_of,
     cell_end,
     read_body,
     read_figures,
     read_reply,
+    unpack,
 )
 from .schema import FAILED, RUN_DB, WITHDRAWN, RunDamaged, faulty, open_to_read, sound
 from .values import CallCost, RecordedCall, RecordedCell
@@ -46,7 +45,6 @@ class RunTables:
         self.file = file
         self._known: dict[int, RecordedCall] = {}
         self._named: dict[str, dict[int, Sequence[Any]]] = {}
-        self._packing = Packing()
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -198,12 +196,8 @@ class RunTables:
     def unpacked(self, packed: bytes) -> bytes:
         """A packed value. RunDamaged."""
         try:
-            try:
-                return self._packing.unpack(packed)
-            except NotTrained:
-                self._packing = Packing(self.setting("zdict"))
-                return self._packing.unpack(packed)
-        except (ValueError, NotTrained) as exc:
+            return unpack(packed)
+        except ValueError as exc:
             raise RunDamaged(self.file, str(exc)) from exc
 
     def about(self, table: str, number: int) -> Sequence[Any]:

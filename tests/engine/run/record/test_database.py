@@ -221,32 +221,6 @@ def test_a_cell_that_is_run_again_keeps_its_history(tmp_path: Path) -> None:
 WORDS = "The shipment weighed less than the ledger says, since two crates were left behind. "
 
 
-def test_texts_are_packed_with_a_dictionary_of_the_runs_own(tmp_path: Path) -> None:
-    cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 1200, 2)]
-    written(tmp_path, cells[:100], cells[100:])
-    assert read(tmp_path) == cells
-    said = sum(len(call.text) for cell in cells for call in cell.calls)
-    with RunTables.open(tmp_path) as tables:
-        assert tables.setting("zdict")
-        ((packed,),) = tables.fetched("SELECT sum(length(reply)) FROM calls")
-    assert packed < 0.2 * said
-
-
-def test_a_dictionary_may_be_trained_while_somebody_reads(tmp_path: Path) -> None:
-    """The writer itself, in a later session, or a reader of a run that goes on."""
-    before = [spoken(0, "before"), spoken(4, "before")]
-    written(tmp_path, before)
-    more = [spoken(n, f"{WORDS} {n}") for n in range(24, 1224, 2)]
-    with closing(opened(tmp_path)) as writer, RunTables.open(tmp_path) as tables:
-        assert list(tables.cells([0])) == before[:1]
-        for cells in ([spoken(1, "before")], more, [spoken(5, "before")]):
-            writer.write(cells)
-        assert writer.setting("zdict")
-        tables.calls([]).clear()
-        assert list(tables.cells([0, 4])) == before
-    assert read(tmp_path)[:4] == [spoken(place, "before") for place in (0, 1, 4, 5)]
-
-
 def test_a_failed_write_leaves_nothing_and_can_be_repeated(tmp_path: Path) -> None:
     """What the failed one had numbered is not taken for written."""
     with closing(opened(tmp_path)) as writer:
