@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from ..cache.folding import folded
-from .prompts.escape import pairs
+from .tags import pairs
 from .transcript import Quote
 
 MAX_QUOTE_WORDS = 50

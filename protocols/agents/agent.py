@@ -13,7 +13,6 @@ from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
 from ...cache.memo import memoized
 from ...cache.reply import Reply
 from ..by_name import ByName
-from ..prompts.escape import escape_and_count, escape_tags, find_tags
 from ..prompts.prompt_set import PromptSet, default_prompts, for_side
 from ..prompts.render import Instructions, messages
 from ..prompts.words import Words, as_words, lines
@@ -27,6 +26,7 @@ from ..settings import (
     require_known,
     unusual,
 )
+from ..tags import escape_and_count, escape_tags, find_tags
 from ..transcript import ToolUse, Transcript, Turn
 
 if TYPE_CHECKING:

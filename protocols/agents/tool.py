@@ -20,9 +20,9 @@ import orjson
 from ...cache.call import Ask, Call, Message, ToolSpec
 from ...cache.folding import folded
 from ...cache.reply import Reply, ToolCall
-from ..prompts.escape import find_tags
 from ..question import Answer, Question
 from ..spelling import meant
+from ..tags import find_tags
 from ..transcript import ToolUse, Turn
 
 ERROR_PREFIX = "error:"

@@ -20,9 +20,9 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from ..prompts.escape import pairs
 from ..prompts.words import Words
 from ..question import Answer, Question
+from ..tags import pairs
 from ..transcript import Transcript, Turn
 from .case import Case
 

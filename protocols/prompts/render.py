@@ -17,8 +17,8 @@ from msgspec import Struct
 from ...cache.call import Message
 from ...cache.memo import memoized
 from ..question import Answer, Question
+from ..tags import escape_tags
 from ..transcript import ToolUse, Transcript, Turn
-from .escape import escape_tags
 from .prompt_set import PromptSet
 from .words import NOTHING, Words, lines, require_words
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from ....protocols.prompts.escape import pairs
 from ....protocols.quotes import MARKS, marked
+from ....protocols.tags import pairs
 from ....protocols.transcript import Quote
 from ...display.printable import CONTROL, printable
 

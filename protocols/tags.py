@@ -9,7 +9,7 @@ set, which anyone may have written, are shown without live tags as well.
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from ...cache.folding import folded
+from ..cache.folding import folded
 
 TAGS = (
     "question",
