@@ -40,7 +40,7 @@ from .findings.finding import (
     span,
     word,
 )
-from .judged import pair_of, read_asds
+from .judged import asds, lines_of, pair_of, ways_of
 from .reports.formats import CLUSTER, ERROR, INTERVAL, above_0
 from .reports.results import SCORE_NAMES
 from .rows import RunRows, pairs_between, pairs_within
@@ -451,7 +451,8 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Compariso
     """
     if how.baseline or how.pairs:
         raise UsageError("--baseline and --pairs need a run; a judgement table takes --contrast")
-    rows = read_asds(files, score, "setting", how.ways)
+    every = lines_of(*files)
+    rows = asds(every, score, ways_of(every, how.ways))
     if len(rows) < 2:
         raise UsageError(
             f"{', '.join(map(str, files))}: one setting, {', '.join(rows) or 'without an ASD'}: a "
