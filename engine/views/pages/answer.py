@@ -7,8 +7,8 @@ from math import isnan
 
 from ....protocols.scores import TIE
 from ...analysis.comparison import BY_DEFAULT, Compared, compare_rows, comparison_finding
+from ...analysis.findings.chart import Axis
 from ...analysis.findings.finding import Part, change, footnotes, word
-from ...analysis.pictures.data import Axis
 from ...analysis.reports.groups import mean_difference
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.estimate import Estimate
