@@ -31,7 +31,7 @@ fewest gives the degrees of freedom.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -505,28 +505,6 @@ def jackknifed(value: float, without: Floats, n: int, ends: Ends | None = None) 
     return Estimate(
         value, n, g, error, g - 1, ends=ends, effective=float(g), method=METHODS["cr3"], ways=WAY
     )
-
-
-def inverted(value: float, test: Callable[[float], Estimate], reach: float = 1e6) -> Ends | None:
-    """All x around `value` for which the interval of `test(x)` holds 0 (Fieller 1954, JRSS B 16,
-    for a ratio x of means m1 / m2 with m1 - x m2); None if there is no end to them."""
-
-    def excluded(x: float) -> bool:
-        interval = test(x).interval
-        return interval is not None and not interval[0] <= 0 <= interval[1]
-
-    found = []
-    for sign in (-1, 1):
-        inside, step = 0.0, 1e-3 * max(abs(value), 1.0)
-        while not excluded(value + sign * step):
-            inside, step = step, 2 * step
-            if step > reach:
-                return None
-        for _ in range(50):
-            middle = (inside + step) / 2
-            inside, step = (inside, middle) if excluded(value + sign * middle) else (middle, step)
-        found.append(value + sign * inside)
-    return found[0], found[1]
 
 
 def _crossed(ways: Sequence[Keys]) -> Places:
