@@ -6,7 +6,6 @@ the questions on which the two differ most. No call is made.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -342,8 +341,8 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         ("1 is the highest ASD; over the problems that all rows have.",),
     )
     if short and len(lines) > MOST_CONTRASTS:
-        every = replace(every, brief=partial(_ends, every))
-        flips = replace(flips, brief=lambda width: replace(flips, lines=()))
+        every = replace(every, brief=_ends(every))
+        flips = replace(flips, brief=replace(flips, lines=()))
     about = {
         "name": comparison.name,
         "score": comparison.score,
@@ -355,7 +354,7 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     return Finding((every, flips, ranks), about, comparison.origins)
 
 
-def _ends(part: Part, width: int | None) -> Part:
+def _ends(part: Part) -> Part:
     """The largest and the smallest differences."""
     half = MOST_CONTRASTS // 2
     by_size = sorted(part.lines, key=lambda line: -line.contrast.estimate.value)

@@ -81,7 +81,7 @@ def compare_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     elif comparison:
         short = links.live or len(lines) > MOST_LINES
         listed = comparison_finding(comparison, short=short).parts[0]
-        listed = (listed.brief(None) if listed.brief else listed).chosen(LISTED)
+        listed = (listed.brief or listed).chosen(LISTED)
         parts = [shown_part(listed, {}, own=own)]
     mean = _mean(rows, lines if all(words) and not single else (), score)
     return run_page(
