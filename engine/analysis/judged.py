@@ -255,15 +255,15 @@ def score_finding(
         column("score", "score", lambda score: SCORE_NAMES[score], words=True),
         number("n", "n"),
         figure("ASD", "asd"),
-        *_if_any(found, figure("first belief", "before"), "before"),
-        *_if_any(found, figure("gained", "gain"), "gain"),
-        *_if_any(found, figure("ASD of pairs", "paired"), "paired"),
-        *_if_any(found, figure("score of truth", "truth"), "truth"),
+        _if_any(found, figure("first belief", "before")),
+        _if_any(found, figure("gained", "gain")),
+        _if_any(found, figure("ASD of pairs", "paired")),
+        _if_any(found, figure("score of truth", "truth")),
         *(Column(each, partial(_chosen, each), ("chosen", each), _of(each)) for each in names),
         program("lost", "lost"),
-        *_if_any(found, change("worst", "bounds.worst", key="worst"), "bounds"),
-        *_if_any(found, change("best", "bounds.best", key="best"), "bounds"),
-        *_if_any(found, column("bounds", "bounds.interval", _span, key="bounds"), "bounds"),
+        _if_any(found, change("worst", "bounds.worst", key="worst")),
+        _if_any(found, change("best", "bounds.best", key="best")),
+        _if_any(found, column("bounds", "bounds.interval", _span, key="bounds")),
     ]
     right = Part(
         "raters",
@@ -336,10 +336,10 @@ def _notes(every: Judgements, found: Sequence[ScoredLine]) -> Iterable[str]:
         yield "gained: ASD of the last belief less that of the first, within judgements."
 
 
-def _if_any(found: Sequence[ScoredLine], shown: Column, name: str) -> list[Column]:
-    """The column, for programs alone where no line has what it is of."""
-    there = any(getattr(line, name) is not None for line in found)
-    return [shown if there else replace(shown, cell=None, parts=())]
+def _if_any(found: Sequence[ScoredLine], shown: Column) -> Column:
+    """The column, for programs alone where no line has a value in it."""
+    there = any(shown.value(line) is not None for line in found)
+    return shown if there else replace(shown, cell=None, parts=())
 
 
 def _span(ends: Ends | None) -> str:
