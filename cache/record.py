@@ -83,7 +83,8 @@ def _dictionary() -> zstandard.ZstdCompressionDict:
     return dictionary
 
 
-_zstd = _Zstd()
+zstd = _Zstd()
+"""Packs values with the dictionary, and unpacks them; ZstdError for what was packed otherwise."""
 
 
 def make_ready() -> None:
@@ -165,7 +166,7 @@ class Record(Struct, frozen=True, gc=False):
             return self
         came = replace(reply, call="", origin=f"{IMPORTED} {reply.origin}".rstrip())
         written = write_reply(came)
-        part = written if self.form == PLAIN else _zstd.pack(written)
+        part = written if self.form == PLAIN else zstd.pack(written)
         return replace(self, outcome=came.outcome, reply_size=len(written), reply_part=part)
 
     def packed(self, shared: str = "") -> "Record":
@@ -179,7 +180,7 @@ class Record(Struct, frozen=True, gc=False):
             before, found, after = asked.partition(text)
             if found:
                 part, asked, at = packed, before + after, len(before)
-        reply, call = _zstd.pack(self.reply_part), _zstd.pack(asked)
+        reply, call = zstd.pack(self.reply_part), zstd.pack(asked)
         return Record(
             self.key,
             SHARING if part else PACKED,
@@ -232,7 +233,7 @@ class Record(Struct, frozen=True, gc=False):
 def _packed_text(text: str) -> tuple[bytes, bytes]:
     """A text as it stands within JSON, plain and compressed."""
     written = orjson.dumps(text)[1:-1]
-    return written, _zstd.pack(written)
+    return written, zstd.pack(written)
 
 
 def split_shared(value: bytes) -> tuple[bytes, bytes]:
@@ -348,7 +349,7 @@ def _unpacked(key: str, form: int, part: bytes, size: int) -> bytes:
             # Checked before unpacking: a small part may expand to a huge one.
             if size > MAX_UNPACKED_BYTES or zstandard.frame_content_size(part) != size:
                 raise DamagedEntry(key, f"a part of it does not unpack to {size} bytes")
-            part = _zstd.unpack(part)
+            part = zstd.unpack(part)
         except zstandard.ZstdError as exc:
             raise DamagedEntry(key, f"a part of it cannot be unpacked: {exc}") from exc
     if len(part) != size:

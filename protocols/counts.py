@@ -1,81 +1,66 @@
 """Counts of what went otherwise than asked in a transcript; reports show them beside every mean."""
 
 from collections import defaultdict
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from .transcript import Turn, Verdict
 
 BROKEN = ("off side", "candid")
 """Findings of a side check by which a speech did not do what it was to do."""
 
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Numbers of turns, unless a field says otherwise. They add up over cells; `Counts()` is all
-    zeros."""
-
-    refused: int = 0
-    truncated: int = 0
-    """Cut at max_tokens, hidden reasoning included."""
-    thinking: int = 0
-    """Of those, cut before the first word."""
-    empty: int = 0
-    """Nothing to hear: an empty reply, or one that was private from start to end."""
-    forged: int = 0
-    """Reserved tags that speakers tried to write."""
-    hidden: int = 0
-    """Characters that nobody sees, as `oversight.cache.folding` says."""
-    cut: int = 0
-    """Cut at the word limit."""
-    verified: int = 0
-    """Quotes that stand in the passage."""
-    unverified: int = 0
-    """Quotes that do not."""
-    tool_calls: int = 0
-    """Uses of tools, those that failed included."""
-    failed_tools: int = 0
-    """Uses of tools that gave an error."""
-    off_side: int = 0
-    """Found to argue for another side than the speaker's, after all retries."""
-    candid: int = 0
-    """Found to say itself that the answer it argues for is wrong, after all retries."""
-    unclear_side: int = 0
-    """Speeches whose side check could not be read."""
-    retries: int = 0
-    """Drafts that a side check sent back."""
-    conceded: int = 0
-
-    @classmethod
-    def of(cls, verdict: Verdict) -> "Counts":
-        """The counts of the transcript behind a verdict."""
-        rows = [*map(_counted, verdict.transcript.turns)]
-        return cls(*map(sum, zip(*rows, strict=True)))
-
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(*(getattr(self, name) + getattr(other, name) for name in _NAMES))
-
-    def as_dict(self) -> dict[str, int]:
-        """What was counted at least once, by name, in the order of this class."""
-        return {name: count for name in _NAMES if (count := getattr(self, name))}
+COUNTED: Mapping[str, Callable[[Turn], int]] = MappingProxyType(
+    {
+        "refused": lambda turn: turn.outcome == "refused",
+        # Cut at max_tokens, hidden reasoning included; and of those, before the first word.
+        "truncated": lambda turn: turn.outcome == "truncated",
+        "thinking": lambda turn: turn.outcome == "truncated" and not turn.text,
+        # Nothing to hear: an empty reply, or one that was private from start to end.
+        "empty": lambda turn: not turn.text,
+        # Reserved tags that speakers tried to write, and characters that nobody sees.
+        "forged": lambda turn: turn.forged,
+        "hidden": lambda turn: turn.hidden,
+        # Cut at the word limit.
+        "cut": lambda turn: turn.cut,
+        "verified": lambda turn: sum(quote.verified is True for quote in turn.quotes),
+        "unverified": lambda turn: sum(quote.verified is False for quote in turn.quotes),
+        # Uses of tools, those that failed included.
+        "tool_calls": lambda turn: len(turn.tools),
+        "failed_tools": lambda turn: sum(use.failed for use in turn.tools),
+        # What a side check found, after all retries, and how many drafts it sent back.
+        "off_side": lambda turn: turn.check == "off side",
+        "candid": lambda turn: turn.check == "candid",
+        "unclear_side": lambda turn: turn.check == "unclear",
+        "retries": lambda turn: turn.retries,
+        "conceded": lambda turn: turn.conceded,
+    }
+)
+"""What is counted of a turn, by name."""
 
 
 def counted(verdict: Verdict) -> dict[str, int]:
-    """`Counts.of` a verdict, `as_dict`; quickly where nothing is to be counted, as in most."""
-    for turn in verdict.transcript.turns:
-        if (
-            turn.forged
-            or turn.hidden
-            or turn.cut
-            or not turn.text
-            or turn.quotes
-            or turn.tools
-            or turn.retries
-            or turn.conceded
-            or turn.outcome != "ok"
-            or turn.check != "unchecked"
-        ):
-            return Counts.of(verdict).as_dict()
-    return {}
+    """The sum of each count over the transcript behind a verdict, where that is not 0."""
+    turns = verdict.transcript.turns
+    if all(map(_as_asked, turns)):
+        return {}
+    sums = ((name, sum(map(count, turns))) for name, count in COUNTED.items())
+    return {name: count for name, count in sums if count}
+
+
+def _as_asked(turn: Turn) -> bool:
+    """Whether nothing is to be counted of a turn, as of most."""
+    return not (
+        turn.forged
+        or turn.hidden
+        or turn.cut
+        or not turn.text
+        or turn.quotes
+        or turn.tools
+        or turn.retries
+        or turn.conceded
+        or turn.outcome != "ok"
+        or turn.check != "unchecked"
+    )
 
 
 def unread_by_seat(verdict: Verdict) -> dict[str, int]:
@@ -99,28 +84,3 @@ def unread_by_seat(verdict: Verdict) -> dict[str, int]:
         if turn.conceded or turn.check in BROKEN:
             found[f"{seat}: {'conceded' if turn.conceded else turn.check}"] += 1
     return dict(sorted(found.items()))
-
-
-_NAMES = tuple(field.name for field in fields(Counts))
-
-
-def _counted(turn: Turn) -> tuple[int, ...]:
-    """What one turn adds, in the order of the fields."""
-    return (
-        turn.outcome == "refused",
-        turn.outcome == "truncated",
-        turn.outcome == "truncated" and not turn.text,
-        not turn.text,
-        turn.forged,
-        turn.hidden,
-        turn.cut,
-        sum(quote.verified is True for quote in turn.quotes) if turn.quotes else 0,
-        sum(quote.verified is False for quote in turn.quotes) if turn.quotes else 0,
-        len(turn.tools),
-        sum(use.failed for use in turn.tools) if turn.tools else 0,
-        turn.check == "off side",
-        turn.check == "candid",
-        turn.check == "unclear",
-        turn.retries,
-        turn.conceded,
-    )

@@ -3,10 +3,9 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import partial
-from itertools import product
-from typing import Any, ClassVar, Literal, Self, TypeAlias, final, get_args
+from typing import ClassVar, Literal, TypeAlias, final, get_args
 
 from msgspec import structs
 
@@ -153,15 +152,6 @@ class Protocol(ABC):
                 f"{self.name} opposes two answers, but this question has "
                 f"{len(question.answers)}; keep two of them, or use a protocol with one voice"
             )
-
-    def grid(self, agents: Iterable[Speaker], judges: Iterable[Judge]) -> list[Self]:
-        """This protocol with every agent and judge; with every judge alone if it has no agent."""
-        if "agent" not in {each.name for each in fields(self)}:
-            return [replace(self, judge=judge) for judge in judges]
-        roles: Iterable[dict[str, Any]] = (
-            {"agent": agent, "judge": judge} for agent, judge in product(agents, judges)
-        )
-        return [replace(self, **each) for each in roles]
 
     @computed_once
     def words(self) -> PromptSet:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
+import orjson
 import pytest
 
 from oversight.cache.call import Call, Message, Request
@@ -171,4 +172,4 @@ async def canned(
 
 
 def good_body(line: str) -> bytes:
-    return SERVER_WIRES[line.split()[0]].reply(asked(line), Reply("4"), 1)
+    return orjson.dumps(SERVER_WIRES[line.split()[0]].reply(asked(line), Reply("4"), 1))

@@ -108,7 +108,6 @@ TRUTHS: dict[str, list[str]] = {
     ],
     "ensemble": [
         "jury::an_unread_member_of_an_ensemble_bounds_its_verdict",
-        "graded::votes_weighed_by_log_odds_are_right_more_often_than_any_other_way",
     ],
     "best_of": ["drafting::the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_seat"],
     "quotes": [

@@ -22,8 +22,7 @@ from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, Simul
 from ..sweep.loading import problems_of
 from ..sweep.rows import Row
 from ..sweep.sweep import Cell, Sweep, dataclasses_in
-from .lanes import CRASH
-from .scheduler import attempt
+from .lanes import CRASH, attempt
 
 if TYPE_CHECKING:
     from ..providers.capabilities import Endpoint, Unsupported

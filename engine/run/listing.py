@@ -1,7 +1,7 @@
 """Listing run folders: how far each is, and whether a process is running it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -39,8 +39,6 @@ class RunSummary:
     """The process that is running it, as `pid 4121, since 14:02`."""
     overrides: tuple[str, ...] = ()
     """The `--set` flags that it was started with."""
-    tags: Mapping[str, str] = field(default_factory=dict)
-    """See `Manifest.tags`."""
     simulated: bool = False
     """Whether simulated models gave any of its replies."""
 
@@ -70,7 +68,6 @@ def summarize(folder: Path) -> RunSummary:
         failed,
         holder(folder),
         manifest.overrides,
-        manifest.tags,
         any(model.startswith(PREFIX) for model in models),
     )
 

@@ -115,7 +115,6 @@ def run_folder(
         code=RunCode().adopting(now, now),
         store_id="" if kept_in is None else kept_in.id,
         losses=None if kept_in is None else kept_in.losses,
-        tags=settings.tags,
     )
 
     def resume(known: Manifest) -> Manifest:
@@ -130,7 +129,7 @@ def run_folder(
                 f"to run these rows anew, and take the others over: --run-folder {_free(folder)}"
             )
         code = known.code.adopting(now, changes)
-        return structs.replace(known, code=code, tags={**known.tags, **settings.tags})
+        return structs.replace(known, code=code)
 
     grid = replace(sweep, code=combined(now))
     return RunFolder(

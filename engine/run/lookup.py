@@ -1,18 +1,14 @@
 """Finding rows and problems in a run, and what was said in them."""
 
-import os
-from collections.abc import Callable, Collection, Sequence
-from contextlib import closing, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...protocols.transcript import Verdict
-from ..errors import RunFolderError, UsageError
-from .folders import kept_as_left, locked
+from ..errors import UsageError
 from .listing import Parts
 from .reader import Place, RunReader
-from .record.database import RunDatabase
 from .record.search import Hit, Query, Source, search
 from .record.values import NotRun, RecordedCell
 
@@ -21,8 +17,6 @@ if TYPE_CHECKING:
 
 MAX_LISTED = 20
 """Most rows listed in an error."""
-LARGE = 20_000
-"""Replies; a run that has fewer is searched as soon without an index."""
 
 
 def rows_that_fit(run: RunReader, parts: Parts) -> list[int]:
@@ -122,37 +116,18 @@ class FoundHit:
     snippet: str
 
 
-def hits_in(
-    run: RunReader,
-    query: Query,
-    rows: Collection[int],
-    say: Callable[[str], object] = lambda line: None,
-) -> list[Hit]:
-    """Every hit in these rows. The first search in a large run indexes it, and says so before;
-    where it is being run, or nothing can be written, searches do without. RunFolderError."""
-    ((replies,),) = run.tables.fetched("SELECT count(*) FROM calls")
-    if replies >= LARGE and not run.tables.is_indexed and os.access(run.folder, os.W_OK):
-        with suppress(RunFolderError, OSError), locked(run.folder), kept_as_left(run.folder):
-            say(f"indexing {replies:,} replies, for this search and later ones")
-            with closing(RunDatabase(run.folder)) as database:
-                database.index()
-    return search(run.tables, query, rows)
-
-
 def found_in(
     run: RunReader,
     query: Query,
     parts: Parts,
     problem: str | None = None,
     limit: int | None = 20,
-    say: Callable[[str], object] = lambda line: None,
 ) -> tuple[int, list[FoundHit]]:
     """(number of all hits, the first ones), in the order of row, problem, draw, world and turn.
-    say: as for `hits_in`.
 
     RunFolderError; UsageError if no row fits.
     """
-    hits = hits_in(run, query, rows_that_fit(run, parts), say)
+    hits = search(run.tables, query, rows_that_fit(run, parts))
     if problem is not None:
         hits = [hit for hit in hits if run.problems[run.sweep.problem_at(hit.place)].id == problem]
     return len(hits), [_found(run, query, hit) for hit in hits[:limit]]

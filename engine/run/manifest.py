@@ -81,8 +81,6 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     code: RunCode = RunCode()
     losses: int | None = None
     """`Reader.losses` of the store when the run began; None where nobody counts."""
-    tags: Mapping[str, str] = {}
-    """What the team that runs it calls it by: `owner`, `project`, as it likes."""
 
     @property
     def mixed(self) -> frozenset[str]:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import orjson
+from msgspec.structs import astuple
 
 from ...protocols.counts import counted, unread_by_seat
 from ...protocols.transcript import NOT_RUN, Failure, Scalar, Verdict
-from .record.cells import NO_FIGURES, read_figures, unpacked_floats
+from .record.cells import figures, read_figures, unpacked_floats
 from .record.schema import WITHDRAWN
 from .record.tables import AT_ONCE, RunTables, damage_named
 from .record.values import are_probabilities
@@ -96,17 +97,8 @@ def outcome_of(cell: "Cell", end: Verdict | Failure) -> OutcomeRecord:
         if end.kind == NOT_RUN:
             return OutcomeRecord(*about_world, not_run=end.message)
         return OutcomeRecord(*about_world, failure=end)
-    captured = min([judgement.captured for judgement in end.judgements], default=1.0)
-    return OutcomeRecord(
-        *about_world,
-        probs=end.probs,
-        measures=dict(end.measures),
-        counts=counted(end),
-        captured=captured if captured < 1 else None,
-        redraws=end.redraws,
-        bounds=end.bounds,
-        unread=unread_by_seat(end),
-    )
+    told = figures(end, counted(end), unread_by_seat(end))
+    return OutcomeRecord(*about_world, end.probs, None, "", *astuple(told))
 
 
 class Outcomes:
@@ -156,20 +148,9 @@ class Outcomes:
                 elif status:
                     yield OutcomeRecord(*about, not_run=more)
                 else:
-                    told = NO_FIGURES if more is None else read_figures(more)
+                    told = read_figures(more)
                     believed = unpacked_floats(probs)
                     for each in (believed, *told.redraws):
                         if len(each) != len(asked.values) or not are_probabilities(each):
                             raise ValueError(f"cell {place}: {list(each)} are no probabilities")
-                    yield OutcomeRecord(
-                        *about,
-                        believed,
-                        None,
-                        "",
-                        told.measures,
-                        told.counts,
-                        told.captured,
-                        told.redraws,
-                        told.bounds,
-                        told.unread,
-                    )
+                    yield OutcomeRecord(*about, believed, None, "", *astuple(told))

@@ -14,8 +14,7 @@ from ..stop import StopToken
 from ..sweep.sweep import Cell
 from .batching import Deferred, run_all
 from .events import add_event, read_events, sync_events
-from .lanes import failure
-from .scheduler import attempt
+from .lanes import attempt, failure
 
 PROBES = "probes"
 """The folder of a run's probes, with a ledger of its own: they are no part of the run; and the kind

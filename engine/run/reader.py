@@ -171,7 +171,11 @@ class RunReader:
 
     @cached_property
     def _store(self) -> "Reader | None":
-        return self._held.enter_context(at_hand(self.store))
+        """A store that the folder names is not opened: who handed it on may have written it."""
+        name = str(self.store) if self.store else store_name(None)
+        if not self.store and not _is_there(name):
+            return None
+        return self._held.enter_context(closing(_opened(name)))
 
     @property
     def prices(self) -> "PriceList":
@@ -292,17 +296,3 @@ def _named_by(run: Path) -> str:
     with_it = str(replies) if replies.is_file() and not replies.is_symlink() else ""
     store = store_noted(run)
     return store if _is_there(store) else with_it or store
-
-
-@contextmanager
-def at_hand(given: Path | str | None) -> Iterator[Reader | None]:
-    """The store given, else the user's own where there is one; None where there is none.
-
-    A store that a run folder names is not opened: who handed it on may have written it.
-    """
-    name = str(given) if given else store_name(None)
-    if not given and not _is_there(name):
-        yield None
-        return
-    with closing(_opened(name)) as store:
-        yield store

@@ -15,6 +15,7 @@ from ..models.accounting.prices import listed
 from ..sweep.sweepfile import read_sweep_file
 from ..system.files import whole_lines
 from .events import sync_events
+from .lanes import attempt_noted
 from .loaded_sweep import STARTED, LoadedSweep, Started, load_sweep, part_of, run_folder
 from .manifest import Manifest, read_manifest
 from .reader import RunReader
@@ -23,7 +24,6 @@ from .record.schema import RUN_DB
 from .record.values import RecordedCell
 from .replay import replay_cache
 from .run_folder import MAX_GROUP, SWEEP, RunFolder
-from .scheduler import attempt_noted
 from .settings import RunSettings
 from .stores import open_store, shown_name, store_name
 

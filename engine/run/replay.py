@@ -13,10 +13,9 @@ from ...cache.store import Reader
 from ...protocols.transcript import Verdict
 from ..stop import StopToken
 from ..sweep.sweep import Cell
-from .lanes import REPLAY_LANES, run_lanes
+from .lanes import REPLAY_LANES, CellOutcome, attempt, run_lanes
 from .order import Plain
-from .outcome import OutcomeRecord, outcome_of
-from .scheduler import CellOutcome, attempt
+from .outcome import OutcomeRecord
 
 
 async def unreachable(call: Call) -> Reply:
@@ -41,23 +40,18 @@ async def replay_cells(
     cells: Iterable[Cell],
     store: Reader,
     identity: Identity,
-    keep: Callable[[Cell, OutcomeRecord, CellOutcome], None],
+    keep: Callable[[Cell, CellOutcome], None],
     *,
     tags: TagsOf = no_tags,
 ) -> None:
-    """Run cells again, and pass each outcome to `keep`, as figures and as it is.
+    """Run cells again, and pass each outcome to `keep`.
 
     ReplayMiss at the first call that was never recorded; StoreFailed at the first record that is
     damaged: a replay of a part must not pass for one of the whole.
     """
-    cache = replay_cache(store, identity, tags=tags)
-
-    def kept(cell: Cell, outcome: CellOutcome) -> None:
-        keep(cell, outcome_of(cell, outcome), outcome)
-
     stop_token = StopToken()
-    asked = partial(attempt, ask=cache)
-    await run_lanes(Plain(cells), asked, kept, lanes=REPLAY_LANES, stop_token=stop_token)
+    asked = partial(attempt, ask=replay_cache(store, identity, tags=tags))
+    await run_lanes(Plain(cells), asked, keep, lanes=REPLAY_LANES, stop_token=stop_token)
     stop_token.raise_if_stopped()
 
 

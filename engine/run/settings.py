@@ -8,11 +8,8 @@ from typing import Literal
 from ...cache.cache import Mode
 from ...protocols.scores import ALL_SCORES
 from ...protocols.spelling import meant
-from ..errors import UsageError
 from ..models.accounting.prices import PriceList, listed, load_prices
 from ..system.flags import check_flags, flag
-
-TAGS_VARIABLE = "OVERSIGHT_TAGS"
 
 
 def _tokens(text: str) -> float:
@@ -27,21 +24,6 @@ def _score(text: str) -> str:
         near = meant(text, ALL_SCORES) or f"; scores: {', '.join(ALL_SCORES)}"
         raise ValueError(f"there is no score {text!r}{near}")
     return text
-
-
-def _tag(text: str) -> str:
-    key, equals, value = text.partition("=")
-    if not equals or not re.fullmatch(r"[\w.-]+", key) or not value.strip().isprintable():
-        raise ValueError(f"{text!r} is no tag: write it as owner=ana")
-    return f"{key}={value.strip()}"
-
-
-def tags_for_all(text: str) -> tuple[str, ...]:
-    """Those of $OVERSIGHT_TAGS. UsageError for a text that is no tag."""
-    try:
-        return tuple(_tag(each.strip()) for each in text.split(",") if each.strip())
-    except ValueError as exc:
-        raise UsageError(f"{TAGS_VARIABLE}: {exc}") from None
 
 
 FOLDER = "batches"
@@ -100,13 +82,6 @@ class FolderSettings(AskSettings):
     folder: Path | None = flag(
         "Folder of the run. Default: runs/NAME-xxxxxx.", name="--run-folder", under="Folders"
     )
-    tag: tuple[str, ...] = flag(
-        "Tag of the run, for `oversight status`: owner=ana; repeatable. For all runs: "
-        "OVERSIGHT_TAGS=owner=ana,project=…",
-        default=(),
-        metavar="KEY=VALUE",
-        under="Folders",
-    )
     adopt_code: bool | Literal["anew"] = flag(
         "Resume a run although its code has changed: missing cells run with the present code, and "
         "the manifest says so.",
@@ -164,12 +139,3 @@ class RunSettings(FolderSettings):
 
     def __post_init__(self) -> None:
         check_flags(self)
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """By key; of two the last. UsageError for a text that is no tag."""
-        try:
-            pairs = [_tag(each).split("=", 1) for each in self.tag]
-        except ValueError as exc:
-            raise UsageError(f"--tag: {exc}") from None
-        return {key: value for key, value in pairs if value}

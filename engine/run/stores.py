@@ -24,11 +24,11 @@ def store_name(given: Path | str | None) -> str:
 
     A folder is made absolute, so that other processes find it. UsageError for what names no store.
     """
-    named = str(given) if given is not None else os.environ.get(STORE_VARIABLE, "")
-    named = checked_name(named)
-    if is_url(named):
+    told = str(given) if given is not None else os.environ.get(STORE_VARIABLE, "")
+    if is_url(named := checked_name(told)):
         return named
-    return str(store_path(Path(named).expanduser() if named else None).absolute())
+    folder = Path(named).expanduser() if named else platformdirs.user_cache_path("oversight")
+    return str(folder.absolute())
 
 
 def shown_name(named: str) -> str:
@@ -96,12 +96,8 @@ def homely(path: Path) -> str:
     return f"~/{whole.relative_to(home)}" if whole.is_relative_to(home) else str(whole)
 
 
-def store_path(given: Path | None) -> Path:
-    """The folder of the store: the one given, else $OVERSIGHT_STORE, else the user's cache.
-    UsageError for a database."""
-    named = str(given) if given is not None else os.environ.get(STORE_VARIABLE, "")
-    if is_url(named):
+def store_path(given: Path | str | None) -> Path:
+    """The folder of the store that `store_name` names. UsageError for a database."""
+    if is_url(named := store_name(given)):
         raise UsageError("the store is a database, and this works on a folder: name one by --store")
-    if named:
-        return Path(named)
-    return platformdirs.user_cache_path("oversight")
+    return Path(named)

@@ -2,9 +2,9 @@
 
 A row's code is the modules of the classes of its protocol, agents and judges, with what these
 import of their own package and of this program's protocols, and the blocks of prompts that the row
-reads. A module counts by its syntax tree, without comments, docstrings, layout and annotations. It
-is read, and not imported. Problems count by content in the identity of the sweep, so that the code
-of their loader does not count.
+reads. A module counts by its syntax tree, without comments, docstrings and layout; another version
+of Python may make another one of it. It is read, and not imported. Problems count by content in the
+identity of the sweep, so that the code of their loader does not count.
 """
 
 import ast
@@ -16,10 +16,11 @@ from functools import cache, lru_cache
 from importlib.machinery import PathFinder
 from importlib.util import resolve_name
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
+from .own_code import SOURCE
 from .rows import Row
 from .sweep import dataclasses_in
 
@@ -114,9 +115,9 @@ def _module_named(name: str) -> Module:
     """A module; or what a package imports for that name of it, where a stub beside it says so."""
     package, _, wanted = name.rpartition(".")
     if path := _place(name)[0]:
-        file, loader = Path(path), getattr(sys.modules.get(name), "__loader__", None)
+        file = Path(path)
         # On another machine a file of the user's is missing, but was sent along.
-        source = getattr(loader, "source", None) or file.read_bytes()
+        source = getattr(sys.modules.get(name), SOURCE, None) or file.read_bytes()
         is_package = file.name == "__init__.py"
         digest, imports = module_code(source, name if is_package else package)
         depth = name.removeprefix(f"{OURS}.").count(".") + is_package
@@ -142,83 +143,39 @@ def _place(name: str) -> tuple[str, Sequence[str] | None]:
 
 @lru_cache(maxsize=1024)
 def module_code(source: bytes, package: str) -> tuple[str, Sequence[str]]:
-    """Digest of a module's syntax tree, and the whole names of what it imports; equal in Python
-    3.11 to 3.13. package: the one that relative imports start from; empty if none."""
-    text: list[str] = []
+    """Digest of a module's syntax tree, and the whole names of what it imports. package: the one
+    that relative imports start from; empty if none."""
     imports: list[str] = []
-
-    def write(value: Any) -> None:
-        if (plain := _PLAIN.get(type(value))) is not None:
-            value = plain(value)
-        if isinstance(value, ast.AST):
-            text.append(type(value).__name__)
-            for field in value._fields:
-                if field not in _UNCOUNTED:
-                    write(getattr(value, field))
-            if isinstance(value, ast.Import):
-                # Any name of a package may be used.
-                imports.extend(f"{alias.name}.*" for alias in value.names)
-            elif isinstance(value, ast.ImportFrom) and (package or not value.level):
-                home = resolve_name("." * value.level + (value.module or ""), package)
-                imports.extend(f"{home}.{alias.name}" for alias in value.names)
-        elif isinstance(value, list):
-            text.append("[")
-            for part in value:
-                write(part)
-            text.append("]")
-        elif isinstance(value, tuple):
-            for part in value:
-                write(part)
-        else:
-            # `repr` escapes the characters that a version of Python does not know.
-            text.append(ascii(value))
-
     try:
-        write(ast.parse(source))
+        tree = ast.parse(source)
+        tree.body = [each for each in tree.body if not _is_guarded(each)]
+        for node in ast.walk(tree):
+            if isinstance(body := getattr(node, "body", None), list):
+                body[:] = [each for each in body if not _says_nothing(each)]
+            if isinstance(node, ast.Import):
+                # Any name of a package may be used.
+                imports += [f"{alias.name}.*" for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and (package or not node.level):
+                home = resolve_name("." * node.level + (node.module or ""), package)
+                imports += [f"{home}.{alias.name}" for alias in node.names]
+        return _digest(ast.dump(tree), digits=64), imports
     except (SyntaxError, ValueError, ImportError, RecursionError):
         # Something that nobody imports, or a language of its own: it counts by its bytes.
         return hashlib.sha256(source).hexdigest(), ()
-    return _digest(*text, digits=64), imports
-
-
-def _class(node: ast.ClassDef) -> object:
-    """Whether, and as what, a name is annotated decides what a dataclass makes of it."""
-    body: list[object] = []
-    for each in node.body:
-        if isinstance(each, ast.AnnAssign):
-            parts = ast.walk(each.annotation)
-            words = {getattr(part, "id", getattr(part, "attr", "")) for part in parts}
-            body.append(("field", *sorted(words & _FIELD_KINDS)))
-        body.append(each)
-    return ("class", node.name, node.bases, node.keywords, node.decorator_list, body)
-
-
-def _joined(node: ast.JoinedStr) -> object:
-    """Versions of Python differ in how they divide the texts of an f-string."""
-    parts: list[Any] = [""]
-    for each in node.values:
-        parts += [each, ""] if not isinstance(each, ast.Constant) else [parts.pop() + each.value]
-    return ("f-string", *parts)
-
-
-_UNCOUNTED = {"annotation", "ctx", "kind", "returns", "simple", "type_comment", "type_params"}
-_FIELD_KINDS = {"ClassVar", "InitVar", "KW_ONLY"}
-_GUARDS = ("TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'")
-_PLAIN: dict[type, Callable[[Any], object]] = {
-    ast.Module: lambda node: [each for each in node.body if not _is_guarded(each)],
-    ast.Pass: lambda _: (),
-    ast.Expr: lambda node: () if isinstance(node.value, ast.Constant) else node,
-    ast.Assign: lambda node: (*node.targets, "=", node.value),
-    ast.AnnAssign: lambda node: (node.target, "=", node.value),
-    ast.ClassDef: _class,
-    ast.JoinedStr: _joined,
-}
-"""Kind of node -> what counts in its place: a tuple is its parts, one after the other."""
 
 
 def _is_guarded(node: ast.stmt) -> bool:
     """Whether nothing executes it where the module is imported."""
     return isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) in _GUARDS
+
+
+def _says_nothing(node: ast.stmt) -> bool:
+    """Whether it is a docstring, or nothing at all."""
+    docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return docstring or isinstance(node, ast.Pass)
+
+
+_GUARDS = ("TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'")
 
 
 def _top(module: str) -> str:

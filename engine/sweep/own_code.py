@@ -2,13 +2,11 @@
 
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import sys
 from functools import cache
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import NamedTuple, TypeVar
 
 from ..errors import UsageError
@@ -20,6 +18,8 @@ _Base = TypeVar("_Base")
 
 BY_FILE = "file "
 """Prefix of the names of modules that were imported from a file."""
+SOURCE = "__source__"
+"""What such a module calls its content."""
 
 
 def own_class(node: Node, base: type[_Base], group: str) -> type[_Base]:
@@ -98,9 +98,9 @@ class CodeFile(NamedTuple):
 def code_files() -> tuple[CodeFile, ...]:
     """The files that classes were loaded from so far, with their content at that time."""
     return tuple(
-        CodeFile(Path(loader.path), loader.source)
+        CodeFile(Path(str(module.__file__)), getattr(module, SOURCE))
         for name, module in sys.modules.items()
-        if name.startswith(BY_FILE) and isinstance(loader := module.__loader__, CodeFileLoader)
+        if name.startswith(BY_FILE)
     )
 
 
@@ -111,43 +111,23 @@ def module_from_file(path: Path) -> ModuleType:
     return _executed(path, path.read_bytes())
 
 
-class CodeFileLoader(SourceFileLoader):
-    """Executes the given source. Python's own loader matches cached bytecode by file size and the
-    second of the last change, both of which a quick edit can leave the same."""
-
-    def __init__(self, name: str, path: Path, source: bytes) -> None:
-        super().__init__(name, str(path))
-        self.source = source
-
-    def get_data(self, path: str) -> bytes:
-        return self.source if path == self.path else super().get_data(path)
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.source, self.path)
-
-
 @cache
 def _executed(path: Path, source: bytes) -> ModuleType:
-    """The module of a file, imported once per content."""
+    """The module of a file, imported once per content: Python's own import may take an edit within
+    one second for none."""
     path_hash = hashlib.sha256(str(path).encode()).hexdigest()
     source_hash = hashlib.sha256(source).hexdigest()
     # A name with spaces cannot be imported by a statement, so it shadows no other module.
-    name = f"{BY_FILE}{path_hash[:12]} {source_hash[:12]}"
-    loader = CodeFileLoader(name, path, source)
-    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
-    if spec is None:
-        raise ImportError(f"{path} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(f"{BY_FILE}{path_hash[:12]} {source_hash[:12]}")
+    vars(module).update({"__file__": str(path), SOURCE: source})
     # Dataclasses look up their module while it is executed.
-    sys.modules[name] = module
+    sys.modules[module.__name__] = module
     try:
-        loader.exec_module(module)
-    except (Exception, KeyboardInterrupt):
-        del sys.modules[name]
-        raise
+        exec(compile(source, path, "exec"), vars(module))
     except BaseException as exc:
-        del sys.modules[name]
-        raise ImportError(f"it ends the program: {exc!r}").with_traceback(
-            exc.__traceback__
-        ) from None
+        del sys.modules[module.__name__]
+        if isinstance(exc, (Exception, KeyboardInterrupt)):
+            raise
+        told = ImportError(f"it ends the program: {exc!r}")
+        raise told.with_traceback(exc.__traceback__) from None
     return module

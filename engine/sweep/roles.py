@@ -46,9 +46,7 @@ class AgentSettings:
     """Number of drafts of every speech, of which the judge picks one."""
     best_of_temperature: float | None = 0.8
     selection: Judge | None = None
-    """Picks among drafts, and between a draft and its rewrite; None: the judge of the row."""
-    refine: int = ranged(0, least=0)
-    """Number of critiques that each speech gets before it is rewritten; 0: no rewrite."""
+    """Picks among drafts; None: the judge of the row."""
     side_check: Agent | None = None
     """Agent that reads whether each speech argues for its side; None: no check."""
     side_check_retries: int = ranged(1, least=0)
@@ -236,18 +234,15 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
         if quotes_by_default:
             agent = replace(plain, quotes=not judge.reads_passage)
         speaker: Speaker = agent
-        if seat.best_of <= 1 and not seat.refine and checker is None:
+        if seat.best_of <= 1 and checker is None:
             return speaker
-        from ...protocols.drafting import BestOf, Refine, SideCheck
+        from ...protocols.drafting import BestOf, SideCheck
         from ...protocols.judges.repeated import Redrawn
 
         # A judge that draws several verdicts still picks among drafts only once.
         picks = seat.selection or (judge.member if isinstance(judge, Redrawn) else judge)
         if seat.best_of > 1:
             speaker = BestOf(seat.best_of, agent, picks, seat.best_of_temperature)
-        if seat.refine:
-            critics = _tempered(node.document, {}, point)
-            speaker = Refine(speaker, picks, seat.refine, **critics)
         if checker is not None:
             reader = checker(judge).base_agent
             speaker = SideCheck(speaker, reader, seat.side_check_retries, seat.side_check_candor)

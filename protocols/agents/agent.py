@@ -290,8 +290,7 @@ class Agent(Parameters, Speaker):
             return self.read(await ask(call), (), side, brief)
         # Here, and not above: most agents have none of it.
         from ..quotes import find_quotes
-        from .tool import Scene
-        from .tools import Allowance, ask_with_tools, check_claims, unspoken
+        from .tool import Allowance, Scene, ask_with_tools, check_claims, unspoken
 
         scene, budget = Scene(transcript.question, side), self.budget
         if budget is not None or self.tools:

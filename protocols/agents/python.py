@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...cache.extras import install_command
 from ..errors import ToolMissing
-from .tool import Found, Scene, tool_of_text
-from .turns import turns
+from .tool import Found, Scene, tool_of_text, turns
 
 if TYPE_CHECKING:
     from pydantic_monty import MontyError

@@ -12,8 +12,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 import orjson
 
 from . import querying
-from .tool import Found, Scene, tool_of_text
-from .turns import turns
+from .tool import Found, Scene, tool_of_text, turns
 
 MAX_QUERY = 1_000
 """Characters."""

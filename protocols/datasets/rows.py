@@ -160,25 +160,16 @@ def _value(file: str, line: int, text: str, shape: str) -> Any:
     except RecursionError as exc:
         raise DatasetError(file, line, "nested too deeply to be a row of a data set") from exc
     if _MAYBE_SURROGATE.search(text):
-        _refuse_surrogates(file, line, value, "")
+        written = json.dumps(value, ensure_ascii=False)
+        if half := _SURROGATE.search(written):
+            near = written[max(0, half.start() - 20) : half.end()]
+            raise DatasetError(
+                file,
+                line,
+                f"half a surrogate pair behind {near[:-1]!r}: {half[0]!a}; write the character "
+                "itself, or both halves",
+            )
     return value
-
-
-def _refuse_surrogates(file: str, line: int, value: Any, place: str) -> None:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            _refuse_surrogates(file, line, key, place)
-            _refuse_surrogates(file, line, inner, f"{place}.{key}")
-    elif isinstance(value, list):
-        for n, inner in enumerate(value):
-            _refuse_surrogates(file, line, inner, f"{place}[{n}]")
-    elif isinstance(value, str) and (found := _SURROGATE.search(value)):
-        raise DatasetError(
-            file,
-            line,
-            f"{place.lstrip('.')}: half a surrogate pair, {found[0]!a}, at character "
-            f"{found.start()}; write the character itself, or both halves",
-        )
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

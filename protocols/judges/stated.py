@@ -1,11 +1,14 @@
-"""A judge that states a probability for each answer in words."""
+"""Judges that state a probability for each answer: in words, or in a JSON form."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import orjson
+
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ..errors import unreadable
+from ..prompts.forms import probabilities_form, read_form
 from ..prompts.statements import MARKS, agreed, lines_of
 from ..prompts.words import Words
 from ..question import Answer, Question
@@ -39,6 +42,27 @@ class StatedJudge(ModelJudge):
         reply = await ask(self.compose(shown))
         probs = read_percentages(self.answered(reply), shown.options)
         return Elicited((Judgement(probs, reply.call, reply.text),))
+
+
+@dataclass(frozen=True)
+class DistributionJudge(ModelJudge):
+    """Asks once for structured output, so that the provider enforces the format."""
+
+    kind: ClassVar[str] = "distribution"
+
+    def compose(self, shown: Shown) -> Call:
+        form = probabilities_form(shown.options)
+        return self.call(shown, "probabilities", "distribution", form)
+
+    def put(self, question: Question, shot: Shot) -> str:
+        stated = zip(question.answers, shot.probs, strict=True)
+        return orjson.dumps({answer.label: prob for answer, prob in stated}).decode()
+
+    async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
+        reply = await ask(self.compose(shown))
+        filled = read_form(reply, probabilities_form(shown.options))
+        stated = [filled.number(option.label) for option in shown.options.answers]
+        return Elicited((Judgement(as_probabilities(stated, reply), reply.call, reply.text),))
 
 
 def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:

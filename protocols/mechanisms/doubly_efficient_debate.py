@@ -33,8 +33,6 @@ Odds: TypeAlias = tuple[float, ...]
 MOST_GAIN = 0.5
 """What a liar may gain with `probabilities`. Above it an argument that is more likely wrong than
 right can be made to win."""
-GOOD_GAIN = 0.25
-"""What a liar gains at most at the settings that are proposed where others are refused."""
 
 STEPWISE_PROVER = Role("doubly_efficient_debate.prover", "Prover")
 OPPONENT = "Opponent"
@@ -95,14 +93,6 @@ class Sampling:
     @property
     def _error(self) -> float:
         return (self.far - self.close) / 2
-
-
-def settings_for(statements: int, gain: float) -> Sampling:
-    """Settings with which so many statements gain a liar at most this, against a judge that knows
-    the probabilities."""
-    # Rounded down: a bound that is missed by rounding is no bound.
-    threshold = math.floor((1 - (1 - gain) ** (1 / statements)) * 1e4) / 1e4
-    return Sampling(round(threshold / 5, 5), round(threshold * 9 / 5, 5))
 
 
 @dataclass(frozen=True)
@@ -170,32 +160,23 @@ class DoublyEfficientDebate(Protocol):
         super().__post_init__()
         if self.probabilities:
             votes = self.judge.n if isinstance(self.judge, VotesJudge) else None
-            if (gain := self.sampling.gain(self.steps + 1, votes)) > MOST_GAIN:
-                raise ValueError(self._vacuous(gain, votes))
+            gain = self.sampling.gain(self.steps + 1, votes)
+            if gain > MOST_GAIN:
+                high = self.far if votes else self.sampling.threshold
+                told = f" before a judge of {votes} votes" if votes else ""
+                raise ValueError(
+                    f"far: {self.steps + 1} steps, each stated up to {high:g} too high{told}, gain "
+                    f"a liar up to {gain:.2f} of a verdict, whatever its argument; at most "
+                    f"{MOST_GAIN:g} is useful. Take a smaller far, fewer steps, or a judge that "
+                    f"states probabilities (of votes n: {self.sampling.votes:,} are needed for "
+                    "each challenged step)"
+                )
 
     @property
     def scored(self) -> str:
         if self.probabilities:
             return f"probabilities within {self.sampling.threshold:g}"
         return "weakest step"
-
-    def _vacuous(self, gain: float, votes: int | None) -> str:
-        listed = self.steps + 1
-        better = settings_for(listed, GOOD_GAIN)
-        if votes and self.sampling.gain(listed) <= MOST_GAIN:
-            return (
-                f"a judge of {votes} votes cannot tell probabilities that are {self.close:g} off "
-                f"from those that are {self.far:g} off: a liar gains up to {gain:.2f}. Take a "
-                f"judge that states probabilities, or fewer steps and votes with n: "
-                f"{self.sampling.votes:,}, each a call for every challenged step"
-            )
-        return (
-            f"far: {self.far:g} lets each of {listed} steps be overstated by "
-            f"{self.sampling.threshold:.3g}, so that a liar gains up to {gain:.2f} of a verdict, "
-            f"whatever its argument; at most {MOST_GAIN:g} is useful. Set close: {better.close:g} "
-            f"and far: {better.far:g}, where it gains {better.gain(listed):.2f} at most (a judge "
-            f"of votes then needs {better.votes:,} calls for each challenged step), or fewer steps"
-        )
 
     @property
     def sampling(self) -> Sampling:

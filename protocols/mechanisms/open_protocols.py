@@ -5,7 +5,6 @@ for that answer, whichever world it is. All are told that the agent chose its si
 shares no speech with the closed one, whose rules say that sides were assigned.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +14,7 @@ from ...cache.call import Ask
 from ..agents.agent import Brief, Speaker
 from ..prompts.forms import Filled, Form, choice_of
 from ..prompts.prompt_set import PromptSet
-from ..protocol import Protocol
+from ..protocol import Conversation, Protocol
 from ..question import Answer, Question
 from ..seat import Role, Seat
 from ..transcript import Transcript, Verdict
@@ -44,8 +43,22 @@ class OpenTrust(Protocol):
         return Verdict(probs, Transcript(question), measures=(("chose", chosen.label),))
 
 
+class Chosen(Conversation):
+    """A conversation in which the agent argues for the answer that it gives of its own accord, in
+    every world; that answer is measured as `chose`."""
+
+    agent: Speaker
+
+    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+        """Unreadable, or Declined, if the agent names no answer: without a choice there is no
+        run."""
+        chosen = await free_choice(self.agent, question, self.words, ask)
+        verdict = await super().play(question, chosen, ask)
+        return replace(verdict, measures=(*verdict.measures, ("chose", chosen.label)))
+
+
 @dataclass(frozen=True)
-class OpenConsultancy(Consultancy):
+class OpenConsultancy(Chosen, Consultancy):
     """A consultancy whose consultant first chooses the answer it will argue for.
 
     World a: the consultant chooses an answer; then the consultancy for that answer, whatever a is.
@@ -59,12 +72,9 @@ class OpenConsultancy(Consultancy):
     sections: ClassVar[tuple[str, ...]] = ("open_consultancy", "consultancy", "open_trust")
     consulting: ClassVar[Role] = Role("open_consultancy.consultant", "Consultant")
 
-    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        return await run_chosen(super().play, self.agent, self.words, question, ask)
-
 
 @dataclass(frozen=True)
-class OpenDebate(Debate):
+class OpenDebate(Chosen, Debate):
     """A debate whose agent first chooses its answer; opponents argue for the others.
 
     World a: the agent chooses an answer; then the debate in which it argues for that answer,
@@ -79,25 +89,6 @@ class OpenDebate(Debate):
     sections: ClassVar[tuple[str, ...]] = ("open_debate", "debate", "open_trust")
     speaking: ClassVar[Role] = Role("open_debate.debater", "Debater")
     opposing: ClassVar[Role] = Role("open_debate.opponent", "Debater")
-
-    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        return await run_chosen(super().play, self.agent, self.words, question, ask)
-
-
-async def run_chosen(
-    play: Callable[[Question, Answer, Ask], Awaitable[Verdict]],
-    agent: Speaker,
-    words: PromptSet,
-    question: Question,
-    ask: Ask,
-) -> Verdict:
-    """The world of the answer that the agent gives of its own accord, measured as `chose`.
-
-    Unreadable, or Declined, if it names none: an agent without a choice has no run.
-    """
-    chosen = await free_choice(agent, question, words, ask)
-    verdict = await play(question, chosen, ask)
-    return replace(verdict, measures=(*verdict.measures, ("chose", chosen.label)))
 
 
 async def free_choice(agent: Speaker, question: Question, words: PromptSet, ask: Ask) -> Answer:

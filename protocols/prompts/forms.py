@@ -57,16 +57,19 @@ class Filled:
 
     def number(self, key: str, least: float = -math.inf, most: float = math.inf) -> float:
         """A finite number from `least` to `most`."""
-        value = number_in(self.fields, key, self.reply)
+        value = self.fields[key]
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not math.isfinite(value):
+            raise unreadable(f"{key!r} is {value!r}, not a number", self.reply)
         if not least <= value <= most:
             raise unreadable(
                 f"{key!r} is {value:g}, not a number from {least:g} to {most:g}", self.reply
             )
-        return value
+        return float(value)
 
     def whole(self, key: str, numbers: range) -> int:
         """One of `numbers`."""
-        value = number_in(self.fields, key, self.reply)
+        value = self.number(key)
         if value not in numbers:
             raise unreadable(
                 f"{key!r} is {value:g}, not one of {numbers[0]} to {numbers[-1]}", self.reply
@@ -82,7 +85,10 @@ class Filled:
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts, blank ones left out."""
-        return texts_in(self.fields, key, self.reply)
+        value = self.fields[key]
+        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+            raise unreadable(f"{key!r} is {str(value)[:40]!r}, not a list of texts", self.reply)
+        return tuple(text.strip() for text in value if text.strip())
 
     def one_of(self, key: str, options: Iterable[_Option]) -> _Option:
         """One of the options, letter by letter."""
@@ -111,7 +117,7 @@ class Form(Generic[_T]):
 
     def of(self, reply: Reply) -> _T:
         """What a reply says. Unreadable, or Declined, if it is not such a form."""
-        return self.read(Filled(read_form(reply, self.format, self.may_lack), reply))
+        return self.read(read_form(reply, self.format, self.may_lack))
 
 
 def whole_number(numbers: range) -> Schema:
@@ -183,7 +189,7 @@ def with_reasoning(form: ResponseFormat) -> ResponseFormat:
     return as_format(form.name, fields)
 
 
-def read_form(reply: Reply, form: ResponseFormat, may_lack: tuple[str, ...] = ()) -> dict[str, Any]:
+def read_form(reply: Reply, form: ResponseFormat, may_lack: tuple[str, ...] = ()) -> Filled:
     """The filled-in form, with every field but those that it may lack. Unreadable if it is not.
 
     A fenced or introduced object is read as well, for models that decorate what they return.
@@ -194,29 +200,13 @@ def read_form(reply: Reply, form: ResponseFormat, may_lack: tuple[str, ...] = ()
     missing = [key for key in _required(form.schema) if key not in value and key not in may_lack]
     if missing:
         raise unreadable(f"the {form.name} form lacks {missing[0]!r}", reply)
-    return value
+    return Filled(value, reply)
 
 
 @lru_cache(maxsize=256)  # a sweep has few forms, and reads each of them again and again
 def _required(schema: str) -> tuple[str, ...]:
     """The fields that a form must have."""
     return tuple(orjson.loads(schema)["required"])
-
-
-def number_in(form: dict[str, Any], key: str, reply: Reply) -> float:
-    """A finite number of a filled-in form, or Unreadable."""
-    value = form[key]
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise unreadable(f"{key!r} is {value!r}, not a number", reply)
-    return float(value)
-
-
-def texts_in(form: dict[str, Any], key: str, reply: Reply) -> tuple[str, ...]:
-    """The texts of a list in a filled-in form, blank ones left out, or Unreadable."""
-    value = form[key]
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise unreadable(f"{key!r} is {str(value)[:40]!r}, not a list of texts", reply)
-    return tuple(text.strip() for text in value if text.strip())
 
 
 def as_format(name: str, properties: Mapping[str, Any]) -> ResponseFormat:

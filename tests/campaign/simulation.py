@@ -14,8 +14,8 @@ from oversight.engine.models.accounting.ledger import Accounting, Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Sender
+from oversight.engine.run.lanes import CellOutcome
 from oversight.engine.run.outcome import outcome_of
-from oversight.engine.run.scheduler import CellOutcome
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep

@@ -9,21 +9,12 @@ from oversight.protocols.mechanisms.doubly_efficient_debate import Sampling
 from tools.mutation import Mutant, Trials, break_into, files, mutated, rate, sample, table
 
 FILE = "protocols/mechanisms/doubly_efficient_debate.py"
-CHOSEN = files([FILE])
 
 
-def mutants(seed: int, size: int = 5) -> list[Mutant]:
+def test_mutants_are_drawn_by_their_seed_alone_and_change_functions_but_not_what_they_raise():
     pytest.importorskip("mutmut.mutation.mutators", reason="mutmut is not installed: make mutants")
-    return sample(CHOSEN, size, seed)[0]
-
-
-def test_a_sample_is_drawn_by_its_seed_alone_and_each_changes_a_function():
-    assert mutants(1) == mutants(1) != mutants(2)
-    assert all(mutated(mutant) for mutant in mutants(3, 40))
-
-
-def test_what_is_raised_and_what_has_no_function_is_not_mutated():
-    whole = mutants(1, 10**6)
+    one, other, whole = (sample(files([FILE]), *each)[0] for each in ((5, 1), (5, 2), (10**6, 1)))
+    assert one == sample(files([FILE]), 5, 1)[0] != other and all(map(mutated, whole[:40]))
     text = (Path(__file__).parents[2] / FILE).read_text().splitlines()
     assert len(whole) > 100 and len(set(map(str, whole))) > 90
     assert not [mutant for mutant in whole if "raise " in text[mutant.line - 1]]

@@ -5,28 +5,26 @@ import pytest
 
 from oversight.engine.errors import ProviderDown, QuotaExhausted
 from oversight.engine.stop import StopToken
-from tests.virtual import run
+from tests.virtual import virtually
 
 
-def test_a_stop_wakes_all_sleepers_at_once_and_they_raise_the_halt():
-    async def main():
-        stop_token = StopToken()
-        heard = []
+@virtually
+async def test_a_stop_wakes_all_sleepers_at_once_and_they_raise_the_halt():
+    stop_token = StopToken()
+    heard = []
 
-        async def sleeper():
-            try:
-                await stop_token.sleep(3_600)
-            except QuotaExhausted as halt:
-                heard.append((asyncio.get_running_loop().time(), str(halt)))
+    async def sleeper():
+        try:
+            await stop_token.sleep(3_600)
+        except QuotaExhausted as halt:
+            heard.append((asyncio.get_running_loop().time(), str(halt)))
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(50):
-                group.create_task(sleeper())
-            await asyncio.sleep(7)
-            stop_token.stop(QuotaExhausted("no credit left"))
-        return heard
-
-    assert run(main()) == [(pytest.approx(7), "no credit left")] * 50
+    async with asyncio.TaskGroup() as group:
+        for _ in range(50):
+            group.create_task(sleeper())
+        await asyncio.sleep(7)
+        stop_token.stop(QuotaExhausted("no credit left"))
+    assert heard == [(pytest.approx(7), "no credit left")] * 50
 
 
 def test_the_first_reason_stands():
@@ -37,42 +35,36 @@ def test_the_first_reason_stands():
         stop_token.raise_if_stopped()
 
 
-def test_nobody_sleeps_after_a_stop():
-    async def main():
-        stop_token = StopToken()
-        stop_token.stop(QuotaExhausted("gone"))
-        with pytest.raises(QuotaExhausted):
-            await stop_token.sleep(1)
-        return asyncio.get_running_loop().time()
-
-    assert run(main()) < 0.01
+@virtually
+async def test_nobody_sleeps_after_a_stop():
+    stop_token = StopToken()
+    stop_token.stop(QuotaExhausted("gone"))
+    with pytest.raises(QuotaExhausted):
+        await stop_token.sleep(1)
+    assert asyncio.get_running_loop().time() < 0.01
 
 
-def test_work_that_comes_after_a_stop_is_never_begun():
+@virtually
+async def test_work_that_comes_after_a_stop_is_never_begun():
     begun = []
 
     async def work():
         begun.append(True)
 
-    async def main():
-        stop_token = StopToken()
-        stop_token.stop(QuotaExhausted("gone"))
-        coming = work()
-        with pytest.raises(QuotaExhausted):
-            await stop_token.until_stopped(coming)
-        return inspect.getcoroutinestate(coming)
-
     # Closed, or Python would warn of a coroutine that nobody awaited.
-    assert run(main()) == inspect.CORO_CLOSED
+    stop_token = StopToken()
+    stop_token.stop(QuotaExhausted("gone"))
+    coming = work()
+    with pytest.raises(QuotaExhausted):
+        await stop_token.until_stopped(coming)
+    assert inspect.getcoroutinestate(coming) == inspect.CORO_CLOSED
     assert not begun
 
 
-def test_a_sleep_that_nobody_ends_lasts_as_long_as_asked():
-    async def main():
-        await StopToken().sleep(12.5)
-        return asyncio.get_running_loop().time()
-
-    assert run(main()) == pytest.approx(12.5)
+@virtually
+async def test_a_sleep_that_nobody_ends_lasts_as_long_as_asked():
+    await StopToken().sleep(12.5)
+    assert asyncio.get_running_loop().time() == pytest.approx(12.5)
 
 
 def test_tracebacks_do_not_pile_up_on_the_one_halt_that_thousands_raise():

@@ -62,7 +62,9 @@ def tree(*folders: str) -> set[str]:
 
 def expected_in_wheel() -> set[str]:
     examples = {f"oversight/engine/data/{name}" for name in tree("examples")}
-    face = {f"oversight/{name}" for name in ("__init__.py", "__init__.pyi", "py.typed")}
+    face = {
+        f"oversight/{name}" for name in ("__init__.py", "__init__.pyi", "__main__.py", "py.typed")
+    }
     return {f"oversight/{name}" for name in tree(*ROOMS)} | examples | face
 
 
@@ -113,8 +115,8 @@ def test_an_installed_wheel_lives_beside_a_users_modules_of_the_same_names(wheel
     bare = tmp_path / "bare"
     venv.create(bare, symlinks=True)
     python = bare / "bin" / "python"
-    install = ("-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "-q", wheel)
-    run(sys.executable, *install, cwd=tmp_path)
+    install = ("-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "-q")
+    run(sys.executable, *install, "--no-compile", wheel, cwd=tmp_path)
     (packages,) = bare.glob("lib/*/site-packages")
     libraries = next(path for path in sys.path if path.endswith("site-packages"))
     # A line of a .pth file adds the folder, and reads no .pth files in it: no editable install.

@@ -17,8 +17,7 @@ from oversight.cache.thoughts import split
 from oversight.protocols import Unreadable, Words
 from oversight.protocols.agents.agent import ADVOCATE, PRIVATE, SPEECH, TOOLS, Agent
 from oversight.protocols.agents.calculator import calculate
-from oversight.protocols.agents.tool import Scene
-from oversight.protocols.agents.tools import Allowance, check_claims
+from oversight.protocols.agents.tool import Allowance, Scene, check_claims
 from oversight.protocols.datasets.solution import steps
 from oversight.protocols.judges.exchange import Renaming
 from oversight.protocols.judges.logprob import read_masses

@@ -17,7 +17,7 @@ from oversight.engine.extensions.simulation.form import Contents, fill_form
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.doubts import Span
-from oversight.protocols.drafting import BestOf, Refine, SideCheck
+from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import (
     DistributionJudge,
@@ -59,7 +59,6 @@ JUDGE = StatedJudge(
 )
 DRAFTING = {
     "best of": BestOf(2, AGENT, JUDGE),
-    "refined": Refine(AGENT, JUDGE, critiques=3),
     "side checked": SideCheck(AGENT, HELPER),
 }
 
@@ -270,14 +269,7 @@ async def test_a_judge_is_asked_in_its_own_way(way, reason):
         ask.notes.clear()
 
 
-def test_a_grid_is_every_agent_with_every_judge_and_a_part_keeps_its_name():
-    """The known truth: of two agents and three judges, six rows with an agent, three without."""
-    agents, judges = [AGENT, HELPER], [JUDGE, *list(WAYS.values())[1:3]]
-    alone = PROTOCOLS["naive_judge"](JUDGE)
-    assert [each.judge for each in alone.grid(agents, judges)] == judges
-    rows = PROTOCOLS["propaganda"](JUDGE, AGENT).grid(agents, judges)  # type: ignore[call-arg]
-    pairs = [(getattr(each, "agent"), each.judge) for each in rows]  # noqa: B009
-    assert pairs == list(product(agents, judges))
+def test_a_part_of_a_set_keeps_its_name():
     part = MARKED.only(("debate",))
     assert part.name == "marked" and not part.names.keys() & {"critique", "consultancy"}
 
@@ -388,7 +380,7 @@ async def test_who_drafts_is_heard_as_who_would_have_spoken(kind):
     (turn,) = verdict.transcript.turns
     assert (turn.speaker, turn.side) == ("Advocate B", QUESTION.answers[1])
     roles = {note.part[0] for note in ask.notes if isinstance(note, Asked)}
-    assert roles <= {"draft", "rate", "rewrite", "criticise", "ranking", "side", "speak", "judge"}
+    assert roles <= {"draft", "rate", "side", "speak", "judge"}
     for note in ask.notes:
         if isinstance(note, Reading):
             continue
@@ -398,14 +390,6 @@ async def test_who_drafts_is_heard_as_who_would_have_spoken(kind):
         match role:
             case "rate" | "judge":
                 assert {"propaganda.rules", "propaganda.judge"} <= blocks and seat == "Judge"
-            case "criticise":
-                assert "agent.criticise" in blocks and call.temperature == 0.8
-            case "rewrite":
-                assert {"agent.rewrite", "propaganda.advocate"} <= blocks
-            case "ranking":
-                assert {"agent.ranking_rules", "agent.rank"} <= blocks
-                schema = orjson.loads((call.response_format or CRATES).schema)  # type: ignore[union-attr]
-                assert schema["properties"]["best"]["enum"] == [1, 2, 3]
             case "side":
                 assert {"agent.reader_rules", "agent.reader"} <= blocks and seat == "Reader"
             case "draft" | "speak":

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import fields
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +19,7 @@ from oversight.cache import Reply
 from oversight.engine.extensions.datasets.writing import Generator
 from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Protocol, StatedJudge
 from oversight.protocols.agents.calculator import calculate
-from oversight.protocols.counts import Counts
+from oversight.protocols.counts import COUNTED, counted
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.datasets.catalogue import loader
 from oversight.protocols.datasets.leak import FEATURES, leakage_check
@@ -39,7 +38,7 @@ from oversight.protocols.scores import SCORES, SOLIB_SCORES, accuracy, brier, lo
 from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn, Verdict
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted
 from tests.protocols.agents.test_tools import used
-from tests.protocols.drafting.test_drafting import check_side, finding, scripted, spoken
+from tests.protocols.drafting.test_drafting import check_side, finding
 from tests.protocols.judges.test_judges import SHOT, judge, system
 from tests.protocols.prompts.test_prompt_set import PASSAGE
 from tests.protocols.test_seat import FORM, SEAT
@@ -149,19 +148,18 @@ def verdict(*turns: Turn) -> Verdict:
     return Verdict((0.5, 0.5), Transcript(CRATES, turns))
 
 
-def test_a_clean_transcript_counts_nothing():
-    clean = verdict(Turn("Advocate A", "It is 48."))
-    assert Counts.of(clean) == Counts() == Counts.of(verdict())
-    assert Counts.of(clean).as_dict() == {}
-
-
 def test_every_mishap_is_counted():
-    counts = Counts.of(
+    clean = Turn("Advocate A", "It is 48.")
+    assert counted(verdict(clean)) == counted(verdict()) == {}
+    counts = counted(
         verdict(
             Turn("A", "No.", outcome="refused"),
             Turn("B", "It is", outcome="truncated", forged=2, cut=True),
             Turn("A", "", outcome="empty"),
             Turn("B", "", check="unclear"),
+            clean,
+            Turn("A", "I\u200b do.", hidden=1, check="candid"),
+            Turn("B", "", outcome="truncated"),
             Turn("A", "I concede.", conceded=True, check="off side", retries=2),
             Turn("B", "Two quotes.", quotes=QUOTES, check="on side", retries=1),
             Turn(
@@ -169,29 +167,30 @@ def test_every_mishap_is_counted():
             ),
         )
     )
-    assert counts.as_dict() == {
+    assert counts == {
         "refused": 1,
-        "truncated": 1,
-        "empty": 2,
+        "truncated": 2,
+        "thinking": 1,
+        "empty": 3,
         "forged": 2,
+        "hidden": 1,
         "cut": 1,
         "verified": 1,
         "unverified": 3,
         "tool_calls": 2,
         "failed_tools": 1,
         "off_side": 1,
+        "candid": 1,
         "unclear_side": 1,
         "retries": 3,
         "conceded": 1,
     }
-    assert all(type(count) is int for count in counts.as_dict().values())
-
-
-def test_counts_add_up():
-    one = Counts.of(verdict(Turn("A", "No.", outcome="refused", forged=1)))
-    two = Counts.of(verdict(Turn("A", "No.", outcome="refused"), Turn("B", "x", cut=True)))
-    assert one + two == Counts(refused=2, forged=1, cut=1)
-    assert sum([one, two], Counts()) == two + one
+    assert list(counts) == list(COUNTED) and {*map(type, counts.values())} == {int}
+    for change in (
+        {"forged": 1}, {"hidden": 1}, {"cut": True}, {"text": ""}, {"outcome": "refused"},
+        {"retries": 1}, {"conceded": True}, {"check": "candid"}, {"quotes": QUOTES},
+    ):  # fmt: skip
+        assert counted(verdict(clean, replace(clean, **change))), change
 
 
 TENTH = st.integers(0, 10).map(lambda n: n / 10)
@@ -328,10 +327,6 @@ async def checked(found: list[str]) -> tuple[str, str, int]:
     return turn.text, turn.check, turn.retries
 
 
-async def refined(**said: Any) -> str:
-    return (await spoken(scripted(**said))).text
-
-
 async def example(kind: str) -> str:
     told = await system(judge(kind, shots=(SHOT,)))
     return told.partition("<reply>\n")[2].partition("\n</reply>\n</example>")[0]
@@ -346,7 +341,7 @@ NAMES = PUBLIC | {
     for each in (
         verified, heard, conceded, said_in, relabelled, filled, calculate, closing, number, steps,
         escape_and_count, is_graded, find_quotes, marked, Quote, loader, wished, checked,
-        features, refined, example, Reply,
+        features, example, Reply,
     )
 }  # fmt: skip
 

@@ -19,10 +19,8 @@ from oversight.engine.models.own_servers import LOAD_SECONDS
 from oversight.engine.models.router import CELLS_A_SLOT, MIN_CELLS
 from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.providers.provider import Provider
-from oversight.engine.run.canaries import Canaries
-from oversight.engine.run.lanes import run_lanes
-from oversight.engine.run.order import Plain
-from oversight.engine.run.scheduler import NotedOutcome
+from oversight.engine.run.lanes import NotedOutcome, run_lanes
+from oversight.engine.run.order import Canaries, Plain
 from oversight.engine.stop import StopToken
 from oversight.protocols.transcript import Transcript, Verdict
 from tests import virtual

@@ -27,14 +27,13 @@ from ...models.accounting.budget import Budget
 from ...models.accounting.ledger import Accounting, UsageTotals, sum_usage
 from ...run.cached_models import CachedModels
 from ...run.execution import RunSession
-from ...run.lanes import CRASH, first_fault, run_lanes
+from ...run.lanes import CRASH, attempt_noted, first_fault, run_lanes
 from ...run.loaded_sweep import load_sweep
 from ...run.order import Order, Plain
 from ...run.record.capture import Capture
 from ...run.record.values import RecordedCell
 from ...run.run import Run
 from ...run.run_folder import QUARANTINE
-from ...run.scheduler import attempt_noted
 from ...run.settings import RunSettings
 from ...run.stores import open_store, store_name
 from ...sweep.code import combined, row_codes

@@ -40,9 +40,7 @@ from ....protocols.prompts.forms import (
     TEXTS,
     as_format,
     fields_of,
-    number_in,
     read_form,
-    texts_in,
 )
 from ....protocols.prompts.prompt_set import default_prompts
 from ....protocols.prompts.render import Instructions, answer_body
@@ -177,7 +175,7 @@ class Generator:
     async def write(self, known: Known, ask: Ask) -> tuple[Draft, ...]:
         """The usable drafts, in order of draw. Unreadable if none is, Declined for a refusal."""
         reply = await ask(self.compose(known, BRAINSTORM.format(count=self.drafts), MISTAKES))
-        mistakes = texts_in(read_form(reply, MISTAKES), "mistakes", reply)
+        mistakes = read_form(reply, MISTAKES).texts("mistakes")
         if not mistakes:
             raise unreadable("no mistake was named", reply)
         tried = await gather_in_order(
@@ -235,14 +233,11 @@ class Generator:
     async def _plausibility(self, known: Known, wrong: Answer, ask: Ask) -> float:
         reply = await ask(self.compose(known, EVALUATE, PLAUSIBILITY, wrong=wrong))
         filled = read_form(reply, PLAUSIBILITY)
-        if not isinstance(right := filled["right"], bool):
+        if not isinstance(right := filled.fields["right"], bool):
             raise unreadable(f"'right' is {str(right)[:40]!r}, neither true nor false", reply)
         if right:
             raise unreadable(f"the draft {wrong.text[:40]!r} is right after all", reply)
-        rating = number_in(filled, "plausibility", reply)
-        if not 0 <= rating <= MAX_PLAUSIBILITY:
-            raise unreadable(f"{rating:g} is no rating from 0 to {MAX_PLAUSIBILITY}", reply)
-        return rating
+        return filled.number("plausibility", 0, MAX_PLAUSIBILITY)
 
 
 def picked(
@@ -268,8 +263,8 @@ def _problem(known: Known, drafts: Sequence[Draft], balance: Balance) -> Problem
 def _wrong(right: Answer, truth: Decimal | None, reply: Reply, form: ResponseFormat) -> Answer:
     """The answer of a draft, in the form of the right one. Unreadable if it could be right."""
     filled = read_form(reply, form)
-    said, _ = escape_and_count(str(filled["answer"]).strip())
-    reasoned = [escape_and_count(step)[0] for step in texts_in(filled, "steps", reply)]
+    said, _ = escape_and_count(str(filled.fields["answer"]).strip())
+    reasoned = [escape_and_count(step)[0] for step in filled.texts("steps")]
     if truth is None:
         if not said or sense(said) == sense(right.text):
             raise unreadable(f"the draft comes to {said[:40]!r}, as the right answer does", reply)

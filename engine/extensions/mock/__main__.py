@@ -28,8 +28,6 @@ from .server import MockServer
 )
 @click.option("--speed", type=float, help="Simulated seconds per real second.")
 @click.option("--clock", default=1.0, help="How many seconds of its own clock pass in a real one.")
-@click.option("--seed", type=int, help="Seed of the faults: another one has them hit other calls.")
-@click.option("--words", default=60, help="Length of a reply, without --sweep.")
 @click.option("--sweep", type=click.Path(path_type=Path), help="Sweep file whose models answer.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="A.B=C", help="Set a value of the sweep file."
@@ -41,8 +39,6 @@ def serve(
     name: str,
     speed: float | None,
     clock: float,
-    seed: int | None,
-    words: int,
     sweep: Path | None,
     overrides: tuple[str, ...],
     limit: int | None,
@@ -51,13 +47,11 @@ def serve(
     """A local mock server that speaks the wires of OpenAI and Anthropic."""
     try:
         profile = load_profile(name)
-        answer = filler(words) if sweep is None else _actors(sweep, overrides, limit)
+        answer = filler() if sweep is None else _actors(sweep, overrides, limit)
     except UsageError as exc:
         raise click.UsageError(str(exc)) from exc
     if speed is not None:
         profile = replace(profile, speed=speed)
-    if seed is not None:
-        profile = replace(profile, seed=seed)
     loops: Callable[[], asyncio.AbstractEventLoop] = event_loop()
     if clock != 1.0:
         loops = partial(FastLoop, clock)

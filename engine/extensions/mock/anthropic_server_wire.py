@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -9,7 +10,6 @@ import orjson
 from ....cache.call import Call, Effort, Message, Request
 from ....cache.reply import Outcome, Reply, ToolCall
 from .meter import MeterReading
-from .profile import FaultKind
 from .server_wire import (
     ServerWire,
     input_tokens,
@@ -19,20 +19,7 @@ from .server_wire import (
     tool_spec,
 )
 
-_COMPLAINTS: dict[str, tuple[int, str, str]] = {
-    "rate_limit": (429, "rate_limit_error", "This request would exceed your rate limit"),
-    "server_error": (500, "api_error", "Internal server error"),
-    "overloaded": (529, "overloaded_error", "Overloaded"),
-    "unauthorized": (401, "authentication_error", "invalid x-api-key"),
-    "quota": (400, "invalid_request_error", "You have reached your specified API usage limits."),
-    "policy": (400, "invalid_request_error", "Output blocked by content filtering policy"),
-    "too_long": (
-        400,
-        "invalid_request_error",
-        "prompt is too long: 214083 tokens > 200000 maximum",
-    ),
-    "error_in_200": (200, "api_error", "The upstream provider failed"),
-}
+_INVALID = "invalid_request_error"
 _STOPS: dict[Outcome, str] = {
     "ok": "end_turn",
     "empty": "end_turn",
@@ -43,6 +30,23 @@ _STOPS: dict[Outcome, str] = {
 
 class AnthropicServerWire(ServerWire):
     endpoint = "messages"
+    complaints = MappingProxyType(
+        {
+            "rate_limit": (
+                429,
+                "rate_limit_error",
+                "",
+                "This request would exceed your rate limit",
+            ),
+            "server_error": (500, "api_error", "", "Internal server error"),
+            "overloaded": (529, "overloaded_error", "", "Overloaded"),
+            "unauthorized": (401, "authentication_error", "", "invalid x-api-key"),
+            "quota": (400, _INVALID, "", "You have reached your specified API usage limits."),
+            "policy": (400, _INVALID, "", "Output blocked by content filtering policy"),
+            "too_long": (400, _INVALID, "", "prompt is too long: 214083 tokens > 200000 maximum"),
+            "error_in_200": (200, "api_error", "", "The upstream provider failed"),
+        }
+    )
 
     def call(self, body: dict[str, Any], model: str) -> Call:
         output = body.get("output_config") or {}
@@ -67,45 +71,36 @@ class AnthropicServerWire(ServerWire):
             )
         )
 
-    def reply(self, call: Call, reply: Reply, number: int) -> bytes:
-        if reply.opaque:
-            content = orjson.loads(reply.opaque)
-        else:
-            content = [{"type": "text", "text": reply.text}] if reply.text else []
-            content += [
-                {
-                    "type": "tool_use",
-                    "id": asked.id,
-                    "name": asked.name,
-                    "input": orjson.loads(asked.arguments),
-                }
-                for asked in reply.tool_calls
-            ]
-        return orjson.dumps(
+    def reply(self, call: Call, reply: Reply, number: int) -> dict[str, Any]:
+        said = [{"type": "text", "text": reply.text}] if reply.text else []
+        wishes = [
             {
-                "id": f"msg_{number:024}",
-                "type": "message",
-                "role": "assistant",
-                "model": call.model,
-                "content": content,
-                "stop_reason": "tool_use" if reply.tool_calls else _STOPS[reply.outcome],
-                "stop_sequence": None,
-                "usage": {
-                    "input_tokens": input_tokens(call),
-                    "cache_creation_input_tokens": 0,
-                    "cache_read_input_tokens": 0,
-                    "output_tokens": output_tokens(reply),
-                },
+                "type": "tool_use",
+                "id": each.id,
+                "name": each.name,
+                "input": orjson.loads(each.arguments),
             }
-        )
+            for each in reply.tool_calls
+        ]
+        usage = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+        return {
+            "id": f"msg_{number:024}",
+            "type": "message",
+            "role": "assistant",
+            "model": call.model,
+            "content": orjson.loads(reply.opaque) if reply.opaque else said + wishes,
+            "stop_reason": "tool_use" if reply.tool_calls else _STOPS[reply.outcome],
+            "stop_sequence": None,
+            "usage": usage
+            | {"input_tokens": input_tokens(call), "output_tokens": output_tokens(reply)},
+        }
 
-    def complaint(self, fault: FaultKind, message: str = "") -> tuple[int, bytes]:
-        status, kind, usual = _COMPLAINTS[fault]
-        return status, _error(kind, message or usual)
-
-    def bad_request(self, message: str, code: str = "") -> bytes:
-        missing = code == "model_not_found"
-        return _error("not_found_error" if missing else "invalid_request_error", message)
+    def error(self, kind: str, message: str, code: str | int) -> dict[str, Any]:
+        told = {
+            "type": "not_found_error" if code == "model_not_found" else kind,
+            "message": message,
+        }
+        return {"type": "error", "error": told, "request_id": "req_0"}
 
     def limit(self, kind: str, reading: MeterReading) -> str:
         reset = datetime.now(UTC) + timedelta(seconds=reading.reset)
@@ -118,15 +113,8 @@ class AnthropicServerWire(ServerWire):
     def wait(self, seconds: float) -> str:
         return f"retry-after: {seconds:.3f}\r\n"
 
-    def odd_stop(self, body: bytes) -> bytes:
-        data = orjson.loads(body)
+    def stop_oddly(self, data: dict[str, Any]) -> None:
         data["stop_reason"] = "because"
-        return orjson.dumps(data)
-
-
-def _error(kind: str, message: str) -> bytes:
-    error = {"type": kind, "message": message}
-    return orjson.dumps({"type": "error", "error": error, "request_id": "req_0"})
 
 
 def _messages(message: dict[str, Any]) -> Iterator[Message]:

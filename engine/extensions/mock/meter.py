@@ -1,5 +1,6 @@
 """Per-minute rate limits of a server: token buckets that refill steadily."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -13,13 +14,11 @@ class MeterReading:
 
 
 class ServerBudgets:
-    """The token buckets of one model, each of one minute's capacity, by what they count:
-    `requests`, `tokens`; 0 means no limit. Times, and `minute`, are in real seconds."""
+    """The token buckets of one model, each of one minute's capacity. Times are in real seconds."""
 
-    def __init__(
-        self, requests_per_minute: int, tokens_per_minute: int, minute: float, now: float
-    ) -> None:
-        limits = {"requests": requests_per_minute, "tokens": tokens_per_minute}
+    def __init__(self, limits: Mapping[str, int], minute: float, now: float) -> None:
+        """limits: units a minute by what they count, `requests` and `tokens`; 0: no limit. minute:
+        its real seconds."""
         self._limits = {kind: limit for kind, limit in limits.items() if limit}
         self._left = {kind: float(limit) for kind, limit in self._limits.items()}
         self._minute, self._seen = minute, now
@@ -29,28 +28,21 @@ class ServerBudgets:
         infinity if there will never be as many."""
         self._fill(now)
         amounts = {"requests": 1, "tokens": tokens}
-        wait = max((self._wait(kind, amounts[kind]) for kind in self._limits), default=0.0)
+        if any(amounts[kind] > limit for kind, limit in self._limits.items()):
+            return float("inf")
+        missing = {kind: max(amounts[kind] - left, 0.0) for kind, left in self._left.items()}
+        wait = max((each / self._limits[kind] for kind, each in missing.items()), default=0.0)
         if not wait:
-            for kind in self._limits:
-                self._left[kind] -= amounts[kind]
-        return wait
+            self._left = {kind: left - amounts[kind] for kind, left in self._left.items()}
+        return wait * self._minute
 
     def read(self, now: float) -> dict[str, MeterReading]:
         """What is left of each budget."""
         self._fill(now)
         return {
-            kind: MeterReading(
-                limit,
-                max(int(self._left[kind]), 0),
-                (limit - self._left[kind]) / limit * self._minute,
-            )
-            for kind, limit in self._limits.items()
+            kind: MeterReading(limit, max(int(left), 0), (limit - left) / limit * self._minute)
+            for (kind, limit), left in zip(self._limits.items(), self._left.values(), strict=True)
         }
-
-    def _wait(self, kind: str, amount: float) -> float:
-        limit = self._limits[kind]
-        missing = max(amount - self._left[kind], 0.0)
-        return float("inf") if amount > limit else missing / limit * self._minute
 
     def _fill(self, now: float) -> None:
         passed, self._seen = now - self._seen, now

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -9,7 +10,6 @@ import orjson
 from ....cache.call import Call, Message, MessageRole, Request
 from ....cache.reply import Outcome, Reply, ToolCall
 from .meter import MeterReading
-from .profile import FaultKind
 from .server_wire import (
     REFUSAL,
     ServerWire,
@@ -20,22 +20,7 @@ from .server_wire import (
 )
 from .vendor_rules import Endpoint, thought_signature
 
-_COMPLAINTS: dict[str, tuple[int, str, str | int, str]] = {
-    # status, type, code, message
-    "rate_limit": (429, "requests", "rate_limit_exceeded", "Rate limit reached"),
-    "server_error": (500, "server_error", "", "The server had an error"),
-    "overloaded": (503, "server_error", "", "The engine is currently overloaded"),
-    "unauthorized": (401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided"),
-    "quota": (429, "insufficient_quota", "insufficient_quota", "You exceeded your current quota"),
-    "policy": (400, "invalid_request_error", "content_filter", "The prompt was filtered"),
-    "too_long": (
-        400,
-        "invalid_request_error",
-        "context_length_exceeded",
-        "This model's maximum context length is 8192 tokens, but you sent 9000 tokens",
-    ),
-    "error_in_200": (200, "server_error", 502, "The upstream provider failed"),
-}
+_INVALID, _NO_CREDIT = "invalid_request_error", "insufficient_quota"
 _STOPS: dict[Outcome, str] = {
     "ok": "stop",
     "empty": "stop",
@@ -44,12 +29,25 @@ _STOPS: dict[Outcome, str] = {
 }
 
 
-_CUT: dict[Outcome, str] = {"truncated": "max_output_tokens"}
-"""The same on the responses endpoint."""
-
-
 class OpenAIServerWire(ServerWire):
     endpoint: Endpoint = "chat"
+    complaints = MappingProxyType(
+        {
+            "rate_limit": (429, "requests", "rate_limit_exceeded", "Rate limit reached"),
+            "server_error": (500, "server_error", "", "The server had an error"),
+            "overloaded": (503, "server_error", "", "The engine is currently overloaded"),
+            "unauthorized": (401, _INVALID, "invalid_api_key", "Incorrect API key provided"),
+            "quota": (429, _NO_CREDIT, _NO_CREDIT, "You exceeded your current quota"),
+            "policy": (400, _INVALID, "content_filter", "The prompt was filtered"),
+            "too_long": (
+                400,
+                _INVALID,
+                "context_length_exceeded",
+                "This model's maximum context length is 8192 tokens, but you sent 9000 tokens",
+            ),
+            "error_in_200": (200, "server_error", 502, "The upstream provider failed"),
+        }
+    )
 
     def call(self, body: dict[str, Any], model: str) -> Call:
         tools = body.get("tools") or ()
@@ -70,7 +68,7 @@ class OpenAIServerWire(ServerWire):
             )
         )
 
-    def reply(self, call: Call, reply: Reply, number: int) -> bytes:
+    def reply(self, call: Call, reply: Reply, number: int) -> dict[str, Any]:
         refused = reply.outcome == "refused"
         message: dict[str, Any] = {
             "role": "assistant",
@@ -80,50 +78,31 @@ class OpenAIServerWire(ServerWire):
         if reply.opaque:
             message |= orjson.loads(reply.opaque)
         if reply.tool_calls:
-            gemini = call.model.startswith("gemini-")
-            message["tool_calls"] = [
-                {
-                    "id": asked.id,
-                    "type": "function",
-                    "function": {"name": asked.name, "arguments": asked.arguments},
-                }
-                | ({"extra_content": thought_signature(asked.id)} if gemini else {})
-                for asked in reply.tool_calls
-            ]
+            message["tool_calls"] = [_wish(call, asked) for asked in reply.tool_calls]
+        scored = {"content": scored_tokens(reply), "refusal": None}
+        choice = {
+            "index": 0,
+            "message": message,
+            "logprobs": scored if call.top_logprobs else None,
+            "finish_reason": "tool_calls" if reply.tool_calls else _STOPS[reply.outcome],
+        }
         read, wrote = input_tokens(call), output_tokens(reply)
-        return orjson.dumps(
-            {
-                "id": f"chatcmpl-{number:024}",
-                "object": "chat.completion",
-                "created": 0,
-                "model": call.model,
-                "choices": [
-                    {
-                        "index": 0,
-                        "message": message,
-                        "logprobs": {"content": scored_tokens(reply), "refusal": None}
-                        if call.top_logprobs
-                        else None,
-                        "finish_reason": "tool_calls"
-                        if reply.tool_calls
-                        else _STOPS[reply.outcome],
-                    }
-                ],
-                "usage": {
-                    "prompt_tokens": read,
-                    "completion_tokens": wrote,
-                    "total_tokens": read + wrote,
-                    "prompt_tokens_details": {"cached_tokens": 0},
-                },
-            }
-        )
+        return {
+            "id": f"chatcmpl-{number:024}",
+            "object": "chat.completion",
+            "created": 0,
+            "model": call.model,
+            "choices": [choice],
+            "usage": {
+                "prompt_tokens": read,
+                "completion_tokens": wrote,
+                "total_tokens": read + wrote,
+                "prompt_tokens_details": {"cached_tokens": 0},
+            },
+        }
 
-    def complaint(self, fault: FaultKind, message: str = "") -> tuple[int, bytes]:
-        status, kind, code, usual = _COMPLAINTS[fault]
-        return status, _error(kind, message or usual, code)
-
-    def bad_request(self, message: str, code: str = "") -> bytes:
-        return _error("invalid_request_error", message, code)
+    def error(self, kind: str, message: str, code: str | int) -> dict[str, Any]:
+        return {"error": {"message": message, "type": kind, "param": None, "code": code or None}}
 
     def limit(self, kind: str, reading: MeterReading) -> str:
         return (
@@ -135,15 +114,15 @@ class OpenAIServerWire(ServerWire):
     def wait(self, seconds: float) -> str:
         return f"retry-after-ms: {seconds * 1000:.0f}\r\nretry-after: {seconds:.0f}\r\n"
 
-    def odd_stop(self, body: bytes) -> bytes:
-        data = orjson.loads(body)
+    def stop_oddly(self, data: dict[str, Any]) -> None:
         data["choices"][0]["finish_reason"] = "because"
-        return orjson.dumps(data)
 
 
-def _error(kind: str, message: str, code: str | int) -> bytes:
-    error = {"message": message, "type": kind, "param": None, "code": code or None}
-    return orjson.dumps({"error": error})
+def _wish(call: Call, asked: ToolCall) -> dict[str, Any]:
+    function = {"name": asked.name, "arguments": asked.arguments}
+    signed = call.model.startswith("gemini-")
+    extra = {"extra_content": thought_signature(asked.id)} if signed else {}
+    return {"id": asked.id, "type": "function", "function": function} | extra
 
 
 def _message(message: dict[str, Any]) -> Message:
@@ -209,55 +188,42 @@ class ResponsesServerWire(OpenAIServerWire):
             )
         )
 
-    def reply(self, call: Call, reply: Reply, number: int) -> bytes:
+    def reply(self, call: Call, reply: Reply, number: int) -> dict[str, Any]:
         read, wrote = input_tokens(call), output_tokens(reply)
-        status = "incomplete" if reply.outcome in _CUT else "completed"
-        reason = _CUT.get(reply.outcome)
-        return orjson.dumps(
-            {
-                "id": f"resp_{number:024}",
-                "object": "response",
-                "created_at": 0,
-                "status": status,
-                "error": None,
-                "incomplete_details": {"reason": reason} if reason else None,
-                "model": call.model,
-                "output": orjson.loads(reply.opaque)
-                if reply.opaque
-                else [*_output(call, reply, number, status)],
-                "usage": {
-                    "input_tokens": read,
-                    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-                    "output_tokens": wrote,
-                    "output_tokens_details": {"reasoning_tokens": 0},
-                    "total_tokens": read + wrote,
-                },
-            }
-        )
+        cut = reply.outcome == "truncated"
+        status = "incomplete" if cut else "completed"
+        output = orjson.loads(reply.opaque or "null") or [*_output(call, reply, number, status)]
+        return {
+            "id": f"resp_{number:024}",
+            "object": "response",
+            "created_at": 0,
+            "status": status,
+            "error": None,
+            "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+            "model": call.model,
+            "output": output,
+            "usage": {
+                "input_tokens": read,
+                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                "output_tokens": wrote,
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": read + wrote,
+            },
+        }
 
-    def odd_stop(self, body: bytes) -> bytes:
-        data = orjson.loads(body)
+    def stop_oddly(self, data: dict[str, Any]) -> None:
         data |= {"status": "incomplete", "incomplete_details": {"reason": "because"}}
-        return orjson.dumps(data)
 
 
 def _output(call: Call, reply: Reply, number: int, status: str) -> Iterator[dict[str, Any]]:
     if reply.tool_calls:
-        thought = f"rs_{number}"
-        yield {
-            "type": "reasoning",
-            "id": thought,
-            "summary": [],
-            "encrypted_content": _sealed(thought),
-        }
+        id = f"rs_{number}"
+        sealed = _sealed(id)
+        yield {"type": "reasoning", "id": id, "summary": [], "encrypted_content": sealed}
     if reply.text or not reply.tool_calls:
-        yield {
-            "type": "message",
-            "id": f"msg_{number}",
-            "role": "assistant",
-            "status": status,
-            "content": [_part(call, reply)] if reply.text or reply.outcome == "refused" else [],
-        }
+        content = [_part(call, reply)] if reply.text or reply.outcome == "refused" else []
+        message = {"type": "message", "id": f"msg_{number}", "role": "assistant"}
+        yield message | {"status": status, "content": content}
     for place, asked in enumerate(reply.tool_calls):
         yield {
             "type": "function_call",
@@ -288,7 +254,7 @@ def _from_items(items: list[dict[str, Any]]) -> Iterator[Message]:
             thoughts.add(item["id"])
             continue
         if kind == "function_call":
-            tool_calls.append(_wish(item, thoughts))
+            tool_calls.append(_called(item, thoughts))
             continue
         if kind == "message" and item["role"] == "assistant":
             text, spoke = text + _item_text(item["content"]), True
@@ -307,7 +273,7 @@ def _from_items(items: list[dict[str, Any]]) -> Iterator[Message]:
         yield Message("assistant", text, tuple(tool_calls))
 
 
-def _wish(item: dict[str, Any], thoughts: set[str]) -> ToolCall:
+def _called(item: dict[str, Any], thoughts: set[str]) -> ToolCall:
     number = item.get("id", "").removeprefix("fc_").partition("_")[0]
     if number and f"rs_{number}" not in thoughts:
         raise ValueError(

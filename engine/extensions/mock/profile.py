@@ -1,9 +1,9 @@
 """Profiles of the mock server: its latency, limits and faults."""
 
-import tomllib
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, TypeVar, get_args
 
 import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -33,6 +33,7 @@ FaultKind: TypeAlias = Literal[
     "unknown_stop",  # a stop reason that does not exist
     "refusal",  # a good reply in which the model declines
 ]
+T = TypeVar("T")
 FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
@@ -123,9 +124,6 @@ class Profile:
     """For each model; 0: no limit."""
     tokens_per_minute: Count = 0
     """Input and output together, for each model; 0: no limit."""
-    slots: Count = 0
-    """Maximum number of requests served at a time, as on a local server; others wait in FIFO order.
-    0: no limit."""
     quota: Count = 0
     """Replies until the account's credit is used up; 0: unlimited."""
     delay: Seconds = 1.0
@@ -152,73 +150,27 @@ class Profile:
         return None
 
 
-PROFILES: dict[str, Profile] = {
-    "calm": Profile(),
-    "busy": Profile(
-        (FaultWindow("rate_limit", 0.01), FaultWindow("overloaded", 0.005)),
-        latency=0.8,
-        spread=0.5,
-        per_token=0.004,
-        requests_per_minute=6_000,
-        tokens_per_minute=4_000_000,
-        batch=BatchProfile(delay=60.0, expired=0.01),
-    ),
-    "storm": Profile(
-        (
-            FaultWindow("rate_limit", 0.05),
-            FaultWindow("server_error", 0.02),
-            FaultWindow("overloaded", 0.02),
-            FaultWindow("html", 0.01),
-            FaultWindow("reset", 0.01),
-            FaultWindow("cut", 0.005),
-            FaultWindow("stall", 0.002),
-            FaultWindow("half_json", 0.005),
-            FaultWindow("error_in_200", 0.005),
-            FaultWindow("drip", 0.002),
-            FaultWindow("gzip_bomb", 0.001),
-            FaultWindow("unknown_stop", 0.001),
-            FaultWindow("refusal", 0.01),
-        ),
-        latency=0.5,
-        spread=0.8,
-        per_token=0.002,
-        requests_per_minute=6_000,
-        batch=BatchProfile(
-            delay=60.0,
-            expired=0.05,
-            overloaded=0.05,
-            garbled=0.02,
-            expires=0.1,
-            unmade=0.1,
-            deaf=0.1,
-            flaky=0.05,
-        ),
-    ),
-    "2026": Profile(
-        latency=0.8,
-        spread=0.5,
-        per_token=0.004,
-        vendors="2026",
-        batch=BatchProfile(delay=60.0),
-    ),
-    "thinking": Profile(thinking=get_args(Thinking)),
-}
+def _read(kind: type[T], text: str) -> T:
+    return TypeAdapter(kind).validate_python(yaml.safe_load(text) or {})
+
+
+PROFILES = _read(
+    dict[str, Profile], files(__package__).joinpath("profiles.yaml").read_text("utf-8")
+)
 
 
 def load_profile(name: str) -> Profile:
-    """A profile by name, or from a YAML or TOML file. UsageError if it is unknown or invalid."""
+    """A profile by name, or from a YAML file. UsageError if it is unknown or invalid."""
     if name in PROFILES:
         return PROFILES[name]
     path = Path(name)
-    if path.suffix not in (".yaml", ".yml", ".toml"):
+    if path.suffix not in (".yaml", ".yml"):
         raise UsageError(f"no profile {name!r}; there are {', '.join(PROFILES)}, or give a file")
     try:
-        text = path.read_text(encoding="utf-8")
-        data = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-        return TypeAdapter(Profile).validate_python(data or {})
+        return _read(Profile, path.read_text("utf-8"))
     except OSError as exc:
         raise UsageError(f"{name}: {exc.strerror}") from exc
-    except (tomllib.TOMLDecodeError, yaml.YAMLError) as exc:
+    except yaml.YAMLError as exc:
         raise UsageError(f"{name}: {exc}") from exc
     except ValidationError as exc:
         found = "; ".join(

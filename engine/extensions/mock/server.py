@@ -8,9 +8,9 @@ import asyncio
 import hashlib
 import math
 import random
+import re
 import ssl
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import Counter
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -28,7 +28,7 @@ from .openai_server_wire import OpenAIServerWire, ResponsesServerWire
 from .profile import PROFILES, FaultKind, Profile
 from .server_desk import ServerDesk
 from .server_wire import ServerWire, input_tokens, output_tokens
-from .thinking import TOKENS, with_thoughts
+from .thinking import TOKENS, add_thoughts
 from .trouble import refuse, spoil
 from .vendor_rules import VendorRefusal, vendor_model, vendor_refusal
 
@@ -61,10 +61,7 @@ class MockServer:
         self._connections: set[Connection] = set()
         self._start: float | None = None
         self._thought = TOKENS if profile.thinking else 0
-        self._serving = 0
-        """Number of occupied slots, if the profile limits them."""
         self.desk = ServerDesk(profile.batch, profile.speed, profile.seed, self._line)
-        self._queue: deque[tuple[float, Connection, Callable[[], None]]] = deque()
 
     @property
     def url(self) -> str:
@@ -134,7 +131,7 @@ class MockServer:
         try:
             parsed = orjson.loads(body)
             call = dialect.call(parsed, model)
-            refusal = self._refusal(dialect, parsed, model)
+            refusal = self._refusal(dialect, parsed, model, None)
             if refusal is not None:
                 return refusal.status, dialect.bad_request(refusal.message, refusal.code)
             reply = self._answer(call)
@@ -147,10 +144,10 @@ class MockServer:
     def _written(self, dialect: ServerWire, call: Call, reply: Reply, number: int) -> bytes:
         """A reply as it is sent."""
         said, forms = dialect.reply(call, reply, number), self.profile.thinking
-        if not forms or reply.outcome == "refused":
-            return said
-        form = forms[int(call.address[:8], 16) % len(forms)]
-        return with_thoughts(said, dialect.endpoint, call, form)
+        if forms and reply.outcome != "refused":
+            form = forms[int(call.address[:8], 16) % len(forms)]
+            add_thoughts(said, dialect.endpoint, call, form)
+        return orjson.dumps(said)
 
     def _reply(self, connection: Connection, dialect: ServerWire, call: Call, body: bytes) -> None:
         now, counts = self._loop.time(), self._counts
@@ -180,27 +177,10 @@ class MockServer:
         said = self._written(dialect, call, reply, counts["requests"])
         wait = self._latency(fate, written)
         deliver = partial(self._deliver, connection, dialect, said, limits, fault)
-        if self.profile.slots:
-            self._queue.append((wait, connection, deliver))
-            self._serve_next()
-        elif wait:
+        if wait:
             self._loop.call_later(wait, deliver)
         else:
             deliver()
-
-    def _serve_next(self) -> None:
-        while self._queue and self._serving < self.profile.slots:
-            wait, connection, deliver = self._queue.popleft()
-            if connection.closed:
-                deliver()
-                continue
-            self._serving += 1
-            self._loop.call_later(wait, self._served, deliver)
-
-    def _served(self, deliver: Callable[[], None]) -> None:
-        self._serving -= 1
-        deliver()
-        self._serve_next()
 
     def _deliver(
         self,
@@ -231,11 +211,7 @@ class MockServer:
         return connection.answer(200, orjson.dumps(described))
 
     def _refusal(
-        self,
-        dialect: ServerWire,
-        body: dict[str, Any],
-        model: str,
-        request: ServerRequest | None = None,
+        self, dialect: ServerWire, body: dict[str, Any], model: str, request: ServerRequest | None
     ) -> VendorRefusal | None:
         """The refusal of a request by its vendor, where the profile has vendors' rules. request:
         None for a line of a batch."""
@@ -264,8 +240,8 @@ class MockServer:
         profile = self.profile
         meters = self._meters.get(call.model)
         if meters is None:
-            limits = profile.requests_per_minute, profile.tokens_per_minute
-            meters = self._meters[call.model] = ServerBudgets(*limits, 60.0 / profile.speed, now)
+            limits = {"requests": profile.requests_per_minute, "tokens": profile.tokens_per_minute}
+            meters = self._meters[call.model] = ServerBudgets(limits, 60.0 / profile.speed, now)
         wait = meters.admit(tokens, now)
         headers = dialect.limits(meters.read(now))
         if wait == math.inf:
@@ -283,16 +259,18 @@ class MockServer:
         return (wait + profile.per_token * tokens) / profile.speed
 
 
+_ROUTES: tuple[tuple[str, ServerWire], ...] = (
+    (r".*?(?:/deployments/(?P<model>[^/]*).*)?/chat/completions", _OPENAI),
+    (r".*/responses", _RESPONSES),
+    (r".*/messages", _ANTHROPIC),
+    (r".*?/model/(?P<model>.*)/invoke", _ANTHROPIC),
+    (r".*/(?P<model>.*):rawPredict", _ANTHROPIC),
+)
+"""The wire of a path, and the model that it names in the clouds' paths."""
+
+
 def _route(path: str) -> tuple[ServerWire | None, str]:
-    """The wire of a path, and the model that it names; empty except in the clouds' paths."""
-    if path.endswith("/chat/completions"):
-        return _OPENAI, path.partition("/deployments/")[2].partition("/")[0]
-    if path.endswith("/responses"):
-        return _RESPONSES, ""
-    if path.endswith("/messages"):
-        return _ANTHROPIC, ""
-    if path.endswith("/invoke") and "/model/" in path:
-        return _ANTHROPIC, path.split("/model/")[1].removesuffix("/invoke")
-    if path.endswith(":rawPredict"):
-        return _ANTHROPIC, path.rpartition("/")[2].removesuffix(":rawPredict")
+    for pattern, wire in _ROUTES:
+        if found := re.fullmatch(pattern, path):
+            return wire, found.groupdict().get("model") or ""
     return None, ""

@@ -23,12 +23,16 @@ LineFate: TypeAlias = Literal[
 Serve: TypeAlias = Callable[[str, bytes], tuple[int, bytes]]
 """Answers one call: path and body in, status and body out."""
 
+_FATES: tuple[LineFate, ...] = ("expired", "missing", "errored", "overloaded", "garbled")
+"""Those with a share in the profile."""
 _PATH = re.compile(
     r"/(?P<vendor>messages/)?(?P<what>files|batches)"
     r"(?:/(?P<id>[\w-]+))?(?:/(?P<then>content|results|cancel))?$"
 )
 IN_PROGRESS = 5.0
 """Simulated seconds that the lines in progress take at most once a batch is cancelled."""
+_KIND: dict[Vendor, str] = {"openai": "batch_", "anthropic": "msgbatch_"}
+"""How ids of batches begin."""
 _FIXED: dict[str, int] = {"errored": 400, "overloaded": 503}
 
 
@@ -55,6 +59,23 @@ class _Batch:
     """Part of its lines that are done, or in progress, when it is cancelled."""
     results: list[tuple[str, LineFate, int, bytes]] | None = None
     tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request to a batch endpoint."""
+
+    connection: Connection
+    request: ServerRequest
+    dialect: ServerWire
+    vendor: Vendor
+    owner: bytes
+
+    def tell(self, data: dict[str, Any]) -> None:
+        self.connection.answer(200, orjson.dumps(data))
+
+    def refuse(self, status: int, why: str) -> None:
+        self.connection.answer(status, self.dialect.bad_request(why))
 
 
 class ServerDesk:
@@ -88,8 +109,9 @@ class ServerDesk:
         matched = _PATH.search(request.path)
         if matched is None:
             return False
-        vendor: Vendor = "anthropic" if matched["vendor"] else "openai"
         owner = request.headers.get(b"x-api-key") or request.headers.get(b"authorization", b"")
+        vendor: Vendor = "anthropic" if matched["vendor"] else "openai"
+        asked = _Asked(connection, request, dialect, vendor, owner)
         connection.ahead = self.profile.ahead
         chance = Random(f"{self._seed} {self.counts['desk_requests']}")
         self.counts["desk_requests"] += 1
@@ -103,67 +125,54 @@ class ServerDesk:
             case "POST", "files", None, None:
                 name = f"file-{len(self._files)}"
                 self._files[name] = _uploaded(request)
-                connection.answer(200, orjson.dumps({"id": name, "object": "file"}))
+                asked.tell({"id": name, "object": "file"})
             case "GET", "files", id, "content" if id in self._files:
-                self._send(connection, dialect, id.rpartition("-")[0], self._files[id])
+                self._send(asked, id.rpartition("-")[0], self._files[id])
             case "POST", "batches", None, None:
-                self._make(connection, request, dialect, vendor, owner)
+                self._make(asked)
             case "GET", "batches", None, None:
-                self._list(connection, request, vendor, owner)
-            case method, "batches", id, then if (
-                id in self._batches and self._batches[id].owner == owner
-            ):
-                self._about(connection, dialect, self._batches[id], vendor, method, then)
+                self._list(asked)
+            case _, "batches", id, then if id in self._batches and self._batches[id].owner == owner:
+                self._about(asked, self._batches[id], then)
             case _:
-                connection.answer(404, dialect.bad_request("there is no such thing here"))
+                asked.refuse(404, "there is no such thing here")
         return True
 
-    def _make(
-        self,
-        connection: Connection,
-        request: ServerRequest,
-        dialect: ServerWire,
-        vendor: Vendor,
-        owner: bytes,
-    ) -> None:
+    def _make(self, asked: _Asked) -> None:
         profile, chance = self.profile, Random(f"{self._seed} made {self.counts['desk_requests']}")
-        submitted = orjson.loads(request.body)
-        mark: dict[str, str] = {}
-        if vendor == "openai":
-            mark = submitted.get("metadata") or {}
-            file = self._files[submitted["input_file_id"]]
-            lines = [(line["custom_id"], line["url"], line["body"]) for line in _json_lines(file)]
+        submitted = orjson.loads(asked.request.body)
+        if asked.vendor == "openai":
+            file = _json_lines(self._files[submitted["input_file_id"]])
+            lines = [(line["custom_id"], line["url"], line["body"]) for line in file]
         else:
-            lines = [
-                (each["custom_id"], "/v1/messages", each["params"])
-                for each in submitted["requests"]
-            ]
+            given = submitted["requests"]
+            lines = [(each["custom_id"], "/v1/messages", each["params"]) for each in given]
         if chance.random() < profile.unmade:
-            return connection.answer(*dialect.complaint("server_error"))
+            return asked.connection.answer(*asked.dialect.complaint("server_error"))
         if profile.lines and len(lines) > profile.lines:
-            return connection.answer(413, dialect.bad_request("the batch has too many requests"))
+            return asked.refuse(413, "the batch has too many requests")
         ids = [custom for custom, _, _ in lines]
         if len(set(ids)) < len(ids) or not all(re.fullmatch(r"[\w-]{1,64}", id) for id in ids):
-            return connection.answer(400, dialect.bad_request("custom_id: not unique, or none"))
+            return asked.refuse(400, "custom_id: not unique, or none")
         now = self._now()
         batch = _Batch(
-            f"{'batch' if vendor == 'openai' else 'msgbatch'}_{len(self._batches):04}",
-            owner,
+            f"{_KIND[asked.vendor]}{len(self._batches):04}",
+            asked.owner,
             [(custom, path, orjson.dumps(body)) for custom, path, body in lines],
             now,
             now + profile.delay / self._speed,
             submitted.get("endpoint", ""),
-            mark,
+            submitted.get("metadata") or {},
             datetime.now(UTC).timestamp() + profile.ahead,
         )
         batch.tokens = sum(len(body) for _, _, body in batch.lines) // 4
         queued = sum(b.tokens for b in self._batches.values() if now < b.ends and not b.refused)
-        if vendor == "openai":
+        if asked.vendor == "openai":
             if len({body["model"] for _, _, body in lines}) > 1:
                 batch.refused = "mismatched_model"
             elif profile.enqueued and queued + batch.tokens > profile.enqueued:
                 batch.refused = "token_limit_exceeded"
-            elif profile.fails:
+            else:
                 batch.refused = profile.fails
         batch.expires = chance.random() < profile.expires
         self._batches[batch.id] = batch
@@ -176,43 +185,38 @@ class ServerDesk:
                 self.counts["lines_twice"] += self._held.get(custom, "expired") in (None, "ok")
                 self._held[custom] = None
         if chance.random() < profile.deaf:
-            return connection.tear()
-        connection.answer(200, orjson.dumps(self._shown(batch, vendor)))
+            return asked.connection.tear()
+        asked.tell(self._shown(batch, asked.vendor))
 
-    def _list(
-        self, connection: Connection, request: ServerRequest, vendor: Vendor, owner: bytes
-    ) -> None:
-        query = parse_qs(request.query)
-        kind = "batch_" if vendor == "openai" else "msgbatch_"
-        ids = sorted((id for id in self._batches if id.startswith(kind)), reverse=True)
-        ids = [id for id in ids if self._batches[id].owner == owner]
+    def _list(self, asked: _Asked) -> None:
+        query = parse_qs(asked.request.query)
         listed_from = self._now() - self.profile.unlisted / self._speed
-        ids = [id for id in ids if self._batches[id].made <= listed_from]
+        ids = sorted(
+            (
+                id
+                for id, each in self._batches.items()
+                if id.startswith(_KIND[asked.vendor])
+                and each.owner == asked.owner
+                and each.made <= listed_from
+            ),
+            reverse=True,
+        )
         after = query.get("after", query.get("after_id", [""]))[0]
         start = ids.index(after) + 1 if after else 0
         # Small pages, so that clients need to fetch several.
         page = ids[start : start + min(int(query.get("limit", ["20"])[0]), 5)]
-        shown = [self._shown(self._batches[id], vendor) for id in page]
-        listed = {"data": shown, "has_more": start + len(page) < len(ids)}
-        connection.answer(200, orjson.dumps(listed))
+        shown = [self._shown(self._batches[id], asked.vendor) for id in page]
+        asked.tell({"data": shown, "has_more": start + len(page) < len(ids)})
 
-    def _about(
-        self,
-        connection: Connection,
-        dialect: ServerWire,
-        batch: _Batch,
-        vendor: Vendor,
-        method: str,
-        then: str | None,
-    ) -> None:
-        if method == "GET":
+    def _about(self, asked: _Asked, batch: _Batch, then: str | None) -> None:
+        if asked.request.method == "GET":
             self._asked["about", batch.id] += 1
             if self._asked["about", batch.id] <= self.profile.denied:
-                return connection.answer(404, dialect.bad_request("no such batch"))
+                return asked.refuse(404, "no such batch")
             others = [each for each in self._batches.values() if each is not batch]
             if then is None and others and self._asked["about", batch.id] <= self.profile.stale:
-                return connection.answer(200, orjson.dumps(self._shown(others[-1], vendor)))
-        if then == "cancel" and method == "POST":
+                return asked.tell(self._shown(others[-1], asked.vendor))
+        if then == "cancel":
             now = self._now()
             if now < batch.ends and not batch.cancelled:
                 batch.cancelled = now
@@ -221,85 +225,73 @@ class ServerDesk:
                 left = min(0.1 * self.profile.delay, IN_PROGRESS)
                 batch.ends = min(batch.ends, now + left / self._speed)
         if then == "results":
-            return self._send(connection, dialect, batch.id, self._results_file(batch, vendor))
-        connection.answer(200, orjson.dumps(self._shown(batch, vendor)))
+            return self._send(asked, batch.id, self._results_file(batch, asked.vendor))
+        asked.tell(self._shown(batch, asked.vendor))
 
-    def _send(self, connection: Connection, dialect: ServerWire, batch: str, body: bytes) -> None:
+    def _send(self, asked: _Asked, batch: str, body: bytes) -> None:
         """Send results, spoiled where the profile says so."""
         self._asked["download", batch] += 1
         if self._asked["download", batch] > self.profile.downloads:
-            return connection.answer(200, body, "content-type: application/x-jsonl\r\n")
-        match self.profile.spoiled:
-            case "cut":
-                body = b"".join(body.splitlines(keepends=True)[:-1])
-            case "empty":
-                body = b""
-            case "html":
-                body = b"<html><body>come back later</body></html>"
-            case "error":
-                body = dialect.bad_request("the file is not ready")
-        connection.answer(200, body)
+            return asked.connection.answer(200, body, "content-type: application/x-jsonl\r\n")
+        spoiled = {
+            "cut": b"".join(body.splitlines(keepends=True)[:-1]),
+            "empty": b"",
+            "html": b"<html><body>come back later</body></html>",
+            "error": asked.dialect.bad_request("the file is not ready"),
+        }
+        asked.connection.answer(200, spoiled.get(self.profile.spoiled, body))
 
     def _shown(self, batch: _Batch, vendor: Vendor) -> dict[str, Any]:
         now, total = self._now(), len(batch.lines)
-        ended = now >= batch.ends or bool(batch.refused)
+        ended = now >= batch.ends and not batch.refused
+        fates = Counter(fate for _, fate, _, _ in self._ended(batch)) if ended else Counter()
+        good = fates["ok"] + fates["garbled"] + fates["missing"]
+        bad = fates["errored"] + fates["overloaded"]
         if vendor == "anthropic":
-            fates = Counter(fate for _, fate, _, _ in self._ended(batch)) if ended else Counter()
             status = "ended" if ended else "canceling" if batch.cancelled else "in_progress"
-            counts = {
-                "processing": 0 if ended else total,
-                "succeeded": fates["ok"] + fates["garbled"] + fates["missing"],
-                "errored": fates["errored"] + fates["overloaded"],
-                "canceled": fates["cancelled"],
-                "expired": fates["expired"],
-            }
             return {
                 "id": batch.id,
                 "type": "message_batch",
                 "processing_status": status,
-                "request_counts": counts,
+                "request_counts": {
+                    "processing": 0 if ended else total,
+                    "succeeded": good,
+                    "errored": bad,
+                    "canceled": fates["cancelled"],
+                    "expired": fates["expired"],
+                },
                 "created_at": datetime.fromtimestamp(batch.created, UTC).isoformat(),
                 "archived_at": None,
                 "results_url": f"/v1/messages/batches/{batch.id}/results" if ended else None,
             }
+        status = "cancelling" if batch.cancelled else "in_progress"
+        if ended:
+            status = "expired" if batch.expires else "cancelled" if batch.cancelled else "completed"
+        elif not batch.refused:
+            good = int(total * (now - batch.made) / max(batch.ends - batch.made, 1e-9))
         described: dict[str, Any] = {
             "id": batch.id,
             "object": "batch",
             "endpoint": batch.endpoint,
-            "status": "cancelling" if batch.cancelled else "in_progress",
+            "status": "failed" if batch.refused else status,
             "created_at": int(batch.created),
             "metadata": batch.mark,
-            "request_counts": {"total": total, "completed": 0, "failed": 0},
+            "request_counts": {"total": total, "completed": good, "failed": bad},
             "output_file_id": None,
             "error_file_id": None,
         }
         if batch.refused:
             message = f"the batch failed: {batch.refused}"
-            described["errors"] = {
-                "data": [{"code": batch.refused, "message": message, "line": None}]
-            }
-            return described | {"status": "failed"}
-        if not ended:
-            done = int(total * (now - batch.made) / max(batch.ends - batch.made, 1e-9))
-            described["request_counts"]["completed"] = done
-            return described
-        fates = Counter(fate for _, fate, _, _ in self._ended(batch))
-        good = fates["ok"] + fates["garbled"] + fates["missing"]
-        described["request_counts"] |= {
-            "completed": good,
-            "failed": fates["errored"] + fates["overloaded"],
-        }
-        described["status"] = (
-            "expired" if batch.expires else "cancelled" if batch.cancelled else "completed"
-        )
-        self._asked["shown", batch.id] += 1
-        shown = self._asked["shown", batch.id]
-        if self.profile.spoiled == "no_file" and shown <= self.profile.downloads:
-            return described
-        for name, whole in (("output_file_id", True), ("error_file_id", False)):
-            if body := self._results_file(batch, vendor, good=whole):
-                described[name] = f"{batch.id}-{name[:3]}"
-                self._files[described[name]] = body
+            error = {"code": batch.refused, "message": message, "line": None}
+            return described | {"errors": {"data": [error]}}
+        if ended:
+            self._asked["shown", batch.id] += 1
+            late = self.profile.spoiled == "no_file"
+            if not (late and self._asked["shown", batch.id] <= self.profile.downloads):
+                for name, whole in (("output_file_id", True), ("error_file_id", False)):
+                    if body := self._results_file(batch, vendor, good=whole):
+                        described[name] = f"{batch.id}-{name[:3]}"
+                        self._files[described[name]] = body
         return described
 
     def _ended(self, batch: _Batch) -> list[tuple[str, LineFate, int, bytes]]:
@@ -330,16 +322,9 @@ class ServerDesk:
         return batch.results
 
     def _fate(self, custom: str) -> LineFate:
-        profile = self.profile
         chance = Random(f"{self._seed} {custom} {self._times[custom]}").random()
-        shares: tuple[tuple[LineFate, float], ...] = (
-            ("expired", profile.expired),
-            ("missing", profile.missing),
-            ("errored", profile.errored),
-            ("overloaded", profile.overloaded),
-            ("garbled", profile.garbled),
-        )
-        for fate, share in shares:
+        for fate in _FATES:
+            share: float = getattr(self.profile, fate)
             if chance < share:
                 return fate
             chance -= share

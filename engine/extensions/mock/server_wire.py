@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -19,11 +19,17 @@ _FRAME = 3
 """Tokens added by each message and each tool."""
 
 
+Complaint: TypeAlias = tuple[int, str, str | int, str]
+"""An error: status, kind, code and message."""
+
+
 class ServerWire(ABC):
     """One wire, spoken by the rehearsal server. Field names live here and in
     `oversight.engine.providers`."""
 
     endpoint: Endpoint
+    complaints: Mapping[str, Complaint]
+    """How the vendor tells each fault."""
 
     @abstractmethod
     def call(self, body: dict[str, Any], model: str) -> Call:
@@ -33,32 +39,37 @@ class ServerWire(ABC):
         """
 
     @abstractmethod
-    def reply(self, call: Call, reply: Reply, number: int) -> bytes:
+    def reply(self, call: Call, reply: Reply, number: int) -> dict[str, Any]:
         """A reply in the vendor's format. number: of the request, for the reply's id."""
 
     @abstractmethod
-    def complaint(self, fault: FaultKind, message: str = "") -> tuple[int, bytes]:
-        """Status and body of an error; `message` in place of the usual one."""
-
-    @abstractmethod
-    def bad_request(self, message: str, code: str = "") -> bytes:
-        """Body of a 400 for a request that is invalid, or that the vendor refuses."""
+    def error(self, kind: str, message: str, code: str | int) -> dict[str, Any]:
+        """An error in the vendor's format."""
 
     @abstractmethod
     def limit(self, kind: str, reading: MeterReading) -> str:
         """Header lines, each ended by CRLF, with one limit. kind: `requests` or `tokens`."""
-
-    def limits(self, readings: Mapping[str, MeterReading]) -> str:
-        """Header lines, each ended by CRLF, with the current limits. readings: by kind."""
-        return "".join(self.limit(kind, reading) for kind, reading in readings.items())
 
     @abstractmethod
     def wait(self, seconds: float) -> str:
         """Header lines that ask to wait."""
 
     @abstractmethod
-    def odd_stop(self, body: bytes) -> bytes:
-        """The same reply with an unknown stop reason."""
+    def stop_oddly(self, data: dict[str, Any]) -> None:
+        """Give a reply a stop reason that does not exist."""
+
+    def complaint(self, fault: FaultKind, message: str = "") -> tuple[int, bytes]:
+        """Status and body of an error; `message` in place of the usual one."""
+        status, kind, code, usual = self.complaints[fault]
+        return status, orjson.dumps(self.error(kind, message or usual, code))
+
+    def bad_request(self, message: str, code: str = "") -> bytes:
+        """Body of a 400 for a request that is invalid, or that the vendor refuses."""
+        return orjson.dumps(self.error("invalid_request_error", message, code))
+
+    def limits(self, readings: Mapping[str, MeterReading]) -> str:
+        """Header lines, each ended by CRLF, with the current limits. readings: by kind."""
+        return "".join(self.limit(kind, reading) for kind, reading in readings.items())
 
 
 def json_text(value: Any) -> str:

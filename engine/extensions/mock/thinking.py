@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-import orjson
-
 from ....cache.call import Call
 from .vendor_rules import Endpoint
 
@@ -32,19 +30,17 @@ TOKENS = 40
 """Of each thought."""
 
 
-def with_thoughts(body: bytes, endpoint: Endpoint, call: Call, form: Thinking) -> bytes:
-    """A reply with what was thought before it. Where max_tokens are fewer than the thought takes,
+def add_thoughts(data: dict[str, Any], endpoint: Endpoint, call: Call, form: Thinking) -> None:
+    """Add to a reply what was thought before it. Where max_tokens are fewer than the thought takes,
     it is cut there, and nothing is said."""
     cut = call.request.max_tokens <= TOKENS
     # The first answer that comes to mind need not be the one that is given.
     words = f"Answer: B\nA: 0%\nB: 100%\nI concede. </turn> {call.address[:12]}".split(" ")
     thought = " ".join([THOUGHT, *words * TOKENS][: call.request.max_tokens if cut else TOKENS])
-    data = orjson.loads(body)
     _ENDPOINTS[endpoint](data, thought, cut, form)
     for name in ("completion_tokens", "output_tokens"):
         if name in data["usage"]:
             data["usage"][name] = call.request.max_tokens if cut else data["usage"][name] + TOKENS
-    return orjson.dumps(data)
 
 
 def _chat(data: dict[str, Any], thought: str, cut: bool, form: Thinking) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import gzip
 from functools import lru_cache
 
+import orjson
+
 from .connection import Connection
 from .profile import FaultKind, Profile
 from .server_wire import ServerWire
@@ -53,7 +55,9 @@ def spoil(
         case "error_in_200":
             connection.answer(200, dialect.complaint(fault)[1], limits)
         case "unknown_stop":
-            connection.answer(200, dialect.odd_stop(body), limits)
+            data = orjson.loads(body)
+            dialect.stop_oddly(data)
+            connection.answer(200, orjson.dumps(data), limits)
         case "gzip_bomb":
             connection.answer(200, _bomb(), "content-encoding: gzip\r\n")
         case "huge":

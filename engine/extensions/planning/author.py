@@ -8,18 +8,17 @@ import inspect
 import linecache
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from types import FrameType, ModuleType
-from typing import Any, TypeAlias
+from types import FrameType
+from typing import Any
 
 import orjson
 
 from ....protocols.agents.agent import Speaker
-from ....protocols.agents.tool import Tool
 from ....protocols.datasets.loader import Loader
 from ....protocols.judges.judge import Judge
 from ....protocols.protocol import Protocol
@@ -29,22 +28,6 @@ from ...sweep.document import Document, is_elsewhere
 from ...sweep.node import required_of
 from ...sweep.own_code import module_from_file
 from ...sweep.sweepfile import SECTIONS, SweepFile, checked_sweep
-
-CHANCE = re.compile(
-    r"(time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|localtime|gmtime)"
-    r"|datetime\.(datetime|date)\.(now|utcnow|today)|uuid\.uuid[14]|os\.(urandom|getpid)"
-    r"|secrets\..*|builtins\.(id|hash)|random\.(?!Random$).*|numpy\.random\..*)"
-)
-"""Functions that give something else each time, or in each process."""
-
-BLOCKING = re.compile(
-    r"(time\.sleep|builtins\.input|subprocess\..*|os\.system|requests\..*|urllib\.request\..*"
-    r"|httpx\..*|socket\..*|http\.client\..*|(openai|anthropic)\..*|asyncio\.run(ners\..*)?)"
-)
-"""Functions that wait in the one thread in which all cells run."""
-
-OUTSIDE = re.compile(r"((io|builtins)\.open|os\.getenv|.*\.(read_text|read_bytes))")
-"""Functions that read what is no part of a run."""
 
 MUTABLE = re.compile(r"(typing\.)?(list|dict|set|List|Dict|Set)\b")
 """Annotations of what can be changed in place."""
@@ -59,7 +42,7 @@ class Mistake:
     line: int
     """Line number, from 1; 0 where no line of the author's is behind it."""
     check: str
-    """What was checked: `awaited`, `pure`, `blocking`, …"""
+    """What was checked: `awaited`, `composed`, `leak`, …"""
     message: str
 
 
@@ -204,39 +187,6 @@ class AuthorCode:
                 )
                 yield Mistake(node.lineno, "identity", why)
 
-    def faults_of_calls(self, *, reads: bool = False) -> Iterator[Mistake]:
-        """Functions that a protocol may not use, by the names with which this code calls them; what
-        it reaches by way of other modules is not seen. reads: whether it may read files, as data
-        sets do."""
-        functions = [n for n in self.tree.body if isinstance(n, Method)]
-        for node in (each for part in (self.node, *functions) if part for each in ast.walk(part)):
-            if not isinstance(node, ast.Call):
-                continue
-            name, check, why = self._called(node.func), "pure", ""
-            if CHANCE.fullmatch(name):
-                why = (
-                    "gives something else each time: chance comes from ask alone, or nothing can "
-                    "be resumed or replayed"
-                )
-            elif BLOCKING.fullmatch(name):
-                check, why = "blocking", "stops all other cells while it waits: ask through ask"
-            elif OUTSIDE.fullmatch(name) and not reads:
-                why = "reads what is no part of the run: make it a setting, or part of the problems"
-            if why:
-                yield Mistake(node.lineno, check, f"{name} {why}")
-
-    def _called(self, function: ast.expr) -> str:
-        """The full name of what is called, its first part as the module knows it; `….name` for what
-        only this function knows."""
-        first, dot, rest = ast.unparse(function).partition(".")
-        held = vars(inspect.getmodule(self.found) or object).get(first)
-        if held is None:
-            return f"….{rest}" if dot else f"builtins.{first}"
-        if isinstance(held, ModuleType):
-            return f"{held.__name__}{dot}{rest}"
-        module = getattr(held, "__module__", None) or type(held).__module__
-        return f"{module}.{getattr(held, '__qualname__', first)}{dot}{rest}"
-
 
 def line_in(path: str, fault: BaseException | None) -> int:
     """The deepest line of a file in a traceback; 0 if there is none."""
@@ -253,12 +203,6 @@ def line_in(path: str, fault: BaseException | None) -> int:
 AGENT, JUDGE = "sim/strong", "sim/judge"
 """The models of a trial: a call's model tells who is asked."""
 
-Seat: TypeAlias = dict[str, Any]
-"""The settings of an agent or a judge in a sweep file."""
-
-PROBLEMS = {"bundled": {"name": "passages", "limit": 1}}
-"""The problems of a trial: one with a passage, which most judges may not read."""
-
 
 @dataclass(frozen=True)
 class Kind:
@@ -268,33 +212,15 @@ class Kind:
     base: type
     methods: tuple[str, ...]
     """Names of the methods that an author writes; a bad result is traced to their last line."""
-    sections: Callable[[str, dict[str, Any], Seat, Seat], dict[str, Any]]
-    """The sweep that tries it, from its name, its settings, an agent and a judge."""
-
-
-def _protocol(word: str, its: dict[str, Any], agent: Seat, judge: Seat) -> dict[str, Any]:
-    return {"agents": agent, "judges": judge, "protocols": {word: its}}
-
-
-def _judge(word: str, its: dict[str, Any], agent: Seat, judge: Seat) -> dict[str, Any]:
-    protocols = ["propaganda", "naive_judge"]
-    return {"agents": agent, "judges": {"kind": word, **its}, "protocols": protocols}
-
-
-def _agent(word: str, its: dict[str, Any], agent: Seat, judge: Seat) -> dict[str, Any]:
-    protocols = ["propaganda", {"consultancy": {"turns": 2}}]
-    return {"agents": {"kind": word, **its}, "judges": judge, "protocols": protocols}
-
-
-def _data_set(word: str, its: dict[str, Any], agent: Seat, judge: Seat) -> dict[str, Any]:
-    return {**_protocol("propaganda", {}, agent, judge), "problems": {word: its}}
+    place: str
+    """Where its settings stand in a sweep file, given its name."""
 
 
 KINDS = (
-    Kind("protocol", Protocol, ("converse", "play"), _protocol),
-    Kind("judge", Judge, ("decide", "elicit"), _judge),
-    Kind("agent", Speaker, ("speak",), _agent),
-    Kind("data set", Loader, ("load",), _data_set),
+    Kind("protocol", Protocol, ("converse", "play"), "protocols.{}"),
+    Kind("judge", Judge, ("decide", "elicit"), "judges"),
+    Kind("agent", Speaker, ("speak",), "agents"),
+    Kind("data set", Loader, ("load",), "problems.{}"),
 )
 
 
@@ -309,37 +235,43 @@ class Subject:
     def sweep(self, overrides: Sequence[str] = ()) -> SweepFile:
         """The sweep that tries it. overrides: `SETTING=VALUE` of the class, or of the sweep with a
         section's name before it. UsageError for settings that do not fit."""
-        seats = {"agent": {"model": AGENT}, "judge": {"model": JUDGE}}
-        filled = {"model": JUDGE if self.kind.base is Judge else AGENT, "member": seats["judge"]}
+        agent, judge = {"model": AGENT}, {"model": JUDGE}
+        filled = {"model": JUDGE if self.kind.base is Judge else AGENT, "member": judge}
+        if self.kind.base is not Protocol:
+            filled |= {"agent": agent, "judge": judge}
         found: type[Any] = self.code.found
         needed = required_of(found) if is_dataclass(found) else ()
-        its = {name: value for name, value in {**filled, **seats}.items() if name in needed}
-        if self.kind.base is Protocol:
-            its = {name: each for name, each in its.items() if name not in seats}
-        sections = self.kind.sections(self.word, its, seats["agent"], seats["judge"])
+        its = {name: value for name, value in filled.items() if name in needed}
         named = any(override.lstrip().startswith("problems.") for override in overrides)
-        problems = {} if named and self.kind.base is not Loader else PROBLEMS
-        text = orjson.dumps({"name": "trial", "problems": problems, **sections}).decode()
+        # One with a passage, which most judges may not read.
+        problems: Any = {} if named else {"bundled": {"name": "passages", "limit": 1}}
+        sections: dict[str, Any] = {"agents": agent, "judges": judge, "problems": problems}
+        own = {"kind": self.word, **its}
+        match self.kind.name:
+            case "protocol":
+                sections |= {"protocols": {self.word: its}}
+            case "judge":
+                sections |= {"judges": own, "protocols": ["propaganda", "naive_judge"]}
+            case "agent":
+                protocols = ["propaganda", {"consultancy": {"turns": 2}}]
+                sections |= {"agents": own, "protocols": protocols}
+            case _:
+                sections |= {"problems": {self.word: its}, "protocols": ["propaganda"]}
+        text = orjson.dumps({"name": "trial", **sections}).decode()
         document = Document.parse(text, f"oversight try {self.word}")
-        document.folder = Path()
+        document.folder, place = Path(), self.kind.place.format(self.word)
         for override in overrides:
-            document.set(override if _is_whole(override) else f"{self._place}.{override}")
+            document.set(override if _is_whole(override) else f"{place}.{override}")
         return checked_sweep(document, Path("trial.yaml"))
-
-    @property
-    def _place(self) -> str:
-        if self.kind.base in (Judge, Speaker):
-            return f"{self.kind.name}s"
-        return f"{'problems' if self.kind.base is Loader else 'protocols'}.{self.word}"
 
 
 def _is_whole(override: str) -> bool:
     return override.partition("=")[0].partition(".")[0].strip() in (*SECTIONS, "seed", "draws")
 
 
-def subject_named(word: str) -> tuple[Subject | Tool | None, list[Mistake]]:
-    """The class or the tool of this name, `FILE:NAME` or `MODULE:NAME`; or what is wrong with its
-    code. UsageError if there is no such file or module."""
+def subject_named(word: str) -> tuple[Subject | None, list[Mistake]]:
+    """The class of this name, `FILE:NAME` or `MODULE:NAME`; or what is wrong with its code.
+    UsageError if there is no such file or module."""
     place, _, name = word.rpartition(":")
     if not is_elsewhere(word):
         raise UsageError(f"{word!r} names no class; write it as my_file.py:MyClass")
@@ -370,8 +302,6 @@ def subject_named(word: str) -> tuple[Subject | Tool | None, list[Mistake]]:
     if found is None:
         hint = meant(name, classes) or f"; classes in it: {', '.join(classes) or 'none'}"
         raise UsageError(f"{place} has no {name!r}{hint}")
-    if isinstance(found, Tool):
-        return found, []
     if not isinstance(found, type):
         raise UsageError(f"{word} is {found!r:.60}, and no class")
     code = AuthorCode(found, inspect.getsourcefile(found) or path)

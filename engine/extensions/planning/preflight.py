@@ -200,17 +200,15 @@ async def examine(
 def key_of(provider: str, environment: Mapping[str, str]) -> PreflightResult | None:
     """Check that the key of a provider is set; None if the provider takes no key."""
     row = entry(provider)
-    if not row.key_variable:
+    name = row.key_variable
+    if not name:
         return None
-    if environment.get(row.key_variable, "").strip():
-        return PreflightResult(provider, True, f"{row.key_variable} is set")
+    if environment.get(name, "").strip():
+        return PreflightResult(provider, True, f"{name} is set")
     if not row.key_needed:
-        return PreflightResult(
-            provider, True, f"{row.key_variable} is not set; not every server needs it"
-        )
-    return PreflightResult(
-        provider, False, f"{row.key_variable} is not set", "put it in the environment or in .env"
-    )
+        return PreflightResult(provider, True, f"{name} is not set; not every server needs it")
+    remedy = "put it in the environment or in .env"
+    return PreflightResult(provider, False, f"{name} is not set", remedy)
 
 
 def ending(told: Retirement, today: date) -> PreflightResult:
@@ -336,28 +334,23 @@ async def _facts(settings: Settings, model: str, reach: Endpoint) -> Finding | N
 
 
 def _limits(told: HeaderLimits) -> list[str]:
-    limits = [
-        f"{allowance.limit:,} {name}"
-        for name, allowance in (
-            ("requests", told.requests),
-            ("tokens", told.tokens),
-            ("input tokens", told.input_tokens),
-            ("output tokens", told.output_tokens),
-        )
-        if allowance.limit
-    ]
+    names = ("requests", "tokens", "input_tokens", "output_tokens")
+    given = {name.replace("_", " "): getattr(told, name).limit for name in names}
+    limits = [f"{limit:,} {name}" for name, limit in given.items() if limit]
     return [f"{', '.join(limits)} a minute"] if limits else []
 
 
 def _mend(exc: EngineError) -> str:
     """Advice beyond the error's own message."""
-    match exc:
-        case Unreachable() | ProviderDown():
-            return "is it running, and is its base URL right?"
-        case OutcomeUnknown():
-            return "it was reached, but gave no answer; ask again"
-        case QuotaExhausted():
-            return "pay, raise the limit, or wait for the next month"
-        case RateLimited():
-            return f"wait {exc.delay:.0f} s" if exc.delay else "wait a minute"
-    return ""
+    if isinstance(exc, RateLimited) and exc.delay:
+        return f"wait {exc.delay:.0f} s"
+    return next((advice for kind, advice in _ADVICE.items() if isinstance(exc, kind)), "")
+
+
+_ADVICE: Mapping[type[EngineError], str] = {
+    Unreachable: "is it running, and is its base URL right?",
+    ProviderDown: "is it running, and is its base URL right?",
+    OutcomeUnknown: "it was reached, but gave no answer; ask again",
+    QuotaExhausted: "pay, raise the limit, or wait for the next month",
+    RateLimited: "wait a minute",
+}

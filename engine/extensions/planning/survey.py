@@ -24,7 +24,7 @@ from ...providers.capabilities import abilities
 from ...providers.prompt_cache import expected_prefix
 from ...providers.simulated import SimulatedModel
 from ...run.dry_run import Walker, stand_ins
-from ...run.scheduler import attempt
+from ...run.lanes import attempt
 from ...sweep.sweep import Sweep
 from ...tokens import BYTES_A_TOKEN, prompt_tokens
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from operator import attrgetter, itemgetter
 from typing import Any, TypeAlias, get_type_hints
 
@@ -13,7 +13,7 @@ from ....cache.reply import Reply
 from ....protocols.counts import counted, unread_by_seat
 from ....protocols.judges.judge import Reading
 from ....protocols.transcript import Failure, Verdict
-from ...models.accounting.prices import Price, PriceList, charged
+from ...models.accounting.prices import PriceList, charged
 from ...models.directory import ModelDirectory
 from ...providers.simulated import PREFIX
 from ...sweep.sweep import Cell, Sweep
@@ -48,8 +48,7 @@ class Capture:
         self._sweep = sweep
         self._rows = {row.address: number for number, row in enumerate(sweep.rows)}
         self._identity = models.identity
-        self._prices = prices
-        self._price: dict[str, Price | None] = {}
+        self._price = cache(prices.find)
         self._new = new
         self._live = models.origin
         self._sources: dict[tuple[str, str], tuple[str, bool]] = {}
@@ -122,9 +121,7 @@ class Capture:
 
     def _cost(self, call: Call, reply: Reply) -> CallCost:
         model, usage, source = call.request.model, reply.usage, reply.origin
-        if model not in self._price:
-            self._price[model] = self._prices.find(model)
-        price = self._price[model]
+        price = self._price(model)
         came = self._sources.get((model, source)) or self._source(call, source)
         origin: Origin = "stored"
         at: int | None = None

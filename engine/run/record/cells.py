@@ -7,23 +7,22 @@ reply names the call alone.
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from threading import Lock
 from typing import Any, TypeAlias, get_type_hints
 
 import msgspec
 import orjson
 import zstandard
+from msgspec.structs import asdict, replace
 
+from ....cache.record import zstd
 from ....cache.reply import Outcome, ToolCall
 from ....protocols.doubts import Doubt
 from ....protocols.question import Answer, Question
 from ....protocols.transcript import NOT_RUN, Failure, Judgement, Scalar, Transcript, Turn, Verdict
 from .values import NotRun, RecordedCall, RecordedCell, RecordedJudgement
 
-LEVEL = 3
 LARGEST = 64 << 20
 """Bytes; a value that claims to be larger is refused, not unpacked."""
-DICTIONARY_BYTES = 16_384
 Numbers: TypeAlias = Mapping[str, tuple[int, RecordedCall]]
 """By address, the number of a call, and what was answered."""
 CallKey: TypeAlias = int | str
@@ -74,7 +73,7 @@ class _Judged(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
 
 
 class _Believed(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
-    """A `RecordedJudgement`."""
+    """A `RecordedJudgement`, field by field."""
 
     role: str
     judge: str
@@ -98,72 +97,25 @@ class Body(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     doubts: tuple[Doubt, ...] = ()
 
 
-class NotTrained(Exception):
-    """A value was packed with a dictionary that has been made since."""
+def pack(raw: bytes) -> bytes:
+    packed = zstd.pack(raw)
+    return b"\1" + packed if len(packed) < len(raw) else b"\0" + raw
 
 
-class Packing:
-    """Packs values, with a dictionary once there is one; in any thread."""
-
-    def __init__(self, dictionary: bytes | None = None) -> None:
-        made = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
-        settings = zstandard.ZstdCompressionParameters.from_level(
-            LEVEL,
-            format=_FORMAT,
-            write_checksum=True,
-            write_content_size=True,
-            write_dict_id=False,
-        )
-        self._mark = b"\1" if made is None else b"\2"
-        if made is not None:
-            made.precompute_compress(compression_params=settings)
-        self._compress = zstandard.ZstdCompressor(
-            dict_data=made, compression_params=settings
-        ).compress
-        self._unpackers = {b"\1": zstandard.ZstdDecompressor(format=_FORMAT)}
-        if made is not None:
-            self._unpackers[b"\2"] = zstandard.ZstdDecompressor(dict_data=made, format=_FORMAT)
-        self.trained = made is not None
-        # What packs and unpacks may be used by one thread at a time.
-        self._lock = Lock()
-
-    def pack(self, raw: bytes) -> bytes:
-        with self._lock:
-            packed = self._compress(raw)
-        return self._mark + packed if len(packed) < len(raw) else b"\0" + raw
-
-    def unpack(self, packed: bytes) -> bytes:
-        """NotTrained for a value whose dictionary is not at hand; ValueError for what is none."""
-        way, frame = packed[:1], packed[1:]
-        if way == b"\0":
-            return frame
-        unpacker = self._unpackers.get(way)
-        if unpacker is None:
-            if way == b"\2":
-                raise NotTrained("its dictionary is missing")
-            raise ValueError(f"a value packed in a way, {way!r}, that is not known")
-        try:
-            size = zstandard.get_frame_parameters(frame, format=_FORMAT).content_size
-            if size > LARGEST:
-                raise ValueError(f"a value that claims to have {size:,} bytes")
-            with self._lock:
-                return unpacker.decompress(frame, max_output_size=LARGEST)
-        except zstandard.ZstdError as exc:
-            raise ValueError(f"a value that cannot be unpacked: {exc}") from exc
-
-
-_FORMAT = zstandard.FORMAT_ZSTD1_MAGICLESS
-
-
-def trained(samples: Sequence[bytes]) -> bytes | None:
-    """A dictionary for values like these; None where they have too little in common."""
+def unpack(packed: bytes) -> bytes:
+    """ValueError for what is no packed value."""
+    way, frame = packed[:1], packed[1:]
+    if way == b"\0":
+        return frame
+    if way != b"\1":
+        raise ValueError(f"a value packed in a way, {way!r}, that is not known")
     try:
-        # All parameters given: left to itself the trainer searches, for ten times as long.
-        return zstandard.train_dictionary(
-            DICTIONARY_BYTES, list(samples), k=512, d=8, f=18, split_point=1.0, accel=10
-        ).as_bytes()
-    except zstandard.ZstdError:
-        return None
+        # Checked before unpacking: a small value may expand to a huge one.
+        if (size := zstandard.frame_content_size(frame)) > LARGEST:
+            raise ValueError(f"a value that claims to have {size:,} bytes")
+        return zstd.unpack(frame)
+    except zstandard.ZstdError as exc:
+        raise ValueError(f"a value that cannot be unpacked: {exc}") from exc
 
 
 def replied(call: RecordedCall) -> Replied:
@@ -179,19 +131,18 @@ def unpacked_floats(packed: bytes) -> tuple[float, ...]:
     return struct.unpack(f"<{len(packed) // 8}d", packed)
 
 
+def figures(end: Verdict, counts: Mapping[str, int], unread: Mapping[str, int]) -> Figures:
+    """What is said of a verdict beside its probabilities."""
+    captured = min(map(_captured, end.judgements), default=1.0)
+    less = captured if captured < 1 else None
+    return Figures(dict(end.measures), counts, less, end.redraws, end.bounds, unread)
+
+
 def figures_of(cell: RecordedCell) -> tuple[int, bytes | None, str | None, str | None]:
     """The columns status, probs, failure and more of a cell."""
     end = cell.outcome
     if isinstance(end, Verdict):
-        captured = min(map(_captured, end.judgements), default=1.0)
-        told = Figures(
-            dict(end.measures),
-            cell.counts,
-            captured if captured < 1 else None,
-            end.redraws,
-            end.bounds,
-            cell.unread,
-        )
+        told = figures(end, cell.counts, cell.unread)
         more = None if told == NO_FIGURES else msgspec.json.encode(told).decode()
         return 0, packed_floats(end.probs), None, more
     if isinstance(end, Failure) and end.kind != NOT_RUN:
@@ -257,24 +208,14 @@ def cell_end(
 
 
 def beliefs_of(body: Body, calls: Mapping[int, RecordedCall]) -> tuple[RecordedJudgement, ...]:
-    return tuple(
-        [
-            RecordedJudgement(
-                each.role,
-                each.judge,
-                each.heard,
-                each.probs,
-                _address(each.about, calls),
-                each.side,
-                each.statement,
-                each.captured,
-                _words(each.text, next(iter(each.calls), ""), calls),
-                tuple([_address(call, calls) for call in each.calls]),
-                each.error,
-            )
-            for each in body.beliefs
-        ]
-    )
+    found = []
+    for each in body.beliefs:
+        told = asdict(each)
+        told["about"] = _address(each.about, calls)
+        told["text"] = _words(each.text, next(iter(each.calls), ""), calls)
+        told["calls"] = tuple([_address(call, calls) for call in each.calls])
+        found.append(RecordedJudgement(**told))
+    return tuple(found)
 
 
 def spoken(body: Body) -> list[tuple[int | None, CallKey, str | None, str]]:
@@ -300,10 +241,7 @@ def without(body: Body, calls: set[int], placeholder: str) -> bytes:
         for each in body.judgements
     )
     beliefs = tuple(
-        _Believed(
-            *(each.role, each.judge, each.heard, (), each.about, each.side, "", 1.0, placeholder),
-            *(each.calls, "withdrawn"),
-        )
+        replace(each, probs=(), statement="", captured=1.0, text=placeholder, error="withdrawn")
         if calls.intersection(each.calls)
         else each
         for each in body.beliefs
@@ -330,21 +268,15 @@ def _said(turn: Turn, answers: Sequence[Answer], numbers: Numbers) -> _Said:
 
 
 def _believed(each: RecordedJudgement, numbers: Numbers) -> _Believed:
-    _, text = _worded(next(iter(each.calls), ""), each.text, numbers)
-    about = numbers.get(each.about)
-    return _Believed(
-        each.role,
-        each.judge,
-        each.heard,
-        each.probs,
-        each.about if about is None else about[0],
-        each.side,
-        each.statement,
-        each.captured,
-        text,
-        tuple([numbers[call][0] if call in numbers else call for call in each.calls]),
-        each.error,
-    )
+    told = asdict(each)
+    told["about"] = _key(each.about, numbers)
+    _, told["text"] = _worded(next(iter(each.calls), ""), each.text, numbers)
+    told["calls"] = tuple([_key(call, numbers) for call in each.calls])
+    return _Believed(**told)
+
+
+def _key(call: str, numbers: Numbers) -> CallKey:
+    return numbers[call][0] if call in numbers else call
 
 
 def _worded(call: str, text: str, numbers: Numbers) -> tuple[CallKey, str | None]:

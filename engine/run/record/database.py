@@ -17,14 +17,13 @@ from ....protocols.question import Problem
 from ...sweep.grid import GridRow
 from .cells import (
     Body,
-    Packing,
     Replied,
     body_of,
     encoded_reply,
     figures_of,
+    pack,
     read_body,
     replied,
-    trained,
     without,
 )
 from .schema import (
@@ -48,8 +47,6 @@ from .values import RecordedCall, RecordedCell
 
 MAX_NUMBERED = 20_000
 """Calls whose numbers are kept in memory."""
-TRAINED_ON = 128 << 10
-"""Bytes that a dictionary is trained on."""
 TAKEN_BACK = "[withdrawn]"
 """What stands in place of the words of a person who took them back."""
 
@@ -67,10 +64,8 @@ class RunDatabase(RunTables):
         self._lock = RLock()
         self._numbers: dict[str, list[tuple[int, RecordedCall]]] = {}
         self._newest = self._landed = 0
-        self._samples: list[bytes] = []
-        self._pack = self._sampled
         self._numbers_of: dict[str, dict[tuple[Any, ...], int]] = {}
-        self._indexed = self._failed = False
+        self._failed = False
         self.written = False
         """Whether anything was written since it was opened."""
         try:
@@ -102,7 +97,6 @@ class RunDatabase(RunTables):
     ) -> None:
         """Make the tables, and say what the run is about: whole, or not at all. DatasetError for
         problems that could not be read back. meta: what `told` gives back, by name."""
-        self._packing = Packing()
         passages: dict[str, int] = {}
         for problem in problems:
             if problem.question.passage:
@@ -110,10 +104,10 @@ class RunDatabase(RunTables):
         bare = [replace(each, question=each.question.without_passage()) for each in problems]
         lines = zip(problems, jsonl(bare), strict=True)
         tables: dict[str, list[tuple[Any, ...]]] = {
-            "meta": [(name, self._packing.pack(told)) for name, told in meta.items()],
-            "passages": [(n, self._packing.pack(text.encode())) for text, n in passages.items()],
+            "meta": [(name, pack(told)) for name, told in meta.items()],
+            "passages": [(n, pack(text.encode())) for text, n in passages.items()],
             "problems": [
-                (n, each.id, passages.get(each.question.passage), self._packing.pack(line))
+                (n, each.id, passages.get(each.question.passage), pack(line))
                 for n, (each, line) in enumerate(lines)
             ],
             "rows": [
@@ -131,13 +125,12 @@ class RunDatabase(RunTables):
     def tell(self, name: str, value: bytes) -> None:
         """Keep something about the run under a name, in place of what it was."""
         with self._transaction():
-            self._put("meta", [(name, Packing().pack(value))])
+            self._put("meta", [(name, pack(value))])
 
     def write(self, cells: Iterable[RecordedCell]) -> None:
         """Record cells, each in place of what was known of it, in one transaction."""
         listed = list(cells)
         with self._transaction():
-            self._forget_words()
             if len(self._numbers) > MAX_NUMBERED:
                 self._numbers = {}
             self._look_up({call.address for cell in listed for call in cell.calls})
@@ -145,7 +138,6 @@ class RunDatabase(RunTables):
             rows = [self._row(cell, calls) for cell in listed]
             self._put("calls", calls)
             self._put("cells", rows)
-            self._train()
 
     def take(self, source: Path, moved: Mapping[int, tuple[int, int, int]]) -> None:
         """Record cells of another run as this run's. source: its folder, of which all was read, or
@@ -161,7 +153,6 @@ class RunDatabase(RunTables):
             try:
                 # An immediate one would write to what is attached, too.
                 with self._transaction("BEGIN"):
-                    self._forget_words()
                     self._copy(theirs, moved)
                     self._restore()
             finally:
@@ -173,7 +164,6 @@ class RunDatabase(RunTables):
         copied = "INSERT INTO {0} SELECT * FROM theirs.{0} "
         for row in theirs.table("endpoints"):
             self._put("endpoints", [(*row[:_ORIGIN], "taken over", *row[_ORIGIN + 1 :])])
-        self.db.execute(copied.format("meta") + "WHERE name='zdict'")
         self.db.execute(copied.format("parts"))
         ((count,),) = theirs.fetched("SELECT count(*) FROM cells")
         unmoved = len(moved) == count and all(place == to for place, (to, *_) in moved.items())
@@ -199,7 +189,6 @@ class RunDatabase(RunTables):
     def forget(self, places: Iterable[int], why: str) -> None:
         """Delete cells, which are run again; how each ended stays, as an event."""
         with self._transaction():
-            self._forget_words()
             for place in places:
                 for row in self.sound(self.among("SELECT * FROM cells WHERE place={}", [place])):
                     # Without what was said, which may have to be taken back.
@@ -213,22 +202,13 @@ class RunDatabase(RunTables):
         """Nothing more is to be run: empty the log."""
         self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def index(self) -> None:
-        """Index what was said, for those who search; what is written later takes the index away."""
-        if not self._indexed:
-            from .search import documents, make_words
-
-            with self._transaction():
-                make_words(self.db, documents(self))
-                self._indexed = True
-
     def withdraw(self, addresses: Collection[str]) -> int:
         """Delete the replies to these calls, which a person takes back; how many cells that leaves
         without an outcome.
 
         What was said reads TAKEN_BACK from then on, and cells whose verdict rests on one have no
-        outcome. No byte of it is left in the file: not in the index, not in the dictionary, not in
-        free pages. RunDamaged where any call was changed: what they said may stand under it.
+        outcome. No byte of it is left in the file, not in free pages either.
+        RunDamaged where any call was changed: what they said may stand under it.
         """
         wanted = set(map(bytes.fromhex, addresses))
         # Every one is read, not looked up: an address that was damaged would not be found.
@@ -236,31 +216,21 @@ class RunDatabase(RunTables):
         calls = {row[0] for row in every if row[1] in wanted}
         if not calls:
             return 0
-        # A dictionary is made of what people wrote.
-        plain, gone = Packing(), 0
-        nothing = plain.pack(encoded_reply(Replied(TAKEN_BACK)))
+        gone, nothing = 0, pack(encoded_reply(Replied(TAKEN_BACK)))
         with self._transaction():
-            self._forget_words()
             for cells in self.stored():
                 left = []
                 for cell in cells:
-                    raw = self.unpacked(cell[-1])
-                    body, end = read_body(raw), cell[6:-1]
-                    if _names(body, calls):
-                        raw = without(body, calls, TAKEN_BACK)
-                        if end[0] == FAILED or any(said.call in calls for said in body.judgements):
-                            gone += 1
-                            end = (WITHDRAWN, end[1], None, None, "withdrawn")
-                    left.append((*cell[:6], *end, plain.pack(raw)))
+                    body, end = read_body(self.unpacked(cell[-1])), cell[6:-1]
+                    if not _names(body, calls):
+                        continue
+                    if end[0] == FAILED or any(said.call in calls for said in body.judgements):
+                        gone += 1
+                        end = (WITHDRAWN, end[1], None, None, "withdrawn")
+                    left.append((*cell[:6], *end, pack(without(body, calls, TAKEN_BACK))))
                 self._put("cells", left)
             for rows in self.batches("calls", "call"):
-                said = [
-                    nothing if row[0] in calls else plain.pack(self.unpacked(row[-1]))
-                    for row in rows
-                ]
-                put = [(*row[:-1], reply) for row, reply in zip(rows, said, strict=True)]
-                self._put("calls", put)
-            self.db.execute("DELETE FROM meta WHERE name='zdict'")
+                self._put("calls", [(*row[:-1], nothing) for row in rows if row[0] in calls])
             self._forgotten()
         self._restore()
         self._alone("PRAGMA secure_delete=ON")
@@ -309,7 +279,7 @@ class RunDatabase(RunTables):
         body = body_of(cell, self.problems[cell.problem].question, asked, numbers)
         return (
             *(cell.place, bytes.fromhex(cell.id), cell.row, cell.problem, cell.side, cell.draw),
-            *(status, self._landed, probs, failure, more, self._pack(body)),
+            *(status, self._landed, probs, failure, more, pack(body)),
         )
 
     def _new(self, call: RecordedCall, calls: list[tuple[Any, ...]]) -> tuple[int, RecordedCall]:
@@ -330,7 +300,7 @@ class RunDatabase(RunTables):
                 cost.cache_write_tokens,
                 cost.dollars,
                 cost.at,
-                self._pack(encoded_reply(replied(call))),
+                pack(encoded_reply(replied(call))),
             )
         )
         known = self._newest, call
@@ -344,30 +314,9 @@ class RunDatabase(RunTables):
         self._put(table, [(number, *values)])
         return number
 
-    def _sampled(self, raw: bytes) -> bytes:
-        """A value, packed without a dictionary, which is trained on it."""
-        self._samples.append(raw)
-        return self._packing.pack(raw)
-
-    def _train(self) -> None:
-        """Train a dictionary once there is enough to do so, for what is packed from then on."""
-        if sum(map(len, self._samples)) < TRAINED_ON:
-            return
-        dictionary, self._samples = trained(self._samples), []
-        if dictionary is not None:
-            self._put("meta", [("zdict", dictionary)])
-            self._packing = Packing(dictionary)
-            self._pack = self._packing.pack
-
     def _forgotten(self) -> None:
         """Have those who follow the run begin again."""
         self._put("meta", [("forgotten", (self.setting("forgotten") or 0) + 1)])
-
-    def _forget_words(self) -> None:
-        """What is written now is in no index."""
-        if self._indexed:
-            self.db.execute("DROP TABLE words")
-            self._indexed = False
 
     def _alone(self, statement: str, *values: str) -> None:
         """Execute what must be outside of a transaction."""
@@ -382,18 +331,11 @@ class RunDatabase(RunTables):
         self._known, self._named, self._numbers = {}, {}, {}
         self._newest = self.fetched("SELECT coalesce(max(call), 0) FROM calls")[0][0]
         self._landed = self.fetched("SELECT coalesce(max(landed), 0) FROM cells")[0][0]
-        self._indexed = self.is_indexed
         self._numbers_of = {
             table: {tuple(values): number for number, *values in self.table(table)}
             for table in ("parts", "endpoints")
         }
-        self._packing = Packing(self.setting("zdict"))
-        self._samples, self._failed = [], False
-        self._pack = self._packing.pack
-        if not self._packing.trained:
-            self._pack = self._sampled
-            for rows in self.batches("calls", "call", range(TRAINED_ON >> 8)):
-                self._samples += [self.unpacked(row[-1]) for row in rows]
+        self._failed = False
 
     @contextmanager
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:

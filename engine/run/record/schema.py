@@ -8,13 +8,11 @@
     calls      every different reply, by the whole address of its call
     cells      one row a cell: figures in columns, what was said packed in `body`
     events     how cells had ended that were run again; what batches, people and probes did
-    words      an index (FTS5) of what was said, by the call; made at the first search
 
 Every row of every table ends with the CRC-32 of its other columns, made by `sealed` and checked by
-`sound`, so that a changed byte is told, wherever it falls; `words` alone has none, and what it
-names is read. Probabilities are little-endian float64 in question order. A packed value begins
-with a byte that says how: 0, as it stands; 1, a Zstandard frame; 2, a frame made with the
-dictionary `zdict` of `meta`.
+`sound`, so that a changed byte is told, wherever it falls. Probabilities are little-endian float64
+in question order. A packed value begins with a byte that says how: 0, as it stands; 1, a Zstandard
+frame, made with the dictionary of the store's records.
 
 RunFolderError
 ├── NotOfThisFormat   the file called run.db is none, or another version of this program wrote it
@@ -38,7 +36,7 @@ from ...errors import DiskFull, RunFolderError
 from ...system.files import is_network, open_plain
 
 RUN_DB = "run.db"
-FORMAT = 2
+FORMAT = 3
 """Version of the tables, in `PRAGMA user_version`."""
 APPLICATION_ID = 0x6F767372
 """`ovsr`: tells a run from any other SQLite file, in `PRAGMA application_id`."""
@@ -75,7 +73,6 @@ TABLES = (
     "CREATE TABLE events(event INTEGER PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL,"
     " crc INTEGER NOT NULL)",
 )
-WORDS = "CREATE VIRTUAL TABLE words USING fts5(said, thought, content='', detail=column)"
 
 
 def made_again(run: Path) -> str:
@@ -237,11 +234,9 @@ def _check_opened(db: sqlite3.Connection, file: Path) -> None:
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
     _check_format(file, application, version)
-    known, shadow = _schema()
     try:
-        for name, sql in db.execute("SELECT name, sql FROM sqlite_schema"):
-            if (name, sql) not in known and name not in shadow:
-                raise NotOfThisFormat(file, "is no database of a run")
+        if not _schema().issuperset(db.execute("SELECT name, sql FROM sqlite_schema")):
+            raise NotOfThisFormat(file, "is no database of a run")
     except UnicodeDecodeError as exc:
         raise RunDamaged(file, str(exc)) from exc
     db.execute("SELECT count(*) FROM meta").fetchone()
@@ -255,13 +250,9 @@ def _check_format(file: Path, application: int, version: int) -> None:
 
 
 @cache
-def _schema() -> tuple[frozenset[tuple[str, str | None]], frozenset[str]]:
-    """(name, SQL) of all that may stand in a run; and the names of the tables that the index of
-    words keeps for itself, in words of SQLite's own."""
+def _schema() -> frozenset[tuple[str, str | None]]:
+    """(name, SQL) of all that may stand in a run."""
     with closing(sqlite3.connect(":memory:")) as db:
         for statement in TABLES:
             db.execute(statement)
-        known = frozenset(db.execute("SELECT name, sql FROM sqlite_schema"))
-        db.execute(WORDS)
-        every = frozenset(db.execute("SELECT name, sql FROM sqlite_schema"))
-    return every, frozenset(name for name, _ in every - known if name != "words")
+        return frozenset(db.execute("SELECT name, sql FROM sqlite_schema"))

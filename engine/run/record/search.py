@@ -1,24 +1,22 @@
-"""Words in what was said: an index of them by call, and a search by it, or through all that was
-said in a run that has not settled."""
+"""A search for words in all that was said in a run: through its replies, each once, and then
+through the cells that heard them."""
 
 import re
-import sqlite3
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from ...errors import UsageError
-from .cells import spoken
-from .schema import WORDS
+from .cells import CallKey, spoken
 from .tables import RunTables
 
 AROUND = 60
 """Characters of a text that are shown on each side of a hit."""
 
-MEMORY = 32 << 20
-"""Bytes of words that are sorted in memory: fewer and larger pieces leave no empty pages."""
+REMEMBERED = 4096
+"""Texts that are remembered to have all words, or not: cells share their conversations."""
 
 Source: TypeAlias = str
 """What a hit was found in: `turn`, `reasoning` of a turn, or `judgement`."""
@@ -53,13 +51,6 @@ class Query:
             raise UsageError(f"{words!r} holds no word to search for")
         return cls(parts)
 
-    @property
-    def match(self) -> str:
-        """The query in the syntax of FTS5, with each part quoted: no character in it is special."""
-        return " AND ".join(
-            f'"{part.rstrip("*")}"{"*" if part.endswith("*") else ""}' for part in self.parts
-        )
-
     def snippet(self, text: str) -> str:
         """The text around the first of the words."""
         words = "|".join(re.escape(part.rstrip("*")) for part in self.parts)
@@ -70,65 +61,42 @@ class Query:
         return f"{'…' if first else ''}{shown}{'…' if last < len(text) else ''}"
 
 
-def documents(tables: RunTables) -> Iterator[tuple[int, str, str]]:
-    """(number, what was said, what was thought) for every call whose reply was heard; for what was
-    said in other words than a reply's, -1 - the place of its cell."""
-    heard = set[int]()
-    for place, _, _, body in tables.bodies():
-        words, thoughts = dict[str, None](), dict[str, None]()
-        for _, call, text, thought in spoken(body):
-            if isinstance(call, int):
-                heard.add(call)
-            if text or thought:
-                words[text or ""] = thoughts[thought] = None
-        if words:
-            yield -1 - place, "\n".join(words), "\n".join(thoughts)
-    for rows in tables.batches("calls", "call"):
-        for row in rows:
-            if row[0] in heard:
-                reply = tables.reply(row[-1])
-                yield row[0], reply.text, reply.reasoning
-
-
-def make_words(db: sqlite3.Connection, texts: Iterable[tuple[int, str, str]]) -> None:
-    """Index what was said. The caller holds a transaction.
-
-    The index has no texts of its own, nor positions, which would be two thirds of it: what it
-    names is read.
-    """
-    db.execute(WORDS)
-    db.execute("INSERT INTO words(words, rank) VALUES('hashsize', ?)", (MEMORY,))
-    db.executemany("INSERT INTO words(rowid, said, thought) VALUES(?,?,?)", texts)
-
-
 def search(tables: RunTables, query: Query, rows: Collection[int]) -> list[Hit]:
     """Every hit in these rows, in the order of row, problem, draw, world and turn. RunFolderError
     for a run that cannot be searched."""
-    phrases = _phrases(query)
-    patterns = [_pattern(phrase) for phrase in phrases if phrase]
+    patterns = [pattern for part in query.parts if (pattern := _pattern(part))]
     if not patterns:
         return []
-    named = _named(tables, phrases)
-    fits: dict[tuple[int, str], bool] = {}
-    found: dict[tuple[int, Source, int | None, int, str], list[tuple[int, int]]] = {}
+
+    @lru_cache(REMEMBERED)
+    def fitting(said: str) -> str:
+        """A text that has all words; empty for any other."""
+        folded = _folded(said)
+        return said if all(pattern.search(folded) for pattern in patterns) else ""
+
+    replies: dict[CallKey, tuple[str, str]] = {}
+    """By number, a call's reply and its reasoning, each as far as it fits."""
+    for some in tables.batches("calls", "call"):
+        for number, *_, packed in some:
+            reply = tables.reply(packed)
+            fits = fitting(reply.text), fitting(reply.reasoning)
+            if any(fits):
+                replies[number] = fits
+    found: dict[tuple[int, Source, int | None, CallKey, str], list[tuple[int, int]]] = {}
     for place, row, problem, body in tables.bodies():
         if row not in rows:
             continue
-        for turn, call, text, thought in spoken(body):
-            key = call if isinstance(call, int) else -1 - place
-            if named is not None and named.isdisjoint((key, -1 - place)):
-                continue
-            reply = tables.calls([call])[call] if isinstance(call, int) else None
-            heard = reply.text if reply and text is None else text or ""
-            private = (thought, reply.reasoning if reply else "")
+        for turn, call, own, beside in spoken(body):
+            text, thought = replies.get(call, ("", ""))
+            told = text if own is None else fitting(own)
             source = "judgement" if turn is None else "turn"
-            for kind, said in ((source, heard), *(("reasoning", each) for each in private)):
-                if not said:
-                    continue
-                if (key, said) not in fits:
-                    folded = _folded(said)
-                    fits[key, said] = all(pattern.search(folded) for pattern in patterns)
-                if fits[key, said]:
+            for kind, said in (
+                (source, told),
+                ("reasoning", fitting(beside)),
+                ("reasoning", thought),
+            ):
+                if said:
+                    key = call if isinstance(call, int) else -1 - place
                     cells = found.setdefault((problem, kind, turn, key, said), [])
                     if not cells or cells[-1] != (row, place):
                         cells.append((row, place))
@@ -140,40 +108,20 @@ def search(tables: RunTables, query: Query, rows: Collection[int]) -> list[Hit]:
     return [hit for _, hit in hits]
 
 
-def _named(tables: RunTables, phrases: Sequence[Sequence[str]]) -> set[int] | None:
-    """The numbers of what has all words, by the index; None where there is none."""
-    if not tables.is_indexed:
+def _pattern(part: str) -> re.Pattern[str] | None:
+    """The words of a part of a query side by side, in a folded text; None if there is none."""
+    words = re.findall(r"[^\W_]+", _folded(part))
+    if not words:
         return None
-    words = " AND ".join(word for phrase in phrases for word in phrase)
-    return {number for (number,) in tables.fetched("SELECT rowid FROM words(?)", words)}
-
-
-def _phrases(query: Query) -> list[list[str]]:
-    """The words of each part of a query, as the index divides and folds them, each in quotes."""
-    phrases: list[list[str]] = [[] for _ in query.parts]
-    with closing(sqlite3.connect(":memory:")) as db:
-        db.execute("CREATE VIRTUAL TABLE asked USING fts5(body)")
-        db.executemany("INSERT INTO asked(rowid, body) VALUES(?, ?)", enumerate(query.parts))
-        db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(asked, instance)")
-        for part, term in db.execute("SELECT doc, term FROM terms ORDER BY doc, offset"):
-            phrases[part].append(f'"{term}"')
-    for part, phrase in zip(query.parts, phrases, strict=True):
-        if phrase and part.endswith("*"):
-            phrase[-1] += "*"
-    return phrases
-
-
-def _pattern(phrase: Sequence[str]) -> re.Pattern[str]:
-    """These words side by side, in a folded text."""
-    words = r"[\W_]+".join(re.escape(word.strip('"*')) for word in phrase)
-    return re.compile(rf"(?<![^\W_]){words}" + r"(?![^\W_])" * (not phrase[-1].endswith("*")))
+    last = "" if part.endswith("*") else r"(?![^\W_])"
+    return re.compile(r"(?<![^\W_])" + r"[\W_]+".join(words) + last)
 
 
 _ACCENTS = re.compile("[\u0300-\u036f]")
 
 
 def _folded(text: str) -> str:
-    """In small letters without accents, as the index has it."""
+    """In small letters without accents."""
     if not text.isascii():
         text = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
     return text.lower()

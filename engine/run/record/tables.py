@@ -16,14 +16,13 @@ from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.question import Problem
 from .cells import (
     Body,
-    NotTrained,
-    Packing,
     Replied,
     beliefs_of,
     cell_end,
     read_body,
     read_figures,
     read_reply,
+    unpack,
 )
 from .schema import FAILED, RUN_DB, WITHDRAWN, RunDamaged, faulty, open_to_read, sound
 from .values import CallCost, RecordedCall, RecordedCell
@@ -46,7 +45,6 @@ class RunTables:
         self.file = file
         self._known: dict[int, RecordedCall] = {}
         self._named: dict[str, dict[int, Sequence[Any]]] = {}
-        self._packing = Packing()
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -92,11 +90,6 @@ class RunTables:
                 else replace(problem, question=replace(problem.question, passage=passages[passage]))
                 for problem, (passage, _) in zip(read, rows, strict=True)
             )
-
-    @property
-    def is_indexed(self) -> bool:
-        """Whether what was said is indexed for a search, all of it."""
-        return bool(self.fetched("SELECT 1 FROM sqlite_schema WHERE name='words'"))
 
     def statuses(self) -> Iterator[tuple[int, int]]:
         """(place, status as a number of `STATUSES`) of every cell, in the order of the sweep."""
@@ -203,12 +196,8 @@ class RunTables:
     def unpacked(self, packed: bytes) -> bytes:
         """A packed value. RunDamaged."""
         try:
-            try:
-                return self._packing.unpack(packed)
-            except NotTrained:
-                self._packing = Packing(self.setting("zdict"))
-                return self._packing.unpack(packed)
-        except (ValueError, NotTrained) as exc:
+            return unpack(packed)
+        except ValueError as exc:
             raise RunDamaged(self.file, str(exc)) from exc
 
     def about(self, table: str, number: int) -> Sequence[Any]:
@@ -242,37 +231,13 @@ class RunTables:
         question = self.problems[problem].question
         asked = []
         for part, call in zip(body.calls[::2], body.calls[1::2], strict=True):
-            known, (role, seat, heard) = calls[call], self.about("parts", part)
-            asked.append(
-                RecordedCall(
-                    known.address,
-                    known.model,
-                    role,
-                    seat,
-                    heard,
-                    known.draw,
-                    known.text,
-                    known.outcome,
-                    known.tool_calls,
-                    known.cost,
-                    known.reasoning,
-                    known.settings,
-                )
-            )
+            role, seat, heard = self.about("parts", part)
+            asked.append(replace(calls[call], role=role, seat=seat, heard=heard))
         end = cell_end(status, probs, failure, more, body, question, calls)
         told = read_figures(more if status == 0 else None)
         return RecordedCell(
-            place,
-            id.hex(),
-            number,
-            problem,
-            side,
-            draw,
-            end,
-            tuple(asked),
-            beliefs_of(body, calls),
-            told.counts,
-            told.unread,
+            *(place, id.hex(), number, problem, side, draw, end, tuple(asked)),
+            *(beliefs_of(body, calls), told.counts, told.unread),
         )
 
 

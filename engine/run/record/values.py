@@ -53,7 +53,7 @@ class RecordedCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     address: str
     model: str
     role: str = ""
-    """What the reply was for: `speak`, `draft`, `rewrite`, `rate`, `judge`, or a form's name."""
+    """What the reply was for: `speak`, `draft`, `rate`, `judge`, or a form's name."""
     seat: str = ""
     """Who was asked, as everyone calls it: `Debater A`."""
     heard: int = 0
@@ -132,7 +132,7 @@ class RecordedCell(msgspec.Struct, frozen=True, gc=False):
     judgements: tuple[RecordedJudgement, ...] = ()
     """What judges believed on the way, in the same order."""
     counts: Mapping[str, int] = {}
-    """What went otherwise than asked in its transcript: `oversight.protocols.counts.Counts`."""
+    """What went otherwise than asked in its transcript: `oversight.protocols.counts.COUNTED`."""
     unread: Mapping[str, int] = {}
     """How many replies of each seat were refused, cut off, empty or unreadable, as
     `Judge: truncated`; those that a selection left out are counted too."""

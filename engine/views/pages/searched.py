@@ -8,9 +8,8 @@ from markupsafe import Markup, escape
 
 from ...analysis.rows import row_names
 from ...errors import UsageError
-from ...run.lookup import hits_in
 from ...run.reader import RunReader
-from ...run.record.search import Query
+from ...run.record.search import Query, search
 from .environment import packed
 from .provenance import run_page
 from .reading import TURNS_A_PAGE, Reading
@@ -64,7 +63,7 @@ def search_page(run: RunReader, links: Addresses, asked: Asked, parts: int = 0) 
 
 def _hits(run: RunReader, links: Addresses, query: Query, page: int) -> tuple[int, list[ShownHit]]:
     names = row_names(run.sweep.rows)
-    found = hits_in(run, query, range(len(run.sweep.rows)))
+    found = search(run.tables, query, range(len(run.sweep.rows)))
     shown = []
     for hit in found[page * HITS_A_PAGE : (page + 1) * HITS_A_PAGE]:
         place, side = run.where(hit.place)

@@ -13,8 +13,8 @@ from oversight.cache.reply import Reply
 from oversight.engine.analysis.judged import table_spread
 from oversight.engine.analysis.reports.results import collect
 from oversight.engine.analysis.scoring.power import questions_needed
+from oversight.engine.run.lanes import attempt
 from oversight.engine.run.outcome import outcome_of
-from oversight.engine.run.scheduler import attempt
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from tests.command_line import Command
 from tests.engine.verdicts import JUDGE, problem, sweep

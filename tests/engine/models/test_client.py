@@ -430,7 +430,6 @@ async def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, l
         for n in range(600):
             group.create_task(ask(n))
     refused = [request for request in server.book if request.at >= halted_at]
-    print(f"{len(refused)} requests met the {halt.__name__}; none went out once it was known")
     assert 1 <= len(refused) <= 50
     assert not [request for request in server.book if request.at > known + 1e-6]
     assert set(ends) == {"answered", halt}

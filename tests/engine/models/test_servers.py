@@ -121,6 +121,15 @@ async def test_a_server_that_is_gone_tells_nothing():
     assert await local_server(gone, "m") == LocalServer()
 
 
+def judged(place: Path, judges: str) -> Path:
+    """A sweep file of a naive judge alone."""
+    file = place / "judged.yaml"
+    file.write_text(
+        f"problems: {{bundled: arithmetic}}\njudges: {judges}\nprotocols: naive_judge\n"
+    )
+    return file
+
+
 VLLM_METRICS = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
 # TYPE vllm:num_requests_running gauge
@@ -170,9 +179,7 @@ async def test_a_page_that_comes_in_parts_is_read_to_its_end():
 def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
     place, command, monkeypatch
 ):
-    (place / "s.yaml").write_text(
-        "problems: {bundled: arithmetic}\njudges: vllm/m\nprotocols: naive_judge\n"
-    )
+    file = judged(place, "vllm/m")
     monkeypatch.setattr(own_servers, "LOAD_SECONDS", 0.02)
     looked, looks = threading.Semaphore(0), itertools.count(1)
 
@@ -188,7 +195,7 @@ def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
 
     async def width() -> float:
         with answering(answer) as (url, _):
-            opened = open_sweep(place / "s.yaml", (f"providers.vllm.base_url={url}/v1",))
+            opened = open_sweep(file, (f"providers.vllm.base_url={url}/v1",))
             calls = [Call(Request("vllm/m", (Message("user", str(n)),))) for n in range(24)]
             await asyncio.gather(*map(opened.models, calls))
             await opened.models.close()
@@ -198,13 +205,10 @@ def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
 
 
 def test_a_prompt_that_would_be_cut_is_never_sent(place, command):
-    (place / "cut.yaml").write_text(
-        "name: cut\nproblems: {bundled: {name: arithmetic, limit: 1}}\n"
-        "judges: {kind: stated, model: llamacpp/m, max_tokens: 400}\nprotocols: naive_judge\n"
-    )
+    file = judged(place, "{kind: stated, model: llamacpp/m, max_tokens: 400}")
     with telling(PROPS) as (url, asked):
         at = f"providers.llamacpp.base_url={url}/v1"
-        ran = command("run", "cut.yaml", "--run-folder", "run", "--set", at)
+        ran = command("run", file, "--limit", "1", "--run-folder", "run", "--set", at)
         assert [each.path for each in asked] == ["/props"]
     assert ran.code == 1
     outcomes = (place / "run" / "outcomes.jsonl").read_text()
@@ -212,15 +216,11 @@ def test_a_prompt_that_would_be_cut_is_never_sent(place, command):
 
 
 def test_no_more_calls_go_out_at_once_than_the_server_has_places(place, command):
-    (place / "s.yaml").write_text(
-        "problems: {bundled: arithmetic}\njudges: llamacpp/m\nprotocols: naive_judge\n"
-    )
+    file = judged(place, "llamacpp/m")
 
     async def width(*overrides: str) -> int | None:
         with telling(PROPS) as (url, _):
-            opened = open_sweep(
-                place / "s.yaml", (f"providers.llamacpp.base_url={url}/v1", *overrides)
-            )
+            opened = open_sweep(file, (f"providers.llamacpp.base_url={url}/v1", *overrides))
             await opened.models.servers.inquire("llamacpp/m")
             return opened.models.limiter("llamacpp/m")._set.concurrency
 
@@ -244,9 +244,13 @@ def at(url: str) -> list[str]:
 
 
 def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(sweep, command):
+    retired = ["--set", "agents.model=anthropic/claude-opus-4-1", "--set", "agents.tools=none"]
     with serving(["--profile", "2026"]) as url:
         ran = command("doctor", sweep, *at(url))
         seen = counts(url)
+        unwell = command("doctor", sweep, *at(url), *retired)
+    assert unwell.code == 1
+    assert "✗ anthropic/claude-opus-4-1: its vendor says that it is no longer served" in unwell.out
     assert ran.code == 0, ran.out
     # One token of each of the three models, and what each is needed for; tools there and back.
     assert seen["requests"] == seen["ok"] == 7
@@ -257,26 +261,15 @@ def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(sweep, command
     assert "openai/gpt-4.1: its vendor says that it is served, until 2027-01-14" in ran.out
 
 
-def test_a_model_that_its_vendor_has_retired_is_not_well(sweep, command):
-    with serving(["--profile", "2026"]) as url:
-        retired = ["--set", "agents.model=anthropic/claude-opus-4-1", "--set", "agents.tools=none"]
-        ran = command("doctor", sweep, *at(url), *retired)
-    assert ran.code == 1
-    assert "✗ anthropic/claude-opus-4-1: its vendor says that it is no longer served" in ran.out
-
-
 SHAPE = Call(Request("compatible/lab/m", (), max_tokens=64))
 SCHEMA = ResponseFormat("v", '{"type":"object","required":["A"]}')
 TOOL = ToolSpec("calculator", "adds", '{"type":"object"}')
 
 
 def test_a_server_without_logprobs_is_found_out_by_the_checkup(place, command):
-    (place / "s.yaml").write_text(
-        "problems: {bundled: arithmetic}\njudges: {kind: logprob, model: compatible/lab/m}\n"
-        "protocols: naive_judge\n"
-    )
+    file = judged(place, "{kind: logprob, model: compatible/lab/m}")
     with telling({}) as (url, _):
-        ran = command("doctor", "s.yaml", "--set", f"providers.compatible/lab.base_url={url}/v1")
+        ran = command("doctor", file, "--set", f"providers.compatible/lab.base_url={url}/v1")
     assert ran.code == 1
     assert "✗ compatible/lab/m: logprobs: it answers without logprobs" in ran.out
     assert "judge by stated probabilities or votes" in ran.out

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import orjson
 import pytest
 
 from oversight.cache.call import Call, Message, Request
@@ -158,7 +159,7 @@ async def test_azure_is_asked_at_its_v1_path(api, path):
     body = {"chat": OpenAIServerWire(), "responses": ResponsesServerWire()}[api].reply(
         call, Reply("4"), 1
     )
-    with answering(alike(200, body)) as (url, asked):
+    with answering(alike(200, orjson.dumps(body))) as (url, asked):
         there = settings_of("azure", {"AZURE_OPENAI_API_KEY": "k"}, base_url=url + path, api=api)
         provider = connect(there)
         assert (await provider(call)).text == "4"

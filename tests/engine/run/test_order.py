@@ -14,11 +14,9 @@ from oversight.cache.cache import CacheStatistics
 from oversight.cache.call import Call
 from oversight.engine.errors import Interrupted, InvalidRequest, Pending, RowsPaused
 from oversight.engine.run.batching import Deferred, Waves
-from oversight.engine.run.canaries import CANARIES, FAILED_ALIKE, Canaries
-from oversight.engine.run.lanes import run_lanes
-from oversight.engine.run.order import Order, Plain
+from oversight.engine.run.lanes import attempt_noted, run_lanes
+from oversight.engine.run.order import CANARIES, FAILED_ALIKE, Canaries, Order, Plain
 from oversight.engine.run.record.values import CellEnd, RecordedCell
-from oversight.engine.run.scheduler import attempt_noted
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep

@@ -17,8 +17,7 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError
 from oversight.engine.models.accounting.ledger_file import LEDGER_FILE
-from oversight.engine.run import lookup
-from oversight.engine.run.folders import LOCK_FILE, is_as_left, locked
+from oversight.engine.run.folders import LOCK_FILE
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
@@ -205,24 +204,6 @@ def test_nothing_waits_for_a_pipe(name, finished, command):
         ran = command(*words)
         assert "Traceback" not in ran.err
         assert ran.code in (0, 1, 2), ran.err
-
-
-def test_a_large_run_is_indexed_at_its_first_search_unless_it_is_being_run(
-    command, finished, monkeypatch
-):
-    monkeypatch.setattr(lookup, "LARGE", 1)
-
-    def search() -> tuple[str, bool, bool]:
-        found = command("show", finished.folder, "--search", "apples", "--json")
-        assert found.code == 0 and '"hits":' in found.out
-        with RunReader(finished.folder) as run:
-            return found.out, "indexing" in found.err, run.tables.is_indexed
-
-    with locked(finished.folder):
-        without = search()
-    assert without[1:] == (False, False)
-    assert search() == (without[0], True, True) and search() == (without[0], False, True)
-    assert is_as_left(finished.folder)
 
 
 def test_a_call_that_is_gone_is_missed_by_who_lists_the_replies_of_a_run(finished):

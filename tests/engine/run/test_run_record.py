@@ -22,7 +22,7 @@ name: said
 problems: {bundled: {name: arithmetic, limit: 4}}
 agents:
   - {model: sim/strong, best_of: 3}
-  - {model: sim/weak, refine: 2, tools: calculator}
+  - {model: sim/weak, best_of: 2, tools: calculator}
   - {model: sim/unruly, side_check: sim/judge}
 judges:
   - {kind: stated, model: sim/judge}
@@ -126,11 +126,9 @@ def test_candidates_their_ratings_and_the_choice_are_recorded(run):
     assert chosen
 
 
-def test_refinements_checks_and_beliefs_on_the_way_are_recorded(run):
+def test_drafts_checks_and_beliefs_on_the_way_are_recorded(run):
     debates = [call for cell in cells_of(run, "debate") for call in cell.calls]
-    assert {"draft", "criticise", "ranking", "rewrite", "rate", "side", "judge"} <= {
-        call.role for call in debates
-    }
+    assert {"draft", "rate", "side", "judge"} <= {call.role for call in debates}
     assert all(call.role and call.seat for call in debates)
 
 

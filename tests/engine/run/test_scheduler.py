@@ -21,8 +21,7 @@ from oversight.engine.errors import (
     StoreFailed,
 )
 from oversight.engine.extensions.simulation import SimModel
-from oversight.engine.run.lanes import LANES_FROM_STORE
-from oversight.engine.run.scheduler import CellOutcome, attempt, attempt_noted
+from oversight.engine.run.lanes import LANES_FROM_STORE, CellOutcome, attempt, attempt_noted
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep

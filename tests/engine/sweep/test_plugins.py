@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -130,34 +131,51 @@ def refused(folder: Path, name: str) -> str:
     return str(raised.value)
 
 
+Groups = Mapping[str, Mapping[str, str]]
+
+
+@contextmanager
+def installed(home: Path, name: str, files: Mapping[str, str], groups: Groups) -> Iterator[Path]:
+    """A package of these files that registers these entry points."""
+    info = home / f"{name}-1.0.dist-info"
+    for folder in (home / name, info):
+        folder.mkdir(parents=True)
+    for file, text in files.items():
+        (home / name / file).write_text(text)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = [
+        line
+        for group, points in groups.items()
+        for line in (f"[{group}]", *(f"{point} = {place}" for point, place in points.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(home)
+        for cached in (registered, simulation):
+            cached.cache_clear()
+        yield home / name
+    for cached in (registered, simulation):
+        cached.cache_clear()
+    for each in [each for each in sys.modules if each.partition(".")[0] == name]:
+        del sys.modules[each]
+
+
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def package(tmp_path: Path) -> Iterator[Path]:
     """An installed package with a protocol in two modules, which it registers."""
-    home = tmp_path / "site"
-    inner = home / "their_package"
-    inner.mkdir(parents=True)
-    (inner / "__init__.py").touch()
-    (inner / "steelman.py").write_text(
-        FILES["steelman.py"] + "\nfrom .words import WORDS\nfrom their_package import settings\n"
-    )
-    (inner / "words.py").write_text("WORDS = 'Speak.'\n")
-    (inner / "settings.py").write_text("CAUTION = 3\n")
-    (inner / "unused.py").write_text("NOTHING = 0\n")
-    info = home / "their_package-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[oversight.protocols]\n"
-        "steelman = their_package.steelman:Steelman\n"
-        "broken = their_package.gone:Gone\n"
-        "debate = their_package.steelman:Steelman\n"
-    )
-    monkeypatch.syspath_prepend(home)
-    registered.cache_clear()
-    yield inner
-    registered.cache_clear()
-    for name in [name for name in sys.modules if name.partition(".")[0] == "their_package"]:
-        del sys.modules[name]
+    more = "\nfrom .words import WORDS\nfrom their_package import settings\n"
+    files = {
+        "__init__.py": "",
+        "steelman.py": FILES["steelman.py"] + more,
+        "words.py": "WORDS = 'Speak.'\n",
+        "settings.py": "CAUTION = 3\n",
+        "unused.py": "NOTHING = 0\n",
+    }
+    ours = "their_package.steelman:Steelman"
+    points = {"steelman": ours, "broken": "their_package.gone:Gone", "debate": ours}
+    groups = {"oversight.protocols": points}
+    with installed(tmp_path / "site", "their_package", files, groups) as inner:
+        yield inner
 
 
 @pytest.mark.parametrize("name", ["steelman", "their_package.steelman:Steelman"])
@@ -170,21 +188,14 @@ def test_a_package_is_named_by_module_or_by_what_it_registers(name, package, tmp
     )
 
 
-def test_nobody_replaces_a_protocol_of_ours(package, tmp_path):
+def test_nobody_replaces_a_protocol_of_ours_and_what_is_wrong_is_told_by_name(package, tmp_path):
     (tmp_path / "mine.yaml").write_text(SWEEP.format(name="debate"))
     (row,) = open_sweep(tmp_path / "mine.yaml").sweep.rows
     assert type(row.protocol).__module__ == "oversight.protocols.mechanisms.debate"
-
-
-def test_a_registered_import_that_fails_is_told_with_its_package(package, tmp_path):
     fault = refused(tmp_path, "broken")
-    assert "their-package registers it as their_package.gone:Gone" in fault
+    assert "their_package registers it as their_package.gone:Gone" in fault
     assert "ModuleNotFoundError" in fault
-
-
-def test_names_that_are_registered_are_among_those_that_are_told(package, tmp_path):
-    fault = refused(tmp_path, "steelmen")
-    assert "did you mean 'steelman'?" in fault
+    assert "did you mean 'steelman'?" in refused(tmp_path, "steelmen")
 
 
 @pytest.mark.parametrize(
@@ -214,37 +225,27 @@ def test_a_file_that_is_edited_is_read_again_and_is_another_run(examples):
     assert row_codes(after.rows) != before
 
 
-def test_a_provider_may_be_registered(tmp_path, monkeypatch):
-    home = tmp_path / "site"
-    info = home / "their_provider-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-provider\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[oversight.providers]\ntheirs = their_provider:ENTRY\nwrong = their_provider:WRONG\n"
-    )
-    (home / "their_provider.py").write_text(
+def test_a_provider_may_be_registered(tmp_path):
+    source = (
         "from dataclasses import replace\n"
         "from oversight.engine.providers import PROVIDERS\n"
         "ENTRY = replace(PROVIDERS['compatible'], base_url='http://127.0.0.1:9/v1', own=False,\n"
         "    key_needed=False)\n"
         "WRONG = 3\n"
     )
-    monkeypatch.syspath_prepend(home)
-    monkeypatch.delitem(sys.modules, "their_provider", raising=False)
-    registered.cache_clear()
-    try:
-        (tmp_path / "mine.yaml").write_text(
-            "problems: {bundled: {name: arithmetic, limit: 1}}\n"
-            "judges: theirs/small\nprotocols: naive_judge\n"
-        )
+    points = {"theirs": "their_provider:ENTRY", "wrong": "their_provider:WRONG"}
+    groups = {"oversight.providers": points}
+    (tmp_path / "mine.yaml").write_text(
+        "problems: {bundled: {name: arithmetic, limit: 1}}\n"
+        "judges: theirs/small\nprotocols: naive_judge\n"
+    )
+    with installed(tmp_path / "site", "their_provider", {"__init__.py": source}, groups):
         grid = open_sweep(tmp_path / "mine.yaml").sweep
         assert grid.identities == {"theirs/small": "http://127.0.0.1:9/v1"}
         with pytest.raises(UsageError, match="wrong: 3, which a package registers, is not an Ent"):
             open_sweep(tmp_path / "mine.yaml", ["judges=wrong/small"])
         with pytest.raises(UsageError, match="did you mean 'theirs'"):
             open_sweep(tmp_path / "mine.yaml", ["judges=their/small"])
-    finally:
-        registered.cache_clear()
 
 
 def test_a_tool_of_ones_own_is_part_of_the_code_of_the_rows_that_have_it(examples):
@@ -262,31 +263,12 @@ def test_a_tool_of_ones_own_is_part_of_the_code_of_the_rows_that_have_it(example
 
 
 @pytest.fixture
-def their_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def their_words(tmp_path: Path) -> Iterator[None]:
     """The package of the page, installed: its files, and the entry points of its pyproject.toml."""
-    inner = tmp_path / "site" / "their_words"
-    inner.mkdir(parents=True)
-    for name, text in FILES.items():
-        (inner / name).write_text(text)
     (toml,) = re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)
     groups = tomllib.loads(toml)["project"]["entry-points"]
-    info = tmp_path / "site" / "their_words-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-words\nVersion: 1.0\n")
-    lines = [
-        line
-        for group, points in groups.items()
-        for line in (f"[{group}]", *(f"{name} = {place}" for name, place in points.items()))
-    ]
-    (info / "entry_points.txt").write_text("\n".join(lines))
-    monkeypatch.syspath_prepend(inner.parent)
-    for cached in (registered, simulation):
-        cached.cache_clear()
-    yield
-    for cached in (registered, simulation):
-        cached.cache_clear()
-    for name in [name for name in sys.modules if name.partition(".")[0] == "their_words"]:
-        del sys.modules[name]
+    with installed(tmp_path / "site", "their_words", FILES, groups):
+        yield
 
 
 def test_the_package_of_the_page_brings_provider_store_simulation_and_command(

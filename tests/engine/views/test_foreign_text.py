@@ -25,7 +25,7 @@ UNSHOWN = re.compile(CONTROL.pattern)
 
 def planted(folder: Path) -> None:
     """The folder with such a name wherever a name may stand."""
-    noted(folder, name=NAME, tags={NAME: NAME})
+    noted(folder, name=NAME)
     with RunReader(folder) as run:
         told = json.loads(run.tables.told("grid"))
     for number, row in enumerate(told["rows"]):

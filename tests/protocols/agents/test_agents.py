@@ -24,10 +24,9 @@ from oversight.protocols.agents.agent import (
     limit_words,
     without_thoughts,
 )
-from oversight.protocols.agents.tool import Found, Scene, Tool
-from oversight.protocols.agents.tools import OVER_BUDGET
+from oversight.protocols.agents.tool import OVER_BUDGET, Found, Scene, Tool
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.drafting import BestOf, Refine, SideCheck
+from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
@@ -222,7 +221,6 @@ FORMS = ("open trust", "doubly efficient", "prover estimator")
 def drafted(speaker: Speaker) -> list[Speaker]:
     return [
         BestOf(n=4, agent=GREEDY, judge=JUDGE),
-        Refine(agent=speaker, judge=JUDGE),
         SideCheck(agent=speaker, checker=Agent("sim/quiet"), retries=2),
     ]
 

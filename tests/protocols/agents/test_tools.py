@@ -19,13 +19,13 @@ from oversight.protocols import Agent
 from oversight.protocols.agents import python
 from oversight.protocols.agents.agent import TOOLS
 from oversight.protocols.agents.calculator import ALLOWED, calculate
-from oversight.protocols.agents.tool import Scene
-from oversight.protocols.agents.tools import (
+from oversight.protocols.agents.tool import (
     MAX_CALLS,
     MAX_TOOL_ROUNDS,
     OUT_OF_ROUNDS,
     TOO_MANY,
     Allowance,
+    Scene,
     ask_with_tools,
     use,
 )

@@ -1,6 +1,4 @@
-"""Who drafts a speech, picks among drafts, rewrites one and checks its side."""
-
-from dataclasses import replace
+"""Who drafts a speech, picks among drafts and checks its side."""
 
 import orjson
 import pytest
@@ -8,18 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from oversight.cache import Call, Reply, ToolCall
+from oversight.cache import Call, Reply
 from oversight.protocols import (
     ADVOCATE,
     Agent,
-    Answer,
     BestOf,
-    Refine,
     SideCheck,
     Transcript,
     Turn,
 )
-from oversight.protocols.judges import VotesJudge
 from tests.fakes import CRATES, JUDGE, A, B, Scripted, draft, prompt
 
 ALICE = Agent("alice", temperature=0.1)
@@ -103,111 +98,6 @@ async def test_a_fault_that_is_no_muddle_is_not_swallowed():
         await BestOf(2, ALICE, JUDGE).speak(TRANSCRIPT, A, Scripted(script))
 
 
-FLOOR = Transcript(CRATES).then(Turn("Debater B", "It is 36.", B))
-
-
-def scripted(before: int = 50, after: int = 70, **other: str | Reply) -> Scripted:
-    """A draft, numbered critiques and a rewrite; the judge's belief in A after draft and rewrite.
-
-    other: what is said instead, by `draft`, `critique`, `ranking` or `rewrite`.
-    """
-
-    def script(call: Call) -> str | Reply:
-        asked = prompt(call)
-        match asked.task:
-            case "criticise":
-                return other.get("critique", f"weakness {call.draw[-1]}")
-            case "ranking":
-                return other.get("ranking", '{"best": 2}')
-            case "percentages":
-                share = before if asked.speeches[-1].endswith("the draft") else after
-                return f"A: {share}%\nB: {100 - share}%"
-        if "Draft" in asked.speakers:
-            return other.get("rewrite", f"rewritten for {asked.speeches[-1]}")
-        return other.get("draft", "the draft")
-
-    return Scripted(script)
-
-
-async def spoken(ask: Scripted, refine: Refine | None = None, side: Answer = A) -> Turn:
-    return await (refine or Refine(ALICE, JUDGE)).speak(FLOOR, side, ask, ADVOCATE)
-
-
-async def test_the_rewrite_heeds_the_critique_that_was_ranked_first():
-    turn = await spoken(scripted())
-    assert (turn.speaker, turn.text, turn.side) == ("Advocate A", "rewritten for weakness 1", A)
-
-
-async def test_critiques_are_warm_draws_of_their_own_without_tools():
-    ask = scripted()
-    await spoken(ask, Refine(replace(ALICE, tools=("calculator",)), JUDGE, temperature=0.9))
-    draft, first, second, _, rewrite, *_ = ask.calls
-    assert [call.draw for call in (draft, first, second, rewrite)] == [(), (0,), (1,), ()]
-    assert [call.temperature for call in (draft, first, rewrite)] == [0.1, 0.9, 0.1]
-    assert (bool(draft.tools), bool(first.tools), bool(rewrite.tools)) == (True, False, True)
-
-
-@given(st.integers(0, 100), st.integers(0, 100), st.sampled_from([A, B]))
-async def test_the_spoken_turn_never_convinces_less_than_the_draft(before, after, side):
-    turn = await spoken(scripted(before, after), side=side)
-    better = after > before if side == A else before > after
-    assert turn.text.startswith("rewritten") == better
-
-
-@pytest.mark.parametrize("draft", [Reply("No.", outcome="refused"), "I concede."])
-async def test_a_refusal_and_a_concession_are_not_refined(draft):
-    ask = scripted(draft=draft)
-    await spoken(ask)
-    assert len(ask.calls) == 1
-
-
-@pytest.mark.parametrize(
-    "other", [{"critique": Reply("No.", outcome="refused")}, {"ranking": "Hm."}, {"after": "Hm."}]
-)
-async def test_a_draft_that_stands_because_a_reply_could_not_be_read_says_so(other):
-    replies = {name: reply for name, reply in other.items() if name != "after"}
-
-    def script(call: Call) -> str | Reply:
-        rates = prompt(call).task == "percentages" and "after" in other
-        return "Hm." if rates else scripted(**replies).answer(call)
-
-    turn = await spoken(Scripted(script))
-    assert turn.text == "the draft" and len(turn.doubts) == 1
-
-
-async def test_votes_that_a_rewrite_breaks_leave_open_which_of_the_two_is_better():
-    def script(call: Call) -> str | Reply:
-        asked = prompt(call)
-        if asked.task != "vote":
-            return scripted().answer(call)
-        votes = "AABBB" if asked.speeches[-1] == "the draft" else "...AB"
-        return f"Answer: {votes[call.draw[-1]]}"
-
-    turn = await spoken(Scripted(script), Refine(ALICE, VotesJudge("judge")))
-    assert turn.text == "the draft" and len(turn.doubts) == 3
-
-
-async def test_what_the_draft_computed_stays_with_the_rewrite():
-    def script(call: Call) -> str | Reply:
-        if prompt(call).task == "speak" and "Draft" not in prompt(call).speakers:
-            wish = ToolCall("1", "calculator", '{"expression": "4*12"}')
-            return "the draft" if call.messages[-1].role == "tool" else Reply("", (wish,))
-        return scripted().answer(call)
-
-    armed = replace(ALICE, tools=("calculator",))
-    turn = await spoken(Scripted(script), Refine(armed, JUDGE))
-    assert turn.text.startswith("rewritten")
-    assert [use.result for use in turn.tools] == ["48"]
-
-
-async def test_the_judge_that_ranks_does_not_see_the_passage():
-    ask = scripted()
-    transcript = Transcript(structs.replace(CRATES, passage="PASSAGE"))
-    await Refine(ALICE, JUDGE).speak(transcript, A, ask)
-    for call in ask.calls:
-        assert ("PASSAGE" in prompt(call).system) == (call.model == "alice")
-
-
 READER = Agent("reader")
 READ = Transcript(structs.replace(CRATES, passage="PASSAGE")).then(
     Turn("Debater B", "It is 36.", B)
@@ -277,7 +167,7 @@ async def test_nobody_is_asked_again_until_it_complies(speech):
 
 @pytest.mark.parametrize(
     "speaker",
-    [BestOf(4, ALICE, JUDGE), Refine(ALICE, JUDGE), SideCheck(ALICE, READER)],
+    [BestOf(4, ALICE, JUDGE), SideCheck(ALICE, READER)],
     ids=lambda each: each.name,
 )
 async def test_a_speaker_without_a_side_speaks_its_first_draft(speaker):

@@ -15,7 +15,6 @@ import pytest
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.judges import VotesJudge
 from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.critique import Critique, ProposerCritic
 from oversight.protocols.mechanisms.cross_examination import CrossExamination
@@ -24,7 +23,6 @@ from oversight.protocols.mechanisms.debate_game import equilibrium
 from oversight.protocols.mechanisms.doubly_efficient_debate import (
     DoublyEfficientDebate,
     Sampling,
-    settings_for,
 )
 from oversight.protocols.mechanisms.prover_estimator_debate import (
     Level,
@@ -349,9 +347,6 @@ def test_a_product_of_graded_steps_is_overstated_by_no_more_than_is_claimed():
         assert most == pytest.approx(1 - (1 - within) ** statements, abs=1e-6)
         claimed = claims_of(protocol)[0].gain_at(error)
         assert most - 1e-6 <= claimed <= most + (1e-6 if error <= 0.01 else 0.05) + error**2 * 9
-    for statements in (2, 9, 40):
-        better = settings_for(statements, 0.25)
-        assert 0.2 < better.gain(statements) <= 0.25
 
 
 def test_a_judge_of_few_votes_lets_more_pass_and_the_claim_says_so():
@@ -377,21 +372,6 @@ def test_the_weakest_of_graded_steps_exceeds_their_product_by_what_is_claimed():
     (_, claim) = claims_of(DoublyEfficientDebate(JUDGE, LIAR))
     least = [n / 1000 for n in range(1001)]
     assert max(p - p**9 for p in least) == pytest.approx(claim.gain, abs=1e-4)
-
-
-@pytest.mark.parametrize("votes", [None, 5])
-def test_settings_that_guarantee_nothing_are_refused_with_some_that_do(votes):
-    judge = VotesJudge("judge", n=votes) if votes else JUDGE
-    with pytest.raises(ValueError, match="a liar gains up to") as fault:
-        DoublyEfficientDebate(
-            judge, LIAR, probabilities=True, **({} if votes else {"close": 0.05, "far": 0.35})
-        )
-    if votes is None:
-        told = re.search(r"Set close: ([\d.]+) and far: ([\d.]+), where", str(fault.value))
-        assert told and "calls for each challenged step" in str(fault.value)
-        close, far = map(float, told.groups())
-        proposed = DoublyEfficientDebate(judge, LIAR, probabilities=True, close=close, far=far)
-        assert claims_of(proposed)[0].gain <= 0.25
 
 
 @pytest.mark.campaign

@@ -196,8 +196,6 @@ def said(call: Call, number: int) -> str:
             return form(subclaims=[f"{number}.1", f"{number}.2"], needed="all", at_least=2)
         case "estimate":
             return form(probability=share / 100)
-        case "ranking":
-            return form(best=2)
         case "side":
             return form(argues_for="B" if number == 3 else "A")
         case "pick":

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from oversight.cache import Call
-from oversight.engine.run.scheduler import attempt
+from oversight.engine.run.lanes import attempt
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols import (

@@ -20,7 +20,7 @@ from oversight.engine.extensions.simulation.form import Contents, fill_form
 from oversight.protocols import Answer, Question, Words
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.drafting import BestOf, Refine, SideCheck
+from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges import DistributionJudge, Judge, LogprobJudge, StatedJudge
 from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.prompts.escape import TAGS, escape_and_count, escape_tags
@@ -167,7 +167,6 @@ JUDGE = StatedJudge("judge", reason="public")
 AGENTS = {
     "plain": AGENT,
     "best of": BestOf(2, AGENT, JUDGE),
-    "refined": Refine(AGENT, JUDGE),
     "side checked": SideCheck(AGENT, Agent("checker")),
 }
 JUDGES: dict[str, Judge] = {

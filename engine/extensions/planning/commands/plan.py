@@ -76,7 +76,7 @@ def command(
     ),
     rehearsed: str | None = flag(
         "Run all of it against a local mock server, real HTTP and no key, which behaves like this: "
-        "calm, busy, storm, 2026, thinking, or a TOML file.",
+        "calm, busy, storm, 2026, thinking, or a YAML file.",
         name="--rehearse",
         metavar="PROFILE",
     ),
@@ -163,7 +163,8 @@ def command(
     except UsageError as exc:
         ending.append(f"run refuses: {exc}")
     notes = (*_notes(sweep, plan, ending, timed), *cramped(opened.sweep), *opened.file.notes)
-    show("\n".join(["", *notes]))
+    lines = (line for note in ("", *notes) for line in note.split("\n"))
+    show("\n".join(part for line in lines for part in wrapped(line, width())))
 
 
 def _pilot(word: str) -> RunRows | Path:

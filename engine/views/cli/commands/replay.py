@@ -7,12 +7,12 @@ from pathlib import Path
 from .....cache.errors import ReplayMiss
 from ....analysis.reports.report import report
 from ....analysis.reports.results import collect
+from ....run.lanes import CellOutcome
 from ....run.manifest import read_manifest
 from ....run.opened import open_run
-from ....run.outcome import OutcomeRecord
+from ....run.outcome import outcome_of
 from ....run.reader import RunReader, recorded
 from ....run.replay import difference, difference_in_what_was_said, replay_cells
-from ....run.scheduler import CellOutcome
 from ....run.sources import origins
 from ....sweep.code import row_codes
 from ....sweep.sweep import Cell, Sweep
@@ -65,8 +65,8 @@ def command(
                 under_way[:] = [cell]
                 yield cell
 
-    def keep(cell: Cell, record: OutcomeRecord, outcome: CellOutcome) -> None:
-        replayed.append(record)
+    def keep(cell: Cell, outcome: CellOutcome) -> None:
+        replayed.append(record := outcome_of(cell, outcome))
         if not known:
             return
         told = known[cell.place] != record and difference(known[cell.place], record)

@@ -70,7 +70,7 @@ def _search(
     """Print where all of the words occur, in the order of row, problem, world and turn. What two
     worlds or rows share is one hit."""
     query = Query.read(words)
-    count, hits = found_in(read, query, parts, problem, limit or None, say)
+    count, hits = found_in(read, query, parts, problem, limit or None)
     if as_json:
         show_json({"words": query.parts, "hits": count, "shown": hits})
         return

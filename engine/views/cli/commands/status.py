@@ -1,36 +1,28 @@
 """`oversight status`: the progress of a run, even while another process runs it; or all runs."""
 
-from collections.abc import Mapping, Sequence, Set
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 
 from ....display.quantity import counted, dollars
-from ....display.table import Table, as_text
-from ....errors import UsageError
+from ....display.table import as_text
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
 from ....run.folders import RUNS, holder, is_run
-from ....run.listing import RunSummary, summaries, summarize
+from ....run.listing import summaries, summarize
 from ....run.manifest import read_manifest
 from ....run.notes import read_progress
-from ....system.flags import argument, flag
+from ....system.flags import argument
+from ...pages.runs import runs_part
 from ..exit_codes import ExitCode
 from ..flags import as_command
 from ..naming import run_named
 from ..options import JSON
 from ..output import asked, say, show, show_json, show_line, width
 
-SET = "--set"
-"""The column of overrides, which distinguish runs of one sweep; shown if any run has some."""
-TAGS = "tags"
-
 
 @as_command
 def command(
     named: str | None = argument("[RUN|FOLDER]"),
-    tags: tuple[str, ...] = flag(
-        "Only runs with this tag; repeatable.", name="--tag", default=(), metavar="KEY=VALUE"
-    ),
     as_json: bool = JSON,
 ) -> None:
     """Print how far RUN is, and which process is running it; without RUN, list all runs.
@@ -41,22 +33,18 @@ def command(
     """
     place = RUNS if named is None else Path(named)
     if place == RUNS or (place.is_dir() and not is_run(place)):
-        _list(place, {tag.partition("=")[::2] for tag in tags}, as_json)
-    elif tags:
-        raise UsageError("--tag chooses among runs: leave out the name of one")
+        _list(place, as_json)
     else:
         _status(run_named(str(named)), as_json)
 
 
-def _list(place: Path, tags: Set[tuple[str, str]], as_json: bool) -> None:
-    every, faults = summaries(place)
-    runs = [run for run in every if tags <= run.tags.items()]
+def _list(place: Path, as_json: bool) -> None:
+    runs, faults = summaries(place)
+    part = runs_part(f"{counted(len(runs), 'run')} in {place}", runs, lambda run: str(run.folder))
     if as_json:
-        show_json([_plain(run) for run in runs])
+        show_json(part.plain())
     elif runs:
-        show(as_text(_table(place, runs), width()))
-    elif every:
-        say(f"none of {counted(len(every), 'run')} in {place} has these tags")
+        show(as_text(replace(part.table(), whole=1), width()))
     elif not faults:
         say(f"there is no run in {place} yet; start one: oversight demo, or oversight run SWEEP")
     for fault in faults:
@@ -73,7 +61,6 @@ def _status(run: Path, as_json: bool) -> None:
     paid = sum_usage(ledger.values())
     summary = {
         "name": manifest.name,
-        "tags": manifest.tags,
         "simulated": standing.simulated,
         "cells": manifest.cells,
         "finished": finished,
@@ -100,7 +87,6 @@ def _status(run: Path, as_json: bool) -> None:
     lines = (
         f"{manifest.name}: {cells}",
         "SIMULATED models" * standing.simulated,
-        _tags(manifest.tags),
         f"{asked(paid)}, {dollars(paid.dollars)}{doubtful}" if paid.sent else "",
         *(f"{model}: {each.latency}" for model, each in ledger.items() if each.latency.replies),
         f"in flight at the vendors: {summary['awaited']}" if summary["awaited"] else "",
@@ -108,48 +94,3 @@ def _status(run: Path, as_json: bool) -> None:
     )
     for line in filter(None, lines):
         show_line(line)
-
-
-def _table(place: Path, runs: Sequence[RunSummary]) -> Table:
-    with_overrides = any(run.overrides for run in runs)
-    with_tags = any(run.tags for run in runs)
-    simulated = any(run.simulated for run in runs)
-    rows = (
-        (
-            str(each.folder),
-            each.sweep,
-            f"{datetime.fromtimestamp(each.touched):%Y-%m-%d %H:%M}",
-            each.state,
-            *(["simulated" if each.simulated else "real"] if simulated else []),
-            f"{each.finished:,}/{each.cells:,}",
-            f"{each.failed:,}",
-            *([" ".join(each.overrides)] if with_overrides else []),
-            *([_tags(each.tags)] if with_tags else []),
-        )
-        for each in runs
-    )
-    count = f"{counted(len(runs), 'run')} in {place}"
-    named = ("run folder", "sweep", "last outcome", "state", *["models"] * simulated)
-    head = (*named, "cells", "failed", *[SET] * with_overrides, *[TAGS] * with_tags)
-    return Table(count, head, tuple(rows), left=len(named), whole=1)
-
-
-def _tags(tags: Mapping[str, str]) -> str:
-    return " ".join(f"{key}={value}" for key, value in tags.items())
-
-
-def _plain(each: RunSummary) -> dict[str, object]:
-    return {
-        "folder": str(each.folder),
-        "sweep": each.sweep,
-        "last_outcome": datetime.fromtimestamp(each.touched).astimezone().isoformat("T", "seconds"),
-        "state": each.state,
-        "cells": each.cells,
-        "finished": each.finished,
-        "failed": each.failed,
-        "simulated": each.simulated,
-        "running": each.running,
-        "overrides": list(each.overrides),
-        "tags": dict(each.tags),
-        "dollars": sum_usage(read_ledger(each.folder).values()).dollars,
-    }

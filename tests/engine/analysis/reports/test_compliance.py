@@ -10,8 +10,8 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.analysis.reports.report import report
 from oversight.engine.analysis.reports.results import Results, collect
+from oversight.engine.run.lanes import attempt
 from oversight.engine.run.outcome import outcome_of
-from oversight.engine.run.scheduler import attempt
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.drafting import SideCheck
 from oversight.protocols.mechanisms.baselines import Propaganda

@@ -13,8 +13,8 @@ from oversight.engine.analysis.reports.aggregate import SPOKEN_DOUBTS, OutcomeTa
 from oversight.engine.analysis.reports.report import report
 from oversight.engine.analysis.reports.results import Results, collect, score_rows
 from oversight.engine.analysis.scoring.asd import Bounds
+from oversight.engine.run.lanes import attempt
 from oversight.engine.run.outcome import outcome_of
-from oversight.engine.run.scheduler import attempt
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.doubts import Doubt

@@ -18,6 +18,7 @@ from oversight.engine.run.record.tables import RunTables
 from oversight.protocols.transcript import Verdict
 from tests.batches import BatchBench, RunEnd
 from tests.command_line import within
+from tests.pages.browser import unpacked
 
 pytestmark = pytest.mark.wire
 
@@ -168,5 +169,5 @@ async def test_thoughts_are_shown_folded_searched_and_exported(tmp_path):
     calls = [orjson.loads(line) for line in lines]
     assert calls and all(call["reasoning"].startswith(THOUGHT) for call in calls)
     assert command("view", "--write", "site", "run").code == 0
-    pages = "".join(page.read_text() for page in (tmp_path / "site").rglob("*.html"))
+    pages = "".join(map(unpacked, (tmp_path / "site").rglob("*.html")))
     assert '<details class="thoughts"><summary>thoughts, ' in pages

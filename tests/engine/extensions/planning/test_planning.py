@@ -218,18 +218,13 @@ def test_a_role_without_room_for_reasoning_is_told_with_the_mend():
     (note,) = notes(StatedJudge(ALWAYS), Agent("sim/strong"))
     assert note.startswith("openai/o3 reasons before it replies")
     assert "256 tokens as a judge that is asked stated: set reasoning_tokens" in note
-
-
-@pytest.mark.parametrize(
-    "judge", [Jury((StatedJudge(ALWAYS), StatedJudge("sim/a"))), Ensemble(StatedJudge(ALWAYS))]
-)
-def test_a_role_within_a_role_is_found(judge):
-    assert len(notes(judge, Agent("sim/strong"))) == 1
-
-
-def test_a_role_with_room_is_not_told():
     roomy = StatedJudge(ALWAYS, reasoning_tokens=4096)
     assert notes(roomy, Agent(ALWAYS, reasoning_tokens=4096)) == ()
+    for within_a_role in (
+        Jury((StatedJudge(ALWAYS), StatedJudge("sim/a"))),
+        Ensemble(StatedJudge(ALWAYS)),
+    ):
+        assert len(notes(within_a_role, Agent("sim/strong"))) == 1
 
 
 def test_effort_makes_a_model_reason_that_need_not():

@@ -1,7 +1,6 @@
 """What authors get wrong is found by `oversight try`, with the line in which they wrote it."""
 
 import asyncio
-import inspect
 import json
 import re
 from pathlib import Path
@@ -9,10 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from oversight.engine.extensions.planning.author import AuthorCode
-from oversight.engine.extensions.planning.trial import tool_faults, tried
+from oversight.engine.extensions.planning.trial import tried
 from oversight.engine.views.cli.group import oversight
-from oversight.protocols.agents.agent import TOOLS
 from tests import virtual
 from tests.command_line import ROOT
 
@@ -40,7 +37,6 @@ class Mine(Conversation):
     rounds: int = 1
 
     async def converse(self, transcript, side, ask):
-        time.sleep(0)
         for _ in range(self.rounds):
             turn = await Seat(self.agent, side, ADVOCATE).speak(transcript, ask)
             transcript = transcript.then(turn)
@@ -87,21 +83,6 @@ def test_nothing_is_wrong_with_what_the_documents_show(name, tmp_path, monkeypat
     assert (ran.exit_code, "nothing is wrong" in ran.stdout) == (0, True), ran.output
 
 
-def test_a_name_of_a_function_is_not_taken_for_a_module(tmp_path):
-    (tmp_path / "mine.py").write_text(
-        HEAD.replace("random, ", "")
-        + "from oversight.protocols.question import randomness\n\n"
-        + "@dataclass(frozen=True, slots=True, kw_only=True)\n"
-        + "class Mine(Loader):\n"
-        + "    def load(self, root=Path()):\n"
-        + "        random = randomness(self.seed, 'one', 'mine')\n"
-        + "        asked = f'{random.randint(1, 9)}?'\n"
-        + "        question = Question(asked, (Answer('A', 'yes'), Answer('B', 'no')))\n"
-        + "        return self._picked([Problem('one', question, (1, -1))])\n"
-    )
-    assert tried(f"{tmp_path / 'mine.py'}:Mine").mistakes == ()
-
-
 def test_problems_of_ones_own_take_the_place_of_ours(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(PROTOCOL)
@@ -111,22 +92,16 @@ def test_problems_of_ones_own_take_the_place_of_ours(tmp_path, monkeypatch):
     assert {world.cell.problem.id for world in done.trial.worlds} == {"one"}
 
 
-@pytest.mark.parametrize("tool", TOOLS.values(), ids=list(TOOLS))
-def test_nothing_is_wrong_with_our_tools(tool):
-    code = AuthorCode(tool.run, inspect.getsourcefile(tool.run) or "")
-    assert asyncio.run(tool_faults(tool, code)) == []
-
-
 def test_several_causes_are_told_at_once_and_as_json(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = PROTOCOL.replace("({label})", "({lable})").replace(
-        "time.sleep(0)", "time.sleep(0); id(1)"
+        "    rounds", "    heat = 2\n    rounds"
     )
     (tmp_path / "mine.py").write_text(code)
     ran = CliRunner().invoke(oversight, ["try", "mine.py:Mine", "--json", "--set", "rounds=2"])
     told = json.loads(ran.stdout)
     assert ran.exit_code == 1
-    assert {each["check"] for each in told["mistakes"]} == {"filled", "pure", "blocking"}
+    assert {each["check"] for each in told["mistakes"]} == {"filled", "identity"}
     assert told["protocol"] == "mine rounds 2"
     assert len(told["worlds"]["A"]["turns"]) == 2
     unknown = CliRunner().invoke(oversight, ["try", "mine.py:Mime"])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import exp, log
+from math import log
 from statistics import fmean, pstdev
 from typing import TypeAlias
 
@@ -11,26 +11,15 @@ import pytest
 from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
 from oversight.engine.extensions.simulation.model import SHIFTS, nats_summed
 from oversight.engine.extensions.simulation.simulated_call import probabilities
-from oversight.protocols.agents.agent import Agent, Speaker
-from oversight.protocols.drafting import BestOf
-from oversight.protocols.judges import (
-    DistributionJudge,
-    Judge,
-    LogprobJudge,
-    StatedJudge,
-    VotesJudge,
-)
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import Judge, LogprobJudge, StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, MarketMaking
-from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.scores import SCORES, Score
 from tests.world import shipments
-
-CLOSED_FORMS = (NaiveJudge, Propaganda, Consultancy, Debate, AdversarialPropaganda, MarketMaking)
-"""Protocols whose expected scores have a closed form here."""
 
 EvidenceSpread: TypeAlias = dict[float, float]
 """Nats toward the truth -> probability."""
@@ -58,15 +47,10 @@ def expected_scores(
 ) -> ExpectedScores:
     """Exact expected scores of `protocol` with these models.
 
-    score: a name in oversight.protocols.scores.SCORES.
-
-    Raises: ValueError for roles without a closed form here, which is any but plain agents, and
-    judges that state a probability or are read by logprobs, in one order.
+    score: a name in oversight.protocols.scores.SCORES. Roles are plain agents, and judges that
+    state a probability or are read by logprobs, in one order.
     """
     measure = SCORES[score]
-    # Exact types: a subclass may add other speakers.
-    if type(protocol) not in CLOSED_FORMS or getattr(protocol, "epsilon", 0.0) > 0:
-        raise ValueError(f"{protocol.name}: its expected score has no closed form here")
     in_true, in_false = _worlds(protocol, models)
     true = _moments(in_true, measure, for_true=1.0, for_false=0.0)
     false = _moments(in_false, measure, for_true=0.0, for_false=1.0)
@@ -82,28 +66,24 @@ def _worlds(
 ) -> tuple[EvidenceSpread, EvidenceSpread]:
     """Spreads of the judge's final nats toward the truth, in the world in which the agent argues
     for the true answer and in the other."""
+    agent = models[protocol.agent.model] if hasattr(protocol, "agent") else None
+    other = getattr(protocol, "adversary", None) or getattr(protocol, "opponent", None)
+    rival = models[other.model] if other else agent
     if isinstance(protocol, MarketMaking):
-        market = _leaning(_plain(protocol.agent, models))
-        rival = _plain(protocol.adversary or protocol.agent, models)
-        against = [[market, *[_case(rival, true)] * protocol.rounds] for true in (False, True)]
+        against = [
+            [_leaning(agent), *[_case(rival, true)] * protocol.rounds] for true in (False, True)
+        ]
         return _total(against[0]), _total(against[1])
-    reading = _reading(protocol, models)
+    reading = _leaning(models[protocol.judge.model])
+    said, answered = 1, 0
     match protocol:
         case NaiveJudge():
             return reading, reading
         case AdversarialPropaganda():
-            agent = rival = _plain(protocol.agent, models)
-            said, answered = protocol.rounds, 0
-        case Propaganda():
-            agent = rival = _plain(protocol.agent, models)
-            said, answered = 1, 0
+            said = protocol.rounds
         case Consultancy():
-            agent = rival = _plain(protocol.agent, models)
             said = (protocol.turns + (protocol.first == "consultant")) // 2
-            answered = 0
         case Debate():
-            agent = _plain(protocol.agent, models)
-            rival = _plain(protocol.opponent or protocol.agent, models)
             said = answered = protocol.rounds
     in_true = [reading, *[_case(agent, True)] * said, *[_case(rival, False)] * answered]
     in_false = [reading, *[_case(agent, False)] * said, *[_case(rival, True)] * answered]
@@ -120,14 +100,6 @@ def _one_conversation(protocol: Protocol) -> bool:
     return False
 
 
-def _reading(protocol: Protocol, models: Mapping[str, SimModel]) -> EvidenceSpread:
-    """Spread of the judge's own nats toward the truth, before any speech."""
-    judge = protocol.judge
-    if not isinstance(judge, (StatedJudge, DistributionJudge, LogprobJudge)) or judge.both_orders:
-        raise ValueError(f"{judge.name}: no closed form here; use a judge that is asked once")
-    return _leaning(models[judge.model])
-
-
 def _leaning(model: SimModel) -> EvidenceSpread:
     return _gathered((model.leaning(shift), 0.5) for shift in SHIFTS)
 
@@ -137,12 +109,6 @@ def _case(model: SimModel, true: bool) -> EvidenceSpread:
     sign = 1 if true else -1
     spoken = ((sign * model.strength(true, shift), (1 - model.refusal) / 2) for shift in SHIFTS)
     return _gathered([*spoken, (0.0, model.refusal)])
-
-
-def _plain(speaker: Speaker, models: Mapping[str, SimModel]) -> SimModel:
-    if not isinstance(speaker, Agent):
-        raise ValueError(f"{speaker.name}: no closed form here; use a plain agent")
-    return models[speaker.model]
 
 
 def _total(spreads: Iterable[EvidenceSpread]) -> EvidenceSpread:
@@ -269,40 +235,3 @@ def test_a_naive_judge_without_noise_scores_what_one_computes_by_hand():
     assert expected_scores(naive, models, "logodds").asd == pytest.approx(2 * log(3))
     assert expected_scores(naive, models, "accuracy").asd == pytest.approx(1)
     assert brier.deviation == pytest.approx(0, abs=1e-7)
-
-
-def test_noise_has_two_points():
-    models = {"sim/judge": SimModel(insight=0.5, noise=1.5)}
-    p, q = 1 / (1 + exp(-2)), 1 / (1 + exp(1))
-    accuracy = expected_scores(NaiveJudge(StatedJudge("sim/judge")), models, "accuracy")
-    assert (accuracy.asd, accuracy.deviation) == (pytest.approx(0), pytest.approx(1))
-    brier = expected_scores(NaiveJudge(StatedJudge("sim/judge")), models)
-    assert brier.asd == pytest.approx(((4 * p - 2) + (4 * q - 2)) / 2)
-
-
-def test_equal_evidence_is_a_tie_in_the_closed_form_too():
-    models = {"sim/it": SimModel(persuasion=0.1 + 0.2, honesty_gap=0, insight=0.3, noise=0)}
-    one_voice = Propaganda(StatedJudge("sim/it"), Agent("sim/it"))
-    assert expected_scores(one_voice, models, "accuracy").false == 0.5
-
-
-@dataclass(frozen=True)
-class LouderDebate(Debate):
-    """A protocol that may do anything."""
-
-
-@pytest.mark.parametrize(
-    "protocol",
-    [
-        OpenTrust(JUDGES["stated"], STRONG),
-        MarketMaking(JUDGES["stated"], STRONG),
-        LouderDebate(JUDGES["stated"], STRONG),
-        Propaganda(VotesJudge("sim/judge"), STRONG),
-        Propaganda(StatedJudge("sim/judge", both_orders=True), STRONG),
-        Propaganda(JUDGES["stated"], BestOf(2, STRONG, JUDGES["stated"])),
-    ],
-    ids=lambda protocol: type(protocol).__name__,
-)
-def test_what_has_no_closed_form_is_refused_and_not_approximated(protocol):
-    with pytest.raises(ValueError, match="no closed form here"):
-        expected_scores(protocol, MODELS)

@@ -85,10 +85,6 @@ async def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(see
         task.cancel()
     await asyncio.wait(tasks)
     account = ledger.account(MODEL)
-    print(
-        f"{account.stored} stored + {account.count('failed')} failed + "
-        f"{account.count('ambiguous')} ambiguous; the server saw {len(server.book)} requests"
-    )
     assert account.sent == len(server.book)
     assert account.stored == len(server.answered) == ends.count("answered")
     assert account.stored + account.count("failed") + account.count("ambiguous") == len(server.book)
@@ -399,15 +395,3 @@ async def test_a_killed_sitting_keeps_the_latency_that_it_had_noted(tmp_path):
     account = read_ledger(left)["lab/x"]
     assert (account.stored, account.latency.replies) == (3, 2)
     assert read_ledger(at_work)["lab/x"].latency.replies == 3
-
-
-def test_what_a_journal_knows_beyond_the_last_note_counts(tmp_path):
-    async def main():
-        ledger = Ledger()
-        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger):
-            await asked(ledger, MODEL, 2)
-            await asyncio.sleep(1.1 * EVERY)
-            await asked(ledger, MODEL, 3)
-            return read_ledger(tmp_path)[MODEL].stored
-
-    assert run(main()) == 5

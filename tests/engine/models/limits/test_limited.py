@@ -40,7 +40,6 @@ def test_p9_requests_keep_their_rate_in_every_window_and_use_97_percent_of_it(pe
     rate = per_minute / 60
     times = [(request.at, 1.0) for request in server.book]
     share = used(server.book, per_minute, lambda request: 1)
-    print(f"{per_minute} a minute: {share:.1%} used, {busiest(times, 1.0):.0f} in a second at most")
     for window in (0.05, 0.1, 1.0, 10.0, 60.0):
         assert busiest(times, window) <= rate * window + max(rate * BURST_WINDOW, 1) + 1
     assert share >= 0.97
@@ -62,9 +61,6 @@ def test_p9_waiting_calls_of_mixed_size_use_97_percent_of_the_tokens_and_no_more
     rate = 400_000 / 60
     times = [(request.at, float(request.input_tokens)) for request in server.book]
     share = used(server.book, 400_000, lambda request: request.input_tokens)
-    print(
-        f"400,000 tokens a minute: {share:.1%} used, {busiest(times, 1.0):,.0f} in a second at most"
-    )
     for window in (0.1, 1.0, 10.0, 60.0):
         # A call drains while it waits and then arrives whole: the largest may stand out.
         assert busiest(times, window) <= rate * window + rate * BURST_WINDOW + max(sizes) + 1

@@ -167,10 +167,6 @@ def test_p8_a_minute_of_429s_sends_nothing_in_the_pauses_and_fails_nothing(limit
     run(ask_in_lanes(retry, 100, lambda: now() < storm.recovers + 60))
     recovered = storm.rate(storm.recovers + 40, storm.recovers + 60) / normal
     inside = sent_inside((request.at for request in storm.server.book), storm.refusals, delay)
-    print(
-        f"{len(storm.refusals)} refusals, {inside} requests inside a pause, "
-        f"{recovered:.0%} of throughput a minute after"
-    )
     assert len(storm.refusals) >= 3
     assert inside == 0
     assert storm.rate(20, 40) == pytest.approx(normal, rel=0.05)
@@ -261,11 +257,10 @@ def bucket(rate, burst):
 
 
 def curve(server, limits, lanes, seconds):
-    """Replies a second by windows of five seconds, printed; nothing fails, no pause is broken."""
+    """Replies a second by windows of five seconds; nothing fails, no pause is broken."""
     retry = sender(server, limits, random.Random(1).random)
     run(ask_in_lanes(retry, lanes, lambda: now() < seconds))
     windows = [server.rate(at, at + 5) for at in range(0, seconds, 5)]
-    print(" ".join(f"{rate:.0f}" for rate in windows), f"; {len(server.refusals)} refusals")
     assert sent_inside(server.came, server.refusals, server.delay) == 0
     return windows
 

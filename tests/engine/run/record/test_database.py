@@ -221,32 +221,6 @@ def test_a_cell_that_is_run_again_keeps_its_history(tmp_path: Path) -> None:
 WORDS = "The shipment weighed less than the ledger says, since two crates were left behind. "
 
 
-def test_texts_are_packed_with_a_dictionary_of_the_runs_own(tmp_path: Path) -> None:
-    cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 1200, 2)]
-    written(tmp_path, cells[:100], cells[100:])
-    assert read(tmp_path) == cells
-    said = sum(len(call.text) for cell in cells for call in cell.calls)
-    with RunTables.open(tmp_path) as tables:
-        assert tables.setting("zdict")
-        ((packed,),) = tables.fetched("SELECT sum(length(reply)) FROM calls")
-    assert packed < 0.2 * said
-
-
-def test_a_dictionary_may_be_trained_while_somebody_reads(tmp_path: Path) -> None:
-    """The writer itself, in a later session, or a reader of a run that goes on."""
-    before = [spoken(0, "before"), spoken(4, "before")]
-    written(tmp_path, before)
-    more = [spoken(n, f"{WORDS} {n}") for n in range(24, 1224, 2)]
-    with closing(opened(tmp_path)) as writer, RunTables.open(tmp_path) as tables:
-        assert list(tables.cells([0])) == before[:1]
-        for cells in ([spoken(1, "before")], more, [spoken(5, "before")]):
-            writer.write(cells)
-        assert writer.setting("zdict")
-        tables.calls([]).clear()
-        assert list(tables.cells([0, 4])) == before
-    assert read(tmp_path)[:4] == [spoken(place, "before") for place in (0, 1, 4, 5)]
-
-
 def test_a_failed_write_leaves_nothing_and_can_be_repeated(tmp_path: Path) -> None:
     """What the failed one had numbered is not taken for written."""
     with closing(opened(tmp_path)) as writer:
@@ -468,21 +442,7 @@ def test_a_network_file_system_is_told_from_a_local_one(tmp_path: Path) -> None:
     assert not is_network(Path("/"), tmp_path / "none")
 
 
-def test_words_are_found_by_the_call_and_an_index_is_never_out_of_date(tmp_path: Path) -> None:
-    with closing(opened(tmp_path)) as writer:
-        writer.write([spoken(0, "crates of oranges")])
-        writer.index()
-        hits = writer.fetched("SELECT rowid FROM words('oranges')")
-        ((number, reply),) = writer.fetched("SELECT call, reply FROM calls WHERE call=1")
-        assert (number,) in hits and "oranges" in writer.reply(reply).text
-        writer.write([spoken(2, "crates of lemons")])
-        assert not writer.is_indexed
-        writer.index()
-        assert writer.fetched("SELECT rowid FROM words('lemons')")
-        assert not writer.fetched("SELECT rowid FROM words('lemons oranges')")
-
-
-def test_words_phrases_and_beginnings_are_found_with_and_without_the_index(tmp_path: Path) -> None:
+def test_words_phrases_and_beginnings_are_found(tmp_path: Path) -> None:
     said = ["Crates of blue-green oranges", "oranges, of crates", "it's NAÏVE oranges"]
 
     def found(words: str) -> list[int]:
@@ -492,16 +452,13 @@ def test_words_phrases_and_beginnings_are_found_with_and_without_the_index(tmp_p
 
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(n * 2, words) for n, words in enumerate(said)])
-        for indexed in (False, True):
-            if indexed:
-                writer.index()
-            assert found("oranges") == [0, 2, 4]
-            assert found("of crates") == [0, 2]
-            assert found('"of crates"') == [2]
-            assert found('blue-green "crates of"') == [0]
-            assert found('"blue gr*" cra*') == [0]
-            assert found("green-blue") == found("zanzibar") == found("oranges zanzibar") == []
-            assert found("it's naive") == [4]
+    assert found("oranges") == [0, 2, 4]
+    assert found("of crates") == [0, 2]
+    assert found('"of crates"') == [2]
+    assert found('blue-green "crates of"') == [0]
+    assert found('"blue gr*" cra*') == [0]
+    assert found("green-blue") == found("zanzibar") == found("oranges zanzibar") == []
+    assert found("it's naive") == [4]
 
 
 def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
@@ -522,13 +479,11 @@ def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
     )
     with closing(opened(tmp_path)) as writer:
         writer.write(cells)
-        writer.index()
-        assert writer.fetched("SELECT rowid FROM words('zanzibar')")
         addresses = {each.address for each in cells[7].calls if "person" in each.model}
         assert len(addresses) == 2
         assert writer.withdraw(addresses) == writer.withdraw(addresses) == 1
     with RunTables.open(tmp_path) as tables:
-        assert not tables.is_indexed and b"zanzibar" not in tables.file.read_bytes()
+        assert b"zanzibar" not in tables.file.read_bytes()
         assert tables.count() == (len(cells) - 1, 0)
         for table, column in (("calls", "reply"), ("cells", "body")):
             for (packed,) in tables.fetched(f"SELECT {column} FROM {table}"):

@@ -54,7 +54,6 @@ VARIANTS = {
     "--format": 4,  # printed, printed with a table for papers, exported files, imported ones
     "--contrast": 3,  # to be planned for, to be registered, and to be looked at
     "--limit": 2,  # problems, and lines of a list
-    "--tag": 2,  # noted, and asked for
     "--output": 14,  # each default is named
     "--beta": 2,  # instead of the usual ones, and beside them
     "--model": 2,  # of stored replies, and to write answers
