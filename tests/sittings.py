@@ -311,12 +311,6 @@ class Sitting:
         if self.process.poll() is None:
             self.process.send_signal(number)
 
-    def signal_after(self, seconds: float) -> None:
-        """Have it stop itself if it is still running then."""
-        timer = threading.Timer(seconds, self.signal, (signal.SIGTERM,))
-        timer.daemon = True
-        timer.start()
-
     @property
     def told(self) -> str:
         """Everything it printed."""
