@@ -1,4 +1,4 @@
-"""Replies that come in their own time, as far as the core knows them: of batches, and of people.
+"""Replies that come in their own time, as far as the core knows them: of batches.
 
 Work that asks for them is gone through in waves. An extension registers a `MakeDeferred` under
 `oversight.batching`.
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...cache.cache import Cache, CacheStatistics
-from ...cache.call import Call
 from ..models.accounting.ledger import UsageTotals
 from ..models.router import Models
 from ..stop import StopToken
@@ -24,7 +23,7 @@ from .settings import AskSettings
 
 
 class Deferred(ABC):
-    """Replies that come in their own time: in batches, or from people who are not waited for."""
+    """Replies that come in their own time, in batches."""
 
     @abstractmethod
     async def next_wave(self) -> bool:
@@ -116,32 +115,6 @@ async def run_all(
         await replies.finish()
 
 
-class AnsweredLater(ABC):
-    """People in place of models: their replies come in their own time. Cells wait for them, or,
-    where models are asked in batches, end and are run again once there are answers."""
-
-    models: Sequence[str] = ()
-    """Names under which they are asked, such as `person/experts`."""
-
-    @abstractmethod
-    def has_answered(self, call: Call) -> bool:
-        """Whether the reply is there; if not, it is waited for from now on."""
-
-    @property
-    @abstractmethod
-    def answers(self) -> int:
-        """How many replies there have been."""
-
-    @property
-    @abstractmethod
-    def open(self) -> int:
-        """How many calls wait."""
-
-    @abstractmethod
-    async def news(self, most: float) -> None:
-        """Return when anything has changed, or after `most` seconds."""
-
-
 @dataclass(frozen=True, slots=True)
 class BatchedWork:
     """Work whose calls go in batches, as far as they may."""
@@ -156,8 +129,6 @@ class BatchedWork:
     """Models to ask in batches."""
     entered: Mapping[str, UsageTotals] = field(default_factory=dict)
     """By model, what the ledger of the folder knows of earlier sessions."""
-    later: AnsweredLater | None = None
-    """People who answer meanwhile."""
     forgives: bool = False
     """Whether calls that can never be served are asked once more."""
     cancels: bool = False

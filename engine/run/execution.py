@@ -53,6 +53,12 @@ class RunSession(CachedModels):
                     "what comes of a batch goes into the store, which --cache off does not write: "
                     "leave one of them out"
                 )
+            if run.waits_for_people:
+                raise UsageError(
+                    "a batch is not waited for while people are: have models judge in its place, "
+                    "and then people what was said, oversight human serve RUN; or ask the models "
+                    "live"
+                )
             from .batching import BatchedWork, batching
 
             make = batching()
@@ -65,7 +71,6 @@ class RunSession(CachedModels):
                     settings,
                     run.batched,
                     before,
-                    run.later,
                     forgives=bool(run.run_again),
                     cancels=run.cancels,
                 )
@@ -108,7 +113,7 @@ class RunSession(CachedModels):
         if run.settings.cache == "replay":
             return order
         earlier = None if run.settings.keep_going else run.earlier()
-        if not self.holds_back or self.deferred is not None or run.later is not None:
+        if not self.holds_back or self.deferred is not None or run.waits_for_people:
             return Canaries(order, sweep.rows, earlier, canaries=None)
         left = len(run.folder) - run.folder.finished
         if self.models.bills:
@@ -146,7 +151,7 @@ class RunSession(CachedModels):
 
     def lines(self) -> tuple[str, ...]:
         lines = super().lines()
-        waits = self.deferred is not None or self._run.later is not None
+        waits = self.deferred is not None or self._run.waits_for_people
         full = self._begun - self._kept >= self.max_cells
         if full and not waits and (known := self.models.statistics()):
             from ..throughput import busy
@@ -234,7 +239,7 @@ def _session(run: Run, before: Mapping[str, UsageTotals]) -> RunSession:
     settings = run.settings
     if settings.workers == 1 and not settings.ray:
         return RunSession(run, before)
-    if run.later is not None or run.has_batches or run.batched:
+    if run.waits_for_people or run.has_batches or run.batched:
         raise UsageError(
             "batches and people are waited for by one process: leave --workers and --ray out"
         )

@@ -25,7 +25,6 @@ from .settings import FOLDER, RunSettings
 from .stores import is_url, open_store, shown_name, store_name
 
 if TYPE_CHECKING:
-    from .batching import AnsweredLater
     from .takeover import Taken
 
 
@@ -45,8 +44,8 @@ class Run:
     """Number of failed cells whose outcome was deleted, so that they run again."""
     taken: "Sequence[Taken]"
     """What was taken over from other runs."""
-    later: "AnsweredLater | None" = None
-    """People who answer at their own pace; set before `execute`."""
+    waits_for_people: bool = False
+    """Whether people answer at their own pace; set before `execute`."""
     cancels: bool = False
     """As `BatchedWork` has it; set before `execute`."""
     session: CachedModels | None = None

@@ -1,13 +1,12 @@
 """An experiment of your own, as lines of JSON.
 
     python examples/studies/records.py FILE... studies/mine
-    python examples/studies/records.py --hash-ids FILE... studies/mine
 
 A line is a conversation: {"id", "question", "answers": [{"text", "value"}, …], "setting",
 "argued"?, "group"?, "turns"?: [{"round", "speaker", "side"?, "text"}, …], "speakers"?, "judge",
 "kind"?, "mode"?, "beliefs": [[p, …], …] or "probs": [p, …]}. `argued` and `side` are labels in the
-order of the line's answers: A, B, C …; each belief is that after one more round, from none. With
---hash-ids, ids that a recruiting platform gave people are replaced.
+order of the line's answers: A, B, C …; each belief is that after one more round, from none. Ids
+that a recruiting platform gave people are replaced.
 """
 
 import sys
@@ -69,7 +68,5 @@ def _record(row: dict[str, Any], draft: Draft) -> None:
 
 
 if __name__ == "__main__":
-    words = [word for word in sys.argv[1:] if word != "--hash-ids"]
-    *files, to = map(Path, words)
-    hashed = len(words) < len(sys.argv) - 1
-    print(*import_study(ABOUT, read_records, files, to, hash_ids=hashed).told(), sep="\n")
+    *files, to = map(Path, sys.argv[1:])
+    print(*import_study(ABOUT, read_records, files, to).told(), sep="\n")

@@ -269,7 +269,7 @@ def _named(name: str, file: Path, line: int) -> None:
             str(file),
             line,
             f"{name[:4]}… looks like the id of a recruiting platform, by which a person can be "
-            "found: import it again with --hash-ids",
+            "found: import it again, which replaces it",
         )
 
 

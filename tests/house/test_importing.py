@@ -22,7 +22,10 @@ ROOMS = ("cache", "protocols", "engine")
 FILES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
 SLOW = ("scipy", "openai", "anthropic", "torch")
 HEAVY = (*SLOW, "httpx", "httpx2", "aiohttp")
-EXTRAS = {"oversight.engine.extensions.cluster.session": "ray"}
+EXTRAS = {
+    "oversight.engine.extensions.cluster.session": "ray",
+    "oversight.engine.extensions.inspect.logs": "inspect_ai",
+}
 """Modules that say at once what they lack -> the package that they need."""
 
 

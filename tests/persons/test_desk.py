@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.call import Call
-from oversight.engine.errors import Interrupted, RunFolderError
+from oversight.engine.errors import Interrupted
 from oversight.engine.extensions.people.desk import DeskSettings, NotReady, NotTheirs
-from oversight.engine.extensions.people.journal import ConsentGiven, note, read_journal
+from oversight.engine.extensions.people.journal import read_journal
 from oversight.engine.extensions.people.panel import PANEL, read_raters, seated_raters
 from oversight.engine.extensions.people.pool import TaskKind, balanced_assignment
 from oversight.engine.extensions.people.task import PersonTask
-from oversight.engine.run.events import EVENTS
 from tests.persons.desks import PLAIN, judgement, what, work, worlds
 from tests.persons.test_task import speech
 from tests.virtual import run
@@ -206,29 +205,6 @@ async def test_a_task_under_way_stays_with_its_rater_over_a_restart(tmp_path):
         assert await again.desk.offer(again.rater(2)) is None
         await again.answer(1, offer)
         assert (await again.waiting[ONE.address]).outcome == "ok"
-
-
-async def test_a_torn_line_at_the_end_of_the_journal_is_cut(tmp_path):
-    async with work(tmp_path) as desk:
-        await desk.put([ONE])
-        await desk.answer(1, await desk.take(1))
-    journal = tmp_path / EVENTS
-    whole = journal.read_bytes()
-    journal.write_bytes(whole[:-20])
-    async with work(tmp_path) as again:
-        await again.put([ONE])
-        assert journal.read_bytes() == whole[: whole.index(b"\n") + 1]
-        await again.answer(1, await again.take(1))
-    assert told(tmp_path) == ["given", "answered"]
-
-
-def test_a_line_that_is_no_event_is_named(tmp_path):
-    note(tmp_path, ConsentGiven("raters-1", 1))
-    note(tmp_path, ConsentGiven("raters-2", 2))
-    file = tmp_path / EVENTS
-    file.write_bytes(file.read_bytes().replace(b"raters-2", b"raters-1"))
-    with pytest.raises(RunFolderError, match=f"{EVENTS}:2: is no event"):
-        list(read_journal(tmp_path))
 
 
 def test_keys_are_the_owners_alone_and_stay_the_same(tmp_path):

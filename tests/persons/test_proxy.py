@@ -37,17 +37,8 @@ http {{
 
 @contextmanager
 def nginx(folder: Path, port: int, behind: int, host: str) -> Iterator[None]:
-    made = [
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=study.example.org",
-    ]
+    made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    made += ["-subj", "/CN=study.example.org"]
     files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
     subprocess.run(["openssl", *made, *files], check=True, capture_output=True)
     file = folder / "nginx.conf"

@@ -7,28 +7,29 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import aiohttp
 import orjson
 import pytest
 
-from oversight.engine.errors import Interrupted
-from oversight.engine.extensions.mock.process import counts, serving
 from oversight.engine.extensions.people.journal import TaskAnswered, TaskGiven, read_journal
 from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.extensions.people.results import rater_agreement
-from oversight.engine.models.accounting.ledger_file import read_ledger
+from oversight.engine.run.events import EVENTS
 from oversight.engine.run.opened import open_run
+from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import TAKEN_BACK
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import NotRun
+from oversight.engine.views.pages.measures import measure_page
+from oversight.engine.views.pages.routes import Asked, Served
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
 from tests.command_line import Ran, Running, run_in, running, within
-from tests.persons.desks import work, worlds
+from tests.persons.desks import judgement, what, work, worlds
 from tests.persons.raters import Page, ScriptedRater, percents
-from tests.run_folders import moved, outcomes, recorded
+from tests.run_folders import moved, recorded
 from tests.waiting import PATIENCE
 from tests.world import shipment
 
@@ -94,12 +95,14 @@ def judged(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Judged:
     run = own(original, tmp_path_factory.mktemp("judged"))
     cwd = run.parent.parent
     report = within("report", run, "--json", cwd=cwd).out
+    (cwd / "consent.txt").write_text("I agree to <b>this</b>.")
 
     async def judge() -> Judged:
         async with aiohttp.ClientSession() as session:
-            with served(run, cwd) as (server, links):
+            with served(run, cwd, "--consent", "consent.txt") as (server, links):
                 raters = [ScriptedRater(link, session) for link in links]
                 async with asyncio.timeout(PATIENCE):
+                    assert "I agree to &lt;b&gt;this" in (await raters[0].get()).text
                     await asyncio.gather(*(rater.work() for rater in raters))
                 return Judged(run, report, raters, await ended(server))
 
@@ -147,7 +150,7 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
         true = [label == truths[page.question] for label, page in zip(argued, pages, strict=True)]
         assert (sum(true), len(true)) == (10, 20), "as many truths as lies"
     assert within("report", finished, "--json", cwd=cwd).out == judged.report
-    status = orjson.loads(within("human", "status", finished, "--watch", "--json", cwd=cwd).out)
+    status = orjson.loads(within("human", "status", finished, "--json", cwd=cwd).out)
     assert [each["answered"] for each in status] == [20, 20]
     figures = orjson.loads(within("measure", "people", finished, "--json", cwd=cwd).out)
     assert [each["n"] for each in figures["raters"]] == [20, 20]
@@ -158,6 +161,32 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
     assert beside["second_score"]["value"] == pytest.approx(share * -0.18 + (1 - share) * -0.98)
     again = within("human", "serve", finished, "--port", "0", cwd=cwd)
     assert "40 judgements of 40 transcripts" in again.err, "all of them come from the store"
+
+
+def test_the_export_scores_and_what_a_rater_takes_back_is_in_it_no_more(judged, tmp_path):
+    run = own(judged.run.parent.parent, tmp_path)
+
+    def lines() -> list[Any]:
+        within("human", "export", run, "-o", "people.jsonl", cwd=tmp_path)
+        return [
+            orjson.loads(each) for each in (tmp_path / "people.jsonl").read_bytes().splitlines()
+        ]
+
+    exported = lines()
+    assert len(exported) == 40 and len({line["judge"] for line in exported}) == 2
+    assert not any("raters-" in line["judge"] for line in exported)
+    scored = within("measure", "judgements", "people.jsonl", cwd=tmp_path)
+    assert scored.code == 0 and "40 judgements" in scored.out, scored.err
+    page = measure_page(RunReader(run), Served(run.name), Asked(kind="people"))
+    assert "The same transcripts before the judge of the run and before persons" in page
+    gone = within("human", "withdraw", run, "raters-2", "--erase", cwd=tmp_path)
+    assert gone.code == 0 and "deleted: 20 stored replies" in gone.err, gone.err
+    assert len(lines()) == 20
+    left = [e for e in read_journal(run) if isinstance(e, TaskAnswered)]
+    assert all(e.posted == {} and e.probs is None for e in left if e.rater == "raters-2")
+    agreement = orjson.loads(within("measure", "people", run, "--json", cwd=tmp_path).out)
+    assert [each["rater"] for each in agreement["standings"]] == ["raters-1"]
+    assert "no rater 'nobody'" in within("human", "withdraw", run, "nobody", cwd=tmp_path).err
 
 
 def problems_of(run: Path) -> list[Problem]:
@@ -233,26 +262,6 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(finished, session
         assert any(each.rater == rater and each.posted == how for each in kept), n
     [beside] = (await asyncio.to_thread(rater_agreement, finished)).plain()["beside"]
     assert beside["transcripts"] == 40
-
-
-@pytest.mark.parametrize("when", ["as the line is printed", "just before"])
-async def test_a_signal_ends_the_pages_however_soon_it_comes(tmp_path, session, monkeypatch, when):
-    links: list[str] = []
-
-    def told(line: str) -> None:
-        links.extend(re.findall(r"http://\S+\?token=\S+", line))
-        if "until Ctrl-C" in line and when == "as the line is printed":
-            signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr("oversight.engine.extensions.people.rating.say", told)
-    async with asyncio.timeout(PATIENCE), work(tmp_path, raters=1) as at_work:
-        pages = RaterServer(at_work.desk).open()
-        async with pages:
-            await ScriptedRater(links[0], session).get()
-            if when == "just before":
-                # A run's own handler leaves the stop to the loop.
-                stop = Interrupted(signal.SIGINT)
-                asyncio.get_running_loop().call_soon(at_work.stop_token.stop, stop)
 
 
 def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_path):
@@ -417,34 +426,42 @@ def test_two_processes_cannot_serve_one_run(finished):
     assert "another process" in told.err
 
 
-def test_people_judge_while_batches_are_out(tmp_path):
-    """A cell ends at a reply that is not there, a batch's or a person's, and is run again."""
-    sweep, profile = tmp_path / "live.yaml", tmp_path / "profile.yaml"
-    sweep.write_text(
-        LIVE.replace("person/experts", "openai/gpt-4o")
-        + "models: {openai/gpt-4o: {batch: true}}\nproviders: {openai: {identity: the vendor}}\n"
-    )
-    profile.write_bytes(orjson.dumps({"batch": {"delay": 1}}))
+async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(tmp_path, caplog):
+    call = judgement(shipment(0).question, 0)
+    async with work(tmp_path, raters=1) as at_work, aiohttp.ClientSession() as session:
+        await at_work.put([call])
+        server = RaterServer(at_work.desk)
+        async with server.serving(0) as root:
+            [(_, link)] = server.links(root)
+            rater = ScriptedRater(link, session)
+            await rater.post("begin", {})
+            page = await rater.get()
+            fields = {"ticket": page.ticket, **percents(page)}
+            journal, aside = tmp_path / EVENTS, tmp_path / "aside"
+            journal.rename(aside)
+            journal.mkdir()  # what cannot be appended to, also by root
+            for path in ("answer", "leave"):
+                status, said = await rater.post(path, fields)
+                assert status == 500, path
+                assert "could not be saved" in said and str(tmp_path) not in said
+            assert f"{journal} cannot be written" in caplog.text
+            assert not at_work.waiting[call.address].done()
+            journal.rmdir()
+            aside.rename(journal)
+            async with session.post(
+                f"{rater.root}answer",
+                data=b"--x",
+                headers=await rater.headers() | {"Content-Type": "multipart/form-data; boundary=y"},
+            ) as no_form:
+                assert no_form.status == 400
+            assert await rater.post("answer", fields) == (303, "/?said=saved")
+            assert (await at_work.waiting[call.address]).outcome == "ok"
+    assert [what(each) for each in read_journal(tmp_path)] == ["consent", "given", "answered"]
 
-    async def serve(url: str, most: int | None = None) -> Ran:
-        where = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "sk-1"}
-        with served("live.yaml", tmp_path, "--raters", "3", **where) as (server, links):
-            async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE):
-                raters = [ScriptedRater(link, session) for link in links]
-                await asyncio.gather(*(rater.work(percents, most or 10**6) for rater in raters))
-                if most is not None:
-                    server.hear(signal.SIGINT)
-                    return await asyncio.to_thread(server.end)
-            return await ended(server)
 
-    with serving(["--profile", str(profile), "--sweep", str(sweep)]) as url:
-        assert asyncio.run(serve(url, most=1)).code == 130
-        told = asyncio.run(serve(url))
-        assert told.code == 0, told.err
-        asked = counts(url)
-    run = next((tmp_path / "runs").glob("live-*"))
-    ledger = read_ledger(run)
-    assert not asked.get("requests"), "none of it was asked live"
-    assert asked["lines_ended"] == ledger["openai/gpt-4o"].sent == 6
-    assert ledger["person/lay"].sent == 6, "both worlds of a debate ask for one judgement"
-    assert len(list(outcomes(run))) == 12
+def test_no_batch_is_waited_for_while_people_are(tmp_path):
+    batched = "models: {openai/gpt-4o: {batch: true}}\n"
+    (tmp_path / "live.yaml").write_text(LIVE.replace("person/experts", "openai/gpt-4o") + batched)
+    words = ("human", "serve", "live.yaml", "--raters", "3", "--port", "0")
+    told = within(*words, cwd=tmp_path, OPENAI_API_KEY="sk-1")
+    assert told.code == 2 and "a batch is not waited for while people are" in told.err, told.err

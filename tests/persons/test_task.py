@@ -39,8 +39,8 @@ def posted(task: PersonTask, first: float = 80.0) -> dict[str, str]:
 
 def filled(field: FormField) -> str:
     match field.kind:
-        case "choice" | "flag":
-            return field.options[0]
+        case "choice":
+            return next(iter(field.options))
         case "number" | "whole":
             return "1"
         case "texts" if field.columns:

@@ -7,14 +7,11 @@ import gc
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 
 from ....cache.cache import CacheStatistics
-from ....cache.call import Call
-from ....cache.reply import Reply
 from ...display.quantity import counted
-from ...errors import BatchesOut, Halt, Pending, RunFolderError, StoreFailed
-from ...run.batching import AnsweredLater, BatchedWork, Deferred
+from ...errors import BatchesOut, Halt, RunFolderError, StoreFailed
+from ...run.batching import BatchedWork, Deferred
 from ...run.settings import FOLDER
 from .dispatch import Dispatch
 from .journal import BatchJournal, Submission
@@ -44,20 +41,9 @@ class BatchRounds(Deferred):
             live = None if model in batched else models.live
             outbox = models.diverted[model] = Outbox(self._dispatch, model, self._stop, live)
             self._outboxes.append(outbox)
-        self._later = work.later
-        self._answers = 0
-        """Number of replies that `AnsweredLater` had before this wave."""
-        if self._later is not None:
-            for model in self._later.models:
-                models.diverted[model] = partial(self._ask_later, self._later)
         if work.forgives and self.journal.faults:
             self.journal.note(forgiven=len(self.journal.faults))
         self._dispatch.restore({m: a.batches for m, a in work.entered.items()})
-
-    async def _ask_later(self, later: AnsweredLater, call: Call) -> Reply:
-        if later.has_answered(call):
-            return await self._models.live(call)
-        raise Pending(call.address)
 
     async def close(self) -> None:
         for outbox in self._outboxes:
@@ -103,7 +89,6 @@ class BatchRounds(Deferred):
                 for outbox in noted:
                     await outbox.submit()
                 await self._wait()
-            self._answers = self._later.answers if self._later else 0
             for outbox in self._outboxes:
                 outbox.reset()
         return self._stop.halt is None
@@ -129,20 +114,15 @@ class BatchRounds(Deferred):
 
     async def _wait(self) -> None:
         """Until something is new, or nothing is waited for any more."""
-        loop, later = asyncio.get_running_loop(), self._later
+        loop = asyncio.get_running_loop()
         began = loop.time()
-        while self.journal.pending or (later and later.open):
-            if later and later.answers > self._answers:
-                return
+        while self.journal.pending:
             if await self._dispatch.poll():
                 return
-            if self._work.settings.no_wait and not later:
+            if self._work.settings.no_wait:
                 raise BatchesOut(f"{self.awaited} are out")
             pause = min(max(POLL_FRACTION * (loop.time() - began), MIN_POLL), MAX_POLL)
-            if later is None:
-                await self._stop.sleep(pause)
-            else:
-                await self._stop.until_stopped(later.news(pause))
+            await self._stop.sleep(pause)
 
 
 def _calls(batches: Iterable[Submission]) -> str:

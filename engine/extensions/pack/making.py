@@ -114,7 +114,8 @@ def make_pack(
         )
         # Of what is packed, not of the run: cells that a person took back are in the run alone.
         make_run(stage, contents)
-        _write(stage / FIGURES, [figures_of(RunReader(stage), contents)])
+        with RunReader(stage) as staged:
+            _write(stage / FIGURES, [figures_of(staged, contents)])
         files = (*contents.files, _packed(stage, FIGURES))
         contents = msgspec.structs.replace(contents, files=files)
         _archive(stage, contents, to)

@@ -100,20 +100,6 @@ class Contents(msgspec.Struct, frozen=True):
         return sum(file.size for file in self.files)
 
 
-def read_contents(raw: bytes) -> Contents:
-    """PackError if it is no table of contents, or of another format."""
-    try:
-        contents = msgspec.json.decode(raw, type=Contents)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise PackError(f"its table of contents cannot be read: {exc}") from exc
-    if contents.format != FORMAT:
-        raise PackError(
-            f"it is of format {contents.format}, and this program opens {FORMAT}: upgrade "
-            "oversight-bench, or have it packed again"
-        )
-    return contents
-
-
 def check_claims(contents: Contents, packed: int) -> None:
     """PackError, naming the file, for what may not stand in a pack of so many bytes, or is too
     large."""
@@ -204,6 +190,7 @@ def _unpack(packed: IO[bytes], size: int, to: Path) -> Contents:
 
 
 def _contents(tar: tarfile.TarFile) -> Contents:
+    """PackError if it is no table of contents, or of another format."""
     member = tar.next()
     if member is None or member.name != CONTENTS or not member.isreg():
         raise PackError(f"it does not begin with {CONTENTS}")
@@ -211,7 +198,16 @@ def _contents(tar: tarfile.TarFile) -> Contents:
         raise PackError(f"its table of contents has {member.size:,} bytes, which none has")
     content = tar.extractfile(member)
     assert content is not None, "it is a regular file"
-    return read_contents(content.read())
+    try:
+        contents = msgspec.json.decode(content.read(), type=Contents)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise PackError(f"its table of contents cannot be read: {exc}") from exc
+    if contents.format != FORMAT:
+        raise PackError(
+            f"it is of format {contents.format}, and this program opens {FORMAT}: upgrade "
+            "oversight-bench, or have it packed again"
+        )
+    return contents
 
 
 def _copy(content: IO[bytes], to: Path, claimed: PackedFile) -> None:

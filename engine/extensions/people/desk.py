@@ -11,7 +11,6 @@ from typing import Literal
 from ....cache.call import Call
 from ....cache.reply import Reply
 from ...providers.provider import Provider
-from ...run.batching import AnsweredLater
 from ...run.events import sync_events
 from ...stop import StopToken
 from .journal import (
@@ -28,8 +27,8 @@ from .journal import (
     note,
     read_journal,
 )
-from .panel import PERSON, Rater
-from .pool import TaskPool, WaitingTask
+from .panel import Rater
+from .pool import TaskPool, WaitingTask, now
 from .task import PersonTask
 
 LEFT = "You have left this study; nothing more about you is kept."
@@ -87,7 +86,7 @@ class RaterProgress:
     """Whether these are all until the end of this rater's part."""
 
 
-class Desk(Provider, AnsweredLater):
+class Desk(Provider):
     """Answers calls of `person/NAME` when a rater of that panel has; belongs to one event loop, and
     to whoever holds the lock of the run's `persons` folder. Each act is journalled before it
     applies.
@@ -107,7 +106,6 @@ class Desk(Provider, AnsweredLater):
         RunFolderError where the run cannot be written."""
         self.settings = settings = settings or DeskSettings()
         self.raters = {rater.name: rater for rater in raters}
-        self.models = tuple({f"{PERSON}{each.panel}": None for each in self.raters.values()})
         self.history = DeskHistory(self.raters.values())
         self.over = False
         """Whether there will be no more tasks."""
@@ -129,39 +127,16 @@ class Desk(Provider, AnsweredLater):
             # The answer was journalled, but the process ended before it was stored.
             answer = task.read(event.posted) if isinstance(event, TaskAnswered) else None
             return task.reply(answer, event.rater)
-        entry = self._put(task)
+        entry = self.pool.waiting.get(address)
+        if entry is None:
+            answered = asyncio.get_running_loop().create_future()
+            entry = self.pool.waiting[address] = WaitingTask(task, answered, now())
+            self._tell()
         try:
             return await asyncio.shield(entry.answered)
         except asyncio.CancelledError:
             self.pool.waiting.pop(address, None)
             raise
-
-    @property
-    def answers(self) -> int:
-        return len(self.history.settled)
-
-    @property
-    def open(self) -> int:
-        return len(self.pool.waiting)
-
-    def has_answered(self, call: Call) -> bool:
-        """Whether a rater has answered a call; if none has, it waits from now on, whether anybody
-        awaits its reply or not."""
-        if call.address in self.history.settled:
-            return True
-        self._put(PersonTask(call))
-        return False
-
-    def _put(self, task: PersonTask) -> WaitingTask:
-        entry = self.pool.waiting.get(task.call.address)
-        if entry is None:
-            loop = asyncio.get_running_loop()
-            entry = WaitingTask(task, loop.create_future(), loop.time())
-            # Nobody may be there to hear of a stop.
-            entry.answered.add_done_callback(asyncio.Future.exception)
-            self.pool.waiting[task.call.address] = entry
-            self._tell()
-        return entry
 
     async def close(self) -> None:
         """There is nothing to release."""
@@ -180,8 +155,7 @@ class Desk(Provider, AnsweredLater):
             return
 
     def progress(self, rater: Rater) -> RaterProgress:
-        now = asyncio.get_running_loop().time()
-        problems = {each.task.problem for each in self.pool.open_to(rater, now)}
+        problems = {each.task.problem for each in self.pool.open_to(rater)}
         answered = len(self.history.of[rater.name].done)
         return RaterProgress(answered, len(problems), bool(self.pool.planned))
 
@@ -190,16 +164,11 @@ class Desk(Provider, AnsweredLater):
         history = self.history.of[rater.name]
         if self.over or history.withdrawn:
             return True
-        if not (self.pool.planned and history.done):
-            return False
-        now = asyncio.get_running_loop().time()
-        return not self.pool.open_to(rater, now)
+        return bool(self.pool.planned and history.done) and not self.pool.open_to(rater)
 
     def has_for(self, rater: Rater) -> bool:
         """Whether `offer` would return a task."""
-        if self.finished(rater):
-            return False
-        return self._chosen(rater, asyncio.get_running_loop().time()) is not None
+        return not self.finished(rater) and self._chosen(rater) is not None
 
     async def consent(self, rater: Rater) -> None:
         """The rater agrees to take part."""
@@ -222,21 +191,19 @@ class Desk(Provider, AnsweredLater):
     async def offer(self, rater: Rater) -> DeskOffer | None:
         """The rater's current task, or else a new one; None if there is none for them."""
         async with self._lock:
-            now = asyncio.get_running_loop().time()
             if self.finished(rater):
                 return None
-            task = self._chosen(rater, now)
+            task = self._chosen(rater)
             if task is None:
-                self._warn_if_stuck(now)
+                self._warn_if_stuck()
                 return None
             address, history = task.call.address, self.history.of[rater.name]
             if self.history.holder.get(address) != rater.name:
                 about = (task.request, task.problem, task.order, task.moment, int(time.time()))
                 transcript = self.pool.transcript(address)
                 await self._keep(TaskGiven(rater.name, address, *about, transcript))
-            shown = self.pool.first_shown(rater.name, address, now)
-            budget = self.settings.budget
-            left = None if budget is None else max(budget - (now - shown), 0.0)
+            budget, seconds = self.settings.budget, self.pool.shown_for(rater.name, address)
+            left = None if budget is None else max(budget - seconds, 0.0)
             asked_before = self.settings.before and bool(task.turns) and task.is_probable
             before = asked_before and address not in history.before
             return DeskOffer(rater.ticket(address), task, before, left)
@@ -261,11 +228,11 @@ class Desk(Provider, AnsweredLater):
                 return True
             address, task = self._theirs(rater, ticket)
             answer, seconds = task.read(posted), self._seconds(rater, address)
-            budget, now = self.settings.budget, int(time.time())
+            budget, at = self.settings.budget, int(time.time())
             if budget is not None and seconds > budget + GRACE:
                 await self._abstain(rater, task, "time", posted)
                 return False
-            event = TaskAnswered(rater.name, address, dict(posted), answer.probs, seconds, now)
+            event = TaskAnswered(rater.name, address, dict(posted), answer.probs, seconds, at)
             await self._keep(event)
             self._land(address, task.reply(answer, rater.name))
             return True
@@ -290,9 +257,9 @@ class Desk(Provider, AnsweredLater):
         why: Literal["asked", "time"],
         posted: Mapping[str, str],
     ) -> None:
-        address, now = task.call.address, int(time.time())
+        address, at = task.call.address, int(time.time())
         seconds = self._seconds(rater, address)
-        await self._keep(TaskAbstained(rater.name, address, why, seconds, now, dict(posted)))
+        await self._keep(TaskAbstained(rater.name, address, why, seconds, at, dict(posted)))
         self._land(address, task.reply(None, rater.name))
 
     async def _keep(self, event: RaterEvent) -> None:
@@ -301,8 +268,8 @@ class Desk(Provider, AnsweredLater):
         self.history.note(event)
         self._tell()
 
-    def _chosen(self, rater: Rater, now: float) -> PersonTask | None:
-        return self.pool.held(rater) or self.pool.choose(rater, now)
+    def _chosen(self, rater: Rater) -> PersonTask | None:
+        return self.pool.held(rater) or self.pool.choose(rater)
 
     def _theirs(self, rater: Rater, ticket: str) -> tuple[str, PersonTask]:
         history = self.history.of[rater.name]
@@ -319,8 +286,7 @@ class Desk(Provider, AnsweredLater):
         return address, self.pool.waiting[address].task
 
     def _seconds(self, rater: Rater, address: str) -> float:
-        now = asyncio.get_running_loop().time()
-        return round(now - self.pool.first_shown(rater.name, address, now), 1)
+        return round(self.pool.shown_for(rater.name, address), 1)
 
     def _land(self, address: str, reply: Reply) -> None:
         entry = self.pool.waiting.pop(address, None)
@@ -339,11 +305,11 @@ class Desk(Provider, AnsweredLater):
         self.pool.waiting.clear()
         self._tell()
 
-    def _warn_if_stuck(self, now: float) -> None:
+    def _warn_if_stuck(self) -> None:
         waiting = self.pool.waiting
         if self._warned or not waiting:
             return
-        if not any(self.pool.open_to(rater, now) for rater in self.raters.values()):
+        if not any(self.pool.open_to(rater) for rater in self.raters.values()):
             self._warned = True
             log.warning(
                 "%d tasks wait for another rater: everyone here has had their problem, in another "

@@ -36,11 +36,16 @@ class WaitingTask:
     task: PersonTask
     answered: "asyncio.Future[Reply]"
     since: float
+    """As `now` has it."""
+
+
+def now() -> float:
     """Seconds of the loop's clock."""
+    return asyncio.get_running_loop().time()
 
 
 class TaskPool:
-    """What waits. All times are seconds of the loop's clock."""
+    """What waits."""
 
     def __init__(self, history: DeskHistory, seed: int, returned_after: float) -> None:
         """returned_after: seconds after which an unanswered task goes to another rater."""
@@ -77,9 +82,9 @@ class TaskPool:
         """What a task is about that was known beforehand."""
         return self.planned[address].transcript if address in self.planned else None
 
-    def choose(self, rater: Rater, now: float) -> PersonTask | None:
+    def choose(self, rater: Rater) -> PersonTask | None:
         """The next task of a rater who has none; None while there is none."""
-        open_tasks = self.open_to(rater, now)
+        open_tasks = self.open_to(rater)
         history = self._history.of[rater.name]
 
         def rank(each: WaitingTask) -> tuple[bool, float]:
@@ -95,30 +100,31 @@ class TaskPool:
                 return self.waiting[address].task
         return None
 
-    def open_to(self, rater: Rater, now: float) -> list[WaitingTask]:
+    def open_to(self, rater: Rater) -> list[WaitingTask]:
         """The tasks that the rater may get, or has."""
         model = f"{PERSON}{rater.panel}"
         return [
             each
             for address, each in self.waiting.items()
-            if each.task.call.model == model and self._may(rater, address, each, now)
+            if each.task.call.model == model and self._may(rater, address, each)
         ]
 
-    def first_shown(self, rater: str, address: str, now: float) -> float:
-        """When the rater was first shown a task; now, if it was not yet."""
-        return self._shown.setdefault((rater, address), now)
+    def shown_for(self, rater: str, address: str) -> float:
+        """Seconds since this process first showed a rater a task; from now on, it was shown."""
+        at = now()
+        return at - self._shown.setdefault((rater, address), at)
 
-    def _may(self, rater: Rater, address: str, each: WaitingTask, now: float) -> bool:
+    def _may(self, rater: Rater, address: str, each: WaitingTask) -> bool:
         holder = self._history.holder.get(address)
         if holder == rater.name:
             return True
-        if holder is not None and not self._is_overdue(holder, address, now):
+        if holder is not None and not self._is_overdue(holder, address):
             return False
         seen = self._history.of[rater.name].seen.get(each.task.problem)
         if seen:
             return all(map(each.task.continues, seen))
         # Whoever it is assigned to, or is in the conversation that it goes on with, comes first.
-        return now - each.since > self._returned_after or (
+        return now() - each.since > self._returned_after or (
             self._assigned.get(address, rater.name) == rater.name
             and not any(
                 self._goes_on(name, address, each.task)
@@ -132,9 +138,9 @@ class TaskPool:
         seen = history.seen.get(task.problem, ())
         return bool(seen) and address not in history.returned and all(map(task.continues, seen))
 
-    def _is_overdue(self, holder: str, address: str, now: float) -> bool:
+    def _is_overdue(self, holder: str, address: str) -> bool:
         """The clock of a task from before a restart begins anew."""
-        return now - self.first_shown(holder, address, now) > self._returned_after
+        return self.shown_for(holder, address) > self._returned_after
 
 
 def balanced_assignment(

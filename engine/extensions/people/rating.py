@@ -4,16 +4,9 @@ import asyncio
 import hashlib
 import logging
 import re
-import signal
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    contextmanager,
-)
-from types import FrameType
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
 
@@ -49,9 +42,6 @@ KEEP_ALIVE = 15.0
 
 RETRY_AFTER = 2
 """Seconds after which a page resends an answer that could not be accepted yet."""
-
-ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals by which the owner of the pages ends them."""
 
 NOTICES = {
     "saved": "Saved.",
@@ -98,11 +88,10 @@ class RaterServer(Server, Observer):
             yield
             if self.desk.stop_token.halt is None and self._visited:
                 self.desk.finish()
-                with _asked_to_end() as ended:
-                    # A signal from just before is heard as a stop of the run.
-                    self.desk.stop_token.listen(ended.set)
-                    say("all is answered and saved; the pages stay up until Ctrl-C")
-                    await ended.wait()
+                ended = asyncio.Event()
+                self.desk.stop_token.listen(ended.set)
+                say("all is answered and saved; the pages stay up until Ctrl-C")
+                await ended.wait()
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -233,23 +222,6 @@ class RaterServer(Server, Observer):
         except ConnectionError:
             pass  # the rater closed the page
         return response
-
-
-@contextmanager
-def _asked_to_end() -> Iterator[asyncio.Event]:
-    """What the first signal sets that is to end the pages; there is nothing left to stop."""
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-
-    def heard(number: int, frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(ended.set)
-
-    asked = [each for each in ENDS if signal.getsignal(each) is not signal.SIG_IGN]
-    before = [(number, signal.signal(number, heard)) for number in asked]
-    try:
-        yield ended
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
 
 
 def rater_page(stage: str, title: str, **values: object) -> str:

@@ -5,7 +5,7 @@ persons answer is stored like any reply, and no score of the run reads it.
 """
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -20,9 +20,7 @@ from ....protocols.transcript import Failure, Verdict
 from ...display.quantity import counted
 from ...errors import UsageError
 from ...models.router import Models
-from ...providers.simulated import simulation
 from ...run.batching import Deferred
-from ...run.dry_run import Walker, stand_ins
 from ...run.folders import is_run, locked, store_noted
 from ...run.lanes import attempt_noted, failure, run_lanes
 from ...run.loaded_sweep import LoadedSweep, load_sweep
@@ -49,7 +47,7 @@ from .journal import PERSONS, JudgedTranscript, TaskAnswered, Withdrawn, read_jo
 from .panel import PERSON, panels_of, seated_raters
 from .pool import TaskKind
 from .rating import RaterServer
-from .task import Moment, PersonTask
+from .task import PersonTask
 
 PANEL = "raters"
 """The panel that judges finished transcripts."""
@@ -79,26 +77,6 @@ class Seats:
         return RaterServer(desk, self.host, self.port, self.url)
 
 
-async def conversations(loaded: LoadedSweep) -> Counter[str]:
-    """How many conversations about its first problem each panel of a sweep has, found out with
-    simulated replies: nobody may have two. None where no simulation is registered."""
-    if simulation() is None:
-        return Counter()
-    found: dict[str, list[list[Moment]]] = defaultdict(list)
-
-    def see(call: Call, reply: Reply) -> None:
-        if call.model.startswith(PERSON):
-            task, had = PersonTask(call), found[call.model]
-            goes_on = (each for each in had if all(map(task.continues, each)))
-            if (its := next(goes_on, None)) is None:
-                had.append(its := [])
-            its.append(task.moment)
-
-    answering = stand_ins(loaded.sweep, loaded.models.simulated)
-    await Walker(answering.reply, see).walk(loaded.sweep.cells_of(0))
-    return Counter({panel: len(had) for panel, had in found.items()})
-
-
 def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> int:
     loaded = load_sweep(file)
     panels = panels_of(loaded.sweep.models)
@@ -107,12 +85,6 @@ def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> in
             f"{file.document.source}: no seat has a person; write person/NAME for a model, or run "
             "it and have persons judge its transcripts: oversight human serve RUN"
         )
-    for panel, needed in asyncio.run(conversations(loaded)).most_common(1):
-        if needed > seats.raters:
-            raise UsageError(
-                f"a problem has {needed} conversations with {panel}, and nobody may have two of "
-                f"them: take --raters {needed}, or fewer rows"
-            )
     known = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
     top = replace(loaded.file.top, max_cells=max(known, min(len(loaded.sweep), MOST_LANES)))
     loaded = replace(loaded, file=replace(loaded.file, top=top))
@@ -123,7 +95,7 @@ def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> in
         persons.mkdir(exist_ok=True)
         held.enter_context(locked(persons))
         server = seats.taken(loaded.models, run.folder.path, panels)
-        run.later = server.desk
+        run.waits_for_people = True
         served.append(run.folder.path)
         return (server,)
 
@@ -269,7 +241,7 @@ def judged_by_persons(
                 roles=[(model, "judge")],
             )
     delete_from_run(run)
-    if halt is not None:
+    if halt is not None and answered < len(tasks):
         say(f"{str(halt).rstrip('.')}. What was answered is saved. The same command goes on.")
         return halt_code(halt)
     say(f"{counted(answered, 'judgement')} of {counted(len(judged), 'transcript')}")

@@ -9,7 +9,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -35,7 +35,7 @@ Way: TypeAlias = Literal["percentages", "probabilities", "label", "vote", "form"
 
 PROBABLE: tuple[Way, ...] = ("percentages", "probabilities", "label")
 
-FieldKind: TypeAlias = Literal["text", "texts", "number", "whole", "choice", "flag"]
+FieldKind: TypeAlias = Literal["text", "texts", "number", "whole", "choice"]
 
 PERCENT_TOLERANCE = 0.5
 """Maximum distance of the sum of percentages from 100."""
@@ -70,11 +70,10 @@ class SpeechPart:
 class FormField:
     name: str
     kind: FieldKind
-    options: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of `choice`: the value of each, by what is shown."""
     columns: tuple["FormField", ...] = ()
     """Of `texts`: what each line has, between bars; empty where a line is one text."""
-    is_whole: bool = False
-    """Of `choice`: whether the options are whole numbers."""
 
 
 class DoubtfulPercentage(ValueError):
@@ -188,18 +187,13 @@ class PersonTask:
     @cached_property
     def way(self) -> Way:
         if self.call.response_format is not None:
-            asked = {name: of for name, of in self._properties.items() if name != REASONING}
-            numbers = all(each.get("type") == "number" for each in asked.values())
-            as_labels = bool(asked) and set(asked) == set(self.options)
-            return "probabilities" if as_labels and numbers else "form"
-        match self.todo.task:
-            case "percentages":
-                return "percentages"
-            case "label":
-                return "label" if self.call.top_logprobs else "vote"
-            case "vote":
-                return "vote"
-        return "text"
+            numbers = {each.name for each in self.fields if each.kind == "number"}
+            as_labels = numbers == set(self.options) and len(self.fields) == len(numbers) > 0
+            return "probabilities" if as_labels else "form"
+        if self.todo.task == "label" and not self.call.top_logprobs:
+            return "vote"
+        ways: dict[str, Way] = {"percentages": "percentages", "label": "label", "vote": "vote"}
+        return ways.get(self.todo.task, "text")
 
     @property
     def is_probable(self) -> bool:
@@ -332,58 +326,55 @@ class PersonTask:
         return {REASONING: reason} if reason or REASONING in self._properties else {}
 
 
+KINDS: Mapping[str, FieldKind] = {"number": "number", "integer": "whole", "array": "texts"}
+"""The kind of a field, by the type in its schema; any other is a text."""
+
+
 def form_field(name: str, schema: Any) -> FormField:
     """The field of one property of a JSON schema."""
     if options := schema.get("enum"):
-        whole = schema.get("type") == "integer"
-        return FormField(name, "choice", tuple(map(str, options)), is_whole=whole)
-    kinds: dict[str, FieldKind] = {
-        "number": "number",
-        "integer": "whole",
-        "boolean": "flag",
-        "array": "texts",
-    }
-    kind = kinds.get(schema.get("type", ""), "text")
+        return FormField(name, "choice", {str(each): each for each in options})
+    if schema.get("type") == "boolean":
+        return FormField(name, "choice", {"yes": True, "no": False})
+    kind = KINDS.get(schema.get("type", ""), "text")
     within = schema.get("items", {}).get("properties", {}) if kind == "texts" else {}
     columns = tuple(form_field(each, of) for each, of in within.items())
-    return FormField(name, kind, ("yes", "no") if kind == "flag" else (), columns)
+    return FormField(name, kind, columns=columns)
 
 
-def field_value(field: FormField, said: str) -> Any:
+def field_value(of: FormField, said: str) -> Any:
     """What was written into a field, as the schema has it. ValueError, in words for a person."""
-    name = field.name.replace("_", " ")
-    if not said and field.kind != "texts":
+    name = of.name.replace("_", " ")
+    if not said and of.kind != "texts":
         raise ValueError(f"“{name}” is still empty.")
-    match field.kind:
+    match of.kind:
         case "number" | "whole":
             try:
                 number = float(said.replace(",", "."))
             except ValueError:
                 number = math.nan
-            if not math.isfinite(number) or (field.kind == "whole" and number % 1):
-                what = "a whole number" if field.kind == "whole" else "a number"
+            if not math.isfinite(number) or (of.kind == "whole" and number % 1):
+                what = "a whole number" if of.kind == "whole" else "a number"
                 raise ValueError(f"“{name}” has {said[:40]!r}, which is not {what}.")
-            return int(number) if field.kind == "whole" else number
+            return int(number) if of.kind == "whole" else number
         case "texts":
-            return [_row(field, line) for line in said.splitlines() if line.strip()]
-        case "choice" | "flag":
-            if said not in field.options:
+            return [_row(of, line) for line in said.splitlines() if line.strip()]
+        case "choice":
+            if said not in of.options:
                 raise ValueError(f"“{name}” has {said[:40]!r}, which is no choice.")
-            if field.kind == "flag":
-                return said == "yes"
-            return int(said) if field.is_whole else said
+            return of.options[said]
     return said
 
 
-def _row(field: FormField, line: str) -> Any:
+def _row(of: FormField, line: str) -> Any:
     """One line of a list: a text, or what its columns make."""
-    if not field.columns:
+    if not of.columns:
         return line.strip()
-    cells = line.rsplit("|", len(field.columns) - 1)
-    if len(cells) != len(field.columns):
-        wanted = " | ".join(each.name for each in field.columns)
+    cells = line.rsplit("|", len(of.columns) - 1)
+    if len(cells) != len(of.columns):
+        wanted = " | ".join(each.name for each in of.columns)
         raise ValueError(f"“{line.strip()[:40]}” is to be written as {wanted}.")
-    pairs = zip(field.columns, cells, strict=True)
+    pairs = zip(of.columns, cells, strict=True)
     return {each.name: field_value(each, cell.strip()) for each, cell in pairs}
 
 

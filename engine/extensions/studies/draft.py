@@ -52,8 +52,6 @@ class Draft:
     """What was read of an experiment so far."""
 
     about: Attribution
-    hash_ids: bool = False
-    """Whether identities that look like those of a recruiting platform are replaced."""
     changed: str = "converted into one form; nothing was rewritten"
     problems: dict[str, Problem] = field(default_factory=dict)
     sources: dict[str, SourceRow] = field(default_factory=dict)
@@ -117,16 +115,10 @@ class Draft:
         return id, order
 
     def identity(self, name: str) -> str:
-        """A pseudonym that may stand in the study. UsageError for an id by which a person can be
-        found, unless such are to be replaced."""
-        if not looks_recruited(name):
-            return name
-        if not self.hash_ids:
-            raise UsageError(
-                f"{name[:4]}… looks like the id of a recruiting platform, by which a person can be "
-                "found; import it with --hash-ids"
-            )
-        return f"rater-{hashlib.sha256(f'{self.about.name}/{name}'.encode()).hexdigest()[:10]}"
+        """A pseudonym that may stand in the study, in place of an id of a recruiting platform, by
+        which a person can be found."""
+        digest = hashlib.sha256(f"{self.about.name}/{name}".encode()).hexdigest()
+        return f"rater-{digest[:10]}" if looks_recruited(name) else name
 
     def held(self, row: dict[str, Any]) -> None:
         """Add a conversation. UsageError if another one has its id."""
@@ -152,42 +144,37 @@ class Draft:
     def write(self, to: Path) -> None:
         """Lay the study down as a folder, whole or not at all. UsageError if something is there
         already."""
-        if to.exists():
-            raise UsageError(f"{to} is there already: name another folder with -o")
-        unfinished = to.with_name(f".{to.name}.{os.getpid()}")
-        try:
-            unfinished.mkdir(parents=True)
-            self._fill(unfinished)
-            unfinished.rename(to)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
-
-    def _fill(self, to: Path) -> None:
-        ids = {row.id for row in self.conversations.values()}
         for each in self.judgements:
-            if each.conversation not in ids:
+            if each.conversation not in self.conversations:
                 raise UsageError(f"{each.judge} judged {each.conversation!r}, which is not there")
-        judged: list[JudgementRow] = sorted(self.judgements, key=_order)
+        if to.exists():
+            raise UsageError(f"{to} is there already: name another folder")
+        judged = sorted(self.judgements, key=lambda row: (row.conversation, row.mode, row.judge))
         files = {
             PROBLEMS: jsonl(each for _, each in sorted(self.problems.items())),
             SOURCES: _rows(each for _, each in sorted(self.sources.items())),
             CONVERSATIONS: _rows(each for _, each in sorted(self.conversations.items())),
             JUDGEMENTS: _rows(judged),
         }
-        digests = {}
-        for name, parts in files.items():
-            content = b"".join(parts)
-            if content or name != SOURCES:
-                digests[name] = hashlib.sha256(content).hexdigest()
-                replace_file(to / name, [content])
+        told = {name: b"".join(parts) for name, parts in files.items()}
+        if not told[SOURCES]:
+            del told[SOURCES]
         about = {
             **{name: getattr(self.about, name) for name in Attribution.__slots__},
             "changed": self.changed,
             "left_out": dict(sorted(self.left_out.items())),
             "inputs": dict(sorted(self.inputs.items())),
-            "files": digests,
+            "files": {name: hashlib.sha256(content).hexdigest() for name, content in told.items()},
         }
-        replace_file(to / INFO, [orjson.dumps(about, option=orjson.OPT_INDENT_2)])
+        told[INFO] = orjson.dumps(about, option=orjson.OPT_INDENT_2)
+        unfinished = to.with_name(f".{to.name}.{os.getpid()}")
+        try:
+            unfinished.mkdir(parents=True)
+            for name, content in told.items():
+                replace_file(unfinished / name, [content])
+            unfinished.rename(to)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def import_study(
@@ -195,12 +182,10 @@ def import_study(
     read: Callable[[Sequence[Path], Draft], None],
     files: Sequence[Path],
     to: Path,
-    *,
-    hash_ids: bool = False,
 ) -> Draft:
     """Convert the files of an experiment into a study folder. UsageError for what is wrong in them;
     nothing is written then."""
-    draft = Draft(about, hash_ids)
+    draft = Draft(about)
     shown = ", ".join(map(str, files))
     try:
         read(files, draft)
@@ -211,10 +196,6 @@ def import_study(
         raise UsageError(f"{shown}: no conversation is in it")
     draft.write(to)
     return draft
-
-
-def _order(row: JudgementRow) -> tuple[str, str, str]:
-    return row.conversation, row.mode, row.judge
 
 
 def _rows(rows: Iterable[StudyRow]) -> Iterator[bytes]:

@@ -5,9 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from ....protocols.datasets.study import (
     ConversationRow,
@@ -35,36 +32,19 @@ from ...analysis.scoring.agreement import Agreement, krippendorff_alpha
 from ...analysis.scoring.estimate import Estimate
 from ...analysis.scoring.judgements import Judgement, Judgements
 from ...errors import UsageError
-from ...system.files import read_bounded
 from .draft import INFO
-
-MAX_INFO = 2**22
 
 
 def is_study(path: Path) -> bool:
     return (path / INFO).is_file()
 
 
-def about_study(folder: Path) -> dict[str, Any]:
-    """What a study says of itself. UsageError if it does not."""
+def opened_study(folder: Path) -> StudyData:
+    """The study in a folder. UsageError, with file and line, for one that is wrong."""
     if not is_study(folder):
         raise UsageError(
             f"{folder}: no study, which has a {INFO}; scripts in examples/studies make one"
         )
-    try:
-        about: dict[str, Any] = orjson.loads(read_bounded(folder / INFO, MAX_INFO))
-        if lacking := {"name", "files", "paper", "licence"} - about.keys():
-            raise ValueError(f"it lacks {min(lacking)!r}")
-        return about
-    except (orjson.JSONDecodeError, AttributeError, ValueError) as exc:
-        raise UsageError(
-            f"{folder / INFO}: it cannot be read: {exc}; import the study again"
-        ) from exc
-
-
-def opened_study(folder: Path) -> StudyData:
-    """The study in a folder. UsageError, with file and line, for one that is wrong."""
-    about_study(folder)
     try:
         return read_study(folder)
     except DatasetError as exc:

@@ -1,7 +1,6 @@
 """`oversight human`: people in the seats of a sweep, or as judges of finished transcripts."""
 
 import asyncio
-import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -9,7 +8,7 @@ import click
 
 from ....display.quantity import counted
 from ....errors import UsageError
-from ....run.folders import holder, is_run, locked
+from ....run.folders import is_run, locked
 from ....run.listing import Parts
 from ....run.lookup import cells_with_verdict
 from ....run.opened import open_run
@@ -31,9 +30,6 @@ from ..panel import read_raters
 PORT = 7721
 MOST_RATERS = 500
 """Of a panel: the page of each who waits holds a connection open, and a server has 512."""
-
-WATCHED = 2.0
-"""Seconds between two looks of `status --watch`."""
 
 
 def public_url(given: str) -> str:
@@ -148,25 +144,16 @@ def serve(
 
 
 @command.adds()
-def status(
-    run: Path = RUN,
-    watch: bool = flag("Print it again every two seconds while RUN is served.", default=False),
-    as_json: bool = JSON,
-) -> None:
+def status(run: Path = RUN, as_json: bool = JSON) -> None:
     """Print the progress of each rater of RUN."""
     from ....analysis.findings.finding import Finding
     from ..results import rater_standings, standings_part
 
-    while True:
-        found = rater_standings(run)
-        if as_json:
-            show_json(found)
-        else:
-            show(Finding((standings_part(found),)).text("text", width()))
-        if not (watch and (holder(run / PERSONS) or holder(run))):
-            return
-        time.sleep(WATCHED)
-        click.clear()
+    found = rater_standings(run)
+    if as_json:
+        show_json(found)
+    else:
+        show(Finding((standings_part(found),)).text("text", width()))
 
 
 @command.adds()

@@ -1,7 +1,6 @@
 """Runs as logs of Inspect, read by its own readers."""
 
 import asyncio
-from importlib.util import find_spec
 from typing import Any
 
 import orjson
@@ -15,11 +14,7 @@ from tests.engine.extensions.mock.test_thinking import MODELS, bench
 from tests.engine.extensions.mock.test_thinking import run as run_thinking
 from tests.engine.kept_runs import muddled
 
-pytestmark = [
-    pytest.mark.wire,
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(find_spec("inspect_ai") is None, reason="Inspect is not installed"),
-]
+pytestmark = [pytest.mark.wire, pytest.mark.filterwarnings("ignore")]
 
 
 async def found(transcripts: Any) -> int:

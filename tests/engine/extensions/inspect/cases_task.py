@@ -1,7 +1,6 @@
 """Protocols as tasks of Inspect, on its mock model."""
 
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,7 @@ from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Answer, Problem, Question
 
-pytestmark = [
-    pytest.mark.wire,
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(find_spec("inspect_ai") is None, reason="Inspect is not installed"),
-]
+pytestmark = [pytest.mark.wire, pytest.mark.filterwarnings("ignore")]
 
 AGENT, JUDGE = Agent("role/agent"), StatedJudge("role/judge")
 PROBLEMS = [

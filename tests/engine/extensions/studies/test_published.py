@@ -7,12 +7,14 @@ Skipped without its files, which are no part of this project.
 import json
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from oversight.protocols.datasets.study import read_study
 from tests import starting
 from tests.command_line import ROOT, Command, environment
 
@@ -50,22 +52,19 @@ def parts(command: Command, *words: str) -> dict[str, Any]:
     return found
 
 
-def test_its_counts_and_quotes_hold(study, command):
-    done = command("dataset", "check-study", str(study), "--json")
-    assert done.code == 0, done.out
-    lines = {line["what"]: line for line in json.loads(done.out)}
-    assert not lines["quotes that stand in their source"]["wrong"]
-    counts = {what: line["n"] for what, line in lines.items()}
-    assert counts["quotes that stand in their source"] == 8331
-    assert counts["judges by text"] == 413
-    assert lines["judges by text"]["note"] == "none judged a text twice"
-    assert [counts[f"{what}, included"] for what in ("judges", "questions", "texts")] == [
-        *(19, 247, 96)
-    ]
-    notes = {mode: lines[f"judgements, {mode}"] for mode in ("live", "stepped", "timed")}
-    assert [(each["n"], each["note"]) for each in notes.values()] == [
-        *((517, "413 included"), (198, "0 included"), (49, "0 included"))
-    ]
+def test_its_counts_and_quotes_hold(study):
+    data = read_study(study)
+    rows = data.conversations
+    quotes = [q.verified for row in rows.values() for t in row.turns for q in data.quotes(row, t)]
+    assert len(quotes) == 8331 and False not in quotes
+    modes = Counter(each.mode for each in data.judgements)
+    assert modes == {"live": 517, "stepped": 198, "timed": 49}
+    included = [each for each in data.judgements if each.included]
+    problems = {rows[each.conversation].problem for each in included}
+    texts = {data.problems[problem].group for problem in problems}
+    assert Counter(each.mode for each in included) == {"live": 413}
+    judges = {each.judge for each in included}
+    assert (len(judges), len(problems), len(texts)) == (19, 247, 96)
 
 
 def test_its_scores_are_those_that_were_published(study, command):
