@@ -217,16 +217,6 @@ class Cache:
         """`close` at the end of the body, `abandon` if it raised or was cancelled."""
         await (self.close() if kind is None else self.abandon())
 
-    def holds(self, call: Call) -> bool:
-        """Whether the call is answered from the store, or would be if it were not asked again.
-
-        StoreError.
-        """
-        if self._mode == "off":
-            return False
-        key = store_key(call.address, self._identity(call))
-        return key in self._recent or self._store.get(key) is not None
-
     async def keep(self, call: Call, reply: Reply) -> None:
         """Store a reply that came another way than through `inner`, durably when this returns; what
         is stored already stays. StoreFull, StoreError, DamagedEntry.

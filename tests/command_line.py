@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import pytest
 
 from oversight.engine.views.cli.group import main
-from oversight.engine.views.cli.signals import STOP_SIGNALS
+from oversight.engine.views.cli.terminal import STOP_SIGNALS
 from tests import starting
 from tests.starting import Started
 

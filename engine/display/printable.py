@@ -24,8 +24,3 @@ def one_line(text: str, most: int = 400) -> str:
     line = printable(text).replace("\n", "\\u000a")
     kept = most - len(" … 1,000,000,000 more characters")
     return line if len(line) <= most else f"{line[:kept]} … {len(line) - kept:,} more characters"
-
-
-def controls(text: str) -> int:
-    """The number of control characters that `printable` would escape."""
-    return len(CONTROL.findall(text))

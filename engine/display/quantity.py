@@ -30,6 +30,9 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-def dollars(amount: float) -> str:
-    """`$12.30`; four decimals below a dollar, so that the cost of a call is not rounded to 0."""
-    return f"${amount:.2f}" if amount == 0 or amount >= 1 else f"${amount:.4f}"
+def dollars(amount: float | None) -> str:
+    """`$12.30`; four decimals below a dollar, so that the cost of a call is not rounded to 0; – for
+    None."""
+    if amount is None:
+        return "–"
+    return f"${amount:,.2f}" if amount == 0 or amount >= 1 else f"${amount:.4f}"

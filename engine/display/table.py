@@ -98,7 +98,7 @@ def as_text(table: Table, width: int | None = None) -> str:
 
 def wrapped(text: str, width: int | None) -> list[str]:
     """The text in lines of a terminal; in one for any other."""
-    return wrap(text, max(width, 1)) if width and text else [text]
+    return wrap(text, max(width, 1), break_on_hyphens=False) if width and text else [text]
 
 
 def _aligned(table: Table, gap: int) -> list[str]:

@@ -178,8 +178,9 @@ async def own_server(address: str, environment: Mapping[str, str]) -> OwnServer:
     try:
         models = await model_names(there, base_url)
     except Unreachable as exc:
+        _, _, fault = str(exc).rpartition(f"{OWN}: ")
         raise UsageError(
-            f"--local {address}: no server answers there ({exc}); start it, or see which port "
+            f"--local {address}: no server answers there ({fault}); start it, or see which port "
             "it listens on"
         ) from exc
     except Unanswered as exc:

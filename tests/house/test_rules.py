@@ -77,7 +77,7 @@ MAY = {
         "protocols/agents/querying.py",
         "protocols/datasets/solution.py",
         "engine/analysis/reports/failures.py",
-        "engine/run/canaries.py",
+        "engine/run/order.py",
         "engine/views/pages/searched.py",
     ),
     "what is repeated begins where nothing else does": (
@@ -100,7 +100,6 @@ MAY = {
         "protocols/datasets/rows.py",
         "protocols/datasets/study.py",
         "protocols/prompts/prompt_set.py",
-        "protocols/prompts/published.py",
         "engine/extensions/inspect/logs.py",
         "engine/run/folders.py",
         "engine/run/loaded_sweep.py",

@@ -62,7 +62,9 @@ def tree(*folders: str) -> set[str]:
 
 def expected_in_wheel() -> set[str]:
     examples = {f"oversight/engine/data/{name}" for name in tree("examples")}
-    face = {f"oversight/{name}" for name in ("__init__.py", "__init__.pyi", "py.typed")}
+    face = {
+        f"oversight/{name}" for name in ("__init__.py", "__init__.pyi", "__main__.py", "py.typed")
+    }
     return {f"oversight/{name}" for name in tree(*ROOMS)} | examples | face
 
 

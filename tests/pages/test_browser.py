@@ -49,6 +49,12 @@ def root(runs: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def run(root: str, hard: Path) -> str:
+    """The address of the run that has everything in it."""
+    return f"{root}run/{hard.name}"
+
+
+@pytest.fixture(scope="module")
 def site(hard: Path, place: Path) -> Path:
     """A bundle of the run that has everything in it."""
     done = oversight("view", hard, "--write", "site", "--readings", "24", cwd=place)
@@ -140,9 +146,9 @@ def test_a_site_is_searched_from_its_files_and_opens_the_turn(page: Any, site: P
     assert faults == [] and all(url.startswith(("file:", "data:")) for url in asked)
 
 
-def test_worlds_are_tabs_where_they_do_not_fit(page: Any, root: str, hard: Path) -> None:
+def test_worlds_are_tabs_where_they_do_not_fit(page: Any, run: str) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
-    page.goto(f"{root}run/{hard.name}/row/30/problem/2")
+    page.goto(f"{run}/row/30/problem/2")
     first = page.locator("[data-w]:visible").evaluate_all("all => all.map(e => e.dataset.w)")
     assert len(set(first)) == 1
     page.locator(".world-tab").nth(1).click()
@@ -169,15 +175,15 @@ class Visit:
         return str(self.page.locator(within).first.inner_text())
 
 
-def test_a_problem_where_the_lie_won_is_a_click_away(page: Any, root: str, hard: Path) -> None:
-    visit = Visit(page, f"{root}run/{hard.name}")
+def test_a_problem_where_the_lie_won_is_a_click_away(page: Any, run: str) -> None:
+    visit = Visit(page, run)
     lowest = page.locator("section", has_text="Problems with the lowest ASD")
     visit.click(lowest.locator("tbody td a"))
     assert page.locator(".world-head.false").count() and "−" in visit.text(".verdict b")
 
 
-def test_whether_one_is_better_than_another_is_answered(page: Any, root: str, hard: Path) -> None:
-    visit = Visit(page, f"{root}run/{hard.name}")
+def test_whether_one_is_better_than_another_is_answered(page: Any, run: str) -> None:
+    visit = Visit(page, run)
     page.fill("[name=first]", "debate")
     page.fill("[name=second]", "consultancy")
     visit.click(page.get_by_role("button", name="Answer", exact=True))
@@ -188,37 +194,35 @@ def test_whether_one_is_better_than_another_is_answered(page: Any, root: str, ha
     assert page.locator(".turn").count(), "and how"
 
 
-def test_why_a_cell_failed_stands_where_its_next_turn_would(
-    page: Any, root: str, hard: Path
-) -> None:
-    visit = Visit(page, f"{root}run/{hard.name}")
+def test_why_a_cell_failed_stands_where_its_next_turn_would(page: Any, run: str) -> None:
+    visit = Visit(page, run)
     visit.click(page.locator("section", has_text="cells failed, by cause").locator("tbody td a"))
     assert "Failed: " in visit.text(".turn.failure")
     world = page.locator(".turn.failure").first.get_attribute("data-w")
     turns = page.locator(f".turn[data-w={world}]").evaluate_all("all => all.map(e => e.className)")
     assert ["failure" in name for name in turns].index(True) == len(turns) - 2
-    visit = Visit(page, f"{root}run/{hard.name}")
+    visit = Visit(page, run)
     visit.link("more")
     visit.link("Failures and doubts")
     assert "--retry-failed" in visit.text() and page.locator("#table1 tbody tr").count() > 1
 
 
-def test_what_the_judge_read_stands_in_one_piece(page: Any, root: str, hard: Path) -> None:
-    with RunReader(hard, hard.parents[1] / "store") as run:
-        cell = run.cells([run.worlds(Place(30, 2))[0]]).popitem()[1]
+def test_what_the_judge_read_stands_in_one_piece(page: Any, run: str, hard: Path) -> None:
+    with RunReader(hard, hard.parents[1] / "store") as reader:
+        cell = reader.cells([reader.worlds(Place(30, 2))[0]]).popitem()[1]
         call = next(each for each in reversed(cell.calls) if each.role == "judge")
-        asked, _ = run.stored(call) or (None, None)
+        asked, _ = reader.stored(call) or (None, None)
     assert asked
-    visit = Visit(page, f"{root}run/{hard.name}/row/30/problem/2")
+    visit = Visit(page, f"{run}/row/30/problem/2")
     visit.link("what the judge read, whole")
     shown = page.locator(".call details:not(.reply details) .raw").all_text_contents()
     assert shown == [message.text for message in asked.messages]
 
 
 def test_cost_figures_links_and_where_from_are_at_hand(
-    page: Any, root: str, hard: Path, tmp_path: Path
+    page: Any, run: str, hard: Path, tmp_path: Path
 ) -> None:
-    visit = Visit(page, f"{root}run/{hard.name}")
+    visit = Visit(page, run)
     assert "tokens in" in visit.text("section:has-text('Cost per problem')"), "no click"
     assert "SIMULATED" in visit.text("h1") and "SIMULATED" in visit.text(".origin")
     visit.click(page.locator(".menu summary", has_text="figure"))
@@ -229,21 +233,21 @@ def test_cost_figures_links_and_where_from_are_at_hand(
     with page.expect_download() as drawn:
         visit.link("SVG")
     assert "<svg" in Path(drawn.value.path()).read_text()
-    visit = Visit(page, f"{root}run/{hard.name}/row/30/problem/2")
+    visit = Visit(page, f"{run}/row/30/problem/2")
     visit.link("world B · turn 1")
     assert page.url.endswith("-B1") and page.locator(".turn:target").count() == 1
 
 
-def test_a_search_leads_to_the_turn(page: Any, root: str, hard: Path) -> None:
-    visit = Visit(page, f"{root}run/{hard.name}")
+def test_a_search_leads_to_the_turn(page: Any, run: str) -> None:
+    visit = Visit(page, run)
     page.fill(".find input", "simulated case")
     page.keyboard.press("Enter")
     visit.click(page.locator("#hits a"))
     assert "simulated" in visit.text(".turn:target")
 
 
-def test_a_reader_is_walked_by_keys_alone(page: Any, root: str, hard: Path) -> None:
-    page.goto(f"{root}run/{hard.name}/row/30/problem/2")
+def test_a_reader_is_walked_by_keys_alone(page: Any, run: str) -> None:
+    page.goto(f"{run}/row/30/problem/2")
     page.keyboard.press("j")
     page.wait_for_url("**/row/30/problem/3")
     page.keyboard.press("l")
@@ -268,10 +272,8 @@ def test_a_reader_is_walked_by_keys_alone(page: Any, root: str, hard: Path) -> N
     page.wait_for_url("**/map")
 
 
-def test_a_map_names_its_fields_enlarges_them_and_opens_them(
-    page: Any, root: str, hard: Path
-) -> None:
-    page.goto(f"{root}run/{hard.name}/map")
+def test_a_map_names_its_fields_enlarges_them_and_opens_them(page: Any, run: str) -> None:
+    page.goto(f"{run}/map")
     box = page.locator("#map").bounding_box()
     page.mouse.move(box["x"] + 5, box["y"] + 5)
     assert " under " in page.locator("#field").inner_text()
@@ -287,10 +289,8 @@ def test_a_map_names_its_fields_enlarges_them_and_opens_them(
     page.wait_for_url("**/row/*/problem/*")
 
 
-def test_a_filter_that_nothing_passes_says_so_and_is_taken_off(
-    page: Any, root: str, hard: Path
-) -> None:
-    page.goto(f"{root}run/{hard.name}")
+def test_a_filter_that_nothing_passes_says_so_and_is_taken_off(page: Any, run: str) -> None:
+    page.goto(run)
     every = page.locator("#forest tbody tr:visible").count()
     page.fill("#filter", "nobody")
     assert "No line has all of these words" in page.locator(".no-row").inner_text()
@@ -300,8 +300,8 @@ def test_a_filter_that_nothing_passes_says_so_and_is_taken_off(
     assert page.locator("#forest tbody tr:visible").count() > every
 
 
-def test_a_list_keeps_its_order_and_filter_in_the_address(page: Any, root: str, hard: Path) -> None:
-    page.goto(f"{root}run/{hard.name}")
+def test_a_list_keeps_its_order_and_filter_in_the_address(page: Any, run: str) -> None:
+    page.goto(run)
     page.keyboard.press("/")
     page.keyboard.type("debate strong")
     page.get_by_role("button", name="ASD", exact=True).click()
@@ -317,8 +317,8 @@ def test_a_list_keeps_its_order_and_filter_in_the_address(page: Any, root: str, 
     assert len(values) > 1 and values == sorted(values, reverse=True)
 
 
-def test_print_leaves_out_what_only_a_screen_can_do(page: Any, root: str, hard: Path) -> None:
-    page.goto(f"{root}run/{hard.name}/row/30/problem/2")
+def test_print_leaves_out_what_only_a_screen_can_do(page: Any, run: str) -> None:
+    page.goto(f"{run}/row/30/problem/2")
     page.emulate_media(media="print")
     assert not page.locator(".views").is_visible()
     assert not page.locator("#theme").is_visible()

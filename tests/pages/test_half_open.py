@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.views.pages import listener
+from oversight.engine.views.pages import guard
 from oversight.engine.views.pages.server import PageServer
 from tests.waiting import PATIENCE
 
@@ -18,8 +18,8 @@ async def test_a_crowd_of_half_open_connections_keeps_nobody_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sends: bytes,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(listener, "MAX_CONNECTIONS", 100)
-    monkeypatch.setattr(listener, "MAX_PER_CLIENT", 50)
+    monkeypatch.setattr(guard, "MAX_CONNECTIONS", 100)
+    monkeypatch.setattr(guard, "MAX_PER_CLIENT", 50)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, hard), hard))
     try:
@@ -45,8 +45,8 @@ async def test_a_crowd_of_half_open_connections_keeps_nobody_out(
 async def test_what_never_becomes_a_request_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "IDLE_SECONDS", 0.3)
-    monkeypatch.setattr(listener, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(guard, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
     server = PageServer(tmp_path)
     server.access = type(server.access)("127.0.0.1", methods=("GET", "POST"))
     async with server.serving(0) as url, asyncio.timeout(PATIENCE):

@@ -182,7 +182,7 @@ async def test_a_run_under_way_is_told_again_and_again_until_it_ends(
     finished = [each["finished"] for each in told]
     assert finished == sorted(finished) and finished[0] < 48
     assert any(each["left"] != "–" for each in told[:-1])
-    assert last["failures"] and all("debate" in f or "naive" in f for f in last["failures"])
+    assert int(last["failed"]) > 0
     assert any(int(each["calls"].replace(",", "")) for each in told)
 
 

@@ -19,7 +19,7 @@ from ....protocols.question import Problem
 from ....protocols.quotes import marked
 from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Turn, Verdict
-from ...display.printable import controls, one_line, printable
+from ...display.printable import CONTROL, one_line, printable
 from ...display.quantity import counted, signed
 from ...display.table import wrapped
 from ...run.record.values import CellEnd, NotRun, RecordedCell
@@ -171,7 +171,7 @@ def _hidden(problem: Problem, worlds: Sequence[RecordedCell]) -> list[Text]:
             texts += [turn.text for turn in turns]
             texts += [judgement.text for judgement in outcome.judgements]
             forged += sum(turn.forged for turn in turns)
-    escaped = sum(map(controls, texts))
+    escaped = sum(len(CONTROL.findall(text)) for text in texts)
     counts = (
         (escaped, "control characters are shown escaped"),
         (forged, "spoofed tags open with ‹"),

@@ -1,29 +1,33 @@
-"""Runs from Python, with the same engine, store and run folders as the command line."""
+"""Runs from Python: made, opened, compared, measured and drawn, as the command line does it."""
 
 import asyncio
 import io
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from inspect import signature
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 from ....protocols.protocol import Protocol
 from ....protocols.question import Problem
-from ...analysis.comparison import Comparison, compare_rows
+from ...analysis.catalogue import analysis
+from ...analysis.comparison import Compare, Comparison, compare_rows
+from ...analysis.findings.finding import Finding
+from ...analysis.pictures.kinds import caption, pictured
 from ...analysis.reports.frame_files import arrow_frames
 from ...analysis.reports.frames import FrameSource
 from ...analysis.reports.report import report, save_report
 from ...analysis.reports.results import Results, collect
 from ...analysis.reports.side_by_side import side_by_side
-from ...analysis.rows import read_rows
+from ...analysis.rows import RunRows, read_rows
+from ...analysis.scoring.estimate import Interval
 from ...display.console import PrintableConsole
-from ...errors import Halt, Interrupted
+from ...errors import Halt, Interrupted, UsageError
 from ...run.execution import execute
 from ...run.listing import Parts, folder_named
 from ...run.loaded_sweep import LoadedSweep
@@ -37,17 +41,14 @@ from ...run.stores import store_name
 from ...stop import StopToken
 from ...sweep.in_python import python_sweep
 from ...sweep.sweepfile import SweepFile, Top, check_fit, read_sweep_file
+from ...system.flags import check_flags
 from ...system.process import event_loop
-from ..pages.notebook import (
-    NotebookPage,
-    framed,
-    overview_of,
-    reading_of,
-)
+from ..pages.notebook import NotebookPage, framed, overview_of, reading_of
 from .prepared import prepared
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.figure import Figure
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -322,3 +323,93 @@ def _stopped_by_hand(token: StopToken) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+Compares: TypeAlias = Report | Path | str
+"""A run: a Report, a run folder, or the beginning of the name of one in `runs/`."""
+
+
+def compare(
+    first: Compares,
+    second: Compares | None = None,
+    *,
+    baseline: str | None = None,
+    pairs: Literal["all"] | None = None,
+    contrasts: Sequence[str] = (),
+    score: str = "brier",
+    equivalence: float = 0.05,
+    interval: Interval | None = None,
+) -> Comparison:
+    """Contrasts of the rows of one run, or of the common rows of two runs: first minus second.
+
+    The parameters are those of `oversight compare`; contrasts: `"debate - consultancy"` each.
+    Raises: UsageError for unknown names, and for baseline or pairs with two runs.
+    """
+    how = Compare(
+        baseline,
+        pairs,
+        tuple(contrasts),
+        equivalence,
+        ways=(),
+        error="cr3",
+        interval=interval,
+    )
+    return compare_rows(_rows(first), None if second is None else _rows(second), how, score)
+
+
+def measure(run: Compares, name: str, *, score: str = "brier", **settings: Any) -> Finding:
+    """What an analysis finds, as `oversight measure NAME` prints it; a Finding has it as text, too.
+
+    name: of an analysis, or `my_file.py:MyAnalysis`. settings: its options, with `_` for `-`.
+    Raises: UsageError for an unknown name, and for what the run does not tell.
+    """
+    kind, rows = analysis(name), _rows(run)
+    known = [each.name for each in fields(kind)]  # type: ignore[arg-type]  # a dataclass by contract
+    if unknown := [each for each in settings if each not in known]:
+        raise UsageError(f"{name} has no setting {unknown[0]!r}; there are {', '.join(known)}")
+    asked = kind(**settings)
+    check_flags(asked)
+    return asked.sourced(rows, score)
+
+
+def _rows(run: Compares) -> RunRows:
+    return read_rows(run.folder if isinstance(run, Report) else folder_named(str(run)))
+
+
+def plot(
+    run: Report | Path | str,
+    kind: str = "asd",
+    *,
+    other: Report | Path | str | None = None,
+    score: str = "brier",
+    style: str = "paper",
+    protocol: str = "",
+    agent: str = "",
+    judge: str = "",
+    by: Sequence[str] = (),
+    captioned: bool = True,
+    store: Path | str | None = None,
+) -> "Figure":
+    """A picture of a run as a matplotlib Figure, to be edited and saved.
+
+    run: a report, or a run folder. kind: asd, lift, worlds, jse, calibration, trend,
+    frontier, or compare with an `other` run.
+    style: paper (two columns), column or slides. protocol, agent, judge: parts of the names of the
+    rows to show. store: where the replies are, if not in the run's own store; only `frontier` reads
+    it. by: with asd, lift and jse, what rows are averaged by. captioned: with a line that says n,
+    the intervals and whether models are simulated. Raises: UsageError, with the remedy, for a
+    picture that cannot be drawn.
+    """
+    from ...analysis.pictures.painting import draw
+
+    with ExitStack() as opened:
+        first = opened.enter_context(_opened(run, store))
+        second = None if other is None else opened.enter_context(_opened(other, store))
+        picture = pictured(first, kind, score, second, Parts(protocol, agent, judge), by)
+        return draw(picture, style, caption(first, picture) if captioned else "")
+
+
+def _opened(run: Report | Path | str, store: Path | str | None) -> RunReader:
+    if isinstance(run, (str, Path)):
+        return RunReader(folder_named(str(run)), store)
+    return RunReader(run.folder, store or run.store)

@@ -26,8 +26,7 @@ class Asking(Cache):
     """Asks each call as the first draw of a run, so that the two share their replies."""
 
     async def __call__(self, call: Call) -> Reply:
-        # A reply may be stored under the call's own draw already: it is not paid for again.
-        return await super().__call__(call if self.holds(call) else call.drawn(FIRST))
+        return await super().__call__(call.drawn(FIRST))
 
 
 FIRST = 0

@@ -1,12 +1,15 @@
 """Running a sweep under a terminal: progress, signals, the report, and how to go on."""
 
 import asyncio
+import os
 import re
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from types import FrameType
 
 from ....protocols.question import Problem
 from ...analysis.reports.formats import ENDINGS
@@ -42,10 +45,16 @@ from ...stop import StopToken
 from ...system.process import event_loop
 from .exit_codes import ExitCode
 from .output import asked, say, say_latency, show, width
-from .signals import obey_signals
 
 HEAD_START = 0.25
 """Seconds that the run gets first, so that the first request does not wait for numpy."""
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+GRACE = 25.0
+"""Seconds for which calls in flight are waited for after a signal of a machine's own: Kubernetes
+and Slurm kill five seconds later. A person who pressed Ctrl-C waits, or presses it again."""
+_MACHINES_OWN = (signal.SIGTERM, signal.SIGUSR1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +145,69 @@ def under_signals(
             return stop_token.halt
 
 
+def obey_signals(
+    stop_token: StopToken, snapshot: Callable[[], Snapshot], grace: float | None = None
+) -> None:
+    """The first signal stops admission and lets flights land; a second one abandons them, as does
+    the end of the grace period. What is given up may have been paid, and counts as doubtful.
+
+    grace: seconds; None: `GRACE` after SIGTERM and SIGUSR1, and none after others.
+
+    A second hangup does not: a terminal that is closed sends several. What comes once the loop has
+    ended is not heard any more: all is saved then, and the process is about to end. A signal that
+    was ignored when the program began, as under nohup, stays ignored.
+    To be called in the task that is to be cancelled.
+    """
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    terminals = [stream for stream in (1, 2) if os.isatty(stream)]
+
+    def give_up(seconds: float) -> None:
+        if task is not None and (flights := snapshot().in_flight):
+            say(f"{seconds:g} s are over: {counted(flights, 'call')} in flight given up")
+            task.cancel()
+
+    def heard(number: int) -> None:
+        if stop_token.halt is not None and task is not None:
+            if number != signal.SIGHUP:
+                task.cancel()
+            return
+        stop_token.stop(Interrupted(number))
+        now = snapshot()
+        most = f", at most ${now.at_risk:.2f}" if now.at_risk else ""
+        flights = f"{counted(now.in_flight, 'call')} in flight{most}"
+        seconds = GRACE if grace is None and number in _MACHINES_OWN else grace
+        most = "" if seconds is None else f", given up after {seconds:g} s"
+        say(f"stopping: {flights}; Ctrl-C again to abandon them{most}")
+        if seconds is not None:
+            loop.call_later(seconds, give_up, seconds)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave(terminals)
+        if not loop.is_closed():
+            # A loop may close at any moment; then there is nothing left to stop.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(heard, number)
+        elif stop_token.halt is None:
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+    # Not the loop's own handlers: it takes them away when it closes, and a signal that comes
+    # between that moment and the end would kill the process.
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handle)
+
+
+def _leave(terminals: Iterable[int]) -> None:
+    """Write nowhere what was to go to terminals that are gone: writing there would be an error."""
+    if gone := [stream for stream in terminals if not os.isatty(stream)]:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in gone:
+            os.dup2(nowhere, stream)
+        os.close(nowhere)
+
+
 def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     done = f"{run.folder.finished:,} of {len(run.loaded.sweep):,} cells done"
     unsaved = ""
@@ -150,7 +222,7 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     _why_failed(run)
     _caveats(origins(run.loaded.sweep, run.folder.path))
     say(f"run folder  {run.folder.path}")
-    say(f"{_when(halt)}: {_again(halt, shown.again)}")
+    say(f"{WHEN.get(type(halt), 'resume with')}: {_again(halt, shown.again)}")
     from .faults import halt_code
 
     return halt_code(halt)
@@ -172,23 +244,16 @@ def _caveats(come: Iterable[str]) -> None:
         say(f"replies     {line}")
 
 
-def _when(halt: Halt) -> str:
-    match halt:
-        case QuotaExhausted():
-            return "when the quota is back"
-        case AuthenticationFailed():
-            return "when the key is right"
-        case KeyRepeated():
-            return "with a new key"
-        case BudgetReached():
-            return "with a higher cap"
-        case BatchesOut():
-            return "in a while"
-        case PeopleAsked():
-            return "serve their pages with"
-        case StoreFailed() | AllRefused() | OutOfMemory() | RowsPaused():
-            return "when that is put right"
-    return "resume with"
+WHEN: Mapping[type[Halt], str] = {
+    QuotaExhausted: "when the quota is back",
+    AuthenticationFailed: "when the key is right",
+    KeyRepeated: "with a new key",
+    BudgetReached: "with a higher cap",
+    BatchesOut: "in a while",
+    PeopleAsked: "serve their pages with",
+    **dict.fromkeys((StoreFailed, AllRefused, OutOfMemory, RowsPaused), "when that is put right"),
+}
+"""By why a run stopped, when it goes on; else at once."""
 
 
 def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:

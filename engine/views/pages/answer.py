@@ -70,19 +70,21 @@ def compare_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     except UsageError as exc:
         fault = str(exc)
     single = lines[0] if len(lines) == 1 else None
+    its = single.contrast.estimate if single else None
 
     def own(line: Compared) -> dict[str, str]:
         first, second = (rows.names[row] for _, row in line.places)
         return {"first": links.to("compare", first=first, second=second)} if links.live else {}
 
     parts = []
-    if single:
-        parts = [shown_part(_apart(rows, links, single, score), {})]
-    elif comparison:
+    if comparison:
         short = links.live or len(lines) > MOST_LINES
-        listed = comparison_finding(comparison, short=short).parts[0]
-        listed = (listed.brief(None) if listed.brief else listed).chosen(LISTED)
-        parts = [shown_part(listed, {}, own=own)]
+        listed, flips, *_ = comparison_finding(comparison, short=short).parts
+        if single:
+            parts = [shown_part(part, {}) for part in (_apart(rows, links, single, score), flips)]
+        else:
+            listed = (listed.brief(None) if listed.brief else listed).chosen(LISTED)
+            parts = [shown_part(listed, {}, own=own)]
     mean = _mean(rows, lines if all(words) and not single else (), score)
     return run_page(
         "answer",
@@ -97,19 +99,14 @@ def compare_page(run: RunReader, links: Addresses, asked: Asked) -> str:
         single=single,
         said=SAID,
         rows=[links.to("row", row=row) for _, row in (single.places if single else ())],
-        axis=_axis(single) if single else None,
+        axis=Axis.around([0.0, its.value, *(its.interval or ())]) if its else None,
         asked=words,
         mean=mean,
-        notes=list(footnotes([mean, single.contrast.estimate if single else None])),
+        notes=list(footnotes([mean, its])),
         tally=Counter(line.contrast.verdict for line in lines),
         names=rows.names,
         score=score,
     )
-
-
-def _axis(found: Compared) -> Axis:
-    its = found.contrast.estimate
-    return Axis.around([0.0, its.value, *(its.interval or ())])
 
 
 def _mean(rows: RunRows, found: Sequence[Compared], score: str) -> Estimate | None:

@@ -12,7 +12,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...display.printable import printable
-from ...display.quantity import counted, signed
+from ...display.quantity import counted, dollars, signed
 from .routes import Addresses
 from .text import shown
 
@@ -114,7 +114,7 @@ def _environment() -> Environment:
         "shown": shown,
         "counted": counted,
         "count": lambda value: f"{value:,}",
-        "dollars": price,
+        "dollars": dollars,
         "rounded": lambda value: f"{value:.3g}" if isinstance(value, float) else str(value),
         "share": lambda value: f"{value:.0%}",
         "significance": lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}",
@@ -143,10 +143,3 @@ def pages_near(page: int, pages: int) -> list[int | None]:
 def typeset(value: float | None, digits: int = 2) -> str:
     """A figure with its sign, and with a real minus; – for None and for NaN."""
     return signed(None if value != value else value, digits).replace("-", "−")
-
-
-def price(value: float | None) -> str:
-    """A price; with four decimals below a dollar, and none for zero."""
-    if value is None:
-        return "–"
-    return f"${value:,.{0 if value == 0 else 4 if value < 1 else 2}f}"

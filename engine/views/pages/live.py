@@ -8,9 +8,8 @@ from math import isnan, nan
 from typing import Any
 
 from ...analysis.findings.finding import Column
-from ...analysis.reports.failures import called
 from ...display.printable import printable
-from ...display.quantity import duration, short
+from ...display.quantity import dollars, duration, short
 from ...display.table import NONE
 from ...errors import RateLimited
 from ...models.accounting.latency import QUANTILES
@@ -19,10 +18,8 @@ from ...models.accounting.ledger_file import read_ledger
 from ...run.folders import holder
 from ...run.listing import state_of
 from ...run.notes import read_progress
-from ...run.outcome import OutcomeRecord
-from ...run.reader import Follower, RunReader
+from ...run.reader import RunReader
 from ...throughput import clipped
-from .environment import price
 
 TILES = (
     ("cells_told", "cells"),
@@ -71,7 +68,7 @@ COUNTS = (
         "{:.0%}".format,
     ),
     _paid("tokens out", lambda paid: paid.usage.output_tokens, lambda value: short(int(value))),
-    _paid("spent", lambda paid: paid.dollars, price),
+    _paid("spent", lambda paid: paid.dollars, dollars),
 )
 PAID = (
     *COUNTS,
@@ -90,74 +87,51 @@ CELL_RATE_WINDOW, CALL_RATE_WINDOW = 30.0, 5.0
 IN_FLIGHT = (ABANDONED, CUT_OFF)
 """Kinds of faults that requests in flight are entered under until they are answered."""
 
-LAST_FAILURES = 20
-MAX_FAILURE_TEXT = 300
-"""Characters of a failure on the page."""
-
 
 @dataclass
 class Watcher:
-    """Follows one run folder; reads no outcome of it twice."""
+    """Follows one run folder."""
 
     run: RunReader
-    finished: int = 0
-    failed: int = 0
-    _follower: Follower = field(init=False)
-    _failures: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_FAILURES))
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
     _calls: deque[tuple[float, int]] = field(default_factory=deque)
 
-    def __post_init__(self) -> None:
-        self._follower = Follower(self.run, self._start_again)
-
     def snapshot(self) -> dict[str, Any]:
         """The figures of the page, formatted. RunFolderError."""
-        self._read_on()
         now = time.monotonic()
+        finished, failed = self.run.tables.count()
+        if self._marks and finished < self._marks[-1][1]:
+            # Failures were dropped, to be run again.
+            self._marks.clear()
         told = read_progress(self.run.folder)
         ledger = read_ledger(self.run.folder)
         running = holder(self.run.folder) is not None
         cells = self.run.manifest.cells
         total = sum_usage(ledger.values())
-        rate = recent_rate(self._marks, now, self.finished, CELL_RATE_WINDOW)
+        rate = recent_rate(self._marks, now, finished, CELL_RATE_WINDOW)
         calls = recent_rate(self._calls, now, told.get("calls", 0), CALL_RATE_WINDOW)
-        left = (cells - self.finished) / rate if rate and running else None
-        share = self.finished / cells if cells else 1.0
+        left = (cells - finished) / rate if rate and running else None
+        share = finished / cells if cells else 1.0
         forecast = total.dollars / share if total.dollars and share > 0 else None
         return {
-            "at": now,
-            "state": state_of(running, self.finished, cells),
+            "state": state_of(running, finished, cells),
             "cells": cells,
-            "finished": self.finished,
-            "cells_told": f"{self.finished:,} of {cells:,} ({share:.0%})",
-            "failed": f"{self.failed:,}",
-            "rate": f"{rate:,.1f}" if rate else "–",
-            "left": duration(left) if left is not None else "–",
+            "finished": finished,
+            "cells_told": f"{finished:,} of {cells:,} ({share:.0%})",
+            "failed": f"{failed:,}",
+            "rate": f"{rate:,.1f}" if rate else NONE,
+            "left": duration(left) if left is not None else NONE,
             "calls": f"{told.get('calls', 0):,}",
             "reused": f"{told.get('stored', 0) + told.get('shared', 0):,}",
-            "call_rate": f"{calls:,.1f}" if calls else "–",
+            "call_rate": f"{calls:,.1f}" if calls else NONE,
             "in_flight": f"{told.get('in_flight', 0) if running else 0:,}",
             "limited": f"{limited(total):,}",
             "faults": f"{_faults(total, running) - limited(total):,}",
             "dollars": (told.get("spend") if running else "") or f"${total.dollars:,.2f}",
-            "forecast": f"${forecast:,.2f}" if forecast is not None else "–",
+            "forecast": f"${forecast:,.2f}" if forecast is not None else NONE,
             "models": list(_models(told.get("models", ()), ledger)),
             "note": printable(str(told.get("note", ""))) or _note(told, ledger, running),
-            "failures": list(reversed(self._failures)),
         }
-
-    def _read_on(self) -> None:
-        # All or none: what is damaged in the middle is read again from the first on.
-        for record in list(self._follower.new()):
-            self.finished += 1
-            if record.failure is not None:
-                self.failed += 1
-                self._failures.append(_failure(record))
-
-    def _start_again(self) -> None:
-        self.finished = self.failed = 0
-        for each in (self._failures, self._marks, self._calls):
-            each.clear()
 
 
 def recent_rate(
@@ -176,14 +150,6 @@ def recent_rate(
 def _faults(total: UsageTotals, running: bool) -> int:
     # The ledger counts requests in flight as cut off, in case the process is killed.
     return sum(n for _, kind, n in total.faults if not (running and kind in IN_FLIGHT))
-
-
-def _failure(record: OutcomeRecord) -> str:
-    failure = record.failure
-    said = f"{failure.message} {failure.raw}" if failure else ""
-    kind = called(failure.kind) if failure else ""
-    whole = f"{record.problem} · {record.protocol} · {kind}: {' '.join(said.split())}"
-    return printable(whole if len(whole) <= MAX_FAILURE_TEXT else f"{whole[:MAX_FAILURE_TEXT]} …")
 
 
 def _models(held: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[list[str]]:

@@ -7,12 +7,11 @@ from ...analysis.catalogue import analysis, names
 from ...analysis.costs import costs_part, sampled_costs
 from ...analysis.findings.finding import Column, Finding, Part
 from ...analysis.rows import read_rows
-from ...display.quantity import short
+from ...display.quantity import dollars, short
 from ...errors import EngineError
 from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.reader import RunReader
-from .environment import price
 from .findings import figure_of, finding_page
 from .live import PAID
 from .provenance import run_page
@@ -37,7 +36,7 @@ def cost_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     if not ledger:
         said.append("The ledger is empty: models are simulated, or all came from the store.")
     if paid.doubtful:
-        said.append(f"Up to {price(paid.doubtful)} more for requests whose end is not known.")
+        said.append(f"Up to {dollars(paid.doubtful)} more for requests whose end is not known.")
     return finding_page(
         run,
         links,
@@ -61,7 +60,7 @@ def _all_calls(run: RunReader) -> str:
     told += f"{short(sum(used.output_tokens for used in usages.values()))} out"
     total = sum(known[model].cost(used) for model, used in usages.items() if model in known)
     if total and known.keys() == usages.keys():
-        told += f"; {price(total)} at list prices"
+        told += f"; {dollars(total)} at list prices"
     return f"{told}."
 
 

@@ -25,14 +25,13 @@ from ...analysis.reports.formats import headline
 from ...analysis.reports.groups import PivotLine, dimensions, pivot, value_of
 from ...analysis.reports.results import SCORE_NAMES, Results, RowResult
 from ...analysis.rows import RunRows, read_rows, row_names
-from ...display.quantity import short
+from ...display.quantity import dollars, short
 from ...display.table import NONE
 from ...errors import EngineError
 from ...run.folders import holder
 from ...run.listing import state_of
 from ...run.reader import Place, RunReader
 from ...run.run_folder import REPORT
-from .environment import price
 from .failures import causes_part
 from .findings import ShownPart, figure_of, shown_part
 from .live import COLUMNS, TILES, Watcher
@@ -150,7 +149,7 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     told = f"{cost.calls:.1f} calls, {short(round(cost.tokens_in + cost.tokens_out))} tokens"
     return [
         *facts,
-        ("cost per problem", f"{told}, {price(cost.dollars)}" if cost.dollars else told),
+        ("cost per problem", f"{told}, {dollars(cost.dollars)}" if cost.dollars else told),
     ]
 
 

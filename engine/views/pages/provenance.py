@@ -4,17 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
-from ...display.quantity import duration
+from ...display.quantity import dollars
 from ...errors import EngineError
 from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.reader import RunReader
-from ...run.run_folder import OUTCOMES, REPORT, SWEEP
+from ...run.run_folder import SWEEP
 from ...run.sources import origins
 from ...sweep.document import Document
-from .environment import page, price
+from .environment import page
 from .routes import Addresses, Asked
 
 SIMULATED = "sim/"
@@ -81,8 +79,9 @@ def origin_page(run: RunReader, links: Addresses, asked: Asked) -> str:
 
 
 def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
-    # It takes numpy, for which no other page of a run under way waits.
+    # They take numpy, for which no other page of a run under way waits.
     from ....protocols.datasets.leak import leakage_check
+    from ...analysis.rows import read_rows
 
     manifest = run.manifest
     yield "models", ", ".join(models)
@@ -93,15 +92,15 @@ def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
     yield "prompts", manifest.prompts or "not known"
     if 0 < len(run.problems) <= MAX_CHECKED:
         yield "leakage", leakage_check(run.problems).line.removeprefix("leakage check ")
-    report = _report(run)
-    yield "health", _health(report.get("health"))
-    if rows := [row for row in report.get("rows", ()) if row["agent"]]:
-        checked = sum(bool((row.get("compliance") or {}).get("checked")) for row in rows)
-        yield "compliance", f"side check in {checked:,} of {len(rows):,} rows with an agent"
+    results = read_rows(run).results("brier", (1.0,))
+    if results.health:
+        signs = (f"{sign.name} {sign.share:.1%}" for sign in results.health.off)
+        yield "health", ", ".join(signs) or "nothing unusual"
+    if argued := [row for row in results.rows if row.row.agent]:
+        checked = sum(row.compliance.checked for row in argued)
+        yield "compliance", f"side check in {checked:,} of {len(argued):,} rows with an agent"
     total = sum_usage(read_ledger(run.folder).values())
-    yield "cost", price(total.dollars) if total.stored else "none: simulated or cached"
-    if took := _took(run):
-        yield "time", took
+    yield "cost", dollars(total.dollars) if total.stored else "none: simulated or cached"
     yield "version", manifest.version
 
 
@@ -119,29 +118,3 @@ def _named(name: str, value: object) -> str:
     if isinstance(value, dict):
         return f"{name} ({', '.join(f'{key} {each}' for key, each in value.items())})"
     return f"{name} {value}"
-
-
-def _report(run: RunReader) -> dict[str, Any]:
-    try:
-        told = orjson.loads((run.folder / REPORT / "report.json").read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return {}
-    return told if isinstance(told, dict) else {}
-
-
-def _health(health: dict[str, Any] | None) -> str:
-    if not health:
-        return "looked at when the run has ended"
-    off = [sign for sign in health.get("signs", ()) if sign.get("off")]
-    if not off:
-        return "nothing unusual"
-    return ", ".join(f"{sign['name']} {sign['share']:.1%}" for sign in off)
-
-
-def _took(run: RunReader) -> str:
-    """Time from the making of the folder to the last outcome, pauses included."""
-    try:
-        began = (run.folder / SWEEP).stat().st_mtime
-        return duration((run.folder / OUTCOMES).stat().st_mtime - began)
-    except OSError:
-        return ""

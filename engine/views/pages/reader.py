@@ -12,9 +12,8 @@ from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
 from .environment import READER, packed, part
 from .provenance import run_page
-from .reading import TURNS_A_PAGE, Reading, read
+from .reading import TURNS_A_PAGE, AskedCall, Reading, read
 from .routes import Addresses, Asked, NoPage, anchor, nth
-from .turns import AskedCall
 
 MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
 """Bytes of markup that the texts of a page of calls may take together, and each in any case."""

@@ -1,54 +1,71 @@
-"""The list of all runs of a folder."""
+"""The runs of a folder: the list that `oversight status` prints, and its page."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
-from ...analysis.findings.finding import Part, column, number, word
+from ...analysis.findings.finding import Column, Part, column, number, people, program, word
+from ...display.quantity import dollars
 from ...errors import RunFolderError
 from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.listing import RunSummary, summarize
-from .environment import page, price
-from .findings import shown_part
+from .environment import page
 from .routes import Served
 
 
-class RunLine(NamedTuple):
-    """One run of the list."""
+def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummary], str]) -> Part:
+    """A line a run; what no run has is no column. named: as what people know it."""
+    spent = {run.folder: sum_usage(read_ledger(run.folder).values()).dollars for run in runs}
 
-    name: str
-    its: RunSummary
-    dollars: float | None
-    last: str
-    links: dict[str, str]
+    def last(run: RunSummary) -> datetime:
+        return datetime.fromtimestamp(run.touched)
+
+    def models(run: RunSummary) -> str:
+        return "simulated" if run.simulated else "real"
+
+    def done(run: RunSummary) -> str:
+        return f"{run.finished:,}/{run.cells:,}"
+
+    def paid(run: RunSummary) -> float:
+        return spent[run.folder]
+
+    columns = [
+        Column("run folder", named, ("folder",), lambda run: str(run.folder), words=True),
+        word("sweep", "sweep"),
+        Column(
+            "last outcome",
+            lambda run: f"{last(run):%Y-%m-%d %H:%M}",
+            ("last_outcome",),
+            lambda run: last(run).astimezone().isoformat("T", "seconds"),
+            words=True,
+        ),
+        word("state", "state"),
+        *([people("models", models, words=True)] if any(run.simulated for run in runs) else []),
+        program("cells", "cells"),
+        Column("cells", done, ("finished",), lambda run: run.finished),
+        number("failed", "failed"),
+        program("simulated", "simulated"),
+        program("running", "running"),
+        column("--set", "overrides", " ".join if any(run.overrides for run in runs) else None),
+        Column("spent", lambda run: dollars(paid(run)), ("dollars",), paid)
+        if any(spent.values())
+        else program("dollars", paid),
+    ]
+    return Part("runs", title, columns, runs)
 
 
 def runs_page(place: Path, folders: Mapping[str, Path]) -> str:
     """The list. folders: run folders by the names under which they are served."""
-    lines, faults = [], []
-    for name, folder in folders.items():
+    from .findings import shown_part
+
+    runs, faults, names = [], [], {folder: name for name, folder in folders.items()}
+    for folder in names:
         try:
-            its = summarize(folder)
+            runs.append(summarize(folder))
         except RunFolderError as fault:
             faults.append(str(fault))
-            continue
-        last = f"{datetime.fromtimestamp(its.touched):%Y-%m-%d %H:%M:%S}"
-        dollars = sum_usage(read_ledger(folder).values()).dollars or None
-        lines.append(RunLine(name, its, dollars, last, {"run": Served(name).run}))
-    lines.sort(key=lambda line: line.last, reverse=True)
-    simulated = column("models", "its.simulated", lambda of: "simulated" if of else "", words=True)
-    columns = [
-        word("run", "name"),
-        word("sweep", "its.sweep"),
-        word("state", "its.state"),
-        word("last outcome", "last"),
-        *([simulated] if any(line.its.simulated for line in lines) else []),
-        number("finished", "its.finished"),
-        number("of cells", "its.cells"),
-        number("failed", "its.failed"),
-        column("spent", "dollars", price),
-    ]
-    part = shown_part(Part("runs", "Runs", columns, lines), {})
-    return page("runs", Served(""), title="runs", place=str(place), part=part, faults=faults)
+    runs.sort(key=lambda run: run.touched, reverse=True)
+    part = runs_part("Runs", runs, lambda run: names[run.folder])
+    shown = shown_part(part, {name: Served(name).run for name in folders})
+    return page("runs", Served(""), title="runs", place=str(place), part=shown, faults=faults)

@@ -14,6 +14,7 @@ from ...run.run_folder import REPORT
 from .guard import AccessRules
 from .live import Watcher
 from .routes import DEFAULTS, ROUTES, Served, asked, page_of
+from .runs import runs_page
 from .serving import Server, html
 
 SNAPSHOT_INTERVAL = 1.0
@@ -84,8 +85,6 @@ class PageServer(Server):
         return self._runs[name]
 
     async def _list(self, request: web.Request) -> web.Response:
-        from .runs import runs_page
-
         return html(await asyncio.to_thread(runs_page, self.place, self.folders()))
 
     def _page(self, name: str) -> Callable[[web.Request], Awaitable[web.Response]]:

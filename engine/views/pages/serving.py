@@ -13,8 +13,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 
 from ...errors import EngineError
 from .environment import EVERY, page
-from .guard import EVERYWHERE, AccessRules, Handler, guard, headed
-from .listener import Listener, bodies_in_time
+from .guard import EVERYWHERE, AccessRules, Handler, Listener, bodies_in_time, guard, headed
 from .routes import NoPage, Served
 
 

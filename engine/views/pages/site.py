@@ -5,14 +5,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
-from math import isnan
 from pathlib import Path
 from shutil import copyfile, rmtree
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
 from ...analysis.rows import read_rows, row_names
+from ...analysis.scoring.arrays import Places
 from ...errors import UsageError
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
@@ -24,6 +25,7 @@ from .reader import called_page, calls_section, readers_page, section
 from .reading import ends_of, reading_page
 from .routes import Asked, SiteAddresses, page_of
 from .searched import SearchedTexts, search_page
+from .transcripts import Transcripts
 
 READINGS_A_FILE = 3
 CALLS_A_FILE = 600_000
@@ -63,51 +65,28 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
     A third of them for what failed and a third for what is in doubt, at most; of the rest, half
     those of the lowest ASD and half those of the highest. most: None for all.
     """
-    completed = read_rows(run)
-    sweep = run.sweep
+    every = Transcripts(run, read_rows(run), "brier")
     if most is None:
-        every = (
-            Place(row, problem, draw)
-            for row in range(len(sweep.rows))
-            for problem in range(len(sweep.problems))
-            for draw in range(sweep.draws)
-        )
-        return [place for place in every if _landed(run, place)]
-    failed = list(dict.fromkeys(run.where(at)[0] for at in sorted(completed.table.failed)))
-    doubtful = [run.where(at)[0] for at in sorted(completed.table.marked)]
-    values, without = completed.asd_by_problem("brier"), set(failed)
+        return _placed(every, np.flatnonzero(every.ended).tolist())
+    failed, doubt = every.kinds["failed"], every.kinds["doubt"] & ~every.kinds["failed"]
+    chosen = [*_spread(np.flatnonzero(failed), most // 3)]
+    chosen += _spread(np.flatnonzero(doubt), most // 3)
     # A judge that nobody could read counts as its worst verdict: an ASD, but none to look at first.
-    known = [
-        (float(values[problem, row]), Place(row, problem))
-        for problem in range(len(sweep.problems))
-        for row in range(len(sweep.rows))
-        if not isnan(values[problem, row]) and Place(row, problem) not in without
-    ]
-    known.sort(key=lambda pair: pair[0])
-    ends = (place for both in zip(known, reversed(known), strict=True) for _, place in both)
-    chosen = dict.fromkeys(_spread(failed, most // 3))
-    unchosen = [place for place in dict.fromkeys(doubtful) if place not in chosen]
-    chosen |= dict.fromkeys(_spread(unchosen, most // 3))
-    for place in ends:
-        if len(chosen) >= most:
-            break
-        chosen[place] = None
-    return sorted(chosen, key=lambda place: (place.row, place.problem, place.draw))
+    known = np.flatnonzero(~np.isnan(every.asd) & ~failed & (every.draws == 0))
+    known = known[np.argsort(every.asd[known], kind="stable")]
+    ends = np.column_stack((known, known[::-1])).ravel().tolist()
+    return _placed(every, [*dict.fromkeys([*chosen, *ends])][:most])
 
 
-def _spread(places: list[Place], most: int) -> list[Place]:
-    """At most so many places, evenly spaced rather than all from the first problems."""
-    if len(places) <= most:
-        return places
-    return [places[n * len(places) // most] for n in range(most)]
+def _placed(every: Transcripts, chosen: list[int]) -> list[Place]:
+    return sorted(map(every.place, chosen), key=lambda at: (at.row, at.problem, at.draw))
 
 
-def _landed(run: RunReader, place: Place) -> bool:
-    completed = read_rows(run)
-    return all(
-        at in completed.table.failed or not isnan(completed.table.probs[at, 0])
-        for at in run.worlds(place)
-    )
+def _spread(found: Places, most: int) -> list[int]:
+    """At most so many of them, evenly spaced rather than all from the first problems."""
+    if len(found) > most:
+        found = found[np.arange(most) * len(found) // most]
+    return [int(at) for at in found]
 
 
 def write_bundle(

@@ -59,7 +59,8 @@ class Transcripts:
         size = draws * rows
         count = len(self.rows)
         self.kinds = {name: np.zeros(count, dtype=bool) for name in KINDS}
-        self.there = np.zeros(count, dtype=bool)
+        self.there, self.ended = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+        """Whether any of its worlds has an end, and all of them."""
         self.truth, self.lie = np.full(count, np.nan), np.full(count, np.nan)
         for number_, problem in enumerate(sweep.problems):
             span, at = sweep.span(number_), slice(number_ * size, (number_ + 1) * size)
@@ -69,15 +70,15 @@ class Transcripts:
             )
             argued = np.diagonal(probs, axis1=1, axis2=2)
             good = np.array(problem.values) == max(problem.values)
-            self.there[at] = ~np.isnan(argued).all(axis=1)
+            ended = completed.table.ended[span.start : span.stop].reshape(size, answers)
+            self.there[at], self.ended[at] = ended.any(axis=1), ended.all(axis=1)
             self.truth[at] = np.fmin.reduce(argued[:, good], axis=1)
             self.lie[at] = np.fmax.reduce(argued[:, ~good], axis=1, initial=np.nan)
         with np.errstate(invalid="ignore"):
             self.kinds["liar won"] = self.lie > 0.5
             self.kinds["truth lost"] = self.truth <= 0.5
         for cell in completed.table.failed:
-            failed = self._of(run, cell, size)
-            self.kinds["failed"][failed] = self.there[failed] = True
+            self.kinds["failed"][self._of(run, cell, size)] = True
         for cell in completed.table.marked:
             self.kinds["doubt"][self._of(run, cell, size)] = True
         by_design = [row.naive or row.is_a(OPEN_TRUST) for row in sweep.rows]

@@ -49,9 +49,10 @@ def command(
 
 
 def _show(word: str, found: Tried, prompts: Sequence[Prompted]) -> None:
+    told = set[str]()
     for each in prompts:
         show(f"[{each.protocol} · {each.seat} · {each.model}]")
-        show("\n".join(f"{role}: {_brief(text)}" for role, text in each.messages) + "\n")
+        show("\n".join(f"{role}: {_brief(text, told)}" for role, text in each.messages) + "\n")
     trial = found.trial
     if trial is not None and trial.worlds:
         cell, console = trial.worlds[0].cell, PrintableConsole()
@@ -64,9 +65,14 @@ def _show(word: str, found: Tried, prompts: Sequence[Prompted]) -> None:
     show(f"{word}: {wrong}")
 
 
-def _brief(text: str) -> str:
-    """A message with the first line of its passage."""
-    return PASSAGE.sub(r"\1 …\n", text)
+def _brief(text: str, told: set[str]) -> str:
+    """A message with the first line of its passage; of what an earlier seat was told, as the
+    question, the first line. told: the parts that stand above, to which its own are added."""
+    parts = PASSAGE.sub(r"\1 …\n", text).split("\n\n")
+    shown = (f"{part.splitlines()[0]} … as above" if part in told else part for part in parts)
+    brief = "\n\n".join(shown).replace(" … as above\n\n", " … as above\n")
+    told.update(part for part in parts if "\n" in part)
+    return brief
 
 
 def _sharing(trial: Trial) -> str:

@@ -2,10 +2,14 @@
 
 import heapq
 import os
+import re
 import shutil
+import time
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +20,11 @@ from .....cache.backup import back_up, recoverable
 from .....cache.bundle import BundleStore, export_bundle
 from .....cache.disk import require_rescued, rescue_places
 from .....cache.errors import DamagedEntry, PassageLost
-from .....cache.explain import differences
 from .....cache.lock import exclusive_lock
 from .....cache.memory import MemoryStore
 from .....cache.merge import MergeStatistics, merge
 from .....cache.record import Record, checked_records, read_record, records
+from .....cache.reply import Outcome
 from .....cache.rows import STORE_FILE, RowReader
 from .....cache.stats import store_statistics
 from .....cache.store import Reader
@@ -35,10 +39,47 @@ from ..group import NamedGroup
 from ..naming import RunFolder
 from ..options import JSON, RECORDED_STORE, STORE, output, with_name
 from ..output import say, show, show_json, show_json_line, show_line, width
-from ..selection import Selection, selected_entry
 
 AT_ONCE = 1024
 """Entries removed per transaction."""
+
+MAX_MATCHES = 8
+"""Maximum number of candidates listed for an ambiguous address."""
+UNITS = {"h": 3600, "d": 86_400, "w": 604_800}
+"""Seconds."""
+
+
+def _before(age: str) -> float:
+    if not (match := re.fullmatch(r"(\d+)([hdw])", age)):
+        raise ValueError(f"{age!r} is not an age; write it like 12h, 30d or 8w")
+    return time.time() - int(match[1]) * UNITS[match[2]]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Selects the entries that meet all conditions."""
+
+    models: tuple[str, ...] = flag(
+        "Only this model, or a pattern such as 'openai/*'; repeatable.", name="--model", default=()
+    )
+    outcomes: tuple[Outcome, ...] = flag(
+        "Only replies that ended so; repeatable.", name="--outcome", default=()
+    )
+    before: float | None = flag(
+        "Only entries older than this, e.g. 12h, 30d or 8w.", name="--older-than", read=_before
+    )
+    """In seconds since 1970."""
+
+    def __bool__(self) -> bool:
+        """Whether there is any condition."""
+        return bool(self.models or self.outcomes or self.before is not None)
+
+    def __contains__(self, record: Record) -> bool:
+        return (
+            (not self.models or any(fnmatchcase(record.model, each) for each in self.models))
+            and (not self.outcomes or record.outcome in self.outcomes)
+            and (self.before is None or record.stored_at < self.before)
+        )
 
 
 @click.group(cls=NamedGroup, path="cache", modules={"rebuild": "rebuild"})
@@ -90,20 +131,13 @@ def list_(
 @command.adds("show")
 def show_(
     address: str = argument(),
-    other: str | None = argument("[OTHER]"),
     store: str | None = STORE,
     as_json: bool = JSON,
 ) -> None:
-    """Print the call and the reply at ADDRESS; its first digits will do.
-
-    With OTHER, print what differs between the two calls.
-    """
+    """Print the call and the reply at ADDRESS; its first digits will do."""
     with _reading(store) as (_, replies):
-        record = selected_entry(replies, address)
-        second = selected_entry(replies, other) if other else None
-    if second is not None:
-        _show_differences(record, second, as_json)
-    elif as_json:
+        record = _entry(replies, address)
+    if as_json:
         call = record.call()
         told = msgspec.to_builtins(call.request) | {"draw": call.draw}
         show_json(_line(record) | {"call": told, "reply": msgspec.to_builtins(record.reply())})
@@ -111,17 +145,6 @@ def show_(
         from ..cache_table import entry_text
 
         show(entry_text(record))
-
-
-def _show_differences(one: Record, other: Record, as_json: bool) -> None:
-    lines = list(differences(one.call(), other.call()))
-    if one.identity != other.identity:
-        lines.insert(0, f"endpoint {one.identity!r} -> {other.identity!r}")
-    if as_json:
-        show_json({"first": one.key, "second": other.key, "differences": lines})
-        return
-    for line in lines or ["nothing differs: it is one call to one endpoint"]:
-        show_line(line)
 
 
 @command.adds()
@@ -376,3 +399,26 @@ def _line(record: Record) -> dict[str, Any]:
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
     }
+
+
+def _entry(store: Reader, address: str) -> Record:
+    """The one entry whose address starts so. UsageError, with the candidates, if it is not one.
+
+    Two endpoints that answered one call share its address; the key tells them apart.
+    """
+    found = list(islice(store.keys(address), MAX_MATCHES + 1))
+    if not found:
+        raise click.UsageError(
+            f"no stored reply has an address that starts with {address!r}; "
+            "list those that there are: oversight cache list"
+        )
+    if len(found) == 1:
+        value = store.get(found[0])
+        assert value is not None, "nobody else removes what was just listed"
+        return read_record(found[0], value)
+    lines = [
+        f"  {key}  {record.model}" if isinstance(record, Record) else f"  {key}  {record.reason}"
+        for key, record in records(islice(store.items(address), MAX_MATCHES))
+    ]
+    more = "\n  …" if len(found) > MAX_MATCHES else ""
+    raise click.UsageError(f"{address!r} may mean:\n" + "\n".join(lines) + more)

@@ -1,26 +1,23 @@
 """`oversight status`: the progress of a run, even while another process runs it; or all runs."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 
 from ....display.quantity import counted, dollars
-from ....display.table import Table, as_text
+from ....display.table import as_text
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
 from ....run.folders import RUNS, holder, is_run
-from ....run.listing import RunSummary, summaries, summarize
+from ....run.listing import summaries, summarize
 from ....run.manifest import read_manifest
 from ....run.notes import read_progress
 from ....system.flags import argument
+from ...pages.runs import runs_part
 from ..exit_codes import ExitCode
 from ..flags import as_command
 from ..naming import run_named
 from ..options import JSON
 from ..output import asked, say, show, show_json, show_line, width
-
-SET = "--set"
-"""The column of overrides, which distinguish runs of one sweep; shown if any run has some."""
 
 
 @as_command
@@ -43,10 +40,11 @@ def command(
 
 def _list(place: Path, as_json: bool) -> None:
     runs, faults = summaries(place)
+    part = runs_part(f"{counted(len(runs), 'run')} in {place}", runs, lambda run: str(run.folder))
     if as_json:
-        show_json([_plain(run) for run in runs])
+        show_json(part.plain())
     elif runs:
-        show(as_text(_table(place, runs), width()))
+        show(as_text(replace(part.table(), whole=1), width()))
     elif not faults:
         say(f"there is no run in {place} yet; start one: oversight demo, or oversight run SWEEP")
     for fault in faults:
@@ -96,41 +94,3 @@ def _status(run: Path, as_json: bool) -> None:
     )
     for line in filter(None, lines):
         show_line(line)
-
-
-def _table(place: Path, runs: Sequence[RunSummary]) -> Table:
-    with_overrides = any(run.overrides for run in runs)
-    simulated = any(run.simulated for run in runs)
-    rows = (
-        (
-            str(each.folder),
-            each.sweep,
-            f"{datetime.fromtimestamp(each.touched):%Y-%m-%d %H:%M}",
-            each.state,
-            *(["simulated" if each.simulated else "real"] if simulated else []),
-            f"{each.finished:,}/{each.cells:,}",
-            f"{each.failed:,}",
-            *([" ".join(each.overrides)] if with_overrides else []),
-        )
-        for each in runs
-    )
-    count = f"{counted(len(runs), 'run')} in {place}"
-    named = ("run folder", "sweep", "last outcome", "state", *["models"] * simulated)
-    head = (*named, "cells", "failed", *[SET] * with_overrides)
-    return Table(count, head, tuple(rows), left=len(named), whole=1)
-
-
-def _plain(each: RunSummary) -> dict[str, object]:
-    return {
-        "folder": str(each.folder),
-        "sweep": each.sweep,
-        "last_outcome": datetime.fromtimestamp(each.touched).astimezone().isoformat("T", "seconds"),
-        "state": each.state,
-        "cells": each.cells,
-        "finished": each.finished,
-        "failed": each.failed,
-        "simulated": each.simulated,
-        "running": each.running,
-        "overrides": list(each.overrides),
-        "dollars": sum_usage(read_ledger(each.folder).values()).dollars,
-    }

@@ -382,7 +382,6 @@
       all("[data-live]").forEach((place) => { place.textContent = now[place.dataset.live]; });
       rows(byId("held-table").tBodies[0], now.models);
       byId("nothing").textContent = now.note;
-      list(byId("failures"), now.failures);
       if (now.state === "running") return;
       events.close();
       byId("ended").hidden = false;
@@ -401,14 +400,6 @@
         row.append(cell);
       });
       return row;
-    }));
-  }
-  function list(place, told) {
-    place.closest("details").hidden = !told.length;
-    place.replaceChildren(...told.map((text) => {
-      const line = document.createElement("li");
-      line.textContent = text;
-      return line;
     }));
   }
 })();

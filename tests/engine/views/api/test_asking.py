@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from oversight import asking, run_async
-from oversight.cache import Cache, Call, Message, Request, ToolSpec
+from oversight.cache import Call, Message, Request, ToolSpec
 from oversight.cache.errors import ReplayMiss
 from oversight.engine.errors import BudgetReached, UsageError
 from oversight.engine.extensions.mock.process import counts, serving
@@ -54,18 +54,6 @@ async def test_a_run_and_asking_share_their_replies_whoever_is_first(problem: Pr
         assert ask.statistics.new > 0
     replayed = await run_async([other], [problem], cache="replay", quiet=True)
     assert replayed.stopped is None and replayed.results.failed == 0
-
-
-async def test_what_asking_stored_under_the_bare_draw_is_found(
-    place: Path, problem: Problem
-) -> None:
-    async with asking([problem]) as ask:
-        bare = Cache(ask._store, ask._inner, identity=ask._identity)
-        call = CALL.changed(model="sim/strong")
-        paid = await bare(call)
-        await bare.close()
-        assert await ask(call) == paid
-        assert ask.statistics.new == 0
 
 
 async def test_a_replay_asks_nobody(problem: Problem) -> None:

@@ -112,33 +112,49 @@ async def test_open_protocols_are_split_by_what_the_agent_chose(
     assert (low < 0.8 and high == 1) if wrong == 10 else (low < 0.1 and 0.55 < high < 0.75)
 
 
-def test_only_the_world_of_the_answer_chosen_tells_what_the_judge_made_of_it() -> None:
-    chose = {"chose": "B"}
-    found = told(OPEN, {("p0", 0, 0): (0.9, chose), ("p0", 0, 1): (0.2, chose)})
-    assert row(found).by_choice.judge_right is None
-    assert figures(row(found).by_choice.judge_wrong) == (1, 1)
-    lost = told(OPEN, {("p0", 0, 0): (0.9, chose), ("p0", 0, 1): LOST})
-    assert row(lost).by_choice is None
+A, B, Z = ({"chose": label} for label in "ABZ")
+
+
+@pytest.mark.parametrize(
+    ("problems", "draws", "worlds", "right", "wrong"),
+    [
+        pytest.param(
+            2, 1, {("p0", 0, 0): (0.9, B), ("p0", 0, 1): (0.2, B)}, None, (1, 1),
+            id="only the world of the answer chosen tells what the judge made of it",
+        ),
+        pytest.param(
+            2, 1, {("p0", 0, 0): (0.5, A), ("p1", 0, 1): (0.5, B)}, (0.5, 1), (0.5, 1),
+            id="a judge who cannot decide is half right",
+        ),
+        pytest.param(
+            2, 2,
+            {("p0", 0, 1): (0.1, B), ("p0", 1, 1): (0.8, B), ("p1", 0, 1): (0.1, B),
+             ("p1", 1, 0): (0.8, A)},
+            (1, 1), (3 / 4, 2),
+            id="draws that chose alike are averaged within their problem",
+        ),
+        pytest.param(
+            # The second answer, a best one too, shares the largest probability with the third.
+            [problem(0, (1, 1, -1)), problem(1, (1, -1, -1))], 1,
+            {("p0", 0, 1): (0.2, B), ("p1", 0, 2): (0.2, {"chose": "C"})}, (0.5, 1), (1, 1),
+            id="of several best answers each is right",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_judge_made_of_a_choice(
+    problems: Any, draws: int, worlds: Told, right: Any, wrong: Any
+) -> None:
+    found = row(told(OPEN, worlds, draws, problems)).by_choice
+    judged = found.judge_right, found.judge_wrong
+    assert [each and figures(each) for each in judged] == [right, wrong]
+
+
+def test_a_choice_that_splits_nothing_is_told_and_no_more() -> None:
+    lost = told(OPEN, {("p0", 0, 0): (0.9, B), ("p0", 0, 1): LOST})
+    nobody = told(OPEN, {("p0", 0, side): (0.5, Z) for side in (0, 1)})
+    for found in (lost, nobody):
+        assert (row(found).chose_right.value, row(found).by_choice) == (0, None)
     assert table_of(lost, "open protocols") is None
-    assert row(lost).chose_right.value == 0
-
-
-def test_a_judge_who_cannot_decide_is_half_right() -> None:
-    found = told(OPEN, {("p0", 0, 0): (0.5, {"chose": "A"}), ("p1", 0, 1): (0.5, {"chose": "B"})})
-    assert figures(row(found).by_choice.judge_right) == (0.5, 1)
-    assert figures(row(found).by_choice.judge_wrong) == (0.5, 1)
-
-
-def test_draws_that_chose_alike_are_averaged_within_their_problem() -> None:
-    worlds: Told = {
-        ("p0", 0, 1): (0.1, {"chose": "B"}),
-        ("p0", 1, 1): (0.8, {"chose": "B"}),
-        ("p1", 0, 1): (0.1, {"chose": "B"}),
-        ("p1", 1, 0): (0.8, {"chose": "A"}),
-    }
-    found = row(told(OPEN, worlds, draws=2))
-    assert figures(found.by_choice.judge_wrong) == (3 / 4, 2)
-    assert figures(found.by_choice.judge_right) == (1, 1)
 
 
 def test_problems_of_one_group_are_one_cluster() -> None:
@@ -150,31 +166,12 @@ def test_problems_of_one_group_are_one_cluster() -> None:
     assert low < 0.1 and high == 1
 
 
-def test_of_several_best_answers_each_is_right() -> None:
-    graded = [problem(0, (1, 1, -1)), problem(1, (1, -1, -1))]
-    worlds: Told = {
-        # The second answer, a best one too, shares the largest probability with the third.
-        ("p0", 0, 1): (0.2, {"chose": "B"}),
-        ("p1", 0, 2): (0.2, {"chose": "C"}),
-    }
-    found = row(told(OPEN, worlds, problems=graded))
-    assert figures(found.by_choice.judge_right) == (0.5, 1)
-    assert figures(found.by_choice.judge_wrong) == (1, 1)
-
-
-def test_a_choice_of_no_answer_is_not_right_and_splits_nothing() -> None:
-    found = row(told(OPEN, {("p0", 0, side): (0.5, {"chose": "Z"}) for side in (0, 1)}))
-    assert (found.chose_right.value, found.by_choice) == (0, None)
-
-
 def test_rows_whose_agent_does_not_choose_are_not_in_the_table_of_choices() -> None:
     assert table_of(told(NAIVE, {("p0", 0, 0): (0.5, {})}), "open protocols") is None
-    table = table_of(told(OPEN, {("p0", 0, 0): (0.9, {"chose": "A"})}), "open protocols")
-    assert table is not None
-    assert table.body == (("open trust", "100%", "1", "100%", "–", "–"),)
-    assert "open protocols" in report(
-        told(OPEN, {("p0", 0, 0): (0.9, {"chose": "A"})}), "markdown", measures=True
-    )
+    found = told(OPEN, {("p0", 0, 0): (0.9, A)})
+    table = table_of(found, "open protocols")
+    assert table and table.body == (("open trust", "100%", "1", "100%", "–", "–"),)
+    assert "open protocols" in report(found, "markdown", measures=True)
 
 
 # What was measured and counted.
@@ -188,18 +185,16 @@ def test_measures_are_means_over_problems_by_what_was_argued_for() -> None:
         ("p1", 0, 1): (0.4, {"accepted": False, "steps": 3}),
     }
     found = row(told(PROPAGANDA, worlds)).measures
-    # Texts have no mean.
-    assert list(found) == ["accepted", "loss", "steps"]
-    assert figures(found["accepted"].truth) == (1, 2)
-    assert figures(found["accepted"].lie) == (0.5, 2)
+    # Texts have no mean, and where it was not measured there is no value.
+    assert {name: (figures(its.truth), figures(its.lie)) for name, its in found.items()} == {
+        "accepted": ((1, 2), (0.5, 2)),
+        "loss": ((0.5, 1), (0.25, 1)),
+        "steps": ((6, 2), (2.5, 2)),
+    }
     assert found["accepted"].lie.interval == (0, 1)
-    assert figures(found["steps"].truth) == (6, 2)
-    assert figures(found["steps"].lie) == (2.5, 2)
-    # Where it was not measured there is no value.
-    assert figures(found["loss"].truth) == (0.5, 1)
 
 
-def test_draws_are_averaged_before_problems() -> None:
+def test_draws_are_averaged_before_problems_and_the_truth_is_any_best_answer() -> None:
     worlds: Told = {
         ("p0", 0, 0): (0.9, {"steps": 1}),
         ("p0", 1, 0): (0.9, {"steps": 3}),
@@ -207,14 +202,9 @@ def test_draws_are_averaged_before_problems() -> None:
         ("p1", 1, 0): LOST,
     }
     found = row(told(PROPAGANDA, worlds, draws=2)).measures["steps"]
-    assert figures(found.truth) == ((2 + 5) / 2, 2)
-    assert found.lie is None
-
-
-def test_the_truth_is_any_best_answer() -> None:
-    graded = [problem(0, (-1, 1, 1))]
-    worlds: Told = {("p0", 0, side): (0.4, {"steps": side}) for side in range(3)}
-    found = row(told(PROPAGANDA, worlds, problems=graded)).measures["steps"]
+    assert (figures(found.truth), found.lie) == (((2 + 5) / 2, 2), None)
+    graded: Told = {("p0", 0, side): (0.4, {"steps": side}) for side in range(3)}
+    found = row(told(PROPAGANDA, graded, problems=[problem(0, (-1, 1, 1))])).measures["steps"]
     assert (figures(found.truth), figures(found.lie)) == ((1.5, 1), (0, 1))
 
 

@@ -96,7 +96,7 @@ def test_groups_widen_the_interval(score: Command) -> None:
 
 @pytest.mark.wire
 def test_a_dash_reads_standard_input() -> None:
-    command = [sys.executable, "-m", "oversight.engine", "measure", "judgements", "-", "--json"]
+    command = [sys.executable, "-m", "oversight", "measure", "judgements", "-", "--json"]
     ran = subprocess.run(command, input="{}", capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("<stdin>:1: id: missing")
