@@ -21,7 +21,6 @@ from .accounting.prices import listed
 from .directory import ModelDirectory
 
 if TYPE_CHECKING:
-    from ..providers.connecting import Room
     from ..providers.limit_headers import HeaderLimits
     from ..providers.provider import Provider
     from ..throughput import LimitStatistics
@@ -65,7 +64,8 @@ class Models(ModelDirectory):
         self._ready: dict[str, Ask] = {}
         """By model, its sender, once nothing has to be found out before its calls."""
         self._providers: dict[str, Provider] = {}
-        self._room: Room | None = None
+        self._room = 0
+        """Connections that each provider may open; 0 before that is known."""
 
     def settle_for(self, call: Call) -> None:
         """`settle` for calls that a program makes without a sweep: chat completions, until a call
@@ -105,10 +105,10 @@ class Models(ModelDirectory):
                 if (require := entry(provider).require) is not None:
                     require()
             require_room()
-            from ..providers.connecting import Room
+            from ..providers.connecting import room
             from .accounting.quarantine import Quarantine
 
-            self._room = Room(len({(provider_of(model), self.api(model)) for model, _ in real}))
+            self._room = room(len({(provider_of(model), self.api(model)) for model, _ in real}))
             if quarantine is not None:
                 accounting = replace(accounting, quarantine=Quarantine(quarantine))
         prices = self.priced(accounting.prices)
@@ -202,15 +202,15 @@ class Models(ModelDirectory):
     def _sender(self, model: str) -> "Sender":
         if model not in self._senders:
             # Here and below: a run on simulated models alone does without half of the engine.
-            from ..providers.connecting import Room, connect
+            from ..providers.connecting import connect, room
             from .sender import Sender
 
             provider, api = provider_of(model), self.api(model)
             name = f"{provider} {api}"
             if name not in self._providers:
                 settings = self.settings(provider, api)
-                self._room = self._room or Room()
-                connections = self._room.part(provider, settings.connections)
+                self._room = self._room or room(2)
+                connections = min(settings.connections, self._room)
                 settings = replace(settings, connections=connections)
                 self._providers[name] = connect(settings, self._adopt_limits)
             self._senders[model] = Sender(

@@ -14,8 +14,7 @@ from .transport import Transport
 from .wire import Wire
 
 FEW = 256
-"""A provider that gets fewer connections than these, and fewer than were set, is named in a
-warning."""
+"""Fewer connections to a provider than these are told."""
 
 log = logging.getLogger(__name__)
 
@@ -28,29 +27,17 @@ def connect(settings: Settings, on_limits: OnLimits | None = None) -> Provider:
     return (entry(settings.provider).connect or http_provider)(settings, on_limits)
 
 
-class Room:
-    """The descriptors that are left for connections, divided among the providers of a run: a reply
-    that no file is left to store would be paid for and lost."""
-
-    def __init__(self, sharing: int = 0) -> None:
-        """sharing: providers that will ask; any other gets half of what is left."""
-        self._left = left()
-        self._sharing = sharing
-
-    def part(self, provider: str, wanted: int) -> int:
-        """Connections that a provider may open, at least one; `wanted` at most."""
-        share = max(self._left // (self._sharing or 2), 1)
-        self._sharing = max(self._sharing - 1, 0)
-        given = min(wanted, share)
-        self._left -= given
-        if given < min(wanted, FEW):
-            log.warning(
-                "%s gets %d connections at most, since this process may have few files open; "
-                "for more: ulimit -n 4096",
-                provider,
-                given,
-            )
-        return given
+def room(sharing: int) -> int:
+    """Connections that each of so many providers may open: of the descriptors that are left an
+    equal part, as a reply that no file is left to store would be paid for and lost."""
+    most = max(left() // max(sharing, 1), 1)
+    if most < FEW:
+        log.warning(
+            "each provider gets %d connections at most, since this process may have few files "
+            "open; for more: ulimit -n 4096",
+            most,
+        )
+    return most
 
 
 _CLOUDS = ("bedrock", "vertex")

@@ -9,11 +9,9 @@ from typing import Any
 import orjson
 
 from ..errors import EngineError, Malformed, Unreachable
-from .catalogue import entry
 from .connecting import wire_of
 from .settings import Settings
 from .target import Target
-from .transport import Response
 
 INQUIRY_TIMEOUT = 20.0
 """Timeout of one request, in seconds."""
@@ -54,30 +52,16 @@ async def model_names(settings: Settings, base_url: str) -> list[str]:
 
 async def fetch(settings: Settings, url: str, body: object = None) -> bytes:
     """What stands at one of the server's URLs. Raises as `inquire`, whatever it is."""
-    answer = await _answered(settings, url, body)
-    if answer.status != 200:
-        unanswered = Unanswered(f"{settings.provider} says {answer.status} to {url}")
-        unanswered.status = answer.status
-        raise unanswered
-    return answer.body
-
-
-async def _answered(settings: Settings, url: str, body: object) -> Response:
-    """The answer, whatever its status. Raises: Unreachable if none came; Unanswered for one that is
-    too long or broken."""
     # Not at the top: where the store has all replies, nobody is asked anything.
     from .http_client import HttpClient
 
-    row = entry(settings.provider)
-    headers = {"content-type": "application/json"} if body is not None else {}
-    headers |= wire_of(settings).auth(settings.key) if settings.key else {}
-    if row.dated:
-        headers["anthropic-version"] = settings.option("version")
+    wire = wire_of(settings)
+    headers = wire.headers() | (wire.auth(settings.key) if settings.key else {})
     client = HttpClient(replace(settings, deadline=INQUIRY_TIMEOUT), cap=_CAP, diagnoses=False)
     try:
-        method = "GET" if body is None else "POST"
+        target = Target("GET" if body is None else "POST", url, headers)
         content = b"" if body is None else orjson.dumps(body)
-        return client.read(await client.send(Target(method, url, headers), content))
+        answer = client.read(await client.send(target, content))
     except Malformed as exc:
         raise Unanswered(f"{exc} at {url}") from None
     except EngineError as exc:
@@ -85,3 +69,8 @@ async def _answered(settings: Settings, url: str, body: object) -> Response:
     finally:
         del headers
         await client.close()
+    if answer.status != 200:
+        unanswered = Unanswered(f"{settings.provider} says {answer.status} to {url}")
+        unanswered.status = answer.status
+        raise unanswered
+    return answer.body

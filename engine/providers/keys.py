@@ -102,43 +102,36 @@ def settings_of(
         )
     url = _url(provider, url, "its base_url" if base_url else row.base_url_variable)
     vendors_own = bool(row.api) and url == own
-    if vendors_own:
-        default_identity = row.api.format(**options)
-    else:
-        default_identity = f"{url} {options.get('version', '')}".strip()
-    if row.own:
-        default_identity = provider
+    default_identity = row.api.format(**options)
+    if not vendors_own:
+        default_identity = provider if row.own else f"{url} {options.get('version', '')}".strip()
     beside = environment.beside if isinstance(environment, Environment) else frozenset()
-    from_file = row.base_url_variable in beside and not base_url
-    whence = "the sweep file" if base_url else row.base_url_variable
+    whence = "the sweep file" if base_url else row.base_url_variable if moved else ""
     key = _key(row.key_variable, environment)
     proxy, proxy_from = _proxy(url, environment)
-    identity = _of_api(identity, api) if identity else ""
-    refused = ""
-    if identity and not vendors_own and (vendor := vendor_of(identity)):
+    stated, refused = _of_api(identity, api) if identity else "", ""
+    if stated and not vendors_own and (vendor := vendor_of(stated)):
         refused = (
-            f"{provider}: the sweep file stores what {url} says as {identity!r}, which is "
-            f"{vendor}'s own: later runs would take it for {vendor}'s replies. Leave out identity, "
-            "or choose another"
+            f"{provider}: the sweep file stores what {url} says as {stated!r}, which is {vendor}'s "
+            f"own: later runs would take it for {vendor}'s replies. Leave out identity, or choose "
+            "another"
         )
-    if key and row.key_variable not in beside:
-        # Of a proxy without its own address, which may hold a password.
-        named = f"{proxy_from} names a proxy on the way to" if proxy_from in beside else ""
-        named = named or (f"{whence} names" if moved and from_file else "")
-        if named:
-            variable = named.partition(" ")[0]
-            refused = (
-                f"{provider}: .env: {named} {url}, and your key is from outside that file: it is "
-                "not sent there. Put the key of that address into the same file, or "
-                f"{variable} into your environment"
-            )
+    lead = next((name for name in (proxy_from, whence) if name in beside), "")
+    if lead and key and row.key_variable not in beside:
+        # Without the proxy's own address, which may hold a password.
+        what = url if lead == whence else f"a proxy on the way to {url}"
+        refused = (
+            f"{provider}: .env: {lead} names {what}, and your key is from outside that file: it is "
+            f"not sent there. Put the key of that address into the same file, or {lead} into your "
+            "environment"
+        )
     return Settings(
         provider,
         url,
-        identity or _of_api(default_identity, api),
+        stated or _of_api(default_identity, api),
         vendors_own,
         key=key,
-        address_from="" if not moved else f".env: {whence}" if from_file else whence,
+        address_from=f".env: {whence}" if whence in beside else whence,
         refused=refused,
         deadline=deadline,
         connections=connections,

@@ -18,7 +18,7 @@ from ...models.router import Models
 from ...providers.connecting import wire_of
 from ...providers.fault import ErrorAnswer
 from ...system.files import unwritable
-from .endpoint import CLOCK_SLACK, BatchEndpoint, BatchState, Lost, backoff
+from .endpoint import CLOCK_SLACK, BatchEndpoint, BatchState, backoff
 from .journal import BatchJournal, Submission
 from .results import BatchResults
 from .vendors import ENDPOINTS
@@ -59,6 +59,10 @@ class Dispatch:
         self._since: dict[str, float] = {}
         """Loop time (s) of the first look of this session at what is not as it should be, by id or
         mark."""
+        self._others: set[tuple[str, str]] = set()
+        """(mark, id) of batches that could have been one of ours, and are not."""
+        self._most_out: dict[str, int] = {}
+        """By model whose queue had no room once, how many lines may be out together."""
         self._full = 0
         """How often in a row a queue had no room."""
 
@@ -122,7 +126,7 @@ class Dispatch:
         """Look for a batch of unknown fate at the vendor; whether its calls are free again."""
         since, open_ended = self.journal.sending[mark], False
         for each in await endpoint.retried(endpoint.candidates, batch, since):
-            if each.id in self.journal.known or (mark, each.id) in self.journal.others:
+            if each.id in self.journal.known or (mark, each.id) in self._others:
                 continue
             ours = each.mark == mark or await self._is_ours(endpoint, each.id, batch)
             if ours:
@@ -145,12 +149,12 @@ class Dispatch:
         if not state.ended:
             return None
         file = await self._downloaded(endpoint, id, batch, state)
-        ours, others = self.readable(endpoint, batch, file)
+        ours, others = self._results(endpoint, batch).readable(file)
         file.unlink()
         if not ours and not others:
             return None
         if others or not ours:
-            self.journal.note(foreign=id, mark=batch.mark)
+            self._others.add((batch.mark, id))
         return not others
 
     async def _check(self, endpoint: BatchEndpoint, id: str, batch: Submission) -> bool:
@@ -173,7 +177,8 @@ class Dispatch:
                 "with another key, or another project or address; put that back, and the same "
                 "command collects it",
             )
-        ours, _ = self.readable(endpoint, batch, file)
+        results = self._results(endpoint, batch)
+        ours, _ = results.readable(file)
         counted = batch.lines if state.results is None else state.results
         if ours < min(counted, batch.lines):
             stated = "no count" if state.results is None else f"{counted:,} by the vendor's counts"
@@ -186,14 +191,19 @@ class Dispatch:
             )
         self._since.pop(id, None)
         self.back.pop(id, None)
-        await self.land(endpoint, id, batch, file, state.absent)
+        await results.store(file, state.absent, self._cache)
+        self._land(id, results)
         return True
 
     async def _downloaded(
         self, endpoint: BatchEndpoint, id: str, batch: Submission, state: BatchState
     ) -> Path:
         """The file of what the vendor says are the results, or as much as it made sense."""
-        file = self.no_results(batch)
+        file = self.journal.file(batch.mark, "results")
+        try:
+            file.write_bytes(b"")
+        except OSError as exc:
+            raise unwritable(file, exc) from exc
         for name in state.files:
             if not await endpoint.retried(endpoint.download, name, file, batch.most_bytes):
                 log.warning("the results of %s are larger than its calls allow", id)
@@ -216,7 +226,7 @@ class Dispatch:
 
     async def _refused(self, id: str, batch: Submission, fault: ErrorAnswer) -> bool:
         """Handle a batch refused as a whole; whether to go on without waiting for others."""
-        queued = self.queued(batch.model)
+        queued = self.lines_out(batch.model)
         self.journal.note(refused=id, why=str(fault))
         self.discard(batch, 0.0)
         if fault.code != QUEUE_FULL:
@@ -224,8 +234,8 @@ class Dispatch:
             if isinstance(error, Halt):
                 raise error
             raise BatchRefused(f"{error}; no call of that batch was asked")
-        self.journal.note(room=batch.model, tokens=queued / 2)
-        if self.queued(batch.model):
+        self._most_out[batch.model] = queued // 2
+        if self.lines_out(batch.model):
             return False
         # Nothing of ours is in the queue: others fill it, or the batch alone was too large.
         self._full += 1
@@ -244,12 +254,9 @@ class Dispatch:
         for batch in self.journal.pending:
             self.reserve(batch.worst)
 
-    async def land(
-        self, endpoint: BatchEndpoint, id: str, batch: Submission, file: Path, absent: Lost
-    ) -> None:
-        """Store the results of a batch, and enter it in the books."""
-        results = self._results(endpoint, batch)
-        await results.store(self.journal.file(batch.mark), file, absent, self._cache)
+    def _land(self, id: str, results: BatchResults) -> None:
+        """Enter a batch in the books, whose replies are stored."""
+        batch = results.batch
         self.dearest[batch.model] = max(results.dearest, self.dearest.get(batch.model, 0.0))
         account = results.page.account()
         self.journal.land(id, account, results.faults, results.again)
@@ -259,16 +266,16 @@ class Dispatch:
         if results.halt is not None:
             raise results.halt
 
-    def readable(self, endpoint: BatchEndpoint, batch: Submission, file: Path) -> tuple[int, int]:
-        """(ours, others): how many lines of a batch a file of results holds, and how many others
-        that can be read."""
-        return self._results(endpoint, batch).readable(self.journal.file(batch.mark), file)
-
     def _results(self, endpoint: BatchEndpoint, batch: Submission) -> BatchResults:
-        price = self.price(batch.model)
-        origin = f"batch {endpoint.settings.base_url} {self._cache.token}".rstrip()
-        quarantine, tries = self._quarantine, self.journal.tries
-        return BatchResults(batch, endpoint, price, quarantine, origin, tries)
+        return BatchResults(
+            batch,
+            self.journal.file(batch.mark),
+            endpoint,
+            self.price(batch.model),
+            self._quarantine,
+            f"batch {endpoint.settings.base_url} {self._cache.token}".rstrip(),
+            self.journal.tries,
+        )
 
     def drop(self, batch: Submission) -> None:
         """Enter that a batch was never made."""
@@ -280,28 +287,20 @@ class Dispatch:
         self.settle(batch.worst, spent)
         self.journal.delete_files(batch)
 
-    def no_results(self, batch: Submission) -> Path:
-        """The file of the results of a batch, with nothing in it. RunFolderError."""
-        file = self.journal.file(batch.mark, "results")
-        try:
-            file.write_bytes(b"")
-        except OSError as exc:
-            raise unwritable(file, exc) from exc
-        return file
-
     def price(self, model: str) -> Price | None:
         price = self._prices.find(model)
         return None if price is None else price.batched()
 
-    def queued(self, model: str) -> float:
-        return sum(batch.tokens for batch in self.journal.out.values() if batch.model == model)
+    def lines_out(self, model: str) -> int:
+        return sum(batch.lines for batch in self.journal.out.values() if batch.model == model)
 
-    def room(self, model: str) -> float:
-        """Tokens that may join the queue of a model now."""
-        room = self.journal.room.get(model, float("inf"))
-        queued = self.queued(model)
+    def room(self, model: str) -> int:
+        """Lines that the next batch of a model may have; 0 or less while its queue is full."""
+        most = self.endpoint(model).most_lines
+        if (known := self._most_out.get(model)) is None:
+            return most
         # However little room there is, one call goes into an empty queue.
-        return max(room, 1.0) if not queued else room - queued
+        return min(most, max(known, 1) - self.lines_out(model))
 
     def reserve(self, dollars: float) -> None:
         if self.budget is not None:

@@ -6,11 +6,9 @@ Each event is durable before the next step is taken:
     sending    the request that makes it is about to leave
     denied     the vendor said that it could not make it
     submitted  the vendor has it, under this id
-    foreign    a batch that could have been it is proven to be another's
     dropped    it was never made: its calls are free again
     refused    the vendor refused it as a whole; its calls are free again
     landed     its replies are in the store; its usage, and the fate of its other lines
-    room       how many tokens the queue of a model takes, as learnt so far
     forgiven   failed cells are run again: no fault stands any more
 
 So a process may be killed between any two steps. A batch that is sent, and neither submitted nor
@@ -50,8 +48,6 @@ class Submission:
     lines: int
     at: float
     """Seconds since 1970, just before it was submitted."""
-    tokens: float = 0.0
-    """What it puts into the queue of the model: prompts, about, and all of max_tokens."""
     worst: float = 0.0
     """Maximum cost in dollars."""
     most_bytes: int = 0
@@ -86,16 +82,12 @@ class BatchJournal:
         """Batches that the vendor has, by its id."""
         self.known: set[str] = set()
         """Ids of all batches of this run."""
-        self.others: set[tuple[str, str]] = set()
-        """(mark, id) of batches that could have been one of ours, and are not."""
         self.faults: dict[str, tuple[int, bytes]] = {}
         """By address, (status, body) of the answer to a call that can never be served."""
         self.tries: dict[str, int] = {}
         """By address, how many batches brought no reply to a call."""
         self.completed: dict[str, list[UsageTotals]] = {}
         """By model, the usage of each batch, in the order in which they ended."""
-        self.room: dict[str, float] = {}
-        """By model, the tokens that its queue takes."""
         self._marks: set[str] = set()
         try:
             refuse_links(self.folder)
@@ -201,8 +193,6 @@ class BatchJournal:
             case {"submitted": mark, "id": id}:
                 self.out[id] = self._found(mark)
                 self.known.add(id)
-            case {"foreign": id, "mark": mark}:
-                self.others.add((mark, id))
             case {"dropped": mark}:
                 self._found(mark)
             case {"refused": id}:
@@ -214,8 +204,6 @@ class BatchJournal:
                     self.faults[address] = status, body.encode()
                 for address in again:
                     self.tries[address] = self.tries.get(address, 0) + 1
-            case {"room": model, "tokens": tokens}:
-                self.room[model] = tokens
             case {"forgiven": _}:
                 self.faults.clear()
             case _:

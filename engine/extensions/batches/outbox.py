@@ -30,7 +30,6 @@ from ...errors import (
 )
 from ...stop import StopToken
 from ...system.files import sync_folder, unwritable
-from ...tokens import prompt_tokens
 from .dispatch import Dispatch
 from .endpoint import INCONCLUSIVE, backoff
 from .journal import Submission
@@ -155,22 +154,18 @@ class Outbox:
                 size = file.write(opening)
                 while (call := self._next) is not None:
                     line = endpoint.line(batch.custom_id(call.address), endpoint.wire.body(call))
-                    asked, worst = prompt_tokens(call), max(worst_case(call, price), least)
+                    worst = max(worst_case(call, price), least)
                     if books.budget is not None and not books.budget.fits(batch.worst + worst):
                         self._lacked = 0.0 if batch.lines else worst
                         break
-                    if batch.lines and (
-                        batch.lines >= endpoint.most_lines
-                        or size + len(between + line + closing) > endpoint.most_bytes
-                        or batch.tokens + asked > room
-                    ):
+                    larger = size + len(between + line + closing)
+                    if batch.lines and (batch.lines >= room or larger > endpoint.most_bytes):
                         break
                     size += file.write(between + line if batch.lines else line)
                     kept.write(call.canonical + b"\n")
                     batch = replace(
                         batch,
                         lines=batch.lines + 1,
-                        tokens=batch.tokens + asked,
                         worst=batch.worst + worst,
                         most_bytes=batch.most_bytes + result_bytes(call),
                     )

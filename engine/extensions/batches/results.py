@@ -47,13 +47,15 @@ class BatchResults:
     """One batch that has ended, line by line. Nothing of it is final before the journal has it."""
 
     batch: Submission
+    calls: Path
+    """The file of the batch's calls."""
     endpoint: BatchEndpoint
     price: Price | None
     """Price of calls in batches."""
     quarantine: Quarantine | None
-    origin: str = ""
+    origin: str
     """Origin of the batch's replies; see `Reply.origin`."""
-    tries: Mapping[str, int] = field(default_factory=dict)
+    tries: Mapping[str, int]
     """By address, how many batches before this one brought no reply to a call."""
     dearest: float = 0.0
     """Dollars of the dearest reply that cost more than its worst case; 0 if none did."""
@@ -70,10 +72,10 @@ class BatchResults:
         self._causes: set[str] = set()
         self._malformed = 0
 
-    def readable(self, calls: Path, results: Path) -> tuple[int, int]:
+    def readable(self, results: Path) -> tuple[int, int]:
         """(ours, others): how many different lines of the batch the results hold, and how many
         lines that can be read and are none of it."""
-        ids, ours, others = self._custom_ids(calls), set[str](), 0
+        ids, ours, others = self._custom_ids(), set[str](), 0
         for result in self._lines(results):
             if result.custom_id in ids:
                 ours.add(result.custom_id)
@@ -81,14 +83,14 @@ class BatchResults:
                 others += 1
         return len(ours), others
 
-    async def store(self, calls: Path, results: Path, absent: Lost, cache: Cache) -> None:
+    async def store(self, results: Path, absent: Lost, cache: Cache) -> None:
         """Store every reply; durable when this returns. StoreFailed, KeyRepeated.
 
-        calls: the file of the batch. results: as downloaded, in any order; lines may be missing or
-        come twice. absent: fate of those that are missing.
+        results: as downloaded, in any order; lines may be missing or come twice. absent: fate of
+        those that are missing.
         """
-        left = self._custom_ids(calls)
-        with calls.open("rb") as asked:
+        left = self._custom_ids()
+        with self.calls.open("rb") as asked:
             lines = self._lines(results)
             while part := list(islice(lines, STORED_TOGETHER)):
                 kept = []
@@ -104,9 +106,9 @@ class BatchResults:
                 self._reply(_call_at(asked, offset), LineResult(custom_id, 0, b"", absent))
         self._doubt_all()
 
-    def _custom_ids(self, calls: Path) -> dict[str, int]:
-        """By custom id, where each call of the batch begins in the file."""
-        return {self.batch.custom_id(key.hex()): at for key, at in offsets(calls).items()}
+    def _custom_ids(self) -> dict[str, int]:
+        """By custom id, where each call of the batch begins in its file."""
+        return {self.batch.custom_id(key.hex()): at for key, at in offsets(self.calls).items()}
 
     def _lines(self, results: Path) -> Iterator[LineResult]:
         unread, first = 0, ""

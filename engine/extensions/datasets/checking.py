@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TypeVar
 
 from ....protocols.datasets.leak import MATERIAL, LeakageCheck, RuleAccuracy, leakage_check, power
@@ -36,10 +36,10 @@ COLUMNS = (
 @dataclass(frozen=True, slots=True)
 class Inventory:
     problems: int
-    answers: tuple[tuple[int, int], ...]
-    """(number of answers, problems with that many), ascending."""
-    best: tuple[tuple[str, int], ...]
-    """(label, problems whose best answer has it), by label; ties count for the first answer."""
+    answers: dict[int, int]
+    """Number of answers -> problems with that many, ascending."""
+    best: dict[str, int]
+    """Label -> problems whose best answer has it, by label; ties count for the first answer."""
     passages: int
     """Number of distinct passages."""
     groups: int
@@ -53,13 +53,7 @@ def check_finding(
 ) -> Finding:
     """The leakage check rule by rule, what there is, and what to do. skipped: invalid rows."""
     held, gate = inventory(problems), leakage_check(problems)
-    about = {
-        "problems": held.problems,
-        "answers": dict(held.answers),
-        "best": dict(held.best),
-        "passages": held.passages,
-        "groups": held.groups,
-        "duplicates": held.duplicates,
+    about = asdict(held) | {
         "leaks": [rule.rule for rule in gate.leaks],
         "power": {points: power(gate.problems, points / 100) for points in TELLS},
         "skipped": [str(fault) for fault in skipped],
@@ -80,9 +74,11 @@ def _held(held: Inventory) -> Iterator[str]:
     yield "n: problems whose answers the rule distinguishes; all others are scored as chance."
     least = f"{100 * MATERIAL:.0f} points"
     yield f"leaks: significantly off chance (all rules together), by more than {least}."
-    answers = ", ".join(f"{problems:,} of {count} answers" for count, problems in held.answers)
+    answers = ", ".join(
+        f"{problems:,} of {count} answers" for count, problems in held.answers.items()
+    )
     yield f"problems: {held.problems:,} ({answers})"
-    yield "best answer: " + ", ".join(f"{label} {count:,}" for label, count in held.best)
+    yield "best answer: " + ", ".join(f"{label} {count:,}" for label, count in held.best.items())
     if held.passages:
         yield f"passages: {held.passages:,}"
     if held.groups < held.problems:
@@ -137,5 +133,5 @@ def inventory(problems: Iterable[Problem]) -> Inventory:
     )
 
 
-def _counted(values: Iterable[Countable]) -> tuple[tuple[Countable, int], ...]:
-    return tuple(sorted(Counter(values).items()))
+def _counted(values: Iterable[Countable]) -> dict[Countable, int]:
+    return dict(sorted(Counter(values).items()))

@@ -27,10 +27,6 @@ class GroundTruth:
             text = escape_tags(problem.question.text)
             self._values.setdefault(text, []).append(values)
 
-    def __len__(self) -> int:
-        """Number of distinct questions."""
-        return len(self._values)
-
     def truth(self, text: str, bodies: Sequence[str]) -> int:
         """Index in `bodies`, the answers as shown, of the one with the highest value; of
         equals, the first in the problem.
@@ -51,8 +47,7 @@ class GroundTruth:
             )
         raise InvalidRequest(
             f"the simulated world knows nothing of the question {text[:80]!r} with the "
-            f"{len(bodies)} answers shown; build it from the problems that are asked about "
-            f"(it has {len(self)} questions)"
+            f"{len(bodies)} answers shown; build it from the problems that are asked about"
         )
 
 

@@ -189,3 +189,11 @@ def test_a_key_is_found_and_hidden_however_it_is_escaped(form):
     assert secret.repeated(b"bad %s." % form.encode())
     assert secret.hidden(b"bad %s." % form.encode()) == b"bad [key]."
     assert secret.hidden_in(f"bad {form}.") == "bad [key]."
+
+
+@pytest.mark.parametrize("key", ["none", "test", "EMPTY", "token", "x", "1", "key", "lm-studio"])
+def test_a_dummy_key_changes_nothing_of_what_a_model_says(key):
+    words = f"none of the key tests says that x is an EMPTY token 1 of lm-studio, nor {key}."
+    secret = Secret(key)
+    assert not secret.guarded and not secret.repeated(words.encode())
+    assert (secret.hidden(words.encode()), secret.hidden_in(words)) == (words.encode(), words)

@@ -133,32 +133,12 @@ def test_each_draw_is_asked_for_with_a_seed_of_its_own():
     assert told == [call.seed for call in calls] and len(set(told)) == 3 and told[0] == 7
 
 
-def test_the_results_of_one_turn_make_one_user_message():
-    wishes = (ToolCall("t1", "calc", '{"x":1}'), ToolCall("t2", "calc", '{"x":2}'))
-    said = Message("assistant", "Let me see.", wishes)
-    results = [Message("tool", str(n), tool_call_id=f"t{n}") for n in (1, 2)]
-    assert written(MESSAGES, SONNET, said, *results, Message("user", "Go on."))["messages"][1:] == [
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "text", "text": "Let me see."},
-                *(
-                    {"type": "tool_use", "id": f"t{n}", "name": "calc", "input": {"x": n}}
-                    for n in (1, 2)
-                ),
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                *(
-                    {"type": "tool_result", "tool_use_id": f"t{n}", "content": str(n)}
-                    for n in (1, 2)
-                ),
-                {"type": "text", "text": "Go on."},
-            ],
-        },
-    ]
+WISHES = (ToolCall("t1", "calc", '{"x":1}'), ToolCall("t2", "calc", '{"x":2}'))
+TURN = (
+    Message("assistant", "Let me see.", WISHES),
+    *(Message("tool", str(n), tool_call_id=f"t{n}") for n in (1, 2)),
+    Message("user", "Go on."),
+)
 
 
 # What comes back, and goes out again with the next call.
@@ -383,9 +363,24 @@ def routed(code: int) -> dict[str, Any]:
     return {"choices": [{"error": said, "finish_reason": "error"}]}
 
 
+def named(told: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in told.items()}
+
+
 def wait(status: int = 429, **told: str) -> float:
-    headers = {name.replace("_", "-"): value for name, value in told.items()}
-    return delay(status, headers, OPENAI.limits(headers))
+    return delay(status, named(told), OPENAI.limits(named(told)))
+
+
+def limits(wire: Wire, **told: str) -> list[str]:
+    """What is left of each limit that is stated, and the longest time until all of it is back."""
+    found = wire.limits(named(told))
+    each = {name: getattr(found, name) for name in HeaderLimits.__dataclass_fields__}
+    lines = [
+        f"{name}: {it.remaining} of {it.limit}, in {it.reset} s"
+        for name, it in each.items()
+        if it != Allowance()
+    ]
+    return [*lines, f"all in {found.longest_reset:g} s"]
 
 
 CODES = (402, "insufficient_quota", 401, 404, 429, "429", 500, 503, None, "server_error")
@@ -400,45 +395,6 @@ def test_the_delay_comes_with_the_error():
     with pytest.raises(RateLimited) as limited:
         OPENAI.reply(429, {"retry-after-ms": "1500"}, b"{}")
     assert limited.value.delay == 1.5
-
-
-def test_openai_limits_are_read_with_resets_as_durations():
-    headers = {
-        "x-ratelimit-limit-requests": "5000",
-        "x-ratelimit-remaining-requests": "4999",
-        "x-ratelimit-reset-requests": "12ms",
-        "x-ratelimit-limit-tokens": "2000000",
-        "x-ratelimit-remaining-tokens": "1999000",
-        "x-ratelimit-reset-tokens": "1m30.5s",
-    }
-    assert OPENAI.limits(headers) == HeaderLimits(
-        requests=Allowance(5000, 4999, 0.012), tokens=Allowance(2000000, 1999000, 90.5)
-    )
-
-
-def test_anthropic_limits_are_read_with_resets_on_the_servers_clock():
-    headers = {
-        "date": DATE,
-        "anthropic-ratelimit-requests-limit": "50",
-        "anthropic-ratelimit-requests-remaining": "49",
-        "anthropic-ratelimit-requests-reset": "2026-11-20T12:00:01Z",
-        "anthropic-ratelimit-input-tokens-limit": "40000",
-        "anthropic-ratelimit-input-tokens-remaining": "0",
-        "anthropic-ratelimit-input-tokens-reset": "2026-11-20T12:00:42+00:00",
-        "anthropic-ratelimit-output-tokens-limit": "8000",
-    }
-    limits = ANTHROPIC.limits(headers)
-    assert limits.requests == Allowance(50, 49, 1.0)
-    assert limits.input_tokens == Allowance(40000, 0, 42.0)
-    assert limits.output_tokens == Allowance(8000)
-    assert limits.tokens == Allowance()
-    assert limits.longest_reset == 42.0
-
-
-def test_without_the_servers_date_an_instant_says_nothing():
-    # Our own clock may be wrong by hours: it is never subtracted from theirs.
-    reset = {"anthropic-ratelimit-requests-reset": "2026-11-20T12:00:01Z"}
-    assert ANTHROPIC.limits(reset).requests.reset is None
 
 
 FAR = (

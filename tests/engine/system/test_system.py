@@ -68,7 +68,7 @@ def test_the_bound_is_told_and_a_soft_one_is_raised(tmp_path):
     with Vendor() as vendor:
         low = bench_of(tmp_path / "low", vendor.url, "compatible/lab", (64, 64))
         told = low.complete()
-        assert re.search(r"compatible/lab gets \d+ connections at most.*ulimit -n", told), told
+        assert re.search(r"each provider gets \d+ connections at most.*ulimit -n", told), told
     with Vendor(latency=0.3) as vendor:
         soft = bench_of(tmp_path / "soft", vendor.url, "compatible/lab", (64, 4096))
         assert "connections at most" not in soft.complete()
