@@ -208,6 +208,19 @@ def test_a_folder_that_is_read_only_is_told_and_can_be_read(half):
         assert len(outcomes(half)) == 4
 
 
+def test_a_cell_that_could_not_be_written_has_no_outcome_and_is_added_later(half, monkeypatch):
+    def full(self: RunDatabase, cells: object) -> None:
+        raise RunFolderError("no room")
+
+    with folder(half) as run:
+        with monkeypatch.context() as patch, pytest.raises(RunFolderError, match="no room"):
+            patch.setattr(RunDatabase, "write", full)
+            land(run, CELLS[4:])
+        assert [run.has(cell.place) for cell in CELLS] == [True] * 4 + [False] * 4
+        land(run, CELLS[4:])
+        assert run.complete
+
+
 def test_a_store_that_has_fewer_replies_than_the_run_left_in_it_is_told(half):
     with folder(half) as run:
         run.check_store(lambda: 1, Path("/store"))
