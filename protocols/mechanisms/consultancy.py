@@ -95,35 +95,26 @@ class DoubleConsultancy(Consultancy):
     sections: ClassVar[tuple[str, ...]] = ("double_consultancy", "consultancy")
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
-        consultancies = await gather_in_order(
-            *(
-                self._consult(
-                    self.agent if answer == side else self.opponent or self.agent,
-                    transcript,
-                    answer,
-                    ask,
-                )
-                for answer in transcript.question.answers
-            )
+        question = transcript.question
+        held = await gather_in_order(
+            *(self._consult(transcript, side, each, ask) for each in question.answers)
         )
-        return transcript.then(
-            *(turn for consultancy in consultancies for turn in consultancy.turns)
-        )
+        return transcript.then(*(turn for each in held for turn in each.turns))
 
     async def _consult(
-        self, consultant: Speaker, transcript: Transcript, side: Answer, ask: Ask
+        self, transcript: Transcript, side: Answer, advised: Answer, ask: Ask
     ) -> Transcript:
-        """The consultancy for `side`; its client is named after the consultant that it asks."""
+        """The consultancy for one answer; its client is named after the consultant that it asks."""
         alone = Consultancy(
             self.judge,
-            consultant,
+            self.agent if advised == side else self.opponent or self.agent,
             self.first,
             self.turns,
             horizon=self.horizon,
             prompts=self.prompts,
         )
-        held = await alone.converse(transcript, side, ask)
-        named = f"Client of Consultant {side.label}"
+        held = await alone.converse(transcript, advised, ask)
+        named = f"Client of Consultant {advised.label}"
         return replace(
             held,
             turns=tuple(turn if turn.side else replace(turn, speaker=named) for turn in held.turns),

@@ -114,12 +114,6 @@ class Plan:
     models: tuple[ModelPlan, ...]
     waves: int = 0
     """Waves of batches at most; 0 if no calls go in batches."""
-    max_cells: int = 0
-    """Cells that are under way at once, as the sweep file sets it or the models' widths allow."""
-    chain: int = 0
-    """Calls of the longest cell one after another: a run takes at least as long as so many."""
-    longest: str = ""
-    """The row of that cell."""
     timing: Timing | None = None
     """None if the time of a call is unknown of any model that is asked."""
 
@@ -181,7 +175,6 @@ async def plan_sweep(
         if part
     ]
     steps = await chains(sweep, models.simulated)
-    slowest = max(sweep.rows, key=lambda row: len(steps[row.address]))
     planned = tuple(
         _model_plan(
             model,
@@ -202,9 +195,6 @@ async def plan_sweep(
         survey.habits.replies,
         planned,
         max(sum(not step.isdisjoint(batched) for step in each) for each in steps.values()),
-        opened.file.top.max_cells or models.cells_at_once(sweep.models),
-        len(steps[slowest.address]),
-        slowest.title,
         _timing(opened, planned, latencies, {row.title: steps[row.address] for row in sweep.rows}),
     )
 

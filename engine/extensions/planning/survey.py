@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import structs
 
 from ....cache.address import store_key
-from ....cache.call import Call, Effort, Identity
+from ....cache.call import Call, Effort, Identity, Request
 from ....cache.errors import DamagedEntry
 from ....cache.record import stored_reply
 from ....cache.reply import Reply
@@ -41,7 +42,7 @@ HIDDEN_SHARE: dict[Effort, float] = {
 }
 """Assumed share of max_tokens used by hidden reasoning, before any reply is known."""
 
-CallKind: TypeAlias = tuple[str, str, str, int, str, int, bool, str]
+CallKind: TypeAlias = tuple[Request, str, str, bool]
 
 
 @dataclass(slots=True)
@@ -144,19 +145,13 @@ def _around(likely: float, off: float) -> Floats:
 
 
 def _kind(call: Call) -> CallKind:
-    """The properties of a call that largely determine the length of its reply."""
+    """What largely determines the length of a reply: the request but for its messages, the task and
+    the side in them, and whether a tool has answered."""
     asked = next((m.text for m in reversed(call.messages) if m.role == "user"), "")
     todo = read_instructions(asked)
-    return (
-        call.model,
-        todo.task if todo else "",
-        todo.side if todo else "",
-        call.max_tokens,
-        call.effort,
-        len(call.tools),
-        bool(call.messages) and call.messages[-1].role == "tool",
-        call.response_format.schema if call.response_format else "",
-    )
+    answered = bool(call.messages) and call.messages[-1].role == "tool"
+    shape = structs.replace(call.request, messages=())
+    return shape, todo.task if todo else "", todo.side if todo else "", answered
 
 
 def _output(reply: Reply) -> float:
