@@ -107,9 +107,15 @@ class _Backend(httpx2.AsyncBaseTransport):
         self._client = client
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        # Decoded here, as the library guesses the encoding of headers at every access.
-        headers = {name.decode(): value.decode() for name, value in request.headers.raw}
-        target = Target(request.method, str(request.url), headers)
-        answer = await self._client.send(target, request.content, _ABOUT.get())
+        answer = await self._client.send(_target(request), request.content, _ABOUT.get())
         # A vendor's client needs neither body nor headers; SdkTransport takes the answer.
         return httpx2.Response(answer.status, request=request, extensions={_ANSWER: answer})
+
+
+def _target(request: httpx2.Request) -> Target:
+    """Out of the frame that awaits the answer: the locals of a failed call hold no key.
+
+    Decoded here, as the library guesses the encoding of headers at every access.
+    """
+    headers = {name.decode(): value.decode() for name, value in request.headers.raw}
+    return Target(request.method, str(request.url), headers)

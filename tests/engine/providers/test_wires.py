@@ -12,7 +12,7 @@ import pytest
 from oversight.cache.call import Call, Message, Request, ResponseFormat
 from oversight.cache.codec import read_reply, write_reply
 from oversight.cache.reply import Reply, Token, ToolCall
-from oversight.engine.errors import EngineError, Malformed, RateLimited
+from oversight.engine.errors import EngineError, Malformed
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.limit_headers import (
     LONGEST,
@@ -395,12 +395,6 @@ CODES = (402, "insufficient_quota", 401, 404, 429, "429", 500, 503, None, "serve
 @sessions(Path(__file__).with_name("faults.md"))
 def test_each_fault_is_told_by_its_kind_with_the_mend(session, request):
     session.check(request, printed(globals()))
-
-
-def test_the_delay_comes_with_the_error():
-    with pytest.raises(RateLimited) as limited:
-        OPENAI.reply(429, {"retry-after-ms": "1500"}, b"{}")
-    assert limited.value.delay == 1.5
 
 
 FAR = (
