@@ -33,7 +33,7 @@ from ...run.listing import Parts, folder_named
 from ...run.loaded_sweep import LoadedSweep
 from ...run.lookup import fullest, locate, worlds_of
 from ...run.observer import ProgressDisplay
-from ...run.reader import Place, RunReader
+from ...run.reader import RunReader
 from ...run.run import Run
 from ...run.settings import RunSettings
 from ...run.sources import origins
@@ -110,50 +110,28 @@ class Report:
         agent: str = "",
         judge: str = "",
         draw: int | None = None,
+        width: int | None = None,
     ) -> NotebookPage:
-        """The worlds of a problem: a page in a notebook; printed, the text of `show`.
+        """The transcripts of a problem from the row with the most turns: a page in a notebook;
+        printed, one column per world.
 
-        Parameters as for `show`; if several rows fit, the first one.
+        wanted: id of a problem or of a cell. protocol, agent, judge: parts of the names of the
+        row. width: of the text, in characters; None for the terminal's.
+
+        Raises: UsageError if nothing fits; RunFolderError if the run folder has no record.
         """
-        run = self.reader
-        place = locate(run, wanted, Parts(protocol, agent, judge), draw)[0]
-        return NotebookPage(
-            self._shown(run, place, None), reading_of(run, self.results.score, place)
-        )
+        run, score = self.reader, self.results.score
+        place = fullest(run, locate(run, wanted, Parts(protocol, agent, judge), draw))
+        row, about = run.sweep.rows[place.row], run.problems[place.problem]
+        text = io.StringIO()
+        console = PrintableConsole(file=text, width=width, force_jupyter=False)
+        console.print(side_by_side(row, about, worlds_of(run, place), score, console.width))
+        return NotebookPage(text.getvalue(), reading_of(run, score, place))
 
     @property
     def reader(self) -> RunReader:
         """The run folder, opened for reading: its grid, problems, outcomes and record."""
         return RunReader(self.folder, self.store)
-
-    def show(
-        self,
-        wanted: str,
-        *,
-        protocol: str = "",
-        agent: str = "",
-        judge: str = "",
-        draw: int | None = None,
-        width: int | None = None,
-    ) -> str:
-        """The transcripts of a problem, one column per world, from the row with the most turns.
-
-        wanted: id of a problem or of a cell. protocol, agent, judge: parts of the names of the
-        row. width: in characters; None for the terminal's.
-
-        Raises: UsageError if nothing fits; RunFolderError if the run folder has no record.
-        """
-        run = self.reader
-        places = locate(run, wanted, Parts(protocol, agent, judge), draw)
-        return self._shown(run, fullest(run, places), width)
-
-    def _shown(self, run: RunReader, place: Place, width: int | None) -> str:
-        row, about = run.sweep.rows[place.row], run.problems[place.problem]
-        page = io.StringIO()
-        console = PrintableConsole(file=page, width=width, force_jupyter=False)
-        worlds = worlds_of(run, place)
-        console.print(side_by_side(row, about, worlds, self.results.score, console.width))
-        return page.getvalue()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
