@@ -97,11 +97,6 @@ class Report:
         """The overview page, in a frame, for notebooks."""
         return framed(overview_of(self.reader, self.results.score))
 
-    def compare(self, other: "Report") -> Comparison:
-        """This run minus another, row by row, on their common problems."""
-        rows = read_rows(self.reader), read_rows(other.reader)
-        return compare_rows(*rows, score=self.results.score)
-
     def read(
         self,
         wanted: str,
