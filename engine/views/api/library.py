@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
+from markupsafe import escape
+
 from ....protocols.protocol import Protocol
 from ....protocols.question import Problem
 from ...analysis.catalogue import analysis
@@ -43,7 +45,9 @@ from ...sweep.in_python import python_sweep
 from ...sweep.sweepfile import SweepFile, Top, check_fit, read_sweep_file
 from ...system.flags import check_flags
 from ...system.process import event_loop
-from ..pages.notebook import NotebookPage, framed, overview_of, reading_of
+from ..pages.overview import overview_page
+from ..pages.reader import reader_page
+from ..pages.routes import Addresses, Asked
 from .prepared import prepared
 
 if TYPE_CHECKING:
@@ -53,6 +57,29 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookPage:
+    """A result that a notebook shows as a page, and a terminal as text."""
+
+    text: str
+    html: str = field(repr=False)
+    """A whole page."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return framed(self.html)
+
+
+def framed(page: str) -> str:
+    """A page in a frame, sandboxed because models wrote its texts and the notebook has a kernel."""
+    return (
+        '<iframe sandbox="allow-scripts" width="100%" height="620" '
+        f'srcdoc="{escape(page)}"></iframe>'
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +122,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """The overview page, in a frame, for notebooks."""
-        return framed(overview_of(self.reader, self.results.score))
+        return framed(overview_page(self.reader, Addresses(), Asked(score=self.results.score)))
 
     def read(
         self,
@@ -121,7 +148,9 @@ class Report:
         text = io.StringIO()
         console = PrintableConsole(file=text, width=width, force_jupyter=False)
         console.print(side_by_side(row, about, worlds_of(run, place), score, console.width))
-        return NotebookPage(text.getvalue(), reading_of(run, score, place))
+        asked = Asked(place.row, place.problem, place.draw, score=score)
+        with run:
+            return NotebookPage(text.getvalue(), reader_page(run, Addresses(), asked))
 
     @property
     def reader(self) -> RunReader:
