@@ -6,7 +6,6 @@ the questions on which the two differ most. No call is made.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -40,7 +39,7 @@ from .findings.finding import (
     span,
     word,
 )
-from .judged import pair_of, read_asds
+from .judged import asds, lines_of, pair_of, ways_of
 from .reports.formats import CLUSTER, ERROR, INTERVAL, above_0
 from .reports.results import SCORE_NAMES
 from .rows import RunRows, pairs_between, pairs_within
@@ -342,8 +341,8 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         ("1 is the highest ASD; over the problems that all rows have.",),
     )
     if short and len(lines) > MOST_CONTRASTS:
-        every = replace(every, brief=partial(_ends, every))
-        flips = replace(flips, brief=lambda width: replace(flips, lines=()))
+        every = replace(every, brief=_ends(every))
+        flips = replace(flips, brief=replace(flips, lines=()))
     about = {
         "name": comparison.name,
         "score": comparison.score,
@@ -355,7 +354,7 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     return Finding((every, flips, ranks), about, comparison.origins)
 
 
-def _ends(part: Part, width: int | None) -> Part:
+def _ends(part: Part) -> Part:
     """The largest and the smallest differences."""
     half = MOST_CONTRASTS // 2
     by_size = sorted(part.lines, key=lambda line: -line.contrast.estimate.value)
@@ -451,7 +450,8 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Compariso
     """
     if how.baseline or how.pairs:
         raise UsageError("--baseline and --pairs need a run; a judgement table takes --contrast")
-    rows = read_asds(files, score, "setting", how.ways)
+    every = lines_of(*files)
+    rows = asds(every, score, ways_of(every, how.ways))
     if len(rows) < 2:
         raise UsageError(
             f"{', '.join(map(str, files))}: one setting, {', '.join(rows) or 'without an ASD'}: a "

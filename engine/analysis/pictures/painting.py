@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ....cache.extras import install_command
 from ...display.printable import printable
 from ...errors import UsageError
-from ..findings.chart import Chart, Series
+from ..findings.chart import FEW, Chart, Series
 from ..reports.results import SCORE_NAMES
-from .data import Forest, ForestLine, Picture, Span
+from .kinds import Forest, ForestLine, Picture, Span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,14 +31,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 MAX_TICKS = 5
-MAX_TOGETHER = 8
-"""Lines, or clouds of points, in one set of axes; more are split by protocol into their own."""
 NAME_WIDTH = 34
 """Characters after which a name goes on in another line."""
 FACET_NAME = 30
-FEW = 20
-"""Points of which each is drawn for itself; of more, those that fall together are one mark, whose
-area is their number."""
 
 
 def grouped(
@@ -116,23 +111,10 @@ def _key(figure: "FigureBase", lines: Sequence[ForestLine]) -> None:
         figure.legend(handles=keys, loc="outside upper right", ncols=3, frameon=False)
 
 
-def has_intervals(chart: Chart) -> bool:
-    """Whether the intervals of a chart's points are drawn: in crowded axes they would hide them."""
-    apart = sum(len(each.points) for each in chart.series if not each.joined)
-    known = any(point.interval for each in chart.series for point in each.points)
-    return known and apart <= FEW and not is_split(chart)
-
-
-def is_split(chart: Chart) -> bool:
-    """Whether each protocol has axes of its own."""
-    crowded = chart.square or all(each.joined for each in chart.series)
-    return crowded and len(chart.series) > MAX_TOGETHER
-
-
 def facets(chart: Chart) -> dict[str, list[Series]]:
     """The series that share a set of axes; where each protocol has its own, by protocol, which
     their names begin with."""
-    if not is_split(chart):
+    if not chart.split:
         return {"": list(chart.series)}
     groups: dict[str, list[Series]] = {}
     for series in chart.series:
@@ -148,7 +130,7 @@ def chart_axes(
 ) -> None:
     """The axes of each group, down and across; its rows are told apart where there is one."""
     grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
-    every, intervals = [axes for line in grid for axes in line], has_intervals(chart)
+    every, intervals = [axes for line in grid for axes in line], chart.with_intervals
     for axes, (name, several) in zip(every, groups.items(), strict=False):
         if chart.diagonal:
             axes.axline((0, 0), slope=1, color="#999999", linewidth=0.7, zorder=0)
