@@ -27,8 +27,8 @@ from oversight.cache.reply import Reply
 from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.mock import PROFILES, MockServer, Profile
 from oversight.engine.run.stores import open_for_reading
-from oversight.protocols.prompts.escape import TAGS
 from oversight.protocols.prompts.parse import read_instructions
+from oversight.protocols.tags import TAGS
 from tests.command_line import ROOT
 from tests.run_folders import recorded
 from tests.starting import Started

@@ -21,7 +21,7 @@ from ....cache.store import Reader
 from ....protocols.datasets.jsonl import jsonl
 from ...errors import UsageError
 from ...run.manifest import encoded
-from ...run.passages import without_passage
+from ...run.opened import without_passage
 from ...run.reader import REPLIES, RunReader
 from ...run.run_folder import SWEEP
 from ...sweep.document import MAX_SWEEP, Document, code_named

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from ....protocols.prompts.escape import escape_tags
 from ....protocols.prompts.parse import read_question, read_turns
 from ....protocols.prompts.render import answer_body
 from ....protocols.question import Problem
+from ....protocols.tags import escape_tags
 from ...errors import InvalidRequest
 from .model import Chance, nats_summed
 from .speech import SideCase, stated_strength

@@ -6,12 +6,12 @@ import random
 import pytest
 
 from oversight.protocols.datasets import leak
-from oversight.protocols.datasets.balance import Balance
 from oversight.protocols.datasets.leak import (
     FEATURES,
     FEWEST,
     POSITION,
     WORDING,
+    Balance,
     LeakageCheck,
     leakage_check,
     power,

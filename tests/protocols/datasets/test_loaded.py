@@ -141,9 +141,7 @@ NAMES = {
     **{"ProntoQa": ProntoQa, "Solib": Solib, "STORY": STORY, **GIVEN},
     **dict(zip(("YES", "NO"), ANSWERS, strict=True)),
     "rows": lambda data: [f"{n} {row.name}" for n, row in json_rows("d.jsonl", data, Line)],
-    "records": lambda data, names=(): [
-        f"{n} {row}" for n, row in csv_records("d.csv", data, names=names)
-    ],
+    "records": lambda data: [f"{n} {row}" for n, row in csv_records("d.csv", data)],
 }
 
 

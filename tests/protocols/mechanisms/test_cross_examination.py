@@ -91,7 +91,7 @@ def test_statements_cover_a_speech_and_lose_only_white_space(speech):
     said = statements(speech)
     assert "".join("".join(s.text.split()) for s in said) == "".join(speech.split())
     for statement in said:
-        assert speech.startswith(statement.up_to) and statement.up_to.endswith(statement.text)
+        assert speech[: statement.end].endswith(statement.text)
         assert statement.text.strip() == statement.text != ""
 
 

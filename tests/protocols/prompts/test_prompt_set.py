@@ -19,8 +19,8 @@ from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.counts import counted
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import Propaganda
-from oversight.protocols.mechanisms.consultancy import DoubleConsultancy
 from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
 from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from oversight.protocols.prompts.parse import read_rules
 from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts

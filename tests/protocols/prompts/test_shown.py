@@ -23,7 +23,6 @@ from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges import DistributionJudge, Judge, LogprobJudge, StatedJudge
 from oversight.protocols.judges.votes import VotesJudge
-from oversight.protocols.prompts.escape import TAGS, escape_and_count, escape_tags
 from oversight.protocols.prompts.parse import (
     Todo,
     find_question,
@@ -38,6 +37,7 @@ from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import Instructions, answer_body, messages, question_block
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
+from oversight.protocols.tags import TAGS, escape_and_count, escape_tags
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt, token
 from tests.world import plain
