@@ -58,6 +58,9 @@ class Wrapper(Speaker):
 
     agent: Speaker
 
+    def __post_init__(self) -> None:
+        check_numbers(self)
+
     @property
     def apart(self) -> int:
         """How many drafts of a speech do not hear one another."""
@@ -74,12 +77,8 @@ class Wrapper(Speaker):
         self, transcript: Transcript, side: Answer | None, ask: Ask, brief: Brief = ADVOCATE
     ) -> Turn:
         if side is None:
-            return await self.speak_plainly(transcript, ask, brief)
+            return await self.agent.speak(transcript, None, ask, brief)
         return await self.speak_for(side, transcript, ask, brief)
-
-    async def speak_plainly(self, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
-        """The turn of a speaker without a side."""
-        return await self.agent.speak(transcript, None, ask, brief)
 
     @abstractmethod
     async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
@@ -102,9 +101,6 @@ class BestOf(Wrapper):
     judge: Judge
     temperature: float | None = 0.8
     """Sampling temperature of the drafts after the first; at 0 they would all be identical."""
-
-    def __post_init__(self) -> None:
-        check_numbers(self)
 
     @property
     def name(self) -> str:
@@ -158,9 +154,6 @@ class SideCheck(Wrapper):
     """Maximum number of drafts sent back."""
     candor: bool = False
     """Whether the checker also reads if a speech says itself that its answer is wrong."""
-
-    def __post_init__(self) -> None:
-        check_numbers(self)
 
     @property
     def name(self) -> str:

@@ -218,10 +218,6 @@ class Protocol(ABC):
             return None
         return self.brief(Role(f"{self.sections[0]}.{block}", "Judge"), **self.judge_values())
 
-    @computed_once
-    def _judging(self) -> Brief | None:
-        return self.judging()
-
     def judge_seat(self, brief: Brief, stand_in: Speaker | None = None) -> Seat:
         """A seat without a side for the judge's model, or for whoever stands in for it.
 
@@ -316,7 +312,7 @@ class Conversation(Protocol):
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         said = await self.converse(Transcript(question), side, ask)
-        judging = self._judging
+        judging = self.judging()
         if isinstance(said, Transcript):
             decision = partial(self.judge.judge, said, brief=judging)
             return await once(ask, decision, (self.judge, judging), said)

@@ -30,6 +30,11 @@ class Answer(Struct, frozen=True, cache_hash=True, gc=False):
     work: str = ""
     """A worked solution or other support that everybody may read; empty if there is none."""
 
+    @property
+    def whole(self) -> str:
+        """Its text, and its work below."""
+        return f"{self.text}\n{self.work}" if self.work else self.text
+
 
 class Question(Struct, frozen=True, cache_hash=True):
     """What is asked, and the answers that there are."""

@@ -12,7 +12,6 @@ that differ by rounding alone (`TIE`) tie: 1 - 2/3 is no less than 1/3.
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 Score: TypeAlias = Callable[[tuple[float, ...], int], float]
@@ -73,33 +72,25 @@ def probability(probs: tuple[float, ...], answer: int) -> float:
     return probs[answer]
 
 
-SCORES: Mapping[str, Score] = MappingProxyType(
-    {"log": log, "brier": brier, "logodds": logodds, "accuracy": accuracy}
-)
+SCORES: Mapping[str, Score] = {"log": log, "brier": brier, "logodds": logodds, "accuracy": accuracy}
 """By name, in the order of reports. `logodds` is for two answers only."""
 
-FURTHER_SCORES: Mapping[str, Score] = MappingProxyType(
-    {"spherical": spherical, "probability": probability}
-)
+FURTHER_SCORES: Mapping[str, Score] = {"spherical": spherical, "probability": probability}
 """Scores that are reported where they are asked for by name."""
 
-ALL_SCORES: Mapping[str, Score] = MappingProxyType({**SCORES, **FURTHER_SCORES})
+ALL_SCORES: Mapping[str, Score] = {**SCORES, **FURTHER_SCORES}
 
-SOLIB_SCORES: Mapping[str, Score] = MappingProxyType(
-    {**SCORES, "accuracy": partial(accuracy, ties="zero")}
-)
+SOLIB_SCORES: Mapping[str, Score] = {**SCORES, "accuracy": partial(accuracy, ties="zero")}
 """`SCORES` with the tie rule of SOlib: an answer that ties is not accurate."""
 
-RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
-    {
-        "log": (log((0.0, 1.0), 0), log((1.0, 0.0), 0)),
-        "brier": (-2.0, 0.0),
-        "logodds": (logodds((0.0, 1.0), 0), logodds((1.0, 0.0), 0)),
-        "accuracy": (0.0, 1.0),
-        "spherical": (0.0, 1.0),
-        "probability": (0.0, 1.0),
-    }
-)
+RANGES: Mapping[str, tuple[float, float]] = {
+    "log": (log((0.0, 1.0), 0), log((1.0, 0.0), 0)),
+    "brier": (-2.0, 0.0),
+    "logodds": (logodds((0.0, 1.0), 0), logodds((1.0, 0.0), 0)),
+    "accuracy": (0.0, 1.0),
+    "spherical": (0.0, 1.0),
+    "probability": (0.0, 1.0),
+}
 """The lowest and the highest value of each score."""
 
 

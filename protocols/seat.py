@@ -10,8 +10,8 @@ from ..cache.call import Ask, once, seated
 from .agents.agent import Brief, Speaker, called
 from .errors import Unreadable
 from .gather import gather_in_order
-from .prompts.escape import escape_and_count
 from .question import Answer
+from .tags import escape_and_count
 from .transcript import Transcript, Turn
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.errors import RunFolderError
+from oversight.engine.extensions.pack.lines import cell_line
 from oversight.engine.run.folders import note_run
 from oversight.engine.run.manifest import Manifest, encoded, read_manifest
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
@@ -16,7 +17,7 @@ from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import sealed
 from oversight.engine.run.record.tables import RunTables
-from oversight.engine.run.record.values import CellEnd, RecordedCell
+from oversight.engine.run.record.values import CallCost, CellEnd, RecordedCall, RecordedCell
 from oversight.engine.run.run_folder import RunFolder
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
@@ -76,6 +77,18 @@ def recorded_so_far(folder: Path) -> list[bytes]:
 def outcomes(folder: Path) -> list[OutcomeRecord]:
     with RunReader(folder) as run:
         return list(run.outcomes())
+
+
+def spoken(run: Path) -> list[bytes]:
+    """What was said in each cell of a run, without what its calls took: that may differ between
+    two runs of one sweep."""
+
+    def free(call: RecordedCall) -> RecordedCall:
+        return structs.replace(call, cost=CallCost(call.cost.identity))
+
+    with RunTables.open(run) as tables:
+        cells = list(tables.cells())
+    return [cell_line(structs.replace(cell, calls=[*map(free, cell.calls)])) for cell in cells]
 
 
 def refused(path: Path, grid: Sweep = GRID) -> str:

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -27,8 +27,8 @@ from oversight.cache.reply import Reply
 from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.mock import PROFILES, MockServer, Profile
 from oversight.engine.run.stores import open_for_reading
-from oversight.protocols.prompts.escape import TAGS
 from oversight.protocols.prompts.parse import read_instructions
+from oversight.protocols.tags import TAGS
 from tests.command_line import ROOT
 from tests.run_folders import recorded
 from tests.starting import Started
@@ -107,6 +107,24 @@ class Vendor:
         reached = threading.Event()
         self.on_request = lambda count: reached.set() if count >= requests else None
         return reached
+
+    @contextmanager
+    def held(self, requests: int) -> Iterator[threading.Event]:
+        """Set once it has been asked so often from now on; as long as the body then takes, it
+        answers nobody, so that no run is over before what is to be done to it."""
+        requests += len(self.book)
+        reached, over = threading.Event(), threading.Event()
+
+        def hold(count: int) -> None:
+            if count >= requests:
+                reached.set()
+                over.wait(PATIENCE)
+
+        self.on_request = hold
+        try:
+            yield reached
+        finally:
+            over.set()
 
     def prompts(self, since: int = 0) -> list[Prompt]:
         return [answered.prompt for answered in self.book[since:]]
@@ -213,10 +231,10 @@ class Bench:
         self, vendor: Vendor, requests: int, number: int = signal.SIGINT, *flags: str
     ) -> "Sitting":
         """A sitting that got a signal after so many requests, to its end."""
-        reached = vendor.after(requests)
-        sitting = self.start(*flags)
-        assert reached.wait(PATIENCE)
-        sitting.signal(number)
+        with vendor.held(requests) as reached:
+            sitting = self.start(*flags)
+            assert reached.wait(PATIENCE)
+            sitting.signal(number)
         sitting.wait()
         return sitting
 
@@ -292,12 +310,6 @@ class Sitting:
     def signal(self, number: int) -> None:
         if self.process.poll() is None:
             self.process.send_signal(number)
-
-    def signal_after(self, seconds: float) -> None:
-        """Have it stop itself if it is still running then."""
-        timer = threading.Timer(seconds, self.signal, (signal.SIGTERM,))
-        timer.daemon = True
-        timer.start()
 
     @property
     def told(self) -> str:

@@ -16,7 +16,7 @@ from oversight.engine.analysis.scoring.agreement import krippendorff_alpha
 from oversight.engine.analysis.scoring.arrays import Floats, Places
 from oversight.engine.analysis.scoring.asd import scored
 from oversight.engine.analysis.scoring.calibration import apart, bars
-from oversight.engine.analysis.scoring.contrasts import contrasts, gap_recovered, rank_sets
+from oversight.engine.analysis.scoring.contrasts import contrasts, rank_sets
 from oversight.engine.analysis.scoring.estimate import Ends, Estimate
 from oversight.engine.analysis.scoring.inference import Influences, mean_of, of_questions
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
@@ -56,7 +56,6 @@ def checks() -> Iterator[Check]:
     for n, sd in ((24, 0.3), (100, 0.6), (400, 1.0)):
         yield _check("a plan's difference, found", f"normal, n {n}", "power", _planned(n, sd))
     for n in (12, 30):
-        yield _check("gap recovered", f"rare errors, n {n}", "coverage", _gap, n)
         yield _check("first answer", f"rare errors, n {n}", "coverage", _first_answer, n)
     for units in (10, 20, 40):
         yield _check("Krippendorff's alpha", f"{units} units", "coverage", _alpha, units)
@@ -143,13 +142,6 @@ def _planned(n: int, sd: float) -> Draw:
         return float(not low <= 0 <= high)
 
     return draw
-
-
-def _gap(n: int, rng: np.random.Generator) -> float | None:
-    truth = (1.92 - 0.4) / (2 - 0.4)
-    naive = _sample(4 * rng.beta(3, 2, n) - 2)
-    most = _sample(np.full(n, 2.0), (2.0, 2.0))
-    return _covers(gap_recovered(_sample(_rare(rng, n)), naive, most), truth)
 
 
 def _first_answer(n: int, rng: np.random.Generator) -> float | None:

@@ -6,7 +6,6 @@ the questions on which the two differ most. No call is made.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -40,7 +39,7 @@ from .findings.finding import (
     span,
     word,
 )
-from .judged import pair_of, read_asds
+from .judged import asds, lines_of, pair_of, ways_of
 from .reports.formats import CLUSTER, ERROR, INTERVAL, above_0
 from .reports.results import SCORE_NAMES
 from .rows import RunRows, pairs_between, pairs_within
@@ -302,7 +301,6 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         program("errors", "contrast.estimate.errors"),
         *[people("bounds", _bounds)] * doubtful,
         program("bounds", "bounds"),
-        number("pairing", "contrast.pairing", ".2f", key="pairing"),
         *[people("clusters", _clusters)] * clustered,
         program("flips", "flips", tuple(each.name for each in fields(Flips))),
         program("swayed", "swayed"),
@@ -342,8 +340,8 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         ("1 is the highest ASD; over the problems that all rows have.",),
     )
     if short and len(lines) > MOST_CONTRASTS:
-        every = replace(every, brief=partial(_ends, every))
-        flips = replace(flips, brief=lambda width: replace(flips, lines=()))
+        every = replace(every, brief=_ends(every))
+        flips = replace(flips, brief=replace(flips, lines=()))
     about = {
         "name": comparison.name,
         "score": comparison.score,
@@ -355,7 +353,7 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     return Finding((every, flips, ranks), about, comparison.origins)
 
 
-def _ends(part: Part, width: int | None) -> Part:
+def _ends(part: Part) -> Part:
     """The largest and the smallest differences."""
     half = MOST_CONTRASTS // 2
     by_size = sorted(part.lines, key=lambda line: -line.contrast.estimate.value)
@@ -435,7 +433,6 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
         yield "bounds: with every failed or doubtful world at its worst, and at its best."
     if any(one.shared is not None for one in comparison.contrasts):
         yield "shared: of the problems or texts of both, those that both judged."
-    yield "pairing: error of the paired difference over that of the unpaired; below 1 it helped."
     if len(found) <= NAMED:
         for one in comparison.contrasts:
             if one.apart:
@@ -451,7 +448,8 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Compariso
     """
     if how.baseline or how.pairs:
         raise UsageError("--baseline and --pairs need a run; a judgement table takes --contrast")
-    rows = read_asds(files, score, "setting", how.ways)
+    every = lines_of(*files)
+    rows = asds(every, score, ways_of(every, how.ways))
     if len(rows) < 2:
         raise UsageError(
             f"{', '.join(map(str, files))}: one setting, {', '.join(rows) or 'without an ASD'}: a "

@@ -1,21 +1,45 @@
-"""Settings of judgement tables from anywhere: what can be read, and the ASD of each."""
+"""Judgement tables from anywhere: how they are read, and every measure of each setting."""
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...protocols.scores import SCORES, Compat
+from ..display.quantity import counted
+from ..display.table import NONE
 from ..errors import UsageError
 from ..system.entry_points import JUDGEMENTS_GROUP, load_one, registered
-from .reports.scored import by_setting, ways_of
-from .reports.verdicts import parsed, told_apart
+from .findings.finding import (
+    Column,
+    Finding,
+    Part,
+    change,
+    column,
+    figure,
+    footnotes,
+    number,
+    program,
+    shared,
+    span,
+    word,
+)
+from .raters import told
+from .reports.results import SCORE_NAMES
+from .reports.verdicts import TOLD_APART, parsed, told_apart
 from .rows import read_pair
-from .scoring.asd import scored
-from .scoring.inference import Influences
+from .scoring.asd import Bounds, scored
+from .scoring.calibration import Calibration
+from .scoring.estimate import PARTS, Ends, Estimate, Interval
+from .scoring.inference import ErrorKind, Influences
 from .scoring.judgements import Judgement, Judgements
 from .scoring.power import Spread
+from .scoring.worlds import beta_name
 
 TABLE = ".jsonl"
 """Ending of a judgement table."""
@@ -74,19 +98,10 @@ def _judgements(file: Path) -> Iterator[Judgement]:
         raise UsageError(f"{file}: cannot be read: {exc.strerror}") from exc
 
 
-def asds(
-    settings: Mapping[str, Judgements], score: str, ways: Sequence[str]
-) -> dict[str, Influences]:
+def asds(every: Judgements, score: str, ways: Sequence[str]) -> dict[str, Influences]:
     """The ASD of each setting that has one."""
-    found = {name: scored(its, score, ways=ways) for name, its in settings.items()}
+    found = {name: scored(its, score, ways=ways) for name, its in by_setting(every).items()}
     return {name: each.asd for name, each in found.items() if each and each.asd}
-
-
-def read_asds(
-    files: Sequence[Path], score: str, by: str, ways: Sequence[str]
-) -> dict[str, Influences]:
-    every = lines_of(*files)
-    return asds(by_setting(every, by), score, ways_of(every, ways))
 
 
 def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread, int, float]:
@@ -98,7 +113,7 @@ def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread
     """
     every = lines_of(file)
     clusters = (*ways_of(every), "question")
-    rows = asds(by_setting(every), score, clusters)
+    rows = asds(every, score, clusters)
     one, two = pair_of(" - ".join(words), rows)
     apart = rows[one] - rows[two]
     alone = apart.by("question").estimate()
@@ -126,3 +141,276 @@ def _named(word: str, rows: Mapping[str, Influences]) -> str:
         problem = "no setting is called" if not fits else "several settings fit"
         raise UsageError(f"{problem} {word!r}; there are:\n  " + "\n  ".join(rows))
     return fits[0]
+
+
+WAYS = ("problem", "question", "judge", "speaker", "line")
+"""Kinds of clusters: the shared text of a question, or the question; the question by itself; its
+judge; its speaker; the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredLine:
+    """One setting under one score."""
+
+    setting: str
+    score: str
+    n: int
+    asd: Estimate | None
+    truth: Estimate | None
+    """Mean score of the best answer."""
+    before: Estimate | None
+    """ASD of the first beliefs."""
+    gain: Estimate | None
+    paired: Estimate | None
+    """ASD of the questions judged in every world; None if these are all."""
+    chosen: Mapping[str, Estimate]
+    """JSE and EAS by beta, of lines with every world; by name."""
+    bounds: Bounds | None
+    """None where every world that was run has a verdict."""
+    lost: int
+
+
+class _Rated(NamedTuple):
+    setting: str
+    right: Estimate
+    """Share of judgements with the best answer likeliest; a tie counts half."""
+    calibration: Calibration
+    """Of the largest probability."""
+
+
+def ways_of(every: Judgements, ways: Sequence[str] = ()) -> tuple[str, ...]:
+    """The kinds of clusters that are random: by default the problem and, where any line names a
+    judge, the judge. UsageError for a kind that there is not, or that a line lacks."""
+    ways = tuple(ways) or ("problem", *["judge"] * ("judge" in every.codes))
+    if unknown := [way for way in ways if way not in WAYS]:
+        raise UsageError(f"--cluster {unknown[0]}: there are {', '.join(WAYS)}")
+    for way in ways:
+        try:
+            every.clusters((way,))
+        except ValueError as exc:
+            rest = ",".join(each for each in ways if each != way)
+            raise UsageError(
+                f"{exc}: add it to every line, or choose other clusters with --cluster {rest}"
+            ) from exc
+    return ways
+
+
+def by_setting(every: Judgements, key: str = "setting") -> Mapping[str, Judgements]:
+    """The lines by one of their keys, and by file where there are several; "" for all if no line
+    has it."""
+    if key not in TOLD_APART:
+        raise UsageError(f"--by {key}: there are {', '.join(TOLD_APART)}")
+    return every.by("file", key)
+
+
+def where(every: Judgements, conditions: Iterable[str]) -> Judgements:
+    """The lines that meet conditions such as `mode=live`. UsageError for another form, for a key
+    that no line has, and if none is left."""
+    for condition in conditions:
+        key, equals, value = condition.partition("=")
+        if not equals or key not in TOLD_APART:
+            raise UsageError(f"--where {condition!r}: write KEY=VALUE, of {', '.join(TOLD_APART)}")
+        there = every.by(key) if key in every.codes else {}
+        if value not in there:
+            raise UsageError(
+                f"--where {condition}: no line has it; there are {', '.join(sorted(there))}"
+            )
+        every = there[value]
+    return every
+
+
+def score_finding(
+    name: str,
+    every: Judgements,
+    *,
+    betas: Sequence[float],
+    compat: Compat = "none",
+    by: str = "setting",
+    ways: Sequence[str] = (),
+    scores: Sequence[str] = tuple(SCORES),
+    error: ErrorKind = "cr3",
+    interval: Interval = "t",
+) -> Finding:
+    """Every measure under each score, setting by setting."""
+    settings, ways = by_setting(every, by), ways_of(every, ways)
+    found, raters = list[ScoredLine](), list[_Rated]()
+
+    def add(setting: str, its: Judgements) -> None:
+        measured = (
+            _line(setting, score, its, betas, compat, error, interval, ways) for score in scores
+        )
+        found.extend(line for line in measured if line)
+        if verdicts := told(its):
+            right = verdicts.how_right(ways, error, interval)
+            raters.append(_Rated(setting, right, verdicts.calibration))
+
+    for setting in settings:
+        # One part at a time is held.
+        add(setting, settings[setting])
+    names = list(dict.fromkeys(name for line in found for name in line.chosen))
+    several = len(settings) > 1
+    head: list[Column] = [word(by, "setting")] if several else [program("setting", "setting")]
+    columns = [
+        *head,
+        column("score", "score", lambda score: SCORE_NAMES[score], words=True),
+        number("n", "n"),
+        figure("ASD", "asd"),
+        _if_any(found, figure("first belief", "before")),
+        _if_any(found, figure("gained", "gain")),
+        _if_any(found, figure("ASD of pairs", "paired")),
+        _if_any(found, figure("score of truth", "truth")),
+        *(Column(each, partial(_chosen, each), ("chosen", each), _of(each)) for each in names),
+        program("lost", "lost"),
+        _if_any(found, change("worst", "bounds.worst", key="worst")),
+        _if_any(found, change("best", "bounds.best", key="best")),
+        _if_any(found, column("bounds", "bounds.interval", _span, key="bounds")),
+    ]
+    right = Part(
+        "raters",
+        "accuracy and calibration",
+        [
+            *head,
+            column("right", "right", shared, parts=PARTS),
+            number("n", "right.n", key=""),
+            number("calibration error", "calibration.error", ".4f"),
+            number("debiased", "calibration.debiased_error", ".4f"),
+            change("overconfident", "calibration.overconfidence", 4),
+        ],
+        raters,
+        (
+            "calibration error: mean distance of stated from true shares, ten bins of max p.",
+            *footnotes((), (line.right for line in raters)),
+        ),
+    )
+    measured = cache(partial(_by_question, every, betas, compat))
+    questions = Part(
+        "questions",
+        "",
+        [
+            program("id", lambda n: every.questions[every.question[n]]),
+            *(program(score, partial(_question, measured, score)) for score in SCORES),
+        ],
+        range(len(every)),
+        shown=False,
+    )
+    lost = int(every.lost.sum())
+    rows = Part("rows", _title(name, every, lost, compat), columns, found, _notes(every, found))
+    return Finding((rows, right, questions), {"clusters": list(ways)})
+
+
+def _title(name: str, every: Judgements, lost: int, compat: Compat) -> str:
+    questions = len(np.unique(every.question))
+    judged = "" if questions == len(every) else f", {counted(len(every), 'judgement')}"
+    without = f", {counted(lost, 'world')} without a verdict" if lost else ""
+    ties = ", ties as in SOlib" if compat == "solib" else ""
+    return f"{name}: {counted(questions, 'question')}{judged}{without}{ties}"
+
+
+def _notes(every: Judgements, found: Sequence[ScoredLine]) -> Iterable[str]:
+    figures = [line.asd for line in found if line.asd]
+    if first := next((each for each in figures if each.method), None):
+        ways = " × ".join(first.ways)
+        yield f"Brackets: 95% CI, {first.how}; clusters: {first.clusters} ({ways})."
+        yield from footnotes(
+            each
+            for line in found
+            for each in (line.asd, line.before, line.gain, line.paired, line.truth)
+        )
+        if len(first.ways) > 1:
+            alone = "; ".join(f"{way} {value:.4f}" for way, value in first.errors.items())
+            yield f"standard error of the first ASD: {first.error:.4f}; by one way alone: {alone}."
+    elif reason := next((each.reason for each in figures if each.reason), ""):
+        yield f"no interval: {reason}."
+    if (every.ran.sum(axis=1) < every.answers).any():
+        yield (
+            "some worlds were not run: unpaired ASD (Hajek), which holds if worlds were assigned "
+            "at random. ASD of pairs: the questions judged in every world."
+        )
+        yield "JSE and EAS need all worlds of a question in one line, and are left out."
+    if any(line.bounds for line in found):
+        yield (
+            "worst, best: ASD with every missing verdict at its worst, or its best. bounds: 95% "
+            "CI of all worlds (Stoye 2009)."
+        )
+    if any(line.gain for line in found):
+        yield "gained: ASD of the last belief less that of the first, within judgements."
+
+
+def _if_any(found: Sequence[ScoredLine], shown: Column) -> Column:
+    """The column, for programs alone where no line has a value in it."""
+    there = any(shown.value(line) is not None for line in found)
+    return shown if there else replace(shown, cell=None, parts=())
+
+
+def _span(ends: Ends | None) -> str:
+    return span(ends) if ends else NONE
+
+
+def _of(name: str) -> Any:
+    return lambda line: line.chosen.get(name)
+
+
+def _chosen(name: str, line: ScoredLine) -> str:
+    return f"{line.chosen[name].value:+.3f}" if name in line.chosen else "–"
+
+
+def _line(
+    setting: str,
+    score: str,
+    its: Judgements,
+    betas: Sequence[float],
+    compat: Compat,
+    error: ErrorKind,
+    interval: Interval,
+    ways: Sequence[str],
+) -> ScoredLine | None:
+    found = scored(its, score, compat, ways)
+    if found is None:
+        return None
+
+    def estimate(each: Influences | None) -> Estimate | None:
+        return each.estimate(error, interval) if each else None
+
+    whole = (its.ran.sum(axis=1) == its.answers).all()
+    return ScoredLine(
+        setting,
+        score,
+        len(found),
+        estimate(found.asd),
+        estimate(found.truth),
+        estimate(found.before),
+        estimate(found.gain),
+        None if whole else estimate(found.paired),
+        {
+            f"{measure.upper()} {beta_name(beta)}": mean.estimate(error, interval)
+            for (measure, beta), mean in found.chosen(betas).items()
+        },
+        found.bounds() if found.every.lost.any() else None,
+        int(its.lost.sum()),
+    )
+
+
+def _question(measured: Callable[[str], Mapping[int, Any]], score: str, line: int) -> Any:
+    return measured(score).get(line)
+
+
+def _by_question(
+    every: Judgements, betas: Sequence[float], compat: Compat, score: str
+) -> dict[int, dict[str, Any]]:
+    """The measures of each line under a score, by its place, where they are known."""
+    found = scored(every, score, compat)
+    if found is None:
+        return {}
+    places = np.flatnonzero(np.isin(every.answers, np.unique(found.every.answers))).tolist()
+    asd, chosen = found.each.tolist(), found.each_chosen(betas)
+    return {
+        place: {
+            "asd": asd[n],
+            **{
+                name: {beta_name(beta): float(chosen[name, beta][n]) for beta in betas}
+                for name in ("jse", "eas")
+            },
+        }
+        for n, place in enumerate(places)
+        if not math.isnan(asd[n])
+    }

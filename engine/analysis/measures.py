@@ -27,10 +27,7 @@ from .rows import RunRows, against_naive
 from .scoring.arrays import Flags, Floats
 from .scoring.asd import Scored
 from .scoring.calibration import Apart, Calibration, Flips, apart, calibration, flips
-from .scoring.contrasts import gap_recovered
 from .scoring.estimate import Estimate
-from .scoring.inference import of_questions
-from .scoring.worlds import asd_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +37,6 @@ class AgainstNaive:
     flips: Flips
     lift: Estimate | None
     """Accuracy less the naive judge's, both as in the report."""
-    gap_recovered: Estimate | None
-    """(ASD - naive ASD) / (largest possible ASD - naive ASD); None if undetermined, or without
-    shared questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +71,11 @@ def _measured(run: RunRows, row: int, naive: int | None, score: str) -> VerdictM
         int(has_verdict.sum()),
         calibration(largest[has_verdict], right[has_verdict]) if has_verdict.any() else None,
         _first_label(run, row, rewards, score),
-        None if naive is None else _against(run, row, naive, right, score),
+        None if naive is None else _against(run, row, naive, right),
     )
 
 
-def _against(run: RunRows, row: int, naive: int, right: Floats, score: str) -> AgainstNaive | None:
+def _against(run: RunRows, row: int, naive: int, right: Floats) -> AgainstNaive | None:
     alone = run.table.judged_right(naive)
     both = ~np.isnan(right) & ~np.isnan(alone)
     if not both.any():
@@ -91,18 +85,7 @@ def _against(run: RunRows, row: int, naive: int, right: Floats, score: str) -> A
     return AgainstNaive(
         flips(alone[both], right[both]),
         lift.estimate() if lift else None,
-        _gap(run, row, naive, score),
     )
-
-
-def _gap(run: RunRows, row: int, naive: int, score: str) -> Estimate | None:
-    ours, theirs = (run.asd(score).get(run.names[n]) for n in (row, naive))
-    if not (ours and theirs and ours.questions and theirs.questions):
-        return None
-    values = {problem.id: problem.values for problem in run.sweep.problems}
-    most = [float(asd_ends(values[id], RANGES[score])[1]) for id in ours.questions]
-    mean = sum(most) / len(most)
-    return gap_recovered(ours, theirs, of_questions(ours.questions, most, ours.ways, (mean, mean)))
 
 
 def _rewards(run: RunRows, its: Scored | None) -> Floats:
@@ -147,17 +130,12 @@ def measures_finding(rows: Sequence[VerdictMeasures]) -> Finding:
         figure("lift of accuracy", "naive.lift", 2),
         share("right → wrong", "naive.flips.misled"),
         share("wrong → right", "naive.flips.corrected"),
-        figure("gap recovered", "naive.gap_recovered", 2, sign=False),
     ]
     notes = (
         "cal. error: debiased. overconf.: largest probability - accuracy. first answer: reward for "
         "arguing it - for the second; ! above 0.2 standard deviations.",
     )
-    beside = (
-        "right → wrong: share of what the naive judge had right.",
-        "gap recovered: (ASD - naive) / (most - naive), by Fieller; bare where it is not "
-        "determined.",
-    )
+    beside = ("right → wrong: share of what the naive judge had right.",)
     compared = [row for row in rows if row.naive]
     return Finding(
         (

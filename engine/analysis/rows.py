@@ -1,6 +1,7 @@
 """Rows of a run for comparison: short names, measures, lookup by name, and which two are meant by
 words such as `debate - consultancy`."""
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
@@ -190,8 +191,7 @@ def pairs_meant(
     every = [(one, two) for one, two in product(ones, twos) if one != two]
     if not every:
         raise UsageError(f"{first!r} and {second!r} mean the same row, {names[ones[0]]}")
-    alike = [(one, two) for one, two in every if same_roles(rows[one], rows[two])]
-    return distinct(alike or every)
+    return distinct(_of_same_roles(every, rows, rows))
 
 
 def one_pair_meant(
@@ -236,14 +236,14 @@ def matched(ours: Sequence[GridRow], theirs: Sequence[GridRow]) -> Mapping[int, 
     )
     matches: dict[int, int] = {}
     for key in keys:
-        left, right = (
-            _by_key(key, rows, taken)
-            for rows, taken in ((ours, set(matches)), (theirs, set(matches.values())))
-        )
+        left, right = defaultdict[Hashable, list[int]](list), defaultdict[Hashable, list[int]](list)
+        for rows, taken, by_key in ((ours, {*matches}, left), (theirs, {*matches.values()}, right)):
+            for n, row in enumerate(rows):
+                if n not in taken:
+                    by_key[key(row)].append(n)
         for value, numbers in left.items():
-            others = right.get(value, [])
-            if len(numbers) == len(others) == 1:
-                matches[numbers[0]] = others[0]
+            if len(numbers) == len(right[value]) == 1:
+                matches[numbers[0]] = right[value][0]
     return dict(sorted(matches.items()))
 
 
@@ -292,23 +292,15 @@ def pairs_between(first: RunRows, second: RunRows, named: Sequence[str]) -> list
 
 def pairs_across(first: RunRows, second: RunRows, one: str, two: str) -> list[tuple[int, int]]:
     ours, theirs = first.sweep.rows, second.sweep.rows
-    every = [
-        (a, b)
-        for a in rows_meant(one, ours, first.names)
-        for b in rows_meant(two, theirs, second.names)
-    ]
-    alike = [(a, b) for a, b in every if same_roles(ours[a], theirs[b])]
-    return alike or every
+    ones, twos = rows_meant(one, ours, first.names), rows_meant(two, theirs, second.names)
+    return _of_same_roles(list(product(ones, twos)), ours, theirs)
 
 
-def _by_key(
-    key: Callable[[GridRow], Hashable], rows: Sequence[GridRow], taken: set[int]
-) -> dict[Hashable, list[int]]:
-    by_key: dict[Hashable, list[int]] = {}
-    for n, row in enumerate(rows):
-        if n not in taken:
-            by_key.setdefault(key(row), []).append(n)
-    return by_key
+def _of_same_roles(
+    pairs: list[tuple[int, int]], ours: Sequence[GridRow], theirs: Sequence[GridRow]
+) -> list[tuple[int, int]]:
+    """Those with the same agent and judge if there are any, else all."""
+    return [(a, b) for a, b in pairs if same_roles(ours[a], theirs[b])] or pairs
 
 
 def same_roles(one: GridRow, two: GridRow) -> bool:

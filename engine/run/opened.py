@@ -1,18 +1,34 @@
-"""The sweep of a run, opened again from the run folder that it made."""
+"""The sweep of a run, opened again from the run folder that it made.
 
-from collections.abc import Iterable, Mapping
+A pack whose data set's licence is not known to allow more has the sha256 of each source text in its
+place. Whoever has the data set can put the texts back for a replay: equal texts make equal calls.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from ...protocols.datasets.tabular import records
+from ...protocols.errors import DatasetError
 from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
 from ..providers.settings import Api
 from ..sweep.document import Document, code_named
 from ..sweep.in_python import PYTHON_MARK, read_python_sweep
 from ..sweep.sweepfile import checked_sweep
+from ..system.files import read_bounded
+from .folders import is_run
 from .loaded_sweep import LoadedSweep, loaded
-from .passages import with_passages
 from .reader import RunReader
 from .run_folder import REPORT, SWEEP
+
+MAX_SOURCE = 2**31
+"""Bytes of a file that is searched for source texts."""
+
+_BEFORE, _AFTER = "[This source text is not in the pack. sha256 ", "]"
 
 
 def open_run(
@@ -60,3 +76,90 @@ def _open_python_run(
             f"{folder} was made from Python, and {exc}: call run() again there, and show() of what "
             f"it returns; the reports are in {folder / REPORT}"
         ) from exc
+
+
+def without_passage(problem: Problem) -> Problem:
+    """The problem with the digest of its source text in the text's place."""
+    text = problem.question.passage
+    if not text:
+        return problem
+    return _with(problem, f"{_BEFORE}{_digest(text)}{_AFTER}")
+
+
+def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Problem, ...]:
+    """The problems, digests replaced by the source texts that they are of.
+
+    source: a file, or a folder of files, in which the texts are: in the rows of a table of any form
+    that data sets have, or each as a whole text file, with or without white space around them; or a
+    run that has them.
+    UsageError where a text is not found.
+    """
+    given = tuple(problems)
+    wanted = {digest for problem in given if (digest := _left_out(problem))}
+    if not wanted:
+        return given
+    if source is None:
+        raise UsageError(
+            f"{len(wanted)} source texts were left out of the pack that this run came in, and "
+            "requests quote them: oversight replay RUN --passages FROM, a file or a folder with "
+            "the data set"
+        )
+    found = {}
+    for there in _texts(source):
+        for text in (there, there.strip()):
+            if (digest := _digest(text)) in wanted:
+                found[digest] = text
+        if len(found) == len(wanted):
+            break
+    for problem in given:
+        digest = _left_out(problem)
+        if digest and digest not in found:
+            raise UsageError(
+                f"--passages {source}: it has {len(found)} of the {len(wanted)} source texts, and "
+                f"not that of {problem.id}, whose sha256 is {digest}"
+            )
+    return tuple(
+        _with(problem, found[digest]) if (digest := _left_out(problem)) else problem
+        for problem in given
+    )
+
+
+def _left_out(problem: Problem) -> str:
+    """The digest of a source text that was left out; empty if none was."""
+    told = problem.question.passage
+    return told[len(_BEFORE) : -len(_AFTER)] if told.startswith(_BEFORE) else ""
+
+
+def _with(problem: Problem, passage: str) -> Problem:
+    return replace(problem, question=replace(problem.question, passage=passage))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _texts(source: Path) -> Iterator[str]:
+    """Every text in a file, or in the files of a folder."""
+    if not source.exists():
+        raise UsageError(f"--passages {source}: there is no such file or folder")
+    if is_run(source):
+        yield from (problem.question.passage for problem in RunReader(source).problems)
+        return
+    for file in sorted(source.rglob("*")) if source.is_dir() else [source]:
+        if file.is_symlink() or not file.is_file():
+            continue
+        with suppress(UnicodeDecodeError):
+            yield read_bounded(file, MAX_SOURCE).decode("utf-8-sig")
+        # What is no table is a text as a whole, or something else.
+        with suppress(DatasetError):
+            for _, row in records(file):
+                yield from _strings(row)
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Every string in a row."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _strings(each)

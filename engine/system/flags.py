@@ -16,7 +16,7 @@ class Flag:
 
     help: str
     name: str = ""
-    """Where it is not the field's own, e.g. `--from`; several have a space between them."""
+    """Where it is not the field's own, e.g. `--run-folder`; several have a space between them."""
     metavar: str | None = None
     """RUN is completed with the names of runs."""
     least: float | None = None

@@ -13,7 +13,6 @@ from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
 from ...cache.memo import memoized
 from ...cache.reply import Reply
 from ..by_name import ByName
-from ..prompts.escape import escape_and_count, escape_tags
 from ..prompts.prompt_set import PromptSet, default_prompts, for_side
 from ..prompts.render import Instructions, messages
 from ..prompts.words import Words, as_words, lines
@@ -27,7 +26,7 @@ from ..settings import (
     require_known,
     unusual,
 )
-from ..tags import find_tags
+from ..tags import escape_and_count, escape_tags, find_tags
 from ..transcript import ToolUse, Transcript, Turn
 
 if TYPE_CHECKING:
@@ -294,7 +293,9 @@ class Agent(Parameters, Speaker):
 
         scene, budget = Scene(transcript.question, side), self.budget
         if budget is not None or self.tools:
-            mine = [*_own_turns(transcript, side, title)]
+            # Of a speaker without a side, those of its seat.
+            turns = transcript.turns
+            mine = [t for t in turns if (t.side == side if side else t.speaker == title)]
             scene = replace(scene, before=tuple(use for turn in mine for use in turn.tools))
             if budget is not None:
                 budget -= sum(map(unspoken, mine))
@@ -334,13 +335,6 @@ class Agent(Parameters, Speaker):
             conceded=conceded,
             hidden=reply.hidden,
         )
-
-
-def _own_turns(transcript: Transcript, side: Answer | None, title: str) -> Iterator[Turn]:
-    """The turns of a side that its speaker reads; of a speaker without a side, its own."""
-    for turn in transcript.turns:
-        if turn.side == side if side else turn.speaker == title:
-            yield turn
 
 
 @lru_cache(maxsize=512)

@@ -10,7 +10,7 @@ import json
 import re
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -144,12 +144,8 @@ def _known(books: sqlite3.Connection) -> frozenset[str]:
     for table in tables:
         rows = books.execute(f'SELECT * FROM "{table}"')
         found |= {column[0] for column in rows.description}
-        found |= set(_texts(rows))
+        found |= {value for row in rows for value in row if isinstance(value, str)}
     return frozenset(each.casefold() for each in found)
-
-
-def _texts(rows: Iterable[tuple[Any, ...]]) -> Iterable[str]:
-    return (value for row in rows for value in row if isinstance(value, str))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from ..errors import DatasetError
 from ..question import LABELS, Problem, labelled, randomness
 from ..spelling import meant
 from .rows import Text, complaint
@@ -139,8 +138,6 @@ def columns_of(named: object) -> Columns:
 
 
 def drawn(
-    file: str,
-    line: int,
     id: str,
     text: str,
     right: Sequence[str],
@@ -152,7 +149,7 @@ def drawn(
     group: str = "",
 ) -> Problem:
     """A problem of one right answer and of wrong ones, drawn from (seed, id). answers: how many in
-    all; None for all. DatasetError if none differs from the right one."""
+    all; None for all. ValueError if none differs from the right one."""
     true = randomness(seed, id, "right answer").choice(right).strip()
     taken = {"", *map(sense, right)}
     # One answer in two spellings would have two labels; the first spelling is kept.
@@ -160,7 +157,7 @@ def drawn(
     offered = [each for key, each in reversed(different.items()) if key not in taken]
     if not offered:
         alike = f"no wrong answer differs from the right one, {true!r}; give another"
-        raise DatasetError(file, line, alike if different else "there is no wrong answer; give one")
+        raise ValueError(alike if different else "there is no wrong answer; give one")
     most = len(LABELS) if answers is None else answers
     chosen = randomness(seed, id, "wrong answers").sample(offered, min(most - 1, len(offered)))
     given = [(true, "", 1.0), *((answer, "", -1.0) for answer in chosen)]

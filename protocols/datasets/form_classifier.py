@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from ..question import Answer, Problem, randomness
+from ..question import Problem, randomness
 
 FOLDS = 5
 BUCKETS = 1 << 13
@@ -62,7 +62,9 @@ def _kernel(
     """Inner products of all pairs of rows. spans: the rows of each problem."""
     centred = np.empty((spans[-1][1], BUCKETS), np.float32)
     for problem, (start, end) in zip(problems, spans, strict=True):
-        rows = np.stack([_scaled(features(_masked(each))) for each in problem.question.answers])
+        rows = np.stack(
+            [_scaled(features(_NUMBER.sub("0", each.whole))) for each in problem.question.answers]
+        )
         centred[start:end] = (rows - rows.mean(axis=0))[:-1]
     # Few buckets are filled, or differ between the answers of any problem.
     filled = centred[:, centred.any(axis=0)]
@@ -78,10 +80,6 @@ def _cross_predicted(kernel: Floats32, targets: Floats32, folds: npt.NDArray[np.
         weights = np.linalg.solve(ridge, targets[fitted])
         predicted[held_out] = kernel[np.ix_(held_out, fitted)] @ weights
     return predicted.round(DIGITS)
-
-
-def _masked(answer: Answer) -> str:
-    return _NUMBER.sub("0", f"{answer.text}\n{answer.work}" if answer.work else answer.text)
 
 
 def _words(text: str) -> npt.NDArray[np.int_]:

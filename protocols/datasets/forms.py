@@ -72,8 +72,6 @@ class Form(FileLoader):
                     lines[name] = line
                     right, wrong = self._answers(inner, columns)
                     yield drawn(
-                        file,
-                        line,
                         name,
                         self._question(inner, columns),
                         right,
@@ -83,8 +81,6 @@ class Form(FileLoader):
                         passage=str(inner.get(columns.passage) or ""),
                         group=str(inner.get(columns.group) or ""),
                     )
-            except DatasetError:
-                raise
             except ValueError as exc:
                 raise DatasetError(file, line, str(exc)) from exc
         if columns is not None and not lines:

@@ -19,7 +19,7 @@ from pydantic import ConfigDict
 
 from ..errors import DatasetError
 from ..question import Answer, Problem, labelled, randomness
-from .balance import Balance
+from .leak import Balance
 from .loader import Loader
 from .rows import DataRow, Text, json_rows, read_bytes
 from .solution import closing, is_apart, laid_out, number, number_text, steps
@@ -130,11 +130,6 @@ class Gsm8k(Loader):
         written = sorted((row.__pydantic_extra__ or {}).items())
         randomness(self.seed, id, "model solutions").shuffle(written)
         return written
-
-
-def gsm8k(folder: str, *, limit: int | None = None, seed: int = 0) -> tuple[Problem, ...]:
-    """The first `limit` usable problems of GSM8K; all settings are those of `Gsm8k`."""
-    return Gsm8k(folder, limit=limit, seed=seed).load()
 
 
 def _id(line: int) -> str:

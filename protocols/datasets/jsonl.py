@@ -92,7 +92,7 @@ def problems(file: str, data: bytes, relabel: bool = False) -> Iterator[Problem]
             )
         lines[row.id] = line
         try:
-            yield _relabelled(row) if relabel or not row.answers[0].label else _kept(row)
+            yield _problem(row, relabel or not row.answers[0].label)
         except ValueError as exc:
             raise DatasetError(file, line, str(exc)) from exc
 
@@ -117,13 +117,28 @@ def jsonl(problems: Iterable[Problem], file: str = "problems") -> Iterator[bytes
             raise DatasetError(file, line, f"{problem.id}: {exc}") from exc
 
 
-def _kept(row: ProblemRow) -> Problem:
-    answers = tuple(Answer(answer.label, answer.text, answer.work) for answer in row.answers)
+def _problem(row: ProblemRow, relabel: bool) -> Problem:
     values = tuple(answer.value for answer in row.answers)
-    question = Question(row.question, answers, row.passage, _graded(row), row.environment)
+    flaws = tuple(answer.flaw for answer in row.answers)
+    flaws = flaws if any(flaws) else ()
+    graded = is_graded(values) if row.graded is None else row.graded
+    if relabel:
+        return labelled(
+            row.id,
+            row.question,
+            [(answer.text, answer.work, answer.value) for answer in row.answers],
+            seed=None,
+            passage=row.passage,
+            group=row.group,
+            graded=graded,
+            flaws=flaws,
+            environment=row.environment,
+        )
+    answers = tuple(Answer(answer.label, answer.text, answer.work) for answer in row.answers)
+    question = Question(row.question, answers, row.passage, graded, row.environment)
     if row.conversation is not None:
         question = _discussed(question, row.conversation)
-    return Problem(row.id, question, values, row.group, _flaws(row))
+    return Problem(row.id, question, values, row.group, flaws)
 
 
 def _discussed(question: Question, conversation: dict[str, Any]) -> Question:
@@ -141,32 +156,6 @@ def _discussed(question: Question, conversation: dict[str, Any]) -> Question:
     return DiscussedQuestion(**structs.asdict(question), held=held)
 
 
-def _relabelled(row: ProblemRow) -> Problem:
-    answers = [(answer.text, answer.work, answer.value) for answer in row.answers]
-    return labelled(
-        row.id,
-        row.question,
-        answers,
-        seed=None,
-        passage=row.passage,
-        group=row.group,
-        graded=_graded(row),
-        flaws=_flaws(row),
-        environment=row.environment,
-    )
-
-
-def _flaws(row: ProblemRow) -> tuple[str, ...]:
-    flaws = tuple(answer.flaw for answer in row.answers)
-    return flaws if any(flaws) else ()
-
-
-def _graded(row: ProblemRow) -> bool:
-    if row.graded is not None:
-        return row.graded
-    return is_graded([answer.value for answer in row.answers])
-
-
 def _row(problem: Problem) -> dict[str, object]:
     question = problem.question
     flaws = problem.flaws or ("",) * len(problem.values)
@@ -176,26 +165,16 @@ def _row(problem: Problem) -> dict[str, object]:
         | ({"flaw": flaw} if flaw else {})
         for answer, value, flaw in zip(question.answers, problem.values, flaws, strict=True)
     ]
-    row: dict[str, object] = {"id": problem.id, "question": question.text, "answers": answers}
-    if question.passage:
-        row["passage"] = question.passage
-    if problem.group:
-        row["group"] = problem.group
-    if question.graded != is_graded(problem.values):
-        row["graded"] = question.graded
-    if question.environment:
-        row["environment"] = question.environment
-    if type(question) is not Question:
-        row |= _conversation(question)
-    return row
-
-
-def _conversation(question: Question) -> dict[str, object]:
-    from ..held import DiscussedQuestion
-
-    if not isinstance(question, DiscussedQuestion):
-        return {}
-    return {"conversation": msgspec.to_builtins(question.held)}
+    held = getattr(question, "held", None)
+    more = {
+        "passage": question.passage,
+        "group": problem.group,
+        "graded": None if question.graded == is_graded(problem.values) else question.graded,
+        "environment": question.environment,
+        "conversation": held and msgspec.to_builtins(held),
+    }
+    row = {"id": problem.id, "question": question.text, "answers": answers}
+    return row | {name: value for name, value in more.items() if value not in (None, "")}
 
 
 def _refuse_equal(what: str, senses: Sequence[object], answers: list[AnswerRow]) -> None:

@@ -3,7 +3,8 @@
 A judge may look capable and only have noticed that the true answers are longer. So before any
 model is asked, each rule of form picks the answer with the most of some outward feature; where its
 picks beat chance, or fall short of it, by more than luck, the data set leaks its labels. A
-classifier of words and spellings may find what no single rule does.
+classifier of words and spellings may find what no single rule does. Wrong answers can be chosen so
+that no rule of form gives the right ones away (`Balance`).
 """
 
 import math
@@ -34,10 +35,6 @@ _NEGATION = re.compile(
 )
 
 
-def _shown(answer: Answer) -> str:
-    return f"{answer.text}\n{answer.work}" if answer.work else answer.text
-
-
 def _starts_with_number(text: str) -> bool:
     return text.lstrip(" $€£(-.")[:1].isdecimal()
 
@@ -58,18 +55,18 @@ def _roundness(answer: Answer) -> float:
 
 FEATURES: dict[str, Feature] = {
     "longest answer": lambda answer: len(answer.text) + len(answer.work),
-    "most lines": lambda answer: _shown(answer).count("\n"),
-    "most sentences": lambda answer: len(_SENTENCE_END.findall(_shown(answer))),
-    "most equations": lambda answer: _shown(answer).count("="),
-    "most numbers": lambda answer: len(_NUMBER.findall(_shown(answer))),
+    "most lines": lambda answer: answer.whole.count("\n"),
+    "most sentences": lambda answer: len(_SENTENCE_END.findall(answer.whole)),
+    "most equations": lambda answer: answer.whole.count("="),
+    "most numbers": lambda answer: len(_NUMBER.findall(answer.whole)),
     "starts with a number": lambda answer: _starts_with_number(answer.text),
     "work starts with a number": lambda answer: _starts_with_number(answer.work),
     "largest number": _size,
     "roundest number": _roundness,
-    "has a .0": lambda answer: bool(_DOT_ZERO.search(_shown(answer))),
-    "has a money sign": lambda answer: any(sign in _shown(answer) for sign in "$€£"),
-    "most negations": lambda answer: len(_NEGATION.findall(_shown(answer))),
-    "ends in a full stop": lambda answer: _shown(answer).endswith("."),
+    "has a .0": lambda answer: bool(_DOT_ZERO.search(answer.whole)),
+    "has a money sign": lambda answer: any(sign in answer.whole for sign in "$€£"),
+    "most negations": lambda answer: len(_NEGATION.findall(answer.whole)),
+    "ends in a full stop": lambda answer: answer.whole.endswith("."),
 }
 """The rules of form by name, all but the one of position."""
 POSITION = "first position"
@@ -184,6 +181,33 @@ def leakage_check(problems: Iterable[Problem]) -> LeakageCheck:
     rules.append(_learned(problems, level))
     rules.sort(key=lambda rule: -abs(rule.accuracy - rule.chance))
     return LeakageCheck(len(problems), tuple(rules))
+
+
+class Balance:
+    """How far the answers chosen so far lean, for each rule of the leakage check.
+
+    Chooses the pair that minimises the sum of the squared leans. A choice depends only on
+    those before it, so more problems leave it as it is. The features are then near chance by
+    construction, which says nothing about subtler ones.
+    """
+
+    def __init__(self) -> None:
+        self._lean = [0] * len(FEATURES)
+
+    def choose(self, pairs: Sequence[tuple[Answer, Answer]]) -> int:
+        """The place of the most balancing (right, wrong), which are not empty; ties go to the
+        first."""
+        leans = [self._then(*pair) for pair in pairs]
+        best = min(range(len(pairs)), key=lambda n: sum(lean * lean for lean in leans[n]))
+        self._lean = leans[best]
+        return best
+
+    def _then(self, right: Answer, wrong: Answer) -> list[int]:
+        """The leans with one more problem: +1 where the right answer has more, -1 where less."""
+        return [
+            lean + ((amount := feature(right)) > (other := feature(wrong))) - (amount < other)
+            for lean, feature in zip(self._lean, FEATURES.values(), strict=True)
+        ]
 
 
 def power(n: int, tell: float) -> float:

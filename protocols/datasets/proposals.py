@@ -36,11 +36,10 @@ def proposals(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
 
 def proposal(id: str, question: Question, answer: Answer, right: bool, *, group: str) -> Problem:
     """One answer to a question, to be accepted or rejected; its labels are not drawn yet."""
-    proposed = f"{answer.text}\n{answer.work}" if answer.work else answer.text
     value = 1.0 if right else -1.0
     return labelled(
         id,
-        f"{question.text}\n\nProposed answer: {proposed}",
+        f"{question.text}\n\nProposed answer: {answer.whole}",
         [(ACCEPT, "", value), (REJECT, "", -value)],
         seed=None,
         passage=question.passage,

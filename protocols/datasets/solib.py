@@ -64,7 +64,9 @@ class Solib(Loader):
     right number then gives most answers away."""
 
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
-        problems, faults = self._read(root)
+        rows = list(self._rows(root / self.path))
+        faults = [row for row in rows if isinstance(row, DatasetError)]
+        problems = [row for row in rows if not isinstance(row, DatasetError)]
         if faults and self.on_bad_row == "refuse":
             listed = "".join(f"\n  {fault}" for fault in faults[:LISTED])
             if len(faults) > LISTED:
@@ -72,28 +74,19 @@ class Solib(Loader):
             raise DatasetError(
                 str(root / self.path),
                 faults[0].line,
-                f"{len(faults)} of {len(problems) + len(faults):,} rows are wrong; fix them, or "
+                f"{len(faults)} of {len(rows):,} rows are wrong; fix them, or "
                 f"leave them out with on_bad_row: skip{listed}",
             )
         if faults:
-            rows = len(problems) + len(faults)
-            logger.warning("%s: %d of %d rows are skipped", self.path, len(faults), rows)
+            logger.warning("%s: %d of %d rows are skipped", self.path, len(faults), len(rows))
         if not problems:
             raise DatasetError(str(root / self.path), 0, "no row of it can be used")
         return self._picked(problems)
 
     def skipped(self, root: Path = Path()) -> tuple[DatasetError, ...]:
-        return tuple(self._read(root)[1]) if self.on_bad_row == "skip" else ()
-
-    def _read(self, root: Path) -> tuple[list[Problem], list[DatasetError]]:
-        problems: list[Problem] = []
-        faults: list[DatasetError] = []
-        for outcome in self._rows(root / self.path):
-            if isinstance(outcome, DatasetError):
-                faults.append(outcome)
-            else:
-                problems.append(outcome)
-        return problems, faults
+        if self.on_bad_row == "refuse":
+            return ()
+        return tuple(row for row in self._rows(root / self.path) if isinstance(row, DatasetError))
 
     def _rows(self, path: Path) -> Iterator[Problem | DatasetError]:
         """Each row as a problem, or the error in it."""

@@ -10,10 +10,10 @@ may be in another order in another conversation on the same question.
 import hashlib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from msgspec.structs import replace
 from pydantic import ConfigDict, Field
@@ -31,6 +31,8 @@ PROBLEMS, SOURCES = "problems.jsonl", "sources.jsonl"
 CONVERSATIONS, JUDGEMENTS = "conversations.jsonl", "judgements.jsonl"
 
 SUM_TOLERANCE = 1e-6
+
+_Row = TypeVar("_Row", bound="StudyRow")
 
 _RECRUITED = re.compile(r"[0-9a-f]{24}|A[0-9A-Z]{11,13}")
 """Ids of people as Prolific and Mechanical Turk give them."""
@@ -204,78 +206,66 @@ def read_study(folder: Path) -> StudyData:
     """The files of a study folder. DatasetError, with file and line, where one is wrong or
     contradicts another."""
     file = folder / PROBLEMS
+
+    def fault(line: int, said: str) -> DatasetError:
+        return DatasetError(str(file), line, said)
+
+    def check_new(line: int, id: str, seen: Container[str]) -> None:
+        if id in seen:
+            raise fault(line, f"id: {id!r} stands twice; rename one")
+
+    def check_name(line: int, name: str) -> None:
+        if looks_recruited(name):
+            raise fault(
+                line,
+                f"{name[:4]}… looks like the id of a recruiting platform, by which a person can be "
+                "found: import it again, which replaces it",
+            )
+
     known = {problem.id: problem for problem in problems(str(file), read_bytes(file))}
     sources: dict[str, SourceRow] = {}
-    if (folder / SOURCES).exists():
-        for line, source in _lines(folder / SOURCES, SourceRow):
-            _once(sources, source.id, folder / SOURCES, line)
+    if (file := folder / SOURCES).exists():
+        for line, source in _lines(file, SourceRow):
+            check_new(line, source.id, sources)
             sources[source.id] = source
     conversations: dict[str, ConversationRow] = {}
     file = folder / CONVERSATIONS
     for line, row in _lines(file, ConversationRow):
-        _once(conversations, row.id, file, line)
+        check_new(line, row.id, conversations)
         if row.problem not in known:
-            raise DatasetError(str(file), line, f"problem: {row.problem!r} is not in {PROBLEMS}")
+            raise fault(line, f"problem: {row.problem!r} is not in {PROBLEMS}")
         answers = [answer_digest(a.text) for a in known[row.problem].question.answers]
         if sorted(row.order) != sorted(answers):
-            raise DatasetError(
-                str(file),
-                line,
-                f"order: {row.order} are not the answers of {row.problem}, {answers}",
-            )
+            raise fault(line, f"order: {row.order} are not the answers of {row.problem}, {answers}")
         labels = LABELS[: len(answers)]
         for name, label in [("argued", row.argued), *(("side", t.side) for t in row.turns)]:
             if label is not None and label not in labels:
-                raise DatasetError(str(file), line, f"{name}: {label!r} is none of {list(labels)}")
+                raise fault(line, f"{name}: {label!r} is none of {list(labels)}")
         if row.source and row.source not in sources:
-            raise DatasetError(str(file), line, f"source: {row.source!r} is not in {SOURCES}")
+            raise fault(line, f"source: {row.source!r} is not in {SOURCES}")
         for name in row.speakers.values():
-            _named(name, file, line)
+            check_name(line, name)
         conversations[row.id] = row
-    file, judged = folder / JUDGEMENTS, []
+    judged: list[JudgementRow] = []
     seen: dict[tuple[str, str, str], int] = {}
+    file = folder / JUDGEMENTS
     for line, each in _lines(file, JudgementRow):
         if each.conversation not in conversations:
-            raise DatasetError(
-                str(file), line, f"conversation: {each.conversation!r} is not in {CONVERSATIONS}"
-            )
+            raise fault(line, f"conversation: {each.conversation!r} is not in {CONVERSATIONS}")
         key = (each.conversation, each.judge, each.mode)
         if (first := seen.setdefault(key, line)) != line:
-            raise DatasetError(
-                str(file), line, f"judge: {each.judge!r} judged it {each.mode} on line {first} too"
-            )
-        _named(each.judge, file, line)
-        for belief in each.beliefs:
-            _check(belief, len(conversations[each.conversation].order), file, line)
+            raise fault(line, f"judge: {each.judge!r} judged it {each.mode} on line {first} too")
+        check_name(line, each.judge)
+        count = len(conversations[each.conversation].order)
+        for p in (belief.probs for belief in each.beliefs):
+            if len(p) != count or min(p) < 0 or abs(math.fsum(p) - 1) > SUM_TOLERANCE:
+                raise fault(line, f"probs: {p} are no probabilities of {count} answers")
         if [b.round for b in each.beliefs] != sorted(b.round for b in each.beliefs):
-            raise DatasetError(str(file), line, "beliefs: their rounds are not in order")
+            raise fault(line, "beliefs: their rounds are not in order")
         judged.append(each)
     return StudyData(known, conversations, tuple(judged), sources)
 
 
-def _lines(file: Path, model: Any) -> Iterator[tuple[int, Any]]:
+def _lines(file: Path, model: type[_Row]) -> Iterator[tuple[int, _Row]]:
     data = read_bytes(file)
     return json_rows(str(file), data, model) if data.strip() else iter(())
-
-
-def _once(seen: dict[str, Any], id: str, file: Path, line: int) -> None:
-    if id in seen:
-        raise DatasetError(str(file), line, f"id: {id!r} stands twice; rename one")
-
-
-def _named(name: str, file: Path, line: int) -> None:
-    if looks_recruited(name):
-        raise DatasetError(
-            str(file),
-            line,
-            f"{name[:4]}… looks like the id of a recruiting platform, by which a person can be "
-            "found: import it again, which replaces it",
-        )
-
-
-def _check(belief: BeliefRow, answers: int, file: Path, line: int) -> None:
-    probs = belief.probs
-    if len(probs) != answers or min(probs) < 0 or abs(math.fsum(probs) - 1) > SUM_TOLERANCE:
-        raise DatasetError(
-            str(file), line, f"probs: {probs} are no probabilities of {answers} answers"
-        )

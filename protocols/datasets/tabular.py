@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -40,13 +40,11 @@ def records(path: Path) -> Iterator[tuple[int, Row]]:
             yield line, found.__pydantic_extra__ or {}
 
 
-def csv_records(
-    file: str, data: bytes, delimiter: str = ",", names: Sequence[str] = ()
-) -> Iterator[tuple[int, Row]]:
-    """(line, record) of each record, keyed by the names of the columns.
+def csv_records(file: str, data: bytes, delimiter: str = ",") -> Iterator[tuple[int, Row]]:
+    """(line, record) of each record, keyed by the names of the columns on the first line.
 
-    names: of the columns; read from the first line unless given. UTF-8, with or without a byte
-    order mark; fields may hold line breaks, and blank lines between records are skipped.
+    UTF-8, with or without a byte order mark; fields may hold line breaks, and blank lines between
+    records are skipped.
     DatasetError at the first record that is wrong, and for a file without records.
     """
     csv.field_size_limit(MAX_FIELD)
@@ -54,18 +52,17 @@ def csv_records(
     reader = csv.reader(text, delimiter=delimiter, strict=True)
     line, empty = 1, True
     try:
-        if not names:
-            names = next(reader, [])
-            if twice := sorted(name for name in names if names.count(name) > 1):
-                raise DatasetError(file, 1, f"the column {twice[0]!r} stands twice; rename one")
-            if len(names) == 1 and (mark := next((m for m in ";\t|" if m in names[0]), "")):
-                raise DatasetError(
-                    file,
-                    1,
-                    f"the first line names one column, {names[0][:80]!r}; save it with "
-                    f"{delimiter!r} between the columns, in place of {mark!r}",
-                )
-            line = reader.line_num + 1
+        names = next(reader, [])
+        if twice := sorted(name for name in names if names.count(name) > 1):
+            raise DatasetError(file, 1, f"the column {twice[0]!r} stands twice; rename one")
+        if len(names) == 1 and (mark := next((m for m in ";\t|" if m in names[0]), "")):
+            raise DatasetError(
+                file,
+                1,
+                f"the first line names one column, {names[0][:80]!r}; save it with "
+                f"{delimiter!r} between the columns, in place of {mark!r}",
+            )
+        line = reader.line_num + 1
         for fields in reader:
             if fields and len(fields) != len(names):
                 raise DatasetError(

@@ -70,18 +70,15 @@ class Belief(Struct, frozen=True):
         return Verdict(
             probs_of(low if p or unread else self.value, side, question),
             transcript,
-            self.of(side, question),
+            tuple(
+                replace(each, probs=probs_of(each.probs[0], side, question))
+                for each in self.judgements
+            ),
             measures,
             bounds=around((low, high), question.place(side), len(question.answers))
             if unread
             else (),
             doubts=self.doubts,
-        )
-
-    def of(self, side: Answer, question: Question) -> tuple[Judgement, ...]:
-        """The judgements as probabilities of `side`; the other answers share the rest equally."""
-        return tuple(
-            replace(each, probs=probs_of(each.probs[0], side, question)) for each in self.judgements
         )
 
 

@@ -1,7 +1,7 @@
 """The judge interface, and the judge of one model: hides the passage, presents, averages."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, get_args
@@ -201,7 +201,7 @@ class ModelJudge(Parameters, Judge):
         told = self._told(brief, question.graded, blind, bool(case.statement))
         examples = None
         # An example about the question at hand would tell its answer.
-        if self.shots and (shots := [*_others(self.shots, question)]):
+        if shots := [each for each in self.shots if each.floor.question.text != question.text]:
             examples = as_examples(shots, self.put, brief.words, self.reads_passage)
         return Shown(case, order, brief, options, _labels(options, order), *told, examples)
 
@@ -388,11 +388,6 @@ class Shown(Struct, frozen=True):
 @lru_cache(maxsize=1024)
 def _labels(options: Question, order: Order) -> tuple[str, ...]:
     return tuple(options.answers[place].label for place in order)
-
-
-def _others(shots: Sequence[Shot], question: Question) -> Iterator[Shot]:
-    """The shots that are not about this question."""
-    return (shot for shot in shots if shot.floor.question.text != question.text)
 
 
 def average(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:

@@ -44,10 +44,8 @@ class PublishedJudge(Judge):
         heard = held.until(0)[: len(case.transcript.turns)]
         rounds = max((turn.round for turn in heard), default=0)
         judged = [each for each in held.judged if each.mode == self.mode]
-        if heard and rounds == held.rounds:
-            found = [each.after(None) for each in judged]
-        else:
-            found = [each.after(rounds) for each in judged if each.beliefs[0][0] <= rounds]
+        last = None if heard and rounds == held.rounds else rounds
+        found = [e.after(last) for e in judged if last is None or e.beliefs[0][0] <= last]
         if not found:
             raise NotRun(f"nobody judged this conversation {self.mode} after {rounds} rounds")
         return Verdict(average(found), case.transcript, tuple(map(Judgement, found)))

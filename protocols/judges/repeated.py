@@ -25,6 +25,9 @@ class RepeatedJudge(Judge):
 
     member: Judge
 
+    def __post_init__(self) -> None:
+        check_numbers(self)
+
     @property
     def reads_passage(self) -> bool:
         return self.member.reads_passage
@@ -46,9 +49,6 @@ class Redrawn(RepeatedJudge):
 
     draws: int = ranged(3)
     """Number of verdicts on each transcript."""
-
-    def __post_init__(self) -> None:
-        check_numbers(self)
 
     @property
     def name(self) -> str:
@@ -99,7 +99,7 @@ class Ensemble(RepeatedJudge):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        super().__post_init__()
         if not isinstance(self.member, ModelJudge):
             raise ValueError(f"member: {self.member.name} is not the judge of one model")
         require_known("pool", self.pool, POOLS)

@@ -119,9 +119,9 @@ class Critique(Assisted, Lasting, Conversation):
         )
         if self.shown == self.critiques:
             return Measured(await self._answered(proposed.then(*drafts), side, ask))
-        rated = await best(
-            drafts, self.shown, (self._rating(proposed.then(each), side, ask) for each in drafts)
-        )
+        helps = self.words.data("critique.helpful", label=side)
+        ratings = (self._likelihood(helps, proposed.then(each), ask) for each in drafts)
+        rated = await best(drafts, self.shown, ratings)
         shown, *otherwise = await gather_in_order(
             *(self._answered(proposed.then(*chosen), side, ask) for chosen in rated.choices)
         )
@@ -158,11 +158,6 @@ class Critique(Assisted, Lasting, Conversation):
                 continue  # the verdict stands, whether or not this can be measured
             measures.append((name, most(each.value for each in likely)))
         return tuple(measures)
-
-    async def _rating(self, transcript: Transcript, side: Answer, ask: Ask) -> Belief:
-        """How likely the last turn is to be helpful."""
-        helpful = self.words.data("critique.helpful", label=side)
-        return await self._likelihood(helpful, transcript, ask)
 
     async def _likelihood(self, statement: str, transcript: Transcript, ask: Ask) -> Belief:
         """How likely the ranker finds a statement about the last turn."""

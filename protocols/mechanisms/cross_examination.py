@@ -49,11 +49,6 @@ class Statement:
     def text(self) -> str:
         return self.speech[self.start : self.end]
 
-    @property
-    def up_to(self) -> str:
-        """The speech from its start to the end of this statement."""
-        return self.speech[: self.end]
-
     def as_far_as(self, part: str) -> "Statement":
         """The statement from its start to the end of the first occurrence of `part`; all of it
         where it has none. White space and case do not count."""
@@ -108,10 +103,11 @@ class CrossExamination(Lasting, Conversation):
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         speech = await self.seat(self.agent, side, SPEAKER).speak(transcript, ask)
         said = statements(speech.text)
+        listed = structs.replace(speech, text=numbered(each.text for each in said))
         exchanges: tuple[Turn, ...] = ()
         rivals = transcript.question.others(side)
         for number in range(self.challenges if said else 0):
-            heard = transcript.then(as_statements(speech, said), *exchanges)
+            heard = transcript.then(listed, *exchanges)
             against = rivals[number % len(rivals)]
             up_to, challenge = await self._challenge(heard, side, against, said, ask)
             pinned = transcript.then(structs.replace(speech, text=up_to), challenge)
@@ -139,7 +135,7 @@ class CrossExamination(Lasting, Conversation):
             text = self.words.data(
                 "cross_examination.challenge", label=side, statement=picked.text, question=turn.text
             )
-            return picked.up_to, structs.replace(turn, text=text)
+            return picked.speech[: picked.end], structs.replace(turn, text=text)
 
         properties = {"statement": whole_number(numbers), "part": PART, "question": TEXT}
         return await seat.fill(Form("challenge", properties, read, ("part",)), transcript, ask)
@@ -182,8 +178,3 @@ def _words(text: str) -> Iterator[tuple[int, int]]:
 def _small(text: str) -> str:
     """In small letters, each in its place."""
     return "".join(low if len(low := char.lower()) == 1 else char for char in text)
-
-
-def as_statements(speech: Turn, said: tuple[Statement, ...]) -> Turn:
-    """The speech as a numbered list of its statements."""
-    return structs.replace(speech, text=numbered(statement.text for statement in said))

@@ -100,15 +100,11 @@ class InteractiveDebate(Debate):
     of the next one, so that no question goes without an answer.
     """
 
+    rounds: int = ranged(2, least=2)
+    """In one round there would be none to ask before."""
+
     row: ClassVar[str] = f"interactive {Debate.row}"
     sections: ClassVar[tuple[str, ...]] = ("interactive_debate", "debate")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.rounds < 2:
-            raise ValueError(
-                f"rounds: {self.rounds} leaves the judge no round to ask before; use 2 or more"
-            )
 
     def judging(self, block: str = "judge") -> Brief | None:
         return self.brief(Role("debate.judge", "Judge"))

@@ -22,7 +22,7 @@ from ..prompts.forms import NUMBER, TEXT, TEXTS, Filled, Form, object_of, whole_
 from ..prompts.words import Words
 from ..protocol import Protocol
 from ..question import Answer, Question
-from ..seat import Role, Seat
+from ..seat import Role
 from ..settings import ranged
 from ..transcript import Transcript, Turn, Verdict
 from .listing import Commitment, Listed, as_list, commit
@@ -238,7 +238,10 @@ class DoublyEfficientDebate(Protocol):
         self, transcript: Transcript, side: Answer, steps: int, ask: Ask
     ) -> tuple[int, Turn]:
         """The number of the step that the opponent challenges, 0 for none, and its turn."""
-        opponent = self._opponent(transcript.question.other(side))
+        block = f"{self.opponent_is}{'_odds' if self.probabilities else ''}"
+        role = Role(f"doubly_efficient_debate.{block}", OPPONENT)
+        against = transcript.question.other(side)
+        opponent = self.seat(self.opponent or self.agent, against, role)
         may_pass = self.opponent_is == "honest" or self.probabilities
         numbers = range(0 if may_pass else 1, steps + 1)
 
@@ -250,11 +253,6 @@ class DoublyEfficientDebate(Protocol):
         return await opponent.fill(
             Form("step", {"step": whole_number(numbers)}, read), transcript, ask
         )
-
-    def _opponent(self, against: Answer) -> Seat:
-        block = f"{self.opponent_is}{'_odds' if self.probabilities else ''}"
-        role = Role(f"doubly_efficient_debate.{block}", OPPONENT)
-        return self.seat(self.opponent or self.agent, against, role)
 
     async def _check(
         self, question: Question, steps: tuple[Turn, ...], side: Answer, ask: Ask

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from ...cache.call import Ask
 from ..errors import NotRun
 from ..held import DiscussedQuestion
-from ..prompts.escape import escape_and_count
 from ..protocol import Conversation
 from ..question import Answer, Question
 from ..settings import ranged
+from ..tags import escape_and_count
 from ..transcript import Transcript, Turn
 
 

@@ -1,6 +1,6 @@
 """Parser of prompts: `oversight.protocols.prompts.render` in reverse, for programs that read them.
 
-A model's text never holds a live tag (see oversight.protocols.prompts.escape), so a plain search
+A model's text never holds a live tag (see oversight.protocols.tags), so a plain search
 finds each part.
 """
 

@@ -17,8 +17,8 @@ from msgspec import Struct
 from ...cache.call import Message
 from ...cache.memo import memoized
 from ..question import Answer, Question
+from ..tags import escape_tags
 from ..transcript import ToolUse, Transcript, Turn
-from .escape import escape_tags
 from .prompt_set import PromptSet
 from .words import NOTHING, Words, lines, require_words
 
@@ -133,7 +133,8 @@ def question_block(question: Question, order: Sequence[int] | None = None) -> st
     if question.passage:
         parts.insert(0, f"<passage>\n{escape_tags(question.passage)}\n</passage>")
     for place in order if order is not None else range(len(question.answers)):
-        parts.append(_answer_block(question.answers[place]))
+        answer = question.answers[place]
+        parts.append(f'<answer label="{answer.label}">\n{answer_body(answer)}\n</answer>')
     return "\n\n".join(parts)
 
 
@@ -153,13 +154,9 @@ def turn_block(turn: Turn) -> str:
 
 def answer_body(answer: Answer) -> str:
     """An answer as everyone is shown it: its text, and its work below, without a live tag."""
-    return escape_tags(f"{answer.text}\n{answer.work}" if answer.work else answer.text)
+    return escape_tags(answer.whole)
 
 
 def _tool_block(use: ToolUse) -> str:
     computed = f"{use.arguments} → {use.result}" if use.arguments else use.result
     return f'<tool name="{use.tool}">{escape_tags(computed)}</tool>'
-
-
-def _answer_block(answer: Answer) -> str:
-    return f'<answer label="{answer.label}">\n{answer_body(answer)}\n</answer>'

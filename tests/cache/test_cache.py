@@ -60,7 +60,8 @@ class Gate:
 async def waiters(cache: Cache, count: int) -> list[asyncio.Task[Reply]]:
     """Tasks that have asked for one call, and wait for it."""
     tasks = [asyncio.create_task(cache(CALL)) for _ in range(count)]
-    await asyncio.sleep(0.001)
+    for _ in range(9):
+        await asyncio.sleep(0)
     return tasks
 
 

@@ -17,8 +17,7 @@ import pytest
 from oversight import plot
 from oversight.engine.analysis.findings.chart import Chart
 from oversight.engine.analysis.findings.finding import Part, figure, word
-from oversight.engine.analysis.pictures.data import Forest
-from oversight.engine.analysis.pictures.kinds import ALL_KINDS, caption, data_of, pictured
+from oversight.engine.analysis.pictures.kinds import ALL_KINDS, Forest, caption, data_of, pictured
 from oversight.engine.analysis.pictures.painting import draw, save
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.errors import UsageError

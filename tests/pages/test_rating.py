@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oversight.cache.call import Call
-from oversight.engine.extensions.people.journal import TaskAbstained, TaskAnswered, read_journal
+from oversight.engine.extensions.people.journal import TaskAnswered, read_journal
 from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.question import Answer, Question
@@ -24,7 +24,7 @@ from tests.world import shipment
 
 pytestmark = pytest.mark.browser
 
-AFTER = replace(PLAIN, before=True, budget=600.0)
+AFTER = replace(PLAIN, before=True)
 
 
 def answered(folder: Path) -> list[TaskAnswered]:
@@ -175,17 +175,6 @@ def test_without_scripts_everything_can_be_done(browser: Any, tmp_path: Path) ->
         page.get_by_text("Saved.").wait_for()
     told = [what(each) for each in read_journal(tmp_path)]
     assert told == ["consent", "given", "before", "answered"]
-
-
-def test_the_clock_runs_down_to_no_answer(page: Any, tmp_path: Path) -> None:
-    with at_desk(tmp_path, [TASKS["two answers"]], AFTER) as (_, links):
-        page.clock.install()
-        begin(page, links[0])
-        page.locator("#p0").fill("80")
-        page.clock.fast_forward(601_000)
-        page.get_by_text("Time was up for that one").wait_for()
-    kept = [each for each in read_journal(tmp_path) if isinstance(each, TaskAbstained)]
-    assert [(each.why, each.posted) for each in kept] == [("time", {"p0": "80", "p1": "20"})]
 
 
 def test_what_is_typed_survives_until_it_is_saved_and_a_part_of_one_is_questioned(

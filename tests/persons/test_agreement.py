@@ -62,7 +62,7 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
         *answered(one, b, 0.3, turned=True),
         *answered(two, b, 0.6),
         *answered(two, c, 0.7),
-        TaskAbstained(one, "other", "asked", 3.0, 0),
+        TaskAbstained(one, "other", 3.0, 0),
         TaskGiven(two, "under way", "x", "p", (), MOMENT, 0),
     ):
         note(run, event)

@@ -158,7 +158,7 @@ async def test_an_answer_that_is_sent_twice_is_one_and_another_is_refused(tmp_pa
         with pytest.raises(NotTheirs, match="the first answer that was saved stands"):
             await desk.answer(1, offer, 20)
         with pytest.raises(NotTheirs, match="the first answer that was saved stands"):
-            await desk.desk.abstain(desk.rater(1), offer.ticket, "asked")
+            await desk.desk.abstain(desk.rater(1), offer.ticket)
         assert told(tmp_path) == ["given", "answered"]
         [task] = desk.waiting.values()
         assert '"A":0.6' in (await task).text
@@ -184,7 +184,7 @@ async def test_what_a_rater_takes_back_is_asked_of_another_one(tmp_path):
         with pytest.raises(NotTheirs, match="You have left this study"):
             await desk.answer(1, offer, 65)
         with pytest.raises(NotTheirs, match="You have left this study"):
-            await desk.desk.abstain(desk.rater(1), offer.ticket, "asked")
+            await desk.desk.abstain(desk.rater(1), offer.ticket)
     async with work(tmp_path) as desk:
         await desk.put([ONE])
         assert await desk.finish(1) == []
@@ -262,27 +262,6 @@ async def test_a_desk_that_nobody_may_serve_says_so(tmp_path, caplog):
         await desk.finish(1)
         assert "3 tasks wait for another rater" in caplog.text
         assert desk.desk.progress(desk.rater(1)).answered == 3
-
-
-def test_an_answer_after_the_budget_is_an_abstention(tmp_path):
-    async def late() -> tuple[str, str]:
-        async with work(tmp_path, replace(PLAIN, budget=60.0)) as desk:
-            await desk.put(worlds(2))
-            first = await desk.take(1)
-            assert first.left == 60.0
-            await asyncio.sleep(40)
-            left = (await desk.take(1)).left
-            assert left is not None and 19 < left <= 20
-            await desk.answer(1, first)
-            second = await desk.take(1)
-            assert second.left == 60.0
-            await asyncio.sleep(66)
-            await desk.answer(1, second)
-            replies = [await desk.waiting[o.task.call.address] for o in (first, second)]
-            return replies[0].outcome, replies[1].outcome
-
-    assert run(late()) == ("ok", "refused")
-    assert told(tmp_path)[-1] == "abstained"
 
 
 def test_a_task_that_is_let_lie_goes_to_another_rater(tmp_path):

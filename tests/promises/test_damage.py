@@ -133,16 +133,16 @@ def test_replies_that_go_in_the_middle_of_a_run_are_missed(tmp_path, place, requ
         if place == "database":
             server: Server = request.getfixturevalue("postgres")
             bench.store = server.database()
-        reached = vendor.after(40)
-        sitting = bench.start()
-        assert reached.wait(PATIENCE)
-        if place == "database":
-            import psycopg
+        with vendor.held(40) as reached:
+            sitting = bench.start()
+            assert reached.wait(PATIENCE)
+            if place == "database":
+                import psycopg
 
-            with psycopg.connect(str(bench.store), autocommit=True) as db:
-                db.execute("TRUNCATE replies")
-        else:
-            change(bench.store, "DELETE FROM Cache")
+                with psycopg.connect(str(bench.store), autocommit=True) as db:
+                    db.execute("TRUNCATE replies")
+            else:
+                change(bench.store, "DELETE FROM Cache")
         assert sitting.wait() == 3, sitting.told
     assert re.search(r"the store has lost [\d,]+ replies while this run used it", sitting.told)
 
@@ -154,13 +154,13 @@ def test_a_store_that_goes_under_a_run_stops_it_and_nothing_more_is_paid(tmp_pat
         bench = Bench(tmp_path / "bench", vendor.url)
         assert isinstance(bench.store, Path)
         other = calm(10)
-        reached = vendor.after(30)
-        sitting = bench.start()
-        assert reached.wait(PATIENCE)
-        gone = len(vendor.book)
-        bench.store.rename(tmp_path / "gone")
-        if replaced:
-            shutil.copytree(str(other.store), bench.store)
+        with vendor.held(30) as reached:
+            sitting = bench.start()
+            assert reached.wait(PATIENCE)
+            gone = len(vendor.book)
+            bench.store.rename(tmp_path / "gone")
+            if replaced:
+                shutil.copytree(str(other.store), bench.store)
         assert sitting.wait() == 3, sitting.told
         assert "was deleted, moved or replaced while it was in use" in sitting.told
         assert re.search(r"cells done, \d+ paid replies could not be saved", sitting.told)

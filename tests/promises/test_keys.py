@@ -2,9 +2,9 @@
 
 import base64
 import re
+import signal
 import socketserver
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -17,6 +17,7 @@ import pytest
 
 from tests.command_line import ROOT
 from tests.sittings import Bench
+from tests.waiting import until
 
 CANARY = "sk-canary/+0123456789abcdefABCDEF=="
 
@@ -161,11 +162,8 @@ def _run(
     bench.environment = environment | dict.fromkeys(keys, CANARY)
     sitting = bench.start()
     # Some faults are asked again for many minutes; a few tries are enough.
-    for _ in range(600):
-        if sitting.process.poll() is not None or parrot.seen >= 6:
-            break
-        time.sleep(0.05)
-    sitting.signal_after(1.0)
+    until(lambda: sitting.process.poll() is not None or parrot.seen >= 4)
+    sitting.signal(signal.SIGTERM)
     assert sitting.wait() != 2, sitting.told
     return bench
 

@@ -3,11 +3,8 @@
 import random
 import re
 import signal
-import socket
 import sys
 import threading
-import time
-from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import orjson
@@ -25,54 +22,14 @@ pytestmark = pytest.mark.campaign
 PROBLEMS = 20
 
 
-@pytest.mark.parametrize("place", ["folder", "database"])
-def test_p1_kills_lose_nothing_and_repeat_nothing_stored(campaign, calm, tmp_path, place, request):
-    """In a database far away too."""
-    if place == "folder":
-        return kill_at_random(campaign, calm(PROBLEMS), tmp_path, lambda: None)
-    server = request.getfixturevalue("postgres")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        line = threading.Thread(target=far_away, args=(listener, server.folder))
-        line.start()
-        host = f"127.0.0.1:{listener.getsockname()[1]}"
-
-        def store() -> str:
-            """A new database, reached over that line."""
-            return server.database().replace("@/", f"@{host}/").partition("?")[0]
-
-        try:
-            kill_at_random(campaign, calm(PROBLEMS), tmp_path, store)
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            line.join()
-
-
-def far_away(listener: socket.socket, folder: Path) -> None:
-    """A line to the database on which everything takes 20 ms each way."""
-
-    def carry(one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while data := one.recv(2**16):
-                time.sleep(0.02)
-                other.sendall(data)
-            other.shutdown(socket.SHUT_WR)
-
-    with ExitStack() as opened, suppress(OSError):  # which accept raises once it is shut down
-        while True:
-            client = opened.enter_context(listener.accept()[0])
-            server = opened.enter_context(socket.socket(socket.AF_UNIX))
-            server.connect(str(folder / ".s.PGSQL.5432"))
-            for ends in ((client, server), (server, client)):
-                threading.Thread(target=carry, args=ends, daemon=True).start()
-
-
-def kill_at_random(campaign, undisturbed, folder, store) -> None:  # type: ignore[no-untyped-def]
+def test_p1_kills_lose_nothing_and_repeat_nothing_stored(campaign, calm, tmp_path):
     chance = random.Random(campaign.seed)
-    wanted, distinct = campaign.size(3, 100), len(undisturbed.stored())
+    whole = calm(PROBLEMS)
+    wanted, distinct = campaign.size(3, 100), len(whole.stored())
     kills = rounds = extra = 0
     with Vendor(latency=0.02, spread=0.5) as vendor:
         while kills < wanted:
-            bench = Bench(folder / f"round-{rounds}", vendor.url, problems=PROBLEMS, store=store())
+            bench = Bench(tmp_path / f"round-{rounds}", vendor.url, problems=PROBLEMS)
             before, in_round, done = len(vendor.book), 0, False
             while not done:
                 stored, lines, seen = bench.stored(), bench.lines(), len(vendor.book)
@@ -88,7 +45,7 @@ def kill_at_random(campaign, undisturbed, folder, store) -> None:  # type: ignor
                 assert stored <= bench.stored(), "an acknowledged reply was lost"
                 # A kill may come after the lines were laid in order.
                 assert set(lines) <= set(bench.lines()), "an outcome was lost"
-            assert bench.outcomes() == undisturbed.outcomes()
+            assert bench.outcomes() == whole.outcomes()
             again = len(vendor.book) - before - distinct
             assert 0 <= again <= in_round * FLIGHTS
             extra += again

@@ -21,7 +21,7 @@ def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(campaign, c
     chance = random.Random(campaign.seed)
     stops = points = 0
     with Vendor(latency=0.05) as vendor:
-        while points < campaign.size(6, 120):
+        while points < campaign.size(4, 120):
             with disk(tmp_path / f"disk-{points}") as small:
                 bench = Bench(small.folder / "bench", vendor.url, problems=8, logs=tmp_path)
                 room = chance.choice((chance.randrange(60_000), chance.randrange(600_000)))
@@ -58,10 +58,10 @@ def test_what_a_full_disk_costs_is_told(tmp_path):
     slow = Vendor(moody, latency=0.3, spread=0.3)
     with slow as vendor, disk(tmp_path / "disk") as small:
         bench = Bench(tmp_path / "bench", vendor.url, problems=20, store=small.folder / "store")
-        reached = vendor.after(40)
-        sitting = bench.start()
-        assert reached.wait(PATIENCE)
-        small.fill()
+        with vendor.held(40) as reached:
+            sitting = bench.start()
+            assert reached.wait(PATIENCE)
+            small.fill()
         assert sitting.wait() == 3, sitting.told
         stored = bench.stored()
         told = re.search(r"cells done, ([\d,]+) paid replies could not be saved", sitting.told)

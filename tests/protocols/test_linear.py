@@ -24,9 +24,9 @@ from oversight.protocols.judges.logprob import read_masses
 from oversight.protocols.judges.stated import read_percentages
 from oversight.protocols.judges.votes import read_conclusion
 from oversight.protocols.mechanisms.cross_examination import statements
-from oversight.protocols.prompts.escape import escape_and_count
 from oversight.protocols.prompts.forms import TEXT, Form
 from oversight.protocols.quotes import find_quotes, marked
+from oversight.protocols.tags import escape_and_count
 from oversight.protocols.transcript import Quote
 from tests.fakes import CRATES
 

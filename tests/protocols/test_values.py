@@ -29,18 +29,18 @@ from oversight.protocols.doubts import around, choices, hull, mean_spans, shifte
 from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.mechanisms.cross_examination import statements
 from oversight.protocols.mechanisms.doubly_efficient_debate import Sampling
-from oversight.protocols.prompts.escape import escape_and_count
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import Instructions
 from oversight.protocols.question import Answer, Problem, Question, is_graded, labelled, randomness
 from oversight.protocols.quotes import find_quotes, marked
 from oversight.protocols.scores import SCORES, SOLIB_SCORES, accuracy, brier, log, logodds
+from oversight.protocols.tags import escape_and_count
 from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn, Verdict
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted
-from tests.protocols.agents.test_tools import used
+from tests.protocols.agents.test_agents import used
 from tests.protocols.drafting.test_drafting import check_side, finding
 from tests.protocols.judges.test_judges import SHOT, judge, system
-from tests.protocols.prompts.test_prompt_set import PASSAGE
+from tests.protocols.prompts.test_shown import PASSAGE
 from tests.protocols.test_seat import FORM, SEAT
 from tests.sessions import sessions
 from tests.tables import PUBLIC, expressions

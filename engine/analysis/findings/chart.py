@@ -1,10 +1,17 @@
 """What is drawn beside the table of a finding: points with their intervals, and lines."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log10
 from typing import TypeAlias
 
 from ..scoring.estimate import Ends, Estimate
+
+MAX_TOGETHER = 8
+"""Lines, or clouds of points, in one set of axes; more are split by protocol into their own."""
+FEW = 20
+"""Points of which each is drawn for itself; of more, those that fall together are one mark, whose
+area is their number."""
 
 TableRows: TypeAlias = list[tuple[object, ...]]
 
@@ -59,6 +66,19 @@ class Chart:
     square: bool = False
     """Whether both axes are probabilities."""
 
+    @property
+    def split(self) -> bool:
+        """Whether a painter gives each protocol axes of its own."""
+        crowded = self.square or all(each.joined for each in self.series)
+        return crowded and len(self.series) > MAX_TOGETHER
+
+    @property
+    def with_intervals(self) -> bool:
+        """Whether intervals of points are painted: in crowded axes they would hide them."""
+        apart = sum(len(each.points) for each in self.series if not each.joined)
+        known = any(point.interval for each in self.series for point in each.points)
+        return known and apart <= FEW and not self.split
+
     HEAD = ("series", "point", "x", "y", "x low", "x high", "y low", "y high")
 
     def table(self) -> tuple[tuple[str, ...], TableRows]:
@@ -87,3 +107,38 @@ def by_protocol(points: Iterable[Point]) -> tuple[Series, ...]:
     for each in points:
         found.setdefault(each.label.split(" · ")[0], []).append(each)
     return tuple(Series(name, tuple(its)) for name, its in found.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A range of numbers with round ticks."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    @classmethod
+    def around(cls, values: Sequence[float], most: int = 7) -> "Axis":
+        """An axis that shows all values, with no more than `most` ticks."""
+        low, high = min(values), max(values)
+        if high - low < 1e-9:
+            low, high = low - 0.5, high + 0.5
+        step = next(
+            size * scale
+            for scale in (10.0**n for n in range(-6, 12))
+            for size in (1.0, 2.0, 5.0)
+            if (high - low) / (size * scale) <= most - 1
+        )
+        # In binary 0.05 is a little more than five times 0.01.
+        first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
+        ticks = tuple(round(n * step, 9) for n in range(first, last + 1))
+        return cls(ticks[0], ticks[-1], ticks)
+
+    def label(self, tick: float) -> str:
+        """A tick in words: all of an axis have as many decimals."""
+        digits = max(0, -floor(log10(self.ticks[1] - self.ticks[0]) + 1e-9))
+        return f"{tick:.{digits}f}".replace("-", "−")
+
+    def at(self, value: float) -> float:
+        """Where a value is, in percent of the axis."""
+        return round(100 * (value - self.low) / (self.high - self.low), 2)

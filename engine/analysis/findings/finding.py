@@ -225,8 +225,8 @@ class Part:
     """The lines as a chart, for pages and pictures."""
     alike: Sequence[str] = ()
     """What holds for every line, for people: `agent sim/strong`."""
-    brief: "Callable[[int | None], Part] | None" = None
-    """What stands for it in a terminal of so many columns, where that is less."""
+    brief: "Part | None" = None
+    """What stands for it in text, where that is less."""
     latex: "Callable[[Part, Sequence[str]], str] | None" = None
     """The whole finding in LaTeX, with its lead, where that is no plain table."""
 
@@ -327,8 +327,7 @@ class Finding:
                 ]
                 return formatted(tables, format)
             case "text":
-                shorter = (part.brief(width) if part.brief else part for part in self.parts)
-                tables = [part.table() for part in shorter if part.lines and part.shown]
+                tables = replace(self, parts=tuple(p.brief or p for p in self.parts)).tables()
             case _:
                 tables = self.tables()
         shown = formatted(tables, format, width)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf
+from typing import TypeAlias
 
 from ...display.table import as_csv
 from ...errors import UsageError
@@ -12,7 +13,7 @@ from ...run.reader import RunReader
 from ...run.sources import origins
 from ..catalogue import analysis
 from ..comparison import BY_DEFAULT, compare_rows
-from ..findings.chart import Chart, Series, point
+from ..findings.chart import Chart, Series, TableRows, point
 from ..findings.finding import brackets, estimated
 from ..reports.groups import grouping, pivot
 from ..reports.measured import trends
@@ -21,8 +22,64 @@ from ..rows import RunRows, read_rows
 from ..scoring.estimate import Estimate, Interval
 from ..scoring.inference import estimates
 from ..scoring.worlds import BETAS
-from .data import Forest, ForestLine, Picture
-from .painting import has_intervals
+
+Span: TypeAlias = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ForestLine:
+    """One row of a forest plot."""
+
+    row: int
+    """Its number in the sweep, from 0."""
+    protocol: str
+    agent: str
+    judge: str
+    n: int
+    """Problems."""
+    estimate: Estimate | None
+    """None where no problem is complete."""
+    bounds: Span | None = None
+    """Range of the mean over all results that failed or doubtful worlds could have had."""
+    naive: float | None = None
+    """The naive judge's figure, with the same judge."""
+    apart: tuple[float, float, float] | None = None
+    """For a comparison: (first mean, second mean, p adjusted for all rows); else None."""
+
+    @property
+    def mean(self) -> float | None:
+        return self.estimate.value if self.estimate else None
+
+    @property
+    def interval(self) -> Span | None:
+        """95%."""
+        return self.estimate.interval if self.estimate else None
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """One measure with its intervals, a line a row."""
+
+    measure: str
+    """Axis label."""
+    score: str
+    lines: tuple[ForestLine, ...]
+
+    def table(self) -> tuple[tuple[str, ...], TableRows]:
+        compared = any(line.apart for line in self.lines)
+        last = ("first", "second", "p") if compared else ("worst", "best", "naive")
+        mean = "difference" if compared else "mean"
+        return ("protocol", "agent", "judge", "n", mean, "low", "high", *last), [
+            (
+                *(line.protocol, line.agent, line.judge, line.n, line.mean),
+                *(line.interval or (None, None)),
+                *(line.apart or (*(line.bounds or (None, None)), line.naive)),
+            )
+            for line in self.lines
+        ]
+
+
+Picture: TypeAlias = Forest | Chart
 
 MEASURES = {
     "frontier": "what a problem costs, and what it is worth",
@@ -218,9 +275,6 @@ ALL = Parts()
 CURVE = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 """Betas of the curve of JSE."""
 
-FEW_PROBLEMS = 30
-"""Problems below which means without intervals are not drawn."""
-
 MAX_LINES = 60
 """Rows of `asd` and `lift` that are drawn; of more, the averages of their groups."""
 
@@ -249,23 +303,7 @@ def pictured(
     scored = ScoredRun(run, score, CURVE if kind == "jse" else BETAS, parts, interval)
     if not by and kind in ("asd", "lift") and len(scored.numbers) > MAX_LINES:
         by = grouping(scored.results)
-    return _saying(kind, averaged(kind, by, scored) if by else KINDS[kind](scored))
-
-
-def _saying(kind: str, picture: Picture) -> Picture:
-    """The picture. UsageError for one that says nothing."""
-    why = ""
-    if isinstance(picture, Chart) and not picture.square:
-        across = {point.x for series in picture.series for point in series.points}
-        if len(across) < 2:
-            why = f"all of its points stand at {picture.x} {min(across, default=0.0):g}"
-    elif isinstance(picture, Forest) and not any(line.interval for line in picture.lines):
-        most = max((line.n for line in picture.lines), default=0)
-        if most < FEW_PROBLEMS:
-            why = f"no line has an interval, at n = {most}"
-    if why:
-        raise UsageError(f"{kind}: the picture would say nothing: {why}")
-    return picture
+    return averaged(kind, by, scored) if by else KINDS[kind](scored)
 
 
 def caption(run: RunReader, picture: Picture) -> str:
@@ -273,7 +311,7 @@ def caption(run: RunReader, picture: Picture) -> str:
     told = [f"{run.manifest.name}, n = {len(run.problems):,} problems"]
     if isinstance(picture, Forest):
         told.append(brackets(line.estimate for line in picture.lines))
-    elif isinstance(picture, Chart) and has_intervals(picture):
+    elif isinstance(picture, Chart) and picture.with_intervals:
         points = [point for series in picture.series for point in series.points]
         told.append(brackets(its for point in points for its in (point.of_x, point.of_y)))
     told += origins(run.sweep, run.folder)

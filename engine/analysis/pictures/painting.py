@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import repeat
-from math import ceil, floor, log10
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ....cache.extras import install_command
 from ...display.printable import printable
 from ...errors import UsageError
-from ..findings.chart import Chart, Series
+from ..findings.chart import FEW, Chart, Series
 from ..reports.results import SCORE_NAMES
-from .data import Forest, ForestLine, Picture, Span
+from .kinds import Forest, ForestLine, Picture, Span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,15 +29,9 @@ and dark enough for text on white."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
-MAX_TICKS = 5
-MAX_TOGETHER = 8
-"""Lines, or clouds of points, in one set of axes; more are split by protocol into their own."""
 NAME_WIDTH = 34
 """Characters after which a name goes on in another line."""
 FACET_NAME = 30
-FEW = 20
-"""Points of which each is drawn for itself; of more, those that fall together are one mark, whose
-area is their number."""
 
 
 def grouped(
@@ -116,23 +109,10 @@ def _key(figure: "FigureBase", lines: Sequence[ForestLine]) -> None:
         figure.legend(handles=keys, loc="outside upper right", ncols=3, frameon=False)
 
 
-def has_intervals(chart: Chart) -> bool:
-    """Whether the intervals of a chart's points are drawn: in crowded axes they would hide them."""
-    apart = sum(len(each.points) for each in chart.series if not each.joined)
-    known = any(point.interval for each in chart.series for point in each.points)
-    return known and apart <= FEW and not is_split(chart)
-
-
-def is_split(chart: Chart) -> bool:
-    """Whether each protocol has axes of its own."""
-    crowded = chart.square or all(each.joined for each in chart.series)
-    return crowded and len(chart.series) > MAX_TOGETHER
-
-
 def facets(chart: Chart) -> dict[str, list[Series]]:
     """The series that share a set of axes; where each protocol has its own, by protocol, which
     their names begin with."""
-    if not is_split(chart):
+    if not chart.split:
         return {"": list(chart.series)}
     groups: dict[str, list[Series]] = {}
     for series in chart.series:
@@ -148,7 +128,7 @@ def chart_axes(
 ) -> None:
     """The axes of each group, down and across; its rows are told apart where there is one."""
     grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
-    every, intervals = [axes for line in grid for axes in line], has_intervals(chart)
+    every, intervals = [axes for line in grid for axes in line], chart.with_intervals
     for axes, (name, several) in zip(every, groups.items(), strict=False):
         if chart.diagonal:
             axes.axline((0, 0), slope=1, color="#999999", linewidth=0.7, zorder=0)
@@ -164,7 +144,7 @@ def chart_axes(
             _named(name, FACET_NAME) + rows if name else "", fontsize="small", loc="left"
         )
         if chart.log_x:
-            _log(axes, sorted({point.x for series in chart.series for point in series.points}))
+            _log(axes)
         if chart.square:
             axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
     for axes in every[len(groups) :]:
@@ -226,28 +206,14 @@ def _measured(forest: Forest) -> str:
     return f"{forest.measure} ({SCORE_NAMES[forest.score]})"
 
 
-def _log(axes: "Axes", x: Sequence[float]) -> None:
-    """A logarithmic axis, with a tick at each value where they are few whole numbers, and else at
-    round numbers."""
+def _log(axes: "Axes") -> None:
+    """A logarithmic axis with round numbers."""
+    from matplotlib.ticker import EngFormatter, LogLocator
+
     axes.set_xscale("log")
-    if len(x) > MAX_TICKS or any(value != int(value) for value in x):
-        x = _round_numbers(x[0], x[-1])
-    axes.set_xticks(x, [f"{value:g}" if value < 1000 else f"{value / 1000:g}k" for value in x])
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.minorticks_off()
-
-
-def _round_numbers(low: float, high: float) -> list[float]:
-    """1, 2 and 5 of each power of ten between both, or the powers alone where they are many."""
-    for steps in ((1, 2, 5), (1, 3), (1,)):
-        found = [
-            step * 10.0**power
-            for power in range(floor(log10(low)), ceil(log10(high)) + 1)
-            for step in steps
-            if low <= step * 10.0**power <= high
-        ]
-        if len(found) <= MAX_TICKS:
-            break
-    return found or [low]
 
 
 def _errors(values: Sequence[float], intervals: Sequence[Span | None]) -> Any:

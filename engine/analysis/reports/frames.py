@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import astuple, dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import orjson
 
@@ -36,109 +36,61 @@ Kind: TypeAlias = Literal["text", "word", "int", "float", "flag", "floats", "tim
 
 Columns: TypeAlias = Mapping[str, Kind]
 
-KEY: Columns = {"row": "int", "problem": "word", "world": "word", "draw": "int"}
+_KINDS: Mapping[str, Kind] = {kind: kind for kind in get_args(Kind)}
 
-AXES: Columns = {
-    "protocol": "word",
-    "agent": "word",
-    "judge": "word",
-    "model": "word",
-    "judge_model": "word",
-    "rounds": "int",
-    "simultaneous": "flag",
-    "best_of": "int",
-    "temperature": "float",
-    "seed": "int",
-}
+
+def _columns(told: str) -> dict[str, Kind]:
+    """Columns as `name:kind name:kind …`."""
+    named = (each.split(":") for each in told.split())
+    return {name: _KINDS[kind] for name, kind in named}
+
+
+KEY = _columns("row:int problem:word world:word draw:int")
+
+AXES = _columns(
+    "protocol:word agent:word judge:word model:word judge_model:word rounds:int simultaneous:flag"
+    " best_of:int temperature:float seed:int"
+)
 """What rows differ in. Empty where a protocol has no such setting."""
 
-SPENT: Columns = {
-    "tokens_in": "int",
-    "tokens_out": "int",
-    "tokens_cached": "int",
-    "dollars": "float",
-}
+SPENT = _columns("tokens_in:int tokens_out:int tokens_cached:int dollars:float")
+
+FIGURES = tuple(f"{m}{part}" for m in ("accuracy", "asd", "lift") for part in ("", "_low", "_high"))
+CHOSEN = tuple(f"{m}_{beta_name(b)}" for m in ("jse", "eas") for b in BETAS)
 
 TABLES: Mapping[str, Columns] = MappingProxyType(
     {
         "rows": {
             "row": "int",
             **AXES,
-            "settings": "json",
-            "n": "int",
-            "cells": "int",
-            "failed": "int",
-            "missing": "int",
-            **{
-                f"{m}{part}": "float"
-                for m in ("accuracy", "asd", "lift")
-                for part in ("", "_low", "_high")
-            },
-            "asd_std": "float",
-            "bounds_low": "float",
-            "bounds_high": "float",
-            **{f"{m}_{beta_name(b)}": "float" for m in ("jse", "eas") for b in BETAS},
-            "chose_right": "float",
-            "captured": "float",
+            **_columns("settings:json n:int cells:int failed:int missing:int"),
+            **dict.fromkeys((*FIGURES, "asd_std", "bounds_low", "bounds_high"), "float"),
+            **dict.fromkeys((*CHOSEN, "chose_right", "captured"), "float"),
         },
         "cells": {
             **KEY,
             "run": "word",
             **AXES,
-            "group": "word",
-            "value": "float",
-            "best": "flag",
-            "cell": "text",
-            "status": "word",
-            "failure": "word",
-            "message": "text",
-            "probs": "floats",
-            "p_side": "float",
-            "p_best": "float",
+            **_columns(
+                "group:word value:float best:flag cell:text status:word failure:word message:text"
+                " probs:floats p_side:float p_best:float"
+            ),
             **dict.fromkeys(SCORES, "float"),
-            "captured": "float",
-            "measures": "json",
-            "counts": "json",
-            "calls": "int",
+            **_columns("captured:float measures:json counts:json calls:int"),
             **SPENT,
         },
-        "turns": {
-            **KEY,
-            "turn": "int",
-            "speaker": "word",
-            "side": "word",
-            "text": "text",
-            "call": "text",
-            "outcome": "word",
-            "cut": "flag",
-            "conceded": "flag",
-            "forged": "int",
-            "retries": "int",
-            "check": "word",
-            "words": "int",
-            "tools": "json",
-            "quotes": "json",
-        },
-        "judgements": {
-            **KEY,
-            "judgement": "int",
-            "probs": "floats",
-            "captured": "float",
-            "text": "text",
-            "call": "text",
-        },
-        "calls": {
-            "call": "text",
-            "key": "text",
-            "model": "word",
-            "served_model": "word",
-            "outcome": "word",
-            "request": "json",
-            "reply": "text",
-            "reasoning": "text",
-            "paid_at": "time",
-            **SPENT,
-        },
+        "turns": KEY
+        | _columns(
+            "turn:int speaker:word side:word text:text call:text outcome:word cut:flag"
+            " conceded:flag forged:int retries:int check:word words:int tools:json quotes:json"
+        ),
+        "judgements": KEY
+        | _columns("judgement:int probs:floats captured:float text:text call:text"),
+        "calls": _columns(
+            "call:text key:text model:word served_model:word outcome:word request:json reply:text"
+            " reasoning:text paid_at:time"
+        )
+        | SPENT,
     }
 )
 """The columns of each table, in order."""

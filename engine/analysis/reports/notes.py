@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from ...display.quantity import counted
-from ...display.table import wrapped
 from ..findings.finding import brackets, footnotes, shared
 from ..scoring.inference import FEW_CLUSTERS
 from .aggregate import OPEN_TRUST
@@ -15,25 +14,16 @@ from .results import Results, RowResult
 UNREAD_KINDS = ("unreadable", "declined")
 """Failures of worlds that count, with the verdict that is worst for the agent."""
 
-MOST_LINES, NARROW = 4, 80
-"""Printed lines of small print under a report; columns of a terminal for which they are counted."""
+MOST_NOTES = 4
+"""Notes that are printed under a report."""
 
 
-def small_print(notes: Sequence[str], width: int | None = None) -> list[str]:
-    """The first of the notes, which say how many more there are, as far as they fit."""
-
-    def lines(note: str) -> int:
-        return len(wrapped(note, (width or NARROW) - 2))
-
-    for left_out in range(len(notes)):
-        kept = list(notes[: len(notes) - left_out])
-        if left_out:
-            more = f" {counted(left_out, 'more note')}: --notes."
-            roomy = (n for n, note in enumerate(kept) if lines(note + more) == lines(note))
-            kept[max(roomy, default=-1)] += more
-        if sum(map(lines, kept)) <= MOST_LINES:
-            return kept
-    return []
+def small_print(notes: Sequence[str]) -> list[str]:
+    """The first of the notes, the last of which says how many more there are."""
+    kept, left_out = list(notes[:MOST_NOTES]), len(notes) - MOST_NOTES
+    if left_out > 0:
+        kept[-1] += f" {counted(left_out, 'more note')}: --notes."
+    return kept
 
 
 def lead_of(results: Results) -> Iterable[str]:

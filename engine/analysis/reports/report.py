@@ -93,32 +93,25 @@ def finding(
     """
     names = naming(results.rows)
     notes = tuple(notes_of(results))
-    every_note = every_note or measures
-    rows = _rows(results, names, notes if every_note else small_print(notes))
-    rows = arranged(rows, columns, sort)
+    shown = notes if every_note or measures else small_print(notes)
+    rows = arranged(_rows(results, names, shown), columns, sort)
     grouped = short and len(results.rows) > MOST_ROWS
-
-    def brief(width: int | None) -> Part:
-        """The rows in a terminal, whose columns decide how much small print there is."""
-        shown = replace(rows, notes=notes if every_note else small_print(notes, width))
-        if not grouped:
-            return shown
-        if sort or columns:
-            return shown.first(MOST_ROWS, EVERY)
+    if grouped and (sort or columns):
+        rows = replace(rows, brief=rows.first(MOST_ROWS, EVERY))
+    elif grouped:
         from .groups import grouped_rows
 
-        return grouped_rows(results, shown)
-
+        rows = replace(rows, brief=grouped_rows(results, rows))
     others = [*_bounds(results, names, whole=measures)]
     if measures:
         from .measured import measured_parts
 
         others += measured_parts(results, names)
     if grouped:
-        others = [replace(each, brief=partial(_beginning, each)) for each in others]
+        others = [replace(each, brief=each.first(MOST_BOUNDS, EVERY)) for each in others]
     others += [replace(part, key="") for _, section in sections for part in section.parts]
     return Finding(
-        (replace(rows, brief=brief), *others),
+        (rows, *others),
         {
             "sweep": results.name,
             "score": results.score,
@@ -133,10 +126,6 @@ def finding(
         },
         tuple(lead_of(results)),
     )
-
-
-def _beginning(part: Part, width: int | None) -> Part:
-    return part.first(MOST_BOUNDS, EVERY)
 
 
 class RowOfRun(NamedTuple):

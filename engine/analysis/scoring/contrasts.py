@@ -10,15 +10,12 @@ a steady row and one of equal mean with rare disasters for different.
 """
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
-import numpy as np
-
 from .estimate import LEVEL, Estimate, Interval
-from .inference import ErrorKind, Influences, estimates, inverted, means, together
+from .inference import ErrorKind, Influences, estimates, together
 
 Name = TypeVar("Name", str, int)
 
@@ -45,8 +42,6 @@ class Contrast:
     mde: float | None
     """Minimum detectable effect: the smallest difference found by these questions with power .8;
     None if they are too few to find any that is possible."""
-    pairing: float
-    """Error of the difference over that on separate questions; below 1, pairing paid off."""
     verdict: ContrastVerdict
     undone: bool = False
     """Whether errors too rare to have been seen could undo the verdict: the guard does not say
@@ -88,22 +83,13 @@ def contrasts(
                 f"all questions that {first} and {second} share are of one group: a contrast "
                 "needs two"
             )
-    alone = {
-        (id(row), *each.ways): row.by(*each.ways)
-        for its, each in zip(both, apart, strict=True)
-        for row in its
-    }
-    errors = dict(zip(alone, estimates(tuple(alone.values()), error), strict=True))
-    found = []
-    every = zip(chosen, both, apart, estimates(apart, error, interval), strict=True)
-    for names, its, difference, figure in every:
-        separate = math.hypot(*(errors[id(row), *difference.ways].error or 0.0 for row in its))
-        found.append(
-            Contrast(
-                *names, (its[0].value, its[1].value), figure, figure.p(), 1.0, False, figure.mde(),
-                (figure.error or 0.0) / separate if separate else 1.0, "inconclusive",
-            )
-        )  # fmt: skip
+    every = zip(chosen, both, estimates(apart, error, interval), strict=True)
+    found = [
+        Contrast(
+            *names, (one.value, two.value), each, each.p(), 1.0, False, each.mde(), "inconclusive"
+        )
+        for names, (one, two), each in every
+    ]
     return decided(found, equivalence)
 
 
@@ -130,7 +116,7 @@ def _decided(each: Contrast, p_family: float, equivalence: float) -> Contrast:
     # Not `replace`, which takes longer than all else for 40,000 contrasts.
     return Contrast(
         each.first, each.second, each.means, each.estimate, each.p, p_family, equivalent, each.mde,
-        each.pairing, verdict, undone,
+        verdict, undone,
     )  # fmt: skip
 
 
@@ -170,53 +156,3 @@ def rank_sets(every: Sequence[Contrast]) -> dict[str, RankSet]:
             best[below] += 1
             worst[above] -= 1
     return {name: RankSet(best[name], worst[name]) for name in names}
-
-
-def gap_recovered(asd: Influences, naive: Influences, most: Influences) -> Estimate | None:
-    """Incentive gap recovered: (ASD - naive ASD) / (most - naive ASD), over shared questions.
-
-    most: what a perfect judge reaches, or one who reads the passage. The interval holds every share
-    r for which the mean of ASD - (1 - r) naive - r most may be 0. If the gap itself may be 0 there
-    is no end to them: the ratio is not determined. None without shared questions, or without a gap.
-    """
-    try:
-        rows = together({"row": asd, "naive": naive, "most": most})
-    except ValueError:
-        return None
-    own, base, best = rows.values.mean(axis=1).tolist()
-    if abs(best - base) < 1e-12:
-        return None
-    none = (math.nan, math.nan)
-    (low, high), (least, greatest), (worst, top) = (s.ends or none for s in (asd, naive, most))
-
-    # A row that shows too little for t is no surer for being mixed with another that shows more.
-    ends = [each.ends for each in (asd, naive, most)]
-    codes = rows.codes
-    alone = means(rows.values, codes, ends)
-    interval: Interval = "guarded" if any(each.guarded for each in alone) else "t"
-
-    def test(share: float) -> Estimate:
-        """Whether the row recovers this share: the mean that is then 0."""
-        values = np.array((1.0, share - 1.0, -share)) @ rows.values
-        naive_ends = sorted(((share - 1) * least, (share - 1) * greatest))
-        best_ends = sorted((-share * worst, -share * top))
-        both = low + naive_ends[0] + best_ends[0], high + naive_ends[1] + best_ends[1]
-        return means([values.tolist()], codes, [both], interval=interval)[0]
-
-    value, n, g = (own - base) / (best - base), len(rows.questions), int(codes.max()) + 1
-    found = Estimate(value, n, g, method="Fieller, CR3 t", ways=("problem",))
-    gap = means(
-        [(rows.values[2] - rows.values[1]).tolist()],
-        codes,
-        [(worst - greatest, top - least)],
-    )[0]
-    if gap.error is None and g == 1:
-        return replace(found, reason=gap.reason)
-    # Without an error it is known for certain, and so may be what is recovered of it.
-    if gap.error is None and test(value).error is None:
-        return replace(found, method="")
-    sure = gap.interval is None or gap.interval[0] > 0 or gap.interval[1] < 0
-    shares = inverted(value, test) if sure else None
-    if shares is None:
-        return replace(found, reason="the gap may be 0: not determined")
-    return replace(found, stated=shares)

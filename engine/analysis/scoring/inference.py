@@ -31,10 +31,9 @@ fewest gives the degrees of freedom.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -221,22 +220,20 @@ class Influences:
             wide, _ = _summed([(sign, part.variance) for sign, part in parts], len(names))
             guard = Guard(math.sqrt(wide), float(finest_part.centre[0]), finest_part.shrink)
         scale = max(float(np.abs(self.psi).max(initial=0.0)), abs(self.value))
-        return _estimate(
+        found = Estimate(
             self.value,
             self.n,
             min(part.clusters for part in one_way.values()),
             math.sqrt(variance),
-            scale,
             fewest.degrees,
             guard,
-            interval,
-            error == "cr1" or finest_part.stands()[0],
-            self.ends,
-            min(part.effective for part in one_way.values()),
-            method,
-            names,
-            {name: math.sqrt(part.sampling[0]) for name, part in one_way.items()},
+            ends=self.ends,
+            effective=min(part.effective for part in one_way.values()),
+            method=method,
+            ways=names,
+            errors={name: math.sqrt(part.sampling[0]) for name, part in one_way.items()},
         )
+        return _settled(found, scale, error == "cr1" or finest_part.stands()[0], interval)
 
     def _one_way(self, codes: Places, error: ErrorKind, ends: Ends | None) -> "Jackknife | None":
         """Variance by one kind of cluster; None if one of them holds a stratum."""
@@ -259,33 +256,16 @@ def _summed(parts: Sequence[tuple[int, Floats]], ways: int) -> tuple[float, bool
     return max(variance, 0.0), False
 
 
-def _estimate(
-    value: float,
-    n: int,
-    clusters: int,
-    error: float,
-    scale: float,
-    degrees: int,
-    guard: Guard | None,
-    interval: Interval,
-    stands: bool,
-    ends: Ends | None,
-    effective: float,
-    method: str,
-    ways: tuple[str, ...],
-    errors: Mapping[str, float] = MappingProxyType({}),
-) -> Estimate:
-    """The estimate by t, or by the guard where that is asked for or t does not stand."""
+def _settled(found: Estimate, scale: float, stands: bool, interval: Interval) -> Estimate:
+    """The estimate by t, or by the guard where that is asked for or t does not stand. scale: of
+    the figures that its errors come from."""
     # Equal values leave a variance of rounding errors, which is not an interval.
-    none = error <= NOTHING * scale
-    if none and (guard is None or guard.error <= NOTHING * scale):
-        reason = "all clusters are equal" if value else ""
-        return Estimate(value, n, clusters, ways=ways, reason=reason)
-    guarded = guard is not None and (none or not stands or interval == "guarded")
-    return Estimate(
-        value, n, clusters, 0.0 if none else error, degrees, guard, guarded, ends, effective,
-        method, ways, errors=errors,
-    )  # fmt: skip
+    none = (found.error or 0.0) <= NOTHING * scale
+    if none and (found.guard is None or found.guard.error <= NOTHING * scale):
+        reason = "all clusters are equal" if found.value else ""
+        return Estimate(found.value, found.n, found.clusters, ways=found.ways, reason=reason)
+    guarded = found.guard is not None and (none or not stands or interval == "guarded")
+    return replace(found, error=0.0 if none else found.error, guarded=guarded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,12 +477,11 @@ def means(
                     part.stands(), its, strict=True)  # fmt: skip
         for m, own, wide, centre, scale, stands, each in lines:
             guard = Guard(wide, centre, part.shrink) if each and error == "cr3" else None
-            found.append(
-                _estimate(
-                    m, n, len(sizes), own, scale, part.degrees, guard, interval,
-                    stands or error == "cr1", each, part.effective, METHODS[error], WAY,
-                )
+            by_t = Estimate(
+                m, n, len(sizes), own, part.degrees, guard, ends=each, effective=part.effective,
+                method=METHODS[error], ways=WAY,
             )  # fmt: skip
+            found.append(_settled(by_t, scale, stands or error == "cr1", interval))
     return found
 
 
@@ -526,28 +505,6 @@ def jackknifed(value: float, without: Floats, n: int, ends: Ends | None = None) 
     return Estimate(
         value, n, g, error, g - 1, ends=ends, effective=float(g), method=METHODS["cr3"], ways=WAY
     )
-
-
-def inverted(value: float, test: Callable[[float], Estimate], reach: float = 1e6) -> Ends | None:
-    """All x around `value` for which the interval of `test(x)` holds 0 (Fieller 1954, JRSS B 16,
-    for a ratio x of means m1 / m2 with m1 - x m2); None if there is no end to them."""
-
-    def excluded(x: float) -> bool:
-        interval = test(x).interval
-        return interval is not None and not interval[0] <= 0 <= interval[1]
-
-    found = []
-    for sign in (-1, 1):
-        inside, step = 0.0, 1e-3 * max(abs(value), 1.0)
-        while not excluded(value + sign * step):
-            inside, step = step, 2 * step
-            if step > reach:
-                return None
-        for _ in range(50):
-            middle = (inside + step) / 2
-            inside, step = (inside, middle) if excluded(value + sign * middle) else (middle, step)
-        found.append(value + sign * inside)
-    return found[0], found[1]
 
 
 def _crossed(ways: Sequence[Keys]) -> Places:

@@ -20,8 +20,8 @@ from typing import Literal
 
 from ....cache.call import Ask, Call, Message, Request, ResponseFormat, nth
 from ....cache.reply import Reply
-from ....protocols.datasets.balance import Balance
 from ....protocols.datasets.jsonl import problems
+from ....protocols.datasets.leak import Balance
 from ....protocols.datasets.rows import AnyRow, DataRow, Text, json_rows, read_bytes
 from ....protocols.datasets.solution import (
     closing,
@@ -34,7 +34,6 @@ from ....protocols.datasets.solution import (
 )
 from ....protocols.errors import DatasetError, Unreadable, unreadable
 from ....protocols.gather import gather_in_order
-from ....protocols.prompts.escape import escape_and_count, escape_tags
 from ....protocols.prompts.forms import (
     NUMBER,
     TEXTS,
@@ -47,6 +46,7 @@ from ....protocols.prompts.render import Instructions, answer_body
 from ....protocols.prompts.words import Words
 from ....protocols.question import Answer, Problem, balanced, labelled
 from ....protocols.settings import check_numbers, ranged
+from ....protocols.tags import escape_and_count, escape_tags
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,15 @@ class _RowLog:
 
     def _log(self) -> Any:
         row, run = self._row, self._run
-        samples = [self._sample(cell) for cell in self._cells()]
+        places = [
+            place
+            for problem in range(len(run.problems))
+            for draw in range(run.sweep.draws)
+            for place in run.worlds(Place(self._number, problem, draw))
+        ]
+        cells = run.cells(places)
+        ended = [cells[place] for place in places if place in cells]
+        samples = [self._sample(cell) for cell in ended if not isinstance(cell.outcome, NotRun)]
         ids = list(dict.fromkeys(sample.id for sample in samples))
         began = self._began.isoformat(timespec="seconds")
         spec = EvalSpec(
@@ -190,15 +198,6 @@ class _RowLog:
             metrics=metrics,
         )
         return EvalResults(total_samples=len(samples), completed_samples=scored, scores=[score])
-
-    def _cells(self) -> Iterator[RecordedCell]:
-        """The cells of the row that have an end, in the order of the sweep."""
-        for problem in range(len(self._run.problems)):
-            for draw in range(self._run.sweep.draws):
-                worlds = self._run.worlds(Place(self._number, problem, draw))
-                for _, cell in sorted(self._run.cells(worlds).items()):
-                    if not isinstance(cell.outcome, NotRun):
-                        yield cell
 
     def _sample(self, cell: RecordedCell) -> Any:
         problem = self._run.problems[cell.problem]

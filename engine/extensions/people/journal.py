@@ -8,7 +8,7 @@ the store when a process was killed is made again from here.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -77,11 +77,8 @@ class TaskAnswered(msgspec.Struct, frozen=True, tag_field="what", tag="answered"
 class TaskAbstained(msgspec.Struct, frozen=True, tag_field="what", tag="abstained"):
     rater: str
     task: str
-    why: Literal["asked", "time"]
     seconds: float
     at: int
-    posted: dict[str, str] = {}
-    """What the form held when the time was over: kept for the record, and in no score."""
 
 
 class ConsentGiven(msgspec.Struct, frozen=True, tag_field="what", tag="consent"):
@@ -123,7 +120,6 @@ def erase(run: Path, rater: str) -> None:
 
 _WORDS: dict[type, dict[str, object]] = {
     TaskAnswered: {"posted": {}, "probs": None},
-    TaskAbstained: {"posted": {}},
     BeliefBefore: {"probs": ()},
 }
 """What a rater said, by event, and what stands in place of it once it is erased."""

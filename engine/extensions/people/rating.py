@@ -45,7 +45,6 @@ RETRY_AFTER = 2
 
 NOTICES = {
     "saved": "Saved.",
-    "late": "Time was up for that one. It counts as unanswered; what you wrote is kept.",
     "none": "Saved as unanswered.",
 }
 
@@ -195,11 +194,10 @@ class RaterServer(Server, Observer):
                     await desk.believe(rater, ticket, sent)
                     return _back(request, "")
                 case "/abstain":
-                    late = posted.get("why") == "time"
-                    await desk.abstain(rater, ticket, "time" if late else "asked", sent)
-                    return _back(request, "late" if late else "none")
-            saved = await desk.answer(rater, ticket, sent)
-            return _back(request, "saved" if saved else "late")
+                    await desk.abstain(rater, ticket)
+                    return _back(request, "none")
+            await desk.answer(rater, ticket, sent)
+            return _back(request, "saved")
         except ValueError as fault:
             return await self._shown(rater, fault=fault, posted=sent)
         except NotTheirs as fault:

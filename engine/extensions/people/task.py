@@ -17,7 +17,6 @@ import orjson
 
 from ....cache.call import Call
 from ....cache.reply import Reply, Token
-from ....protocols.prompts.escape import escape_tags
 from ....protocols.prompts.forms import REASONING
 from ....protocols.prompts.parse import (
     Todo,
@@ -29,6 +28,7 @@ from ....protocols.prompts.parse import (
 )
 from ....protocols.prompts.render import answer_body
 from ....protocols.question import Question
+from ....protocols.tags import escape_tags
 
 Way: TypeAlias = Literal["percentages", "probabilities", "label", "vote", "form", "text"]
 """Form of the answer; the first three are probabilities of the options."""

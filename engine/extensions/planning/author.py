@@ -48,9 +48,9 @@ class Mistake:
 
 @dataclass
 class AuthorCode:
-    """One class, or one function, of an author's, in the file that defines it."""
+    """One class of an author's, in the file that defines it."""
 
-    found: Any
+    found: type[Any]
     path: str
 
     @cached_property
@@ -63,21 +63,20 @@ class AuthorCode:
         return ast.parse(self.source)
 
     @cached_property
-    def node(self) -> ast.ClassDef | Method | None:
+    def node(self) -> ast.ClassDef | None:
         """The definition; None if it is not in this file."""
-        name = getattr(self.found, "__name__", "")
-        defined = (n for n in ast.walk(self.tree) if isinstance(n, ast.ClassDef | Method))
-        return next((node for node in defined if node.name == name), None)
+        defined = (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
+        return next((node for node in defined if node.name == self.found.__name__), None)
 
     @property
     def line(self) -> int:
-        """Line number of the class or function, from 1; 0 if it is not known."""
+        """Line number of the class, from 1; 0 if it is not known."""
         return self.node.lineno if self.node else 0
 
     @cached_property
     def methods(self) -> dict[str, Method]:
         """Those that the class defines itself, by name."""
-        body = self.node.body if isinstance(self.node, ast.ClassDef) else ()
+        body = self.node.body if self.node else ()
         return {node.name: node for node in body if isinstance(node, Method)}
 
     def line_of_method(self, *names: str) -> int:
@@ -88,13 +87,11 @@ class AuthorCode:
 
     def line_of_end(self, *names: str) -> int:
         """The last line of the first of these methods that the class defines, which makes its
-        result; of a function, its own last line."""
-        ends = [self.methods[name] for name in names if name in self.methods]
-        if not ends and isinstance(self.node, Method):
-            ends = [self.node]
+        result; else of the class."""
+        ends = [self.methods[name].body[-1] for name in names if name in self.methods]
         if not ends:
             return self.line
-        last = ends[0].body[-1]
+        last = ends[0]
         returns = [node.lineno for node in ast.walk(last) if isinstance(node, ast.Return)]
         return max(returns, default=last.lineno)
 
@@ -171,7 +168,7 @@ class AuthorCode:
 
     def _settings(self) -> Iterator[Mistake]:
         known = {name for each in self.found.__mro__[1:] for name in vars(each)}
-        for node in self.node.body if isinstance(self.node, ast.ClassDef) else ():
+        for node in self.node.body if self.node else ():
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     if isinstance(target, ast.Name) and target.id not in known:

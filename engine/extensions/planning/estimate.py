@@ -113,13 +113,7 @@ class Plan:
     """Number of stored replies of this sweep on which the estimates are based."""
     models: tuple[ModelPlan, ...]
     waves: int = 0
-    """Waves of batches at most; 0 if no calls go in batches."""
-    max_cells: int = 0
-    """Cells that are under way at once, as the sweep file sets it or the models' widths allow."""
-    chain: int = 0
-    """Calls of the longest cell one after another: a run takes at least as long as so many."""
-    longest: str = ""
-    """The row of that cell."""
+    """Number of waves of batches; 0 if no calls go in batches."""
     timing: Timing | None = None
     """None if the time of a call is unknown of any model that is asked."""
 
@@ -180,8 +174,8 @@ async def plan_sweep(
         for part, sample in zip(parts, samples, strict=True)
         if part
     ]
+    fresh = next(problem for sample in reversed(samples) for problem in sample)
     steps = await chains(sweep, models.simulated)
-    slowest = max(sweep.rows, key=lambda row: len(steps[row.address]))
     planned = tuple(
         _model_plan(
             model,
@@ -201,10 +195,7 @@ async def plan_sweep(
         1 - survey.verdicts / survey.cells,
         survey.habits.replies,
         planned,
-        max(sum(not step.isdisjoint(batched) for step in each) for each in steps.values()),
-        opened.file.top.max_cells or models.cells_at_once(sweep.models),
-        len(steps[slowest.address]),
-        slowest.title,
+        await survey.waves(fresh, batched) if batched else 0,
         _timing(opened, planned, latencies, {row.title: steps[row.address] for row in sweep.rows}),
     )
 

@@ -4,14 +4,15 @@ replies to each kind of call tell of those to come."""
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import structs
 
 from ....cache.address import store_key
-from ....cache.call import Call, Effort, Identity
+from ....cache.call import Call, Effort, Identity, Request
 from ....cache.errors import DamagedEntry
 from ....cache.record import stored_reply
 from ....cache.reply import Reply
@@ -19,7 +20,7 @@ from ....cache.store import Reader
 from ....protocols.prompts.parse import read_instructions
 from ....protocols.question import Problem
 from ...analysis.scoring.arrays import Floats
-from ...errors import InvalidRequest
+from ...errors import InvalidRequest, Pending
 from ...providers.capabilities import abilities
 from ...providers.prompt_cache import expected_prefix
 from ...providers.simulated import SimulatedModel
@@ -41,7 +42,7 @@ HIDDEN_SHARE: dict[Effort, float] = {
 }
 """Assumed share of max_tokens used by hidden reasoning, before any reply is known."""
 
-CallKind: TypeAlias = tuple[str, str, str, int, str, int, bool, str]
+CallKind: TypeAlias = tuple[Request, str, str, bool]
 
 
 @dataclass(slots=True)
@@ -144,19 +145,13 @@ def _around(likely: float, off: float) -> Floats:
 
 
 def _kind(call: Call) -> CallKind:
-    """The properties of a call that largely determine the length of its reply."""
+    """What largely determines the length of a reply: the request but for its messages, the task and
+    the side in them, and whether a tool has answered."""
     asked = next((m.text for m in reversed(call.messages) if m.role == "user"), "")
     todo = read_instructions(asked)
-    return (
-        call.model,
-        todo.task if todo else "",
-        todo.side if todo else "",
-        call.max_tokens,
-        call.effort,
-        len(call.tools),
-        bool(call.messages) and call.messages[-1].role == "tool",
-        call.response_format.schema if call.response_format else "",
-    )
+    answered = bool(call.messages) and call.messages[-1].role == "tool"
+    shape = structs.replace(call.request, messages=())
+    return shape, todo.task if todo else "", todo.side if todo else "", answered
 
 
 def _output(reply: Reply) -> float:
@@ -278,6 +273,36 @@ class Survey:
         self.verdicts += await Walker(self._answer, see).walk(alone.cells())
         self.cells += len(alone)
         return by_model
+
+    async def waves(self, problem: Problem, batched: Collection[str]) -> int:
+        """Number of waves of batches until every cell of a problem is done.
+        batched: models whose calls go in batches; others answer at once."""
+        answered: set[str] = set()
+        pending: set[str] = set()
+
+        async def ask(call: Call) -> Reply:
+            reply = structs.replace(self._answer(call), call=call.address)
+            if (
+                call.model in batched
+                and call.address not in answered
+                and call.address not in self._recalled
+            ):
+                pending.add(call.address)
+                raise Pending(call.address)
+            return reply
+
+        left, waves = list(self._alone(problem).cells()), 0
+        while True:
+            cells, left = left, []
+            for cell in cells:
+                try:
+                    await attempt(cell, ask)
+                except Pending:
+                    left.append(cell)
+            if not left:
+                return waves
+            answered |= pending
+            waves += 1
 
     def _alone(self, problem: Problem) -> Sweep:
         return replace(self._sweep, problems=(problem,))

@@ -213,8 +213,7 @@ class Trial:
 
     def _placeholders(self, worlds: Sequence[WorldTrial]) -> None:
         for _, call, _, _ in _answered(worlds):
-            for message in call.messages:
-                read = TURN.sub("", message.text)
+            for read in (TURN.sub("", message.text) for message in call.messages):
                 for name in PLACEHOLDER.findall(read):
                     if line := self.code.line_of_template(name, read):
                         why = (

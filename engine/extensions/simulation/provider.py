@@ -19,6 +19,7 @@ from ....protocols.prompts.parse import find_question
 from ....protocols.question import Problem
 from ...errors import InvalidRequest, ModelNotFound
 from ...providers.simulated import SimulatedModel, SimulatedModels, Simulation
+from .form import Contents, fill_form
 from .model import PRESETS, SimModel, chance_of, share
 from .question import GroundTruth, ParsedQuestion
 from .simulated_call import SimulatedCall, system_of
@@ -162,8 +163,6 @@ class Simulated(Simulation):
     def drawn(self, call: Call, salt: int) -> Reply | None:
         if not call.response_format:
             return None
-        from .form import Contents, fill_form
-
         lot = chance_of(hashlib.sha256(f"{salt}{call.address}".encode()).hexdigest())
         said = f"Said by lot {lot.pick}."
         contents = Contents(said, share(lot.start), bool(lot.muddle & 1), lot.pick)

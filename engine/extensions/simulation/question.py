@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from ....protocols.prompts.escape import escape_tags
 from ....protocols.prompts.parse import read_question, read_turns
 from ....protocols.prompts.render import answer_body
 from ....protocols.question import Problem
+from ....protocols.tags import escape_tags
 from ...errors import InvalidRequest
 from .model import Chance, nats_summed
 from .speech import SideCase, stated_strength
@@ -26,10 +26,6 @@ class GroundTruth:
             values = dict(zip(bodies, problem.values, strict=True))
             text = escape_tags(problem.question.text)
             self._values.setdefault(text, []).append(values)
-
-    def __len__(self) -> int:
-        """Number of distinct questions."""
-        return len(self._values)
 
     def truth(self, text: str, bodies: Sequence[str]) -> int:
         """Index in `bodies`, the answers as shown, of the one with the highest value; of
@@ -51,8 +47,7 @@ class GroundTruth:
             )
         raise InvalidRequest(
             f"the simulated world knows nothing of the question {text[:80]!r} with the "
-            f"{len(bodies)} answers shown; build it from the problems that are asked about "
-            f"(it has {len(self)} questions)"
+            f"{len(bodies)} answers shown; build it from the problems that are asked about"
         )
 
 

@@ -4,19 +4,17 @@ percentages, probabilities, candidate tokens or a vote."""
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
 
 from ....cache.call import Call
 from ....cache.reply import Token, ToolCall
 from ....protocols.prompts.parse import Todo, find_question, find_statement, read_instructions
+from .form import NO_SIDE, REASONING, Contents, fill_form, form_kind
 from .model import Chance, SimModel, share
 from .question import ParsedQuestion
 from .speech import excerpt, neutral
-
-if TYPE_CHECKING:
-    from .form import Contents
 
 VARIANTS = (("{label}", 0.9), (" {label}", 0.07), ("({label}", 0.03))
 """(form, share): ways to write a label as one token, and their shares of its probability."""
@@ -155,8 +153,6 @@ class SimulatedCall:
 
     def wish(self) -> ToolCall:
         """A call of one of the tools offered."""
-        from .form import Contents, fill_form
-
         chance, tools = self._chance, self._call.tools
         tool = tools[chance.pick % len(tools)]
         arguments = fill_form(
@@ -212,8 +208,6 @@ class SimulatedCall:
         return token.text, (token,) if candidates else ()
 
     def _form(self, schema: Any) -> str:
-        from .form import NO_SIDE, REASONING, fill_form, form_kind
-
         scene = self._scene
         match form_kind(schema, self._labels):
             case "probabilities" | "choice" | "side" | "rating" if self._muddled:
@@ -233,11 +227,9 @@ class SimulatedCall:
             value[REASONING] = REASONED
         return orjson.dumps(value).decode()
 
-    def _contents(self) -> "Contents":
+    def _contents(self) -> Contents:
         """Contents of any other form: the model's speech and, if the form is about an answer, the
         probability it gives that answer."""
-        from .form import Contents
-
         said, chance = self._speech(), self._chance
         place = self._scene.places.get(self._todo.side)
         if place is None:

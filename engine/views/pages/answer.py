@@ -7,8 +7,8 @@ from math import isnan
 
 from ....protocols.scores import TIE
 from ...analysis.comparison import BY_DEFAULT, Compared, compare_rows, comparison_finding
+from ...analysis.findings.chart import Axis
 from ...analysis.findings.finding import Part, change, footnotes, word
-from ...analysis.pictures.data import Axis
 from ...analysis.reports.groups import mean_difference
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.estimate import Estimate
@@ -27,7 +27,7 @@ MOST_LINES = 150
 MOST_APART = 12
 """Problems that differ most, for a single contrast."""
 
-LISTED = ("difference", "p_family", "verdict", "n", "pairing")
+LISTED = ("difference", "p_family", "verdict", "n")
 """Columns of a list of contrasts, beside the names."""
 
 SAID = {
@@ -83,7 +83,7 @@ def compare_page(run: RunReader, links: Addresses, asked: Asked) -> str:
         if single:
             parts = [shown_part(part, {}) for part in (_apart(rows, links, single, score), flips)]
         else:
-            listed = (listed.brief(None) if listed.brief else listed).chosen(LISTED)
+            listed = (listed.brief or listed).chosen(LISTED)
             parts = [shown_part(listed, {}, own=own)]
     mean = _mean(rows, lines if all(words) and not single else (), score)
     return run_page(

@@ -7,9 +7,8 @@ from functools import partial
 from math import log10
 from typing import Any, TypeAlias
 
-from ...analysis.findings.chart import Chart, Point, Series
+from ...analysis.findings.chart import Axis, Chart, Point, Series
 from ...analysis.findings.finding import Column, Finding, Part
-from ...analysis.pictures.data import Axis
 from ...analysis.rows import row_names
 from ...analysis.scoring.estimate import Estimate
 from ...run.reader import RunReader

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from oversight.engine.analysis.pictures.data import Axis
+from oversight.engine.analysis.findings.chart import Axis
 from oversight.engine.display.quantity import counted, short, signed
 from oversight.engine.display.table import Table, as_csv, as_latex, as_markdown, as_text
 from oversight.engine.views.pages.environment import typeset

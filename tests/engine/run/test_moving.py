@@ -1,15 +1,10 @@
 """A server of one's own that moves keeps its replies, and those that were stored by its address."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
-import orjson
 import pytest
 
-from oversight.cache.address import store_key
-from oversight.cache.disk import DiskStore
-from oversight.cache.record import new_record, read_record
 from oversight.engine.extensions.mock.process import counts, serving
 from tests.command_line import ROOT
 
@@ -47,17 +42,6 @@ def moved(place: Path, url: str) -> None:
     (place / "lab.yaml").write_text(SWEEP.replace("URL", f"{elsewhere}/v1"))
 
 
-def stored_under(place: Path, identity: str) -> None:
-    """Have every reply of the store be one of this identity, and of none other."""
-    with closing(DiskStore(place / "store")) as store:
-        old = [read_record(key, value) for key, value in store.items()]
-        for record in old:
-            key = store_key(record.address, identity)
-            again = new_record(key, record.call(), record.reply(), identity, record.stored_at)
-            store.put_many([(key, again.packed().to_bytes())])
-        store.delete_many([record.key for record in old])
-
-
 def test_a_server_that_moves_is_not_paid_again(place, command, lab):
     first = command("run", "lab.yaml")
     asked = counts(lab)["requests"]
@@ -67,18 +51,6 @@ def test_a_server_that_moves_is_not_paid_again(place, command, lab):
     assert again.code == 0
     assert again.out == first.out
     assert counts(lab)["requests"] == asked
-
-
-def test_plan_tells_of_replies_under_another_name(place, command, lab):
-    command("run", "lab.yaml")
-    stored_under(place, "http://10.0.0.1:8000/v1")
-    told = command("plan", "lab.yaml").out
-    assert "2 calls to compatible/lab/m are stored as replies of 'http://10.0.0.1:8000/v1'" in told
-    flag = "providers.compatible/lab.identity=http://10.0.0.1:8000/v1"
-    assert f"if that is the same server, --set '{flag}'" in told
-    plan = orjson.loads(command("plan", "lab.yaml", "--set", flag, "--json").out)["plan"]
-    assert plan["elsewhere"] == []
-    assert plan["models"][0]["stored"] == plan["models"][0]["calls"] == 2
 
 
 def test_a_complete_run_does_not_call_another_store_the_place_of_its_replies(place, command, lab):

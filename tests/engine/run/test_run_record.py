@@ -4,16 +4,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from oversight.engine.extensions.pack.lines import cell_line
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.schema import RUN_DB
 from oversight.engine.run.record.tables import RunTables
-from oversight.engine.run.record.values import CallCost, RecordedCall, RecordedCell
+from oversight.engine.run.record.values import RecordedCell
 from oversight.protocols.transcript import Verdict
 from tests.command_line import calls, run_in
-from tests.run_folders import moved, recorded, written
+from tests.run_folders import moved, recorded, spoken, written
 
 pytestmark = pytest.mark.wire
 
@@ -34,14 +32,7 @@ protocols: [naive_judge, debate, consultancy, market_making]
 def said(run: Path) -> list[bytes]:
     """What was said in a run whose lines are, every one of them, those that its cells make."""
     assert b"".join(recorded(run)) == written(run)
-    with RunTables.open(run) as tables:
-        cells = list(tables.cells())
-    # Without what its calls took, which differs between two runs.
-    return [cell_line(replace(cell, calls=[*map(free_of_charge, cell.calls)])) for cell in cells]
-
-
-def free_of_charge(call: RecordedCall) -> RecordedCall:
-    return replace(call, cost=CallCost(call.cost.identity))
+    return spoken(run)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
 from oversight.engine.run.run_folder import OUTCOMES, SWEEP
 from oversight.engine.sweep.sweep import Sweep
-from tests.disks import disk, read_only
+from tests.disks import read_only
 from tests.run_folders import (
     CELLS,
     GRID,
@@ -208,49 +208,17 @@ def test_a_folder_that_is_read_only_is_told_and_can_be_read(half):
         assert len(outcomes(half)) == 4
 
 
-MANY = Sweep("s", GRID.problems, GRID.rows, draws=50)
+def test_a_cell_that_could_not_be_written_has_no_outcome_and_is_added_later(half, monkeypatch):
+    def full(self: RunDatabase, cells: object) -> None:
+        raise RunFolderError("no room")
 
-
-@pytest.mark.wire
-def test_a_full_disk_loses_no_cell_and_the_run_goes_on_when_there_is_room(tmp_path):
-    cells = list(MANY.cells())
-    path = tmp_path / "disk" / "run"
-    with disk(tmp_path / "disk") as small:
-        with folder(path, MANY) as run:
-            small.leave(2**16)
-            completed = []
-            for cell in cells:
-                try:
-                    land(run, [cell])
-                except RunFolderError as fault:
-                    assert str(path / RUN_DB) in str(fault)
-                else:
-                    completed.append(cell)
-            assert 0 < len(completed) < len(cells)
-            assert recorded(path) == list(map(outcome, completed))
-            assert [cell for cell in cells if run.has(cell.place)] == completed
-            small.make_room()
-            land(run, [cell for cell in cells if not run.has(cell.place)])
-            assert run.complete
-        assert len(outcomes(path)) == len(cells)
-
-
-@pytest.mark.wire
-def test_a_run_that_cannot_be_settled_for_want_of_room_is_as_it_was(tmp_path):
-    cells = list(MANY.cells())
-    path = tmp_path / "disk" / "run"
-    with disk(tmp_path / "disk") as small, folder(path, MANY) as run:
-        land(run, cells[::-1])
-        # What the log took is free then.
-        run.database.settle()
-        small.leave(2**14)
-        with pytest.raises(RunFolderError, match=r"outcomes\.jsonl cannot be written: "):
-            run.settle()
-        assert recorded(path) == list(map(outcome, cells))
-        assert not list(path.glob(".*.new"))
-        small.make_room()
-        run.settle()
-        assert written(path) == b"".join(map(outcome, cells))
+    with folder(half) as run:
+        with monkeypatch.context() as patch, pytest.raises(RunFolderError, match="no room"):
+            patch.setattr(RunDatabase, "write", full)
+            land(run, CELLS[4:])
+        assert [run.has(cell.place) for cell in CELLS] == [True] * 4 + [False] * 4
+        land(run, CELLS[4:])
+        assert run.complete
 
 
 def test_a_store_that_has_fewer_replies_than_the_run_left_in_it_is_told(half):

@@ -1,4 +1,4 @@
-"""What a team's machines need: tags, logs as objects, figures, keys in files, exit codes."""
+"""What a team's machines need: logs as objects, with figures."""
 
 import json
 import logging

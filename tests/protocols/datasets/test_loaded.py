@@ -39,7 +39,7 @@ from oversight.protocols.datasets.rows import json_rows, read_bytes, regular
 from oversight.protocols.datasets.tabular import csv_records
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import LARGEST, Answer, Question, balanced
-from tests.protocols.datasets.reading import best, texts
+from tests.protocols.datasets.published import best, texts
 from tests.sessions import sessions
 from tests.tables import expressions
 
@@ -141,9 +141,7 @@ NAMES = {
     **{"ProntoQa": ProntoQa, "Solib": Solib, "STORY": STORY, **GIVEN},
     **dict(zip(("YES", "NO"), ANSWERS, strict=True)),
     "rows": lambda data: [f"{n} {row.name}" for n, row in json_rows("d.jsonl", data, Line)],
-    "records": lambda data, names=(): [
-        f"{n} {row}" for n, row in csv_records("d.csv", data, names=names)
-    ],
+    "records": lambda data: [f"{n} {row}" for n, row in csv_records("d.csv", data)],
 }
 
 

@@ -144,9 +144,8 @@ async def test_every_kind_of_judge_finds_a_statement_more_or_less_likely(kind):
         put = prompt(call)
         assert (put.task, put.side) == ("statement", "")
         assert find_statement(put.user) == "Step 2 is wrong." and CRATES.text in put.system
-    assert belief.of(CRATES.answers[1], CRATES)[0].probs[1] == pytest.approx(
-        belief.judgements[0].probs[0]
-    )
+    of_b = belief.verdict(CRATES.answers[1], TRANSCRIPT, ()).judgements[0]
+    assert of_b.probs[1] == pytest.approx(belief.judgements[0].probs[0])
 
 
 async def test_a_judge_that_reasons_in_private_is_read_by_what_follows():

@@ -27,11 +27,9 @@ FILE = argument(type=click.Path(path_type=Path, dir_okay=False))
 def pack(
     run: Path = RUN,
     output: Path | None = output("RUN.oversight"),
-    passages: bool | None = flag(
-        "Whether source texts go in. Default: where the licence of the data set is known to allow "
-        "it; otherwise their digests.",
-        name="--passages/--no-passages",
-        default=None,
+    passages: bool = flag(
+        "Put source texts in, where their licence allows it; otherwise their digests go in.",
+        default=False,
     ),
     no_store: bool = flag("Leave out requests and replies, which are in the store.", default=False),
     store: str | None = RECORDED_STORE,
@@ -93,6 +91,6 @@ def _listed(contents: Contents) -> None:
     for file in contents.files:
         say(f"{file.size:>14,}  {file.sha256[:12]}  {file.path}")
     if contents.passages == "digests":
-        say("source texts: digests alone, for their licence is not known to allow more")
+        say("source texts: digests alone; --passages puts them in, where their licence allows it")
     for name in contents.missing_code:
         say(f"not in it: {name}, which the sweep names")

@@ -83,9 +83,6 @@ def serve(
         metavar="N",
     ),
     each: int = flag("With RUN: raters for each transcript.", default=1, least=1, metavar="K"),
-    budget: float | None = flag(
-        "Time for one task. Default: no limit.", least=1, metavar="SECONDS"
-    ),
     before: bool = flag(
         "Ask for a belief before the transcript is shown.",
         name="--before/--no-before",
@@ -123,7 +120,7 @@ def serve(
     from ..serving import Seats, judged_by_persons, run_with_persons
 
     text = consent_text(consent) if consent else ""
-    desk = DeskSettings(seed, budget, before, 60 * return_after, text)
+    desk = DeskSettings(seed, before, 60 * return_after, text)
     seats = Seats(raters, desk, host, port, url)
     path = Path(what)
     if path.is_file() and not is_run(path):

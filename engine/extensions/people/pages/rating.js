@@ -89,31 +89,6 @@
       send();
     });
   });
-  const left = byId("left");
-  if (left) {
-    const end = performance.now() + 1000 * Number(left.dataset.left);
-    const ticking = setInterval(() => {
-      const now = Math.max(0, Math.round((end - performance.now()) / 1000));
-      const told = Math.floor(now / 60) + ":" + String(now % 60).padStart(2, "0");
-      if (told === left.textContent) return;
-      left.textContent = told;
-      if (now === 60 || now === 10) byId("told").textContent = now + " seconds are left.";
-      if (now > 0) return;
-      clearInterval(ticking);
-      const form = byId("abstain");
-      form.elements.why.value = "time";
-      // What is filled in goes along, to be kept beside the answer that came too late.
-      new FormData(task).forEach((text, name) => {
-        if (name === "ticket") return;
-        const field = document.createElement("input");
-        field.type = "hidden";
-        field.name = name;
-        field.value = text;
-        form.append(field);
-      });
-      if (!task.dataset.sending) form.requestSubmit();
-    }, 250);
-  }
   const waiting = byId("waiting");
   if (waiting) {
     const events = new EventSource(waiting.dataset.events);

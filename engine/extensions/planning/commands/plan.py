@@ -1,7 +1,6 @@
 """`oversight plan`: what a sweep would ask, cost and take, before anything is sent."""
 
 import asyncio
-import math
 from collections.abc import Iterable
 from contextlib import closing, nullcontext, suppress
 from datetime import date
@@ -243,10 +242,6 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
             f"{counted(plan.waves, 'hour')}, and {counted(plan.waves, 'day')} at most"
             f"{much if lives else ''}"
         )
-    notes.append(
-        f"up to {counted(plan.max_cells, 'cell')} at once (max_cells); the longest cell "
-        f"makes {counted(plan.chain, 'call')} in sequence: {plan.longest}"
-    )
     if (timing := plan.timing) is not None:
         notes.append(
             f"{duration(60 * timing.minutes)} at least, as calls took in {timed}, by "
@@ -276,11 +271,7 @@ def _dollars(cost: Cost | None) -> tuple[str, str, str]:
 
 
 def _time(pace: Pace | None) -> str:
-    if pace is None:
-        return "?"
-    minutes = math.ceil(pace.minutes)
-    took = f"{minutes // 60} h {minutes % 60:02}" if minutes >= 60 else f"{minutes} min"
-    return f"{took} ({pace.binding})"
+    return "?" if pace is None else f"{duration(60 * pace.minutes)} ({pace.binding})"
 
 
 def _dry_run(opened: LoadedSweep, file: Path, batch: bool, prices: PriceList) -> None:

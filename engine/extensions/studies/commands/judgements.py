@@ -8,9 +8,8 @@ import click
 
 from .....protocols.scores import ALL_SCORES, SCORES, Compat
 from ....analysis.findings.finding import Finding
-from ....analysis.judged import lines_of
+from ....analysis.judged import lines_of, score_finding, where
 from ....analysis.reports.formats import CLUSTER, ERROR, INTERVAL
-from ....analysis.reports.scored import score_finding, where
 from ....analysis.reports.verdicts import TOLD_APART, read_verdicts
 from ....analysis.scoring.estimate import Interval
 from ....analysis.scoring.inference import ErrorKind

@@ -11,7 +11,7 @@ from oversight.engine.analysis.scoring import inference
 from oversight.engine.analysis.scoring.agreement import shrunk
 from oversight.engine.analysis.scoring.asd import bounded, scored
 from oversight.engine.analysis.scoring.calibration import apart, calibration
-from oversight.engine.analysis.scoring.contrasts import contrasts, gap_recovered
+from oversight.engine.analysis.scoring.contrasts import contrasts
 from oversight.engine.analysis.scoring.estimate import (
     Ends,
     Estimate,
@@ -101,17 +101,6 @@ def test_a_difference_is_bounded_by_the_worlds_in_doubt_of_both_rows() -> None:
     assert low < -0.1 < 0.15 < high < 0.5
 
 
-def test_the_ends_of_what_is_recovered_are_where_t_just_excludes_them() -> None:
-    own, alone, most = 2 + RNG.normal(0, 0.5, 80), 1 + RNG.normal(0, 0.5, 80), np.full(80, 3.0)
-    found = gap_recovered(row(own), row(alone), row(most, (3.0, 3.0)))
-    assert found and found.interval
-    assert found.value == pytest.approx((own.mean() - alone.mean()) / (3 - alone.mean()))
-    for share in found.interval:
-        left = own - (1 - share) * alone - share * most
-        t = left.mean() / (left.std(ddof=1) / sqrt(80))
-        assert abs(t) == pytest.approx(t_of(0.95, 79), abs=1e-4)
-
-
 def test_a_plan_for_the_guard_is_of_the_interval_that_the_guard_gives() -> None:
     """Values of this mean and variance, as the plan has them: the centre lies the quantile of t
     above 0 by the guard's error, and the quantile of the power by the error of sampling."""
@@ -153,23 +142,6 @@ def test_keys_that_come_late_and_answers_of_several_numbers_keep_their_lines() -
 def test_the_spread_of_clusters_goes_by_the_squares_of_their_sizes() -> None:
     # Equal within clusters of 1 and 3: 1 + (10 / 4 - 1), the correlation being 1.
     assert design_effect(np.array([5.0, 1.0, 1.0, 1.0]), np.array([0, 1, 1, 1])) == 2.5
-
-
-def test_what_is_recovered_of_a_gap_goes_by_the_guard_where_one_of_its_rows_does() -> None:
-    rng = np.random.default_rng(3)
-    ids = tuple(map(str, range(30)))
-    own = of_questions(ids, rng.normal(1.2, 0.3, 30), ends=(-2.0, 2.0))
-    naive = of_questions(ids, np.full(30, 0.4), ends=(-2.0, 2.0))
-    most = of_questions(ids, np.full(30, 2.0), ends=(2.0, 2.0))
-    found = gap_recovered(own, naive, most)
-    assert found and found.value == pytest.approx((own.value - 0.4) / 1.6)
-    for share in found.interval or ():
-        # Where the interval ends, that of own - naive - share (most - naive) ends at 0.
-        values = own.values + (share - 1) * 0.4 - share * 2.0
-        ends = (-2 - abs(share - 1) * 2 - share * 2, 2 + abs(share - 1) * 2 - share * 2)
-        nothing = of_questions(ids, values, ends=ends).estimate(interval="guarded").interval
-        assert nothing and min(map(abs, nothing)) == pytest.approx(0.0, abs=1e-6)
-    assert found.interval and found.interval[0] < found.value < found.interval[1]
 
 
 def test_certainty_is_in_the_last_bin_with_what_is_above_nine_tenths() -> None:

@@ -14,7 +14,6 @@ from oversight.engine.analysis.findings.finding import footnotes, shared
 from oversight.engine.analysis.scoring.arrays import Floats
 from oversight.engine.analysis.scoring.contrasts import (
     contrasts,
-    gap_recovered,
     holm,
 )
 from oversight.engine.analysis.scoring.estimate import Estimate, t_cdf, t_of, t_quantile
@@ -22,7 +21,6 @@ from oversight.engine.analysis.scoring.inference import (
     FEWEST,
     Influences,
     estimates,
-    inverted,
     jackknifed,
     mean_of,
     of_questions,
@@ -233,31 +231,6 @@ def test_what_never_failed_has_the_exact_bound_of_a_share() -> None:
     assert shared(few).endswith("‡") and len(list(footnotes([], [few]))) == 1
 
 
-def test_a_ratio_is_undetermined_where_the_gap_may_be_nothing() -> None:
-    rng = np.random.default_rng(9)
-    naive = sample(rng.normal(0.5, 0.4, 40).clip(-2, 2))
-    found = gap_recovered(naive, naive, sample(np.full(40, 2.0)))
-    assert found is not None and found.value == 0 and found.interval is not None
-    none = gap_recovered(naive, naive, sample(np.array(naive.values) + rng.normal(0, 0.1, 40)))
-    assert none is not None and none.interval is None
-    assert none.reason == "the gap may be 0: not determined"
-
-
-def test_of_a_gap_that_is_known_exactly_the_share_is_a_mean() -> None:
-    rng = np.random.default_rng(11)
-    own, none, most = rng.normal(1, 0.4, 40), np.zeros(40), np.full(40, 2.0)
-    free = [of_questions([f"q{n}" for n in range(40)], each) for each in (own, none, most)]
-    found, half = gap_recovered(*free), mean_of(own / 2, {"problem": np.arange(40)}).estimate()
-    assert found is not None and found.value == pytest.approx(half.value)
-    assert found.interval == pytest.approx(half.interval)
-    quarter = of_questions(free[0].questions, np.full(40, 0.5))
-    exact = gap_recovered(quarter, *free[1:])
-    assert exact is not None and (exact.value, exact.reason, exact.interval) == (0.25, "", None)
-    single = [of_questions(["q0"], each[:1]) for each in (own, none, most)]
-    alone = gap_recovered(*single)
-    assert alone is not None and "a single problem" in alone.reason
-
-
 def test_an_unpaired_figure_is_compared_on_the_questions_that_it_is_of() -> None:
     keys = {"problem": np.array(["q0", "q1"])}
     own = replace(mean_of([3.0, 5.0], keys), judged=frozenset(("q0", "q1")))
@@ -266,19 +239,6 @@ def test_an_unpaired_figure_is_compared_on_the_questions_that_it_is_of() -> None
     with pytest.raises(ValueError, match="share no question"):
         own - of_questions(["q7"], [1.0])
     assert own.less(of_questions(["q7"], [1.0])) is None and own.less(None) is None
-
-
-def test_inverted_intervals_solve_the_equation_of_fieller() -> None:
-    rng = np.random.default_rng(10)
-    pairs = rng.multivariate_normal((1.0, 2.0), [[0.4, 0.1], [0.1, 0.2]], size=50)
-    (m1, m2), v = pairs.mean(axis=0), np.cov(pairs.T) / 50
-
-    def test(r: float) -> Estimate:
-        return mean_of(pairs[:, 0] - r * pairs[:, 1], {"problem": np.arange(50)}).estimate()
-
-    for r in inverted(m1 / m2, test) or ():
-        far = t_of(0.95, 49) ** 2 * (v[0, 0] - 2 * r * v[0, 1] + r * r * v[1, 1])
-        assert (m1 - m2 * r) ** 2 == pytest.approx(far, rel=1e-3)
 
 
 def test_the_design_effect_of_planted_clusters_is_recovered() -> None:

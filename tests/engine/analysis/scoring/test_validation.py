@@ -11,7 +11,7 @@ def test_every_printed_interval_and_test_holds_in_a_short_validation() -> None:
     assert [line for line in found if not line.holds] == []
     assert {line.kind for line in found} == {"coverage", "size", "power"}
     table = validation_finding(found, 40).tables()[0]
-    assert len(found) == 32 == sum(len(line[3].split(", ")) for line in table.body)
+    assert len(found) == 30 == sum(len(line[3].split(", ")) for line in table.body)
 
 
 @pytest.mark.campaign

@@ -12,9 +12,8 @@ from subprocess import Popen
 import pytest
 
 from oversight.engine.extensions.mock.process import counts
-from oversight.engine.extensions.pack.lines import said
-from oversight.engine.run.record.tables import RunTables
 from tests.desk import CANARY, Desk
+from tests.run_folders import spoken
 from tests.waiting import end, until
 
 lacks_ray = pytest.mark.skipif(
@@ -47,11 +46,6 @@ def workers(short: str) -> list[int]:
         except OSError:
             pass  # it has ended meanwhile
     return found
-
-
-def spoken(run: Path) -> list[bytes]:
-    with RunTables.open(run) as tables:
-        return [said(cell) for cell in tables.cells()]
 
 
 @pytest.mark.real

@@ -204,26 +204,11 @@ async def test_what_is_no_http_is_turned_away():
         await writer.wait_closed()
 
 
-async def test_a_rehearsed_model_is_not_told_the_draw():
-    seen: list[Call] = []
-
-    def answer(call: Call) -> Reply:
-        seen.append(call)
-        return Reply("x")
-
-    async with clients(answer=answer) as (chat, claude, _):
-        await chat()
-        await claude()
-    assert [call.draw for call in seen] == [(), ()]
-
-
 BODY = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
 DESK = Profile(batch=BatchProfile(expired=0.5))
 
 
 async def test_openais_own_client_gets_along_with_it():
-    import openai
-
     lines = [
         {"custom_id": f"c{n}", "method": "POST", "url": "/v1/chat/completions", "body": BODY}
         for n in range(8)
@@ -254,8 +239,6 @@ async def test_openais_own_client_gets_along_with_it():
 
 
 async def test_anthropics_own_client_gets_along_with_it():
-    import anthropic
-
     async with (
         MockServer(DESK) as server,
         anthropic.AsyncAnthropic(api_key="k", base_url=server.url, max_retries=0) as client,

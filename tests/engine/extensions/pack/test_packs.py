@@ -38,12 +38,8 @@ def members(pack: Path) -> Members:
         zstandard.ZstdDecompressor().stream_reader(file) as raw,
         tarfile.open(fileobj=raw, mode="r|") as tar,
     ):
-        return [(each, _content(tar, each)) for each in tar]
-
-
-def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    content = tar.extractfile(member)
-    return content.read() if content else b""
+        opened = ((each, tar.extractfile(each)) for each in tar)
+        return [(each, content.read() if content else b"") for each, content in opened]
 
 
 def packed(file: Path, content: Members) -> None:
@@ -95,7 +91,7 @@ def test_a_store_in_the_home_folder_is_the_one_that_the_run_names(
     assert not caplog.text
 
 
-def listed(content: Members, change: Callable[[dict[str, object]], None]) -> Members:
+def listed(content: Members, change: Callable[[dict[str, Any]], object]) -> Members:
     """The same with a changed table of contents."""
     contents = json.loads(content[0][1])
     change(contents)
@@ -103,16 +99,11 @@ def listed(content: Members, change: Callable[[dict[str, object]], None]) -> Mem
 
 
 def with_file(content: Members, name: str, data: bytes, kind: bytes = tarfile.REGTYPE) -> Members:
-    def add(contents: dict[str, object]) -> None:
-        files = contents["files"]
-        assert isinstance(files, list)
-        digest = hashlib.sha256(data).hexdigest()
-        files.append({"path": name, "size": len(data), "sha256": digest})
-
     its, _ = member(name, data, kind)
+    entry = {"path": name, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     if kind != tarfile.REGTYPE:
         its.linkname, its.size = "/etc/passwd", 0
-    return [*listed(content, add), (its, data)]
+    return [*listed(content, lambda contents: contents["files"].append(entry)), (its, data)]
 
 
 @pytest.mark.wire
@@ -151,8 +142,8 @@ def test_replies_travel_without_their_requests_where_source_texts_stay(place, co
 def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
     content = members(pack)
 
-    def files(change: Callable[[list[dict[str, object]]], None]) -> Members:
-        return listed(content, lambda contents: change(contents["files"]))  # type: ignore[arg-type]
+    def first(**changed: object) -> Members:
+        return listed(content, lambda contents: contents["files"][0].update(changed))
 
     def write(some: Members) -> Callable[[Path], None]:
         return lambda file: packed(file, some)
@@ -167,10 +158,10 @@ def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):
         linked = with_file(content, "code/l.py", b"", kind)
         yield f"member of type {kind!r}", write(linked), "a link or a device"
-    yield "digest", write(files(lambda all: all[0].update(sha256="0" * 64))), "is not what its"
-    yield "size", write(files(lambda all: all[0].update(size=3))), "and 3 are listed"
-    yield "claim", write(files(lambda all: all[0].update(size=10**15))), "would unpack to 1,000,000"
-    yield "negative", write(files(lambda all: all[0].update(size=-1))), "-1 bytes"
+    yield "digest", write(first(sha256="0" * 64)), "is not what its"
+    yield "size", write(first(size=3)), "and 3 are listed"
+    yield "claim", write(first(size=10**15)), "would unpack to 1,000,000"
+    yield "negative", write(first(size=-1)), "-1 bytes"
     yield "unlisted", write([*content, member("code/extra.py", b"x")]), "contents does not"
     yield "lacking", write(content[:-1]), "it lacks figures.json"
     yield "newer", write(listed(content, lambda c: c.update(format=9))), "of format 9"

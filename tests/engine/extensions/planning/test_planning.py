@@ -87,12 +87,14 @@ def first(sweep: Sweep, problems: int) -> Sweep:
 
 
 async def test_the_plan_of_a_simulated_sweep_is_what_its_run_asks_to_the_call(opened):
-    ready = opened(SIMULATED, limit=1)
-    store = MemoryStore()
+    ready, store = opened(SIMULATED, limit=2), MemoryStore()
     before = await plan_sweep(ready, store, listed())
+    await run(ready, first(ready.sweep, 1), store, ready.models)
+    stopped = await plan_sweep(ready, store, listed())
+    assert stopped.total("calls") > stopped.total("stored") == len(store) > 0
     await run(ready, ready.sweep, store, ready.models)
     after = await plan_sweep(ready, store, listed())
-    assert before.walked == before.problems == 1
+    assert before.walked == before.problems == 2
     assert before.total("calls") == after.total("calls") == after.total("stored") == len(store)
     assert before.total("stored") == 0
     assert after.total("input_tokens") == after.total("output_tokens") == 0
@@ -100,13 +102,11 @@ async def test_the_plan_of_a_simulated_sweep_is_what_its_run_asks_to_the_call(op
     assert before.unread == 0
 
 
-async def test_what_a_stopped_run_left_in_the_store_is_not_planned_again(opened):
-    ready = opened(SIMULATED, limit=2)
-    store = MemoryStore()
-    await run(ready, first(ready.sweep, 1), store, ready.models)
-    plan = await plan_sweep(ready, store, listed())
-    assert plan.total("stored") == len(store) > 0
-    assert plan.total("calls") > plan.total("stored")
+async def test_waves_of_batches_are_those_of_the_world_that_waits_longest(opened):
+    text = "problems: {bundled: passages}\nprotocols: market_making\n"
+    ready = opened(text + "agents: openai/gpt-4.1-mini\njudges: openai/gpt-4o-mini\n", limit=1)
+    plan = await plan_sweep(ready, None, listed(), ready.sweep.models)
+    assert plan.waves == 10
 
 
 @pytest.mark.campaign
