@@ -13,7 +13,12 @@ import aiohttp
 import orjson
 import pytest
 
-from oversight.engine.extensions.people.journal import TaskAnswered, TaskGiven, read_journal
+from oversight.engine.extensions.people.journal import (
+    BeliefBefore,
+    TaskAnswered,
+    TaskGiven,
+    read_journal,
+)
 from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.extensions.people.results import rater_agreement
 from oversight.engine.run.events import EVENTS
@@ -182,8 +187,10 @@ def test_the_export_scores_and_what_a_rater_takes_back_is_in_it_no_more(judged, 
     gone = within("human", "withdraw", run, "raters-2", "--erase", cwd=tmp_path)
     assert gone.code == 0 and "deleted: 20 stored replies" in gone.err, gone.err
     assert len(lines()) == 20
-    left = [e for e in read_journal(run) if isinstance(e, TaskAnswered)]
-    assert all(e.posted == {} and e.probs is None for e in left if e.rater == "raters-2")
+    left = [event for event in read_journal(run) if event.rater == "raters-2"]
+    answers = [(e.posted, e.probs) for e in left if isinstance(e, TaskAnswered)]
+    assert answers == [({}, None)] * 20
+    assert {event.probs for event in left if isinstance(event, BeliefBefore)} == {()}
     agreement = orjson.loads(within("measure", "people", run, "--json", cwd=tmp_path).out)
     assert [each["rater"] for each in agreement["standings"]] == ["raters-1"]
     assert "no rater 'nobody'" in within("human", "withdraw", run, "nobody", cwd=tmp_path).err
