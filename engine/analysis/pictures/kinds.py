@@ -275,9 +275,6 @@ ALL = Parts()
 CURVE = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 """Betas of the curve of JSE."""
 
-FEW_PROBLEMS = 30
-"""Problems below which means without intervals are not drawn."""
-
 MAX_LINES = 60
 """Rows of `asd` and `lift` that are drawn; of more, the averages of their groups."""
 
@@ -306,23 +303,7 @@ def pictured(
     scored = ScoredRun(run, score, CURVE if kind == "jse" else BETAS, parts, interval)
     if not by and kind in ("asd", "lift") and len(scored.numbers) > MAX_LINES:
         by = grouping(scored.results)
-    return _saying(kind, averaged(kind, by, scored) if by else KINDS[kind](scored))
-
-
-def _saying(kind: str, picture: Picture) -> Picture:
-    """The picture. UsageError for one that says nothing."""
-    why = ""
-    if isinstance(picture, Chart) and not picture.square:
-        across = {point.x for series in picture.series for point in series.points}
-        if len(across) < 2:
-            why = f"all of its points stand at {picture.x} {min(across, default=0.0):g}"
-    elif isinstance(picture, Forest) and not any(line.interval for line in picture.lines):
-        most = max((line.n for line in picture.lines), default=0)
-        if most < FEW_PROBLEMS:
-            why = f"no line has an interval, at n = {most}"
-    if why:
-        raise UsageError(f"{kind}: the picture would say nothing: {why}")
-    return picture
+    return averaged(kind, by, scored) if by else KINDS[kind](scored)
 
 
 def caption(run: RunReader, picture: Picture) -> str:
