@@ -117,7 +117,9 @@ def settings_of(
             "another"
         )
     lead = next((name for name in (proxy_from, whence) if name in beside), "")
-    if lead and key and row.key_variable not in beside:
+    # Without a key of their own, clouds are asked with the credentials of this machine.
+    outside = row.key_variable not in beside if key else bool(row.api) and not row.key_needed
+    if lead and outside:
         # Without the proxy's own address, which may hold a password.
         what = url if lead == whence else f"a proxy on the way to {url}"
         refused = (

@@ -233,6 +233,8 @@ async def _provider(
         reached = replace(settings(), deadline=ANSWER_SECONDS)
     except EngineError as exc:
         return [*findings, PreflightResult(provider, False, str(exc))]
+    if reached.refused:
+        return [*findings, PreflightResult(provider, False, reached.refused)]
     findings.append(PreflightResult(provider, True, f"its address is {reached.base_url}"))
     told: dict[str, HeaderLimits] = {}
     # Before the first request, whose time is told.

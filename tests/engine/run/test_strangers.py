@@ -8,10 +8,13 @@ import pytest
 
 from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError, UsageError
+from oversight.engine.extensions.mock import MockServer
+from oversight.engine.extensions.planning.preflight import examine
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Models
 from oversight.engine.providers.environment import environment
+from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.same_model import same_model
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.sources import read_sources, source_lines
@@ -85,6 +88,32 @@ def test_a_key_does_not_go_where_only_a_file_beside_the_sweep_sends_it(tmp_path,
     with file.open("a") as more:
         more.write("OPENAI_API_KEY=sk-of-that-address\n")
     models(tmp_path, {}).prepare(roles, Accounting(listed()))
+
+
+@pytest.mark.wire
+async def test_a_checkup_sends_no_key_where_only_a_file_beside_it_sends_it(tmp_path, monkeypatch):
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
+    async with MockServer() as server:
+        (tmp_path / ".env").write_text(f"OPENAI_BASE_URL={server.url}/v1\n")
+        found = environment(tmp_path)
+        told = await examine(
+            ["openai/gpt-4o"], lambda name, api: settings_of(name, found, api=api), found
+        )
+        assert not server.counts()["requests"]
+    assert [each.fine for each in told] == [True, False]
+    assert "not sent there" in told[-1].text
+
+
+def test_credentials_of_this_machine_go_nowhere_that_only_a_file_sends_them(tmp_path, monkeypatch):
+    monkeypatch.delenv("CLOUDSDK_AUTH_ACCESS_TOKEN", raising=False)
+    (tmp_path / ".env").write_text(
+        "CLOUD_ML_REGION=x\nANTHROPIC_VERTEX_PROJECT_ID=p\n"
+        "ANTHROPIC_VERTEX_BASE_URL=http://127.0.0.1:9/v1\n"
+    )
+    assert "not sent there" in settings_of("vertex", environment(tmp_path)).refused
+    (tmp_path / ".env").write_text("COMPATIBLE_LAB_BASE_URL=http://127.0.0.1:9/v1\n")
+    assert not settings_of("compatible/lab", environment(tmp_path)).refused
 
 
 @pytest.mark.parametrize(
