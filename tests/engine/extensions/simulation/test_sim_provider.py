@@ -16,7 +16,7 @@ from msgspec import structs
 from oversight.cache.call import Ask, Call, Message, Request
 from oversight.cache.reply import Reply
 from oversight.engine.errors import InvalidRequest, ModelNotFound
-from oversight.engine.extensions.simulation import PRESETS, GroundTruth, SimModel
+from oversight.engine.extensions.simulation import PRESETS, GroundTruth, SimModel, SimProvider
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
@@ -200,6 +200,11 @@ async def test_no_prompt_makes_it_fall(pieces, split):
 
 async def test_a_call_without_messages_is_answered():
     assert (await QUIETLY(Call(Request("sim/it", ())))).text
+
+
+def test_models_go_by_any_name_that_they_are_given():
+    sim = SimProvider(GroundTruth(PROBLEMS[:1]), {"openai/gpt-4o": QUIET})
+    assert sim.reply(speech_call(model="openai/gpt-4o")).served_model == "openai/gpt-4o"
 
 
 def test_every_preset_is_a_simulated_model_and_no_two_are_the_same():
