@@ -83,7 +83,6 @@ TRUTHS: dict[str, list[str]] = {
         "planted_liars::a_plain_argument_is_scored_by_its_weakest_step_and_says_so",
         "a_planted_flaw_is_found_as_often_as_most_votes_see_it",
         "best_response::no_list_of_steps_carries_a_lie_past_an_exact_judge",
-        "best_response::no_odds_carry_a_doubtful_argument_past_a_judge_who_knows_them",
     ],
     "prover_estimator_debate": [
         "planted_liars::a_subclaim_that_points_beyond_itself_means_the_same_to_all_who_read_it",
