@@ -41,7 +41,6 @@ from .mechanisms.amplification import Amplification as Amplification
 from .mechanisms.baselines import NaiveJudge as NaiveJudge
 from .mechanisms.baselines import Propaganda as Propaganda
 from .mechanisms.consultancy import Consultancy as Consultancy
-from .mechanisms.consultancy import DoubleConsultancy as DoubleConsultancy
 from .mechanisms.critique import Critique as Critique
 from .mechanisms.critique import ProposerCritic as ProposerCritic
 from .mechanisms.cross_examination import CrossExamination as CrossExamination
@@ -49,6 +48,7 @@ from .mechanisms.debate import Debate as Debate
 from .mechanisms.debate import InteractiveDebate as InteractiveDebate
 from .mechanisms.debate_feedback import DebateFeedback as DebateFeedback
 from .mechanisms.debate_game import DebateGame as DebateGame
+from .mechanisms.double_consultancy import DoubleConsultancy as DoubleConsultancy
 from .mechanisms.doubly_efficient_debate import DoublyEfficientDebate as DoublyEfficientDebate
 from .mechanisms.market_making import AdversarialPropaganda as AdversarialPropaganda
 from .mechanisms.market_making import MarketMaking as MarketMaking

@@ -16,7 +16,7 @@ PROTOCOLS: ByName[type[Protocol]] = ByName(
         "interactive_debate": "mechanisms.debate:InteractiveDebate",
         "open_consultancy": "mechanisms.open_protocols:OpenConsultancy",
         "open_debate": "mechanisms.open_protocols:OpenDebate",
-        "double_consultancy": "mechanisms.consultancy:DoubleConsultancy",
+        "double_consultancy": "mechanisms.double_consultancy:DoubleConsultancy",
         "cross_examination": "mechanisms.cross_examination:CrossExamination",
         "critique": "mechanisms.critique:Critique",
         "proposer_critic": "mechanisms.critique:ProposerCritic",

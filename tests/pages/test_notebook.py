@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oversight import Report, run_async
+from oversight import Report, compare, run_async
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.judges import StatedJudge
@@ -72,7 +72,7 @@ async def test_a_comparison_of_reports_is_the_first_less_the_second(
     other = await finished("sim/deceptive", place)
     ours, theirs = (each.results.rows[1].asd for each in (report, other))
     assert ours and theirs and abs(ours.value - theirs.value) > 0.1
-    told = re.findall(r"^ +debate.* ([+-][\d.]+) \[", str(report.compare(other)), re.MULTILINE)
+    told = re.findall(r"^ +debate.* ([+-][\d.]+) \[", str(compare(report, other)), re.MULTILINE)
     assert [float(each) for each in told] == [pytest.approx(ours.value - theirs.value, abs=0.01)]
 
 

@@ -13,7 +13,12 @@ import aiohttp
 import orjson
 import pytest
 
-from oversight.engine.extensions.people.journal import TaskAnswered, TaskGiven, read_journal
+from oversight.engine.extensions.people.journal import (
+    BeliefBefore,
+    TaskAnswered,
+    TaskGiven,
+    read_journal,
+)
 from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.extensions.people.results import rater_agreement
 from oversight.engine.run.events import EVENTS
@@ -142,7 +147,9 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
     for rater in ("raters-1", "raters-2"):
         own = [each for each in answered if each.rater == rater]
         assert len(own) == len({problem_of[each.task] for each in own}) == 20
-    truths = {p.question.text: p.question.answers[p.best].label for p in problems_of(finished)}
+    truths = {
+        p.question.text: p.question.answers[p.best].label for p in open_run(finished).sweep.problems
+    }
     for rater in judged.raters:
         pages = [page for page in rater.answered if page.question in truths]
         speeches = [next(said for said in page.said if "Consultant" in said) for page in pages]
@@ -157,7 +164,7 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
     [beside] = figures["beside"]
     assert beside["transcripts"] == 40
     # All said 70 % for the first answer, whichever it is.
-    share = sum(p.best == 0 for p in problems_of(finished)) / 20
+    share = sum(p.best == 0 for p in open_run(finished).sweep.problems) / 20
     assert beside["second_score"]["value"] == pytest.approx(share * -0.18 + (1 - share) * -0.98)
     again = within("human", "serve", finished, "--port", "0", cwd=cwd)
     assert "40 judgements of 40 transcripts" in again.err, "all of them come from the store"
@@ -182,15 +189,13 @@ def test_the_export_scores_and_what_a_rater_takes_back_is_in_it_no_more(judged, 
     gone = within("human", "withdraw", run, "raters-2", "--erase", cwd=tmp_path)
     assert gone.code == 0 and "deleted: 20 stored replies" in gone.err, gone.err
     assert len(lines()) == 20
-    left = [e for e in read_journal(run) if isinstance(e, TaskAnswered)]
-    assert all(e.posted == {} and e.probs is None for e in left if e.rater == "raters-2")
+    left = [event for event in read_journal(run) if event.rater == "raters-2"]
+    answers = [(e.posted, e.probs) for e in left if isinstance(e, TaskAnswered)]
+    assert answers == [({}, None)] * 20
+    assert {event.probs for event in left if isinstance(event, BeliefBefore)} == {()}
     agreement = orjson.loads(within("measure", "people", run, "--json", cwd=tmp_path).out)
     assert [each["rater"] for each in agreement["standings"]] == ["raters-1"]
     assert "no rater 'nobody'" in within("human", "withdraw", run, "nobody", cwd=tmp_path).err
-
-
-def problems_of(run: Path) -> list[Problem]:
-    return list(open_run(run).sweep.problems)
 
 
 async def test_nothing_saved_is_lost_when_the_server_is_killed(finished, session):
@@ -333,7 +338,7 @@ def test_no_byte_that_a_rater_is_sent_tells_gold_world_or_model(judged):
     sent = b"\n".join(body for rater in judged.raters for body in rater.sent).lower()
     assert len(sent) > 1_000_000
     hidden = ["sim/", "person/", "raters-", "hidden-name", str(finished).lower(), "consultancy"]
-    hidden += [problem.id for problem in problems_of(finished)]
+    hidden += [problem.id for problem in open_run(finished).sweep.problems]
     hidden += [each.task for each in read_journal(finished) if isinstance(each, TaskGiven)]
     assert [word for word in hidden if word.encode() in sent] == []
 

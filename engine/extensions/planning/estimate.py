@@ -113,7 +113,7 @@ class Plan:
     """Number of stored replies of this sweep on which the estimates are based."""
     models: tuple[ModelPlan, ...]
     waves: int = 0
-    """Waves of batches at most; 0 if no calls go in batches."""
+    """Number of waves of batches; 0 if no calls go in batches."""
     timing: Timing | None = None
     """None if the time of a call is unknown of any model that is asked."""
 
@@ -174,6 +174,7 @@ async def plan_sweep(
         for part, sample in zip(parts, samples, strict=True)
         if part
     ]
+    fresh = next(problem for sample in reversed(samples) for problem in sample)
     steps = await chains(sweep, models.simulated)
     planned = tuple(
         _model_plan(
@@ -194,7 +195,7 @@ async def plan_sweep(
         1 - survey.verdicts / survey.cells,
         survey.habits.replies,
         planned,
-        max(sum(not step.isdisjoint(batched) for step in each) for each in steps.values()),
+        await survey.waves(fresh, batched) if batched else 0,
         _timing(opened, planned, latencies, {row.title: steps[row.address] for row in sweep.rows}),
     )
 

@@ -4,7 +4,7 @@ replies to each kind of call tell of those to come."""
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeAlias
 
@@ -20,7 +20,7 @@ from ....cache.store import Reader
 from ....protocols.prompts.parse import read_instructions
 from ....protocols.question import Problem
 from ...analysis.scoring.arrays import Floats
-from ...errors import InvalidRequest
+from ...errors import InvalidRequest, Pending
 from ...providers.capabilities import abilities
 from ...providers.prompt_cache import expected_prefix
 from ...providers.simulated import SimulatedModel
@@ -273,6 +273,36 @@ class Survey:
         self.verdicts += await Walker(self._answer, see).walk(alone.cells())
         self.cells += len(alone)
         return by_model
+
+    async def waves(self, problem: Problem, batched: Collection[str]) -> int:
+        """Number of waves of batches until every cell of a problem is done.
+        batched: models whose calls go in batches; others answer at once."""
+        answered: set[str] = set()
+        pending: set[str] = set()
+
+        async def ask(call: Call) -> Reply:
+            reply = structs.replace(self._answer(call), call=call.address)
+            if (
+                call.model in batched
+                and call.address not in answered
+                and call.address not in self._recalled
+            ):
+                pending.add(call.address)
+                raise Pending(call.address)
+            return reply
+
+        left, waves = list(self._alone(problem).cells()), 0
+        while True:
+            cells, left = left, []
+            for cell in cells:
+                try:
+                    await attempt(cell, ask)
+                except Pending:
+                    left.append(cell)
+            if not left:
+                return waves
+            answered |= pending
+            waves += 1
 
     def _alone(self, problem: Problem) -> Sweep:
         return replace(self._sweep, problems=(problem,))

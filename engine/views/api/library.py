@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
+from markupsafe import escape
+
 from ....protocols.protocol import Protocol
 from ....protocols.question import Problem
 from ...analysis.catalogue import analysis
@@ -33,7 +35,7 @@ from ...run.listing import Parts, folder_named
 from ...run.loaded_sweep import LoadedSweep
 from ...run.lookup import fullest, locate, worlds_of
 from ...run.observer import ProgressDisplay
-from ...run.reader import Place, RunReader
+from ...run.reader import RunReader
 from ...run.run import Run
 from ...run.settings import RunSettings
 from ...run.sources import origins
@@ -43,7 +45,9 @@ from ...sweep.in_python import python_sweep
 from ...sweep.sweepfile import SweepFile, Top, check_fit, read_sweep_file
 from ...system.flags import check_flags
 from ...system.process import event_loop
-from ..pages.notebook import NotebookPage, framed, overview_of, reading_of
+from ..pages.overview import overview_page
+from ..pages.reader import reader_page
+from ..pages.routes import Addresses, Asked
 from .prepared import prepared
 
 if TYPE_CHECKING:
@@ -53,6 +57,29 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookPage:
+    """A result that a notebook shows as a page, and a terminal as text."""
+
+    text: str
+    html: str = field(repr=False)
+    """A whole page."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return framed(self.html)
+
+
+def framed(page: str) -> str:
+    """A page in a frame, sandboxed because models wrote its texts and the notebook has a kernel."""
+    return (
+        '<iframe sandbox="allow-scripts" width="100%" height="620" '
+        f'srcdoc="{escape(page)}"></iframe>'
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +122,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """The overview page, in a frame, for notebooks."""
-        return framed(overview_of(self.reader, self.results.score))
-
-    def compare(self, other: "Report") -> Comparison:
-        """This run minus another, row by row, on their common problems."""
-        rows = read_rows(self.reader), read_rows(other.reader)
-        return compare_rows(*rows, score=self.results.score)
+        return framed(overview_page(self.reader, Addresses(), Asked(score=self.results.score)))
 
     def read(
         self,
@@ -110,50 +132,30 @@ class Report:
         agent: str = "",
         judge: str = "",
         draw: int | None = None,
+        width: int | None = None,
     ) -> NotebookPage:
-        """The worlds of a problem: a page in a notebook; printed, the text of `show`.
+        """The transcripts of a problem from the row with the most turns: a page in a notebook;
+        printed, one column per world.
 
-        Parameters as for `show`; if several rows fit, the first one.
+        wanted: id of a problem or of a cell. protocol, agent, judge: parts of the names of the
+        row. width: of the text, in characters; None for the terminal's.
+
+        Raises: UsageError if nothing fits; RunFolderError if the run folder has no record.
         """
-        run = self.reader
-        place = locate(run, wanted, Parts(protocol, agent, judge), draw)[0]
-        return NotebookPage(
-            self._shown(run, place, None), reading_of(run, self.results.score, place)
-        )
+        run, score = self.reader, self.results.score
+        place = fullest(run, locate(run, wanted, Parts(protocol, agent, judge), draw))
+        row, about = run.sweep.rows[place.row], run.problems[place.problem]
+        text = io.StringIO()
+        console = PrintableConsole(file=text, width=width, force_jupyter=False)
+        console.print(side_by_side(row, about, worlds_of(run, place), score, console.width))
+        asked = Asked(place.row, place.problem, place.draw, score=score)
+        with run:
+            return NotebookPage(text.getvalue(), reader_page(run, Addresses(), asked))
 
     @property
     def reader(self) -> RunReader:
         """The run folder, opened for reading: its grid, problems, outcomes and record."""
         return RunReader(self.folder, self.store)
-
-    def show(
-        self,
-        wanted: str,
-        *,
-        protocol: str = "",
-        agent: str = "",
-        judge: str = "",
-        draw: int | None = None,
-        width: int | None = None,
-    ) -> str:
-        """The transcripts of a problem, one column per world, from the row with the most turns.
-
-        wanted: id of a problem or of a cell. protocol, agent, judge: parts of the names of the
-        row. width: in characters; None for the terminal's.
-
-        Raises: UsageError if nothing fits; RunFolderError if the run folder has no record.
-        """
-        run = self.reader
-        places = locate(run, wanted, Parts(protocol, agent, judge), draw)
-        return self._shown(run, fullest(run, places), width)
-
-    def _shown(self, run: RunReader, place: Place, width: int | None) -> str:
-        row, about = run.sweep.rows[place.row], run.problems[place.problem]
-        page = io.StringIO()
-        console = PrintableConsole(file=page, width=width, force_jupyter=False)
-        worlds = worlds_of(run, place)
-        console.print(side_by_side(row, about, worlds, self.results.score, console.width))
-        return page.getvalue()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,6 @@ def command(
     *,
     run: Path = RUN,
     cell: str | None = argument(complete=cells),
-    problem: str | None = flag("Id of a problem."),
     parts: Parts,
     draw: int | None = flag(
         "Number of the repetition, from 0, in a sweep with several draws.", least=0
@@ -45,9 +44,9 @@ def command(
     """
     read = RunReader(run)
     if search:
-        _search(read, search, parts, cell or problem, limit, as_json)
+        _search(read, search, parts, cell, limit, as_json)
         return
-    places = locate(read, cell or problem or "", parts, draw)
+    places = locate(read, cell or "", parts, draw)
     place = fullest(read, places)
     row, about = read.sweep.rows[place.row], read.problems[place.problem]
     worlds = worlds_of(read, place)

@@ -102,6 +102,13 @@ async def test_the_plan_of_a_simulated_sweep_is_what_its_run_asks_to_the_call(op
     assert before.unread == 0
 
 
+async def test_waves_of_batches_are_those_of_the_world_that_waits_longest(opened):
+    text = "problems: {bundled: passages}\nprotocols: market_making\n"
+    ready = opened(text + "agents: openai/gpt-4.1-mini\njudges: openai/gpt-4o-mini\n", limit=1)
+    plan = await plan_sweep(ready, None, listed(), ready.sweep.models)
+    assert plan.waves == 10
+
+
 @pytest.mark.campaign
 async def test_a_large_sweep_is_planned_from_some_of_its_problems(opened, monkeypatch):
     ready = opened(PRICED)

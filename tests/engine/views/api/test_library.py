@@ -169,7 +169,7 @@ def test_a_run_of_the_librarys_own_protocols_is_opened_by_the_command_line() -> 
     told = CliRunner().invoke(oversight, ["report", made.folder.name])
     assert told.stdout == made.table() + "\n"
     shown = CliRunner().invoke(oversight, ["show", str(made.folder), "--protocol", "debate"])
-    assert shown.stdout == made.show("shipment-0", protocol="debate", width=80)
+    assert shown.stdout == str(made.read("shipment-0", protocol="debate", width=80))
     replayed = CliRunner().invoke(oversight, ["replay", made.folder.name])
     assert "12 of 12 outcomes are equal to the byte" in replayed.stderr
     refused = CliRunner().invoke(oversight, ["replay", made.folder.name, "--set", "draws=1"])
@@ -271,19 +271,20 @@ def test_progress_is_told_unless_it_is_to_be_quiet(capsys: pytest.CaptureFixture
 
 def test_what_was_said_in_a_run_is_shown() -> None:
     made = run([NAIVE, Overheard(JUDGE, AGENT), PROPAGANDA], shipments(2), draws=2)
-    fullest = made.show("shipment-1", width=120)
+    fullest = str(made.read("shipment-1", width=120))
     assert fullest.startswith(
         "shipment-1 · overheard · agent sim/strong · judge sim/judge stated\n"
     )
     assert "world A: the agent argues (A)" in fullest
     assert fullest.count("agent score (brier)") == 2
     cell = next(each for each in outcomes(made.folder) if each.draw == 1)
-    assert made.show(cell.cell).startswith(f"{cell.problem} · {cell.protocol} · ")
-    assert made.show("shipment-0", protocol="prop", draw=1) != made.show("shipment-0", draw=1)
+    assert str(made.read(cell.cell)).startswith(f"{cell.problem} · {cell.protocol} · ")
+    first, second = (made.read("shipment-0", protocol="prop", draw=n) for n in range(2))
+    assert str(first) != str(second)
     with pytest.raises(UsageError, match="'shipment-7' is neither a problem nor a cell of runs/"):
-        made.show("shipment-7")
+        made.read("shipment-7")
 
     async def notebook() -> str:
-        return made.show("shipment-1", width=120)
+        return str(made.read("shipment-1", width=120))
 
     assert asyncio.run(notebook()) == fullest
