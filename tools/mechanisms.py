@@ -63,14 +63,14 @@ TRUTHS: dict[str, list[str]] = {
     "proposer_critic": ["helpers::a_judge_who_trusts_the_critic_is_as_good_as_the_critic"],
     "market_making": [
         "planted_liars::a_market_that_lies_gets_what_it_states_and_its_row_says_so",
-        "markets::a_market_that_knows_the_judge_answers_what_it_believes_of_all_that_can_be_said",
-        "markets::trade_ends_at_the_fixed_point_of_the_market",
+        "debates::a_market_that_knows_the_judge_answers_what_it_believes_of_all_that_can_be_said",
+        "debates::trade_ends_at_the_fixed_point_of_the_market",
         SIM,
     ],
     "adversarial_propaganda": [SIM],
     "amplification": [
-        "with_honest_helpers_it_answers_what_nobody_in_it_could",
-        "each_helper_that_steers_takes_what_it_is_worth_of_asd",
+        "cross_examination::with_honest_helpers_it_answers_what_nobody_in_it_could",
+        "cross_examination::each_helper_that_steers_takes_what_it_is_worth_of_asd",
         "claims::steering_helpers_gain_what_the_dose_allows",
     ],
     "recursive_reward_modelling": [
@@ -83,7 +83,6 @@ TRUTHS: dict[str, list[str]] = {
         "planted_liars::a_plain_argument_is_scored_by_its_weakest_step_and_says_so",
         "a_planted_flaw_is_found_as_often_as_most_votes_see_it",
         "best_response::no_list_of_steps_carries_a_lie_past_an_exact_judge",
-        "best_response::no_odds_carry_a_doubtful_argument_past_a_judge_who_knows_them",
     ],
     "prover_estimator_debate": [
         "planted_liars::a_subclaim_that_points_beyond_itself_means_the_same_to_all_who_read_it",
@@ -110,9 +109,7 @@ TRUTHS: dict[str, list[str]] = {
         "jury::an_unread_member_of_an_ensemble_bounds_its_verdict",
     ],
     "best_of": ["drafting::the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_seat"],
-    "quotes": [
-        "prompt_set::a_judge_who_goes_by_our_marks_is_fooled_by_quotes_out_of_context_alone"
-    ],
+    "quotes": ["shown::a_judge_who_goes_by_our_marks_is_fooled_by_quotes_out_of_context_alone"],
     "side_check": [
         "engine/doubts::speeches_that_fail_their_side_check_widen_the_bounds_by_their_share"
     ],

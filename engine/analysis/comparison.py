@@ -301,7 +301,6 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         program("errors", "contrast.estimate.errors"),
         *[people("bounds", _bounds)] * doubtful,
         program("bounds", "bounds"),
-        number("pairing", "contrast.pairing", ".2f", key="pairing"),
         *[people("clusters", _clusters)] * clustered,
         program("flips", "flips", tuple(each.name for each in fields(Flips))),
         program("swayed", "swayed"),
@@ -434,7 +433,6 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
         yield "bounds: with every failed or doubtful world at its worst, and at its best."
     if any(one.shared is not None for one in comparison.contrasts):
         yield "shared: of the problems or texts of both, those that both judged."
-    yield "pairing: error of the paired difference over that of the unpaired; below 1 it helped."
     if len(found) <= NAMED:
         for one in comparison.contrasts:
             if one.apart:

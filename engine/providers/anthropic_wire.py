@@ -9,10 +9,9 @@ from ...cache.reply import Outcome, Reply, ToolCall, Usage
 from ...protocols.prompts.parse import leading, marked_parts
 from ..errors import ModelNotFound
 from .capabilities import Abilities
-from .limit_headers import INPUT_AND_OUTPUT, HeaderLimits, instant_limits
 from .payload import brief, compact, counts, functions, given_back, given_json, text, written
 from .prompt_cache import kept_prefix
-from .wire import Headers, Wire
+from .wire import Wire
 
 _FIELDS = {name: name for name in ("temperature", "top_p", "top_k", "service_tier")}
 _FIELDS["stop"] = "stop_sequences"
@@ -24,7 +23,6 @@ _MIN_BUDGET = 1024
 
 @dataclass(frozen=True, slots=True)
 class AnthropicWire(Wire):
-    limit_headers = INPUT_AND_OUTPUT
     outcomes: ClassVar[Mapping[str, Outcome]] = {
         "end_turn": "ok",
         "stop_sequence": "ok",
@@ -93,9 +91,6 @@ class AnthropicWire(Wire):
         if output:
             body["output_config"] = output
         return written(body, call, _FIELDS)
-
-    def limits(self, headers: Headers) -> HeaderLimits:
-        return instant_limits(headers)
 
     def read(self, data: dict[str, Any]) -> Reply:
         blocks, stop_reason = data["content"], data["stop_reason"]

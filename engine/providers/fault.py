@@ -19,7 +19,7 @@ from ..errors import (
     QuotaExhausted,
     RateLimited,
 )
-from .limit_headers import HeaderLimits, delay
+from .limit_headers import delay
 from .payload import body_start, loaded
 from .transport import PROXY_REMEDY
 
@@ -163,25 +163,21 @@ class ErrorAnswer:
         return InvalidRequest(str(self))
 
 
-def read_fault(
-    source: str, status: int, headers: Mapping[str, str], limits: HeaderLimits, body: bytes
-) -> ErrorAnswer:
+def read_fault(source: str, status: int, headers: Mapping[str, str], body: bytes) -> ErrorAnswer:
     """Parse an error answer; its body may hold anything at all."""
     data, _ = loaded(body)
     said = data.get("error", data) if isinstance(data, dict) else None
     if 300 <= status < 400 and (elsewhere := _line(headers.get("location"))):
         return ErrorAnswer(source, status, "", f"it has moved to {elsewhere}")
-    return _fault(source, status, said, body_start(body), delay(status, headers, limits))
+    return _fault(source, status, said, body_start(body), delay(status, headers))
 
 
-def inside_200(
-    source: str, said: object, headers: Mapping[str, str], limits: HeaderLimits, body: bytes
-) -> ErrorAnswer:
+def inside_200(source: str, said: object, headers: Mapping[str, str], body: bytes) -> ErrorAnswer:
     """Parse an error inside a 200, under the status that its code stands for."""
     code = said.get("code") if isinstance(said, dict) else None
     digits = re.fullmatch(r"[1-5]\d\d", str(code), re.ASCII)
     status = int(digits[0]) if digits else 200
-    return _fault(source, status, said, body_start(body), delay(status, headers, limits))
+    return _fault(source, status, said, body_start(body), delay(status, headers))
 
 
 def _fault(source: str, status: int, said: object, otherwise: str, wait: float) -> ErrorAnswer:

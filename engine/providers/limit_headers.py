@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -11,11 +11,18 @@ _STEP = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|s|m|h|d)?")
 _SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
 
 _DURATIONS, _INSTANTS = "x-ratelimit-{what}-{kind}", "anthropic-ratelimit-{kind}-{what}"
-_KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
-REQUESTS_AND_TOKENS = tuple(_DURATIONS.format(what="limit", kind=kind) for kind in _KINDS[:2])
-"""Headers that state the limits which `duration_limits` reads."""
-INPUT_AND_OUTPUT = tuple(_INSTANTS.format(what="limit", kind=kind) for kind in _KINDS)
-"""Headers that state the limits which `instant_limits` reads."""
+_STATED = {
+    "requests": (_DURATIONS, _INSTANTS),
+    "tokens": (_DURATIONS, _INSTANTS),
+    "input-tokens": (_INSTANTS,),
+    "output-tokens": (_INSTANTS,),
+}
+"""By kind of limit, the forms of the headers that state it: OpenAI's, whose resets are durations
+(`1m30s`), and Anthropic's, whose resets are RFC 3339 instants."""
+LIMIT_HEADERS = tuple(
+    form.format(what="limit", kind=kind) for kind, forms in _STATED.items() for form in forms
+)
+"""Headers that state how much is allowed a minute; the others vary by the call."""
 
 LONGEST = 10 * 366 * 86400.0
 """Maximum delay in seconds: ten years, since dates overflow with the largest numbers."""
@@ -49,7 +56,7 @@ class HeaderLimits:
         return max((allowance.reset or 0.0 for allowance in named), default=0.0)
 
 
-def delay(status: int, headers: Mapping[str, str], limits: HeaderLimits) -> float:
+def delay(status: int, headers: Mapping[str, str]) -> float:
     """Seconds to wait before a retry, at most LONGEST; 0 if the server states none.
 
     `retry-after-ms`, else `retry-after` (seconds or an HTTP date), else, for a 429 only, the
@@ -59,33 +66,24 @@ def delay(status: int, headers: Mapping[str, str], limits: HeaderLimits) -> floa
     if (wait := _number(headers.get("retry-after-ms", ""))) is not None:
         wait /= 1000
     elif (wait := _number(after)) is None and (wait := _until(after, headers)) is None:
-        wait = limits.longest_reset if status == 429 else 0.0
+        wait = stated_limits(headers).longest_reset if status == 429 else 0.0
     return min(wait, LONGEST)
 
 
-def duration_limits(headers: Mapping[str, str]) -> HeaderLimits:
-    """`x-ratelimit-{limit,remaining,reset}-{requests,tokens}`; resets are durations: `1m30s`."""
-    return _limits(headers, _DURATIONS, _KINDS[:2], _duration)
+def stated_limits(headers: Mapping[str, str]) -> HeaderLimits:
+    """The rate limits in the headers of an answer, in either form."""
 
-
-def instant_limits(headers: Mapping[str, str]) -> HeaderLimits:
-    """`anthropic-ratelimit-{kind}-{limit,remaining,reset}`; resets are RFC 3339 instants."""
-    return _limits(headers, _INSTANTS, _KINDS, lambda instant: _until(instant, headers))
-
-
-def _limits(
-    headers: Mapping[str, str],
-    form: str,
-    kinds: Iterable[str],
-    reset: Callable[[str], float | None],
-) -> HeaderLimits:
-    def allowance(kind: str) -> Allowance:
+    def allowance(kind: str, form: str) -> Allowance:
         stated = (form.format(what=what, kind=kind) for what in ("limit", "remaining", "reset"))
         limit, remaining, when = (headers.get(name, "") for name in stated)
-        return Allowance(_count(limit), _count(remaining), reset(when))
+        reset = _duration(when) if form is _DURATIONS else _until(when, headers)
+        return Allowance(_count(limit), _count(remaining), reset)
 
-    each = {kind.replace("-", "_"): allowance(kind) for kind in kinds}
-    return HeaderLimits(**each)
+    found = {}
+    for kind, forms in _STATED.items():
+        each = (allowance(kind, form) for form in forms)
+        found[kind.replace("-", "_")] = next((it for it in each if it != Allowance()), Allowance())
+    return HeaderLimits(**found)
 
 
 def _until(instant: str, headers: Mapping[str, str]) -> float | None:

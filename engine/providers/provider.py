@@ -9,7 +9,7 @@ import msgspec
 from ...cache.call import Call
 from ...cache.reply import Reply
 from ..errors import EngineError, KeyRepeated, Malformed
-from .limit_headers import HeaderLimits
+from .limit_headers import LIMIT_HEADERS, HeaderLimits, stated_limits
 from .secret import HIDDEN
 from .transport import NOTHING, Response, Transport, forget
 from .wire import Wire
@@ -75,10 +75,10 @@ class HttpProvider(Provider):
             headers = response.headers
             if self._on_limits is not None:
                 model = call.request.model
-                stated = tuple(map(headers.get, self._wire.limit_headers))
+                stated = tuple(map(headers.get, LIMIT_HEADERS))
                 if stated != self._stated.get(model):
                     self._stated[model] = stated
-                    self._on_limits(model, self._wire.limits(headers))
+                    self._on_limits(model, stated_limits(headers))
             reply = self._wire.reply(response.status, headers, response.body)
             require_length(reply, call, self._wire.provider, response.body)
         except BaseException as exc:

@@ -58,7 +58,14 @@ class SdkTransport(Transport):
         _ABOUT.set(about)
         try:
             if self._client is None:
-                self._client = self._make(_http_client(self._http))
+                self._client = self._make(
+                    httpx2.AsyncClient(
+                        transport=_Backend(self._http),
+                        headers={"accept-encoding": "gzip, deflate"},
+                        follow_redirects=False,
+                        trust_env=False,
+                    )
+                )
             content: Any = {"body": orjson.loads(body)} if self._as_tree else {"content": body}
             came = await self._client.post(
                 path, cast_to=httpx2.Response, options={"headers": dict(headers)}, **content
@@ -106,15 +113,9 @@ class _Backend(httpx2.AsyncBaseTransport):
 
 
 def _target(request: httpx2.Request) -> Target:
-    # Decoded here, as the library guesses the encoding of headers at every access.
+    """Out of the frame that awaits the answer: the locals of a failed call hold no key.
+
+    Decoded here, as the library guesses the encoding of headers at every access.
+    """
     headers = {name.decode(): value.decode() for name, value in request.headers.raw}
     return Target(request.method, str(request.url), headers)
-
-
-def _http_client(client: HttpClient) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(
-        transport=_Backend(client),
-        headers={"accept-encoding": "gzip, deflate"},
-        follow_redirects=False,
-        trust_env=False,
-    )

@@ -13,7 +13,6 @@ from ...cache.reply import Outcome, Reply
 from ..errors import Malformed, UnrecognizedReply
 from .capabilities import Abilities, abilities
 from .fault import inside_200, read_fault
-from .limit_headers import REQUESTS_AND_TOKENS, HeaderLimits, duration_limits
 from .payload import body_start, brief, compact, tree
 
 Headers: TypeAlias = Mapping[str, str]
@@ -34,8 +33,6 @@ class Wire(ABC):
 
     outcomes: ClassVar[Mapping[str, Outcome]]
     """By the stop reasons that are known here, how a reply ended."""
-    limit_headers: ClassVar[tuple[str, ...]] = REQUESTS_AND_TOKENS
-    """Headers that state how much is allowed a minute; the others of `limits` vary by the call."""
 
     provider: str
     """Its name in front of a model's name."""
@@ -72,10 +69,6 @@ class Wire(ABC):
         """The error in a 200 that holds no reply; falsy if there is none."""
         return data.get("error")
 
-    def limits(self, headers: Headers) -> HeaderLimits:
-        """The rate limits that a server states in the headers of any answer."""
-        return duration_limits(headers)
-
     def abilities(self, model: str) -> Abilities:
         """The parameters that the model behind a name accepts."""
         return abilities(dict(self.models).get(model, model) if self.models else model)
@@ -101,8 +94,7 @@ class Wire(ABC):
         no reply raises Malformed with its bytes.
         """
         if not 200 <= status < 300:
-            limits = self.limits(headers)
-            return read_fault(self.provider, status, headers, limits, body).reply()
+            return read_fault(self.provider, status, headers, body).reply()
         try:
             data = orjson.loads(body)
         except orjson.JSONDecodeError:
@@ -110,8 +102,7 @@ class Wire(ABC):
         if type(data) is not dict:
             data = tree(body, self.provider)
         if said := self.error(data):
-            limits = self.limits(headers)
-            return inside_200(self.provider, said, headers, limits, body).embedded_reply(body)
+            return inside_200(self.provider, said, headers, body).embedded_reply(body)
         try:
             reply = self.read(data)
             return reply if COST not in headers else _with_cost(reply, headers[COST])

@@ -22,7 +22,7 @@ GONE = {
     r"luck of a draw": "scored as chance",
     r"[Ww]ho gets the": "the recipient",
     r"worst for the agent": "the agent's worst case",
-    r"\bforged\b": "spoofed",
+    r"\bforged\b(?!:)": "spoofed",
     r"\blanded\b|\blands? in\b": "completed",
     r"\bdesk\b": "the pages, or the people",
     r"\bbooks\b": "records",

@@ -147,7 +147,9 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
     for rater in ("raters-1", "raters-2"):
         own = [each for each in answered if each.rater == rater]
         assert len(own) == len({problem_of[each.task] for each in own}) == 20
-    truths = {p.question.text: p.question.answers[p.best].label for p in problems_of(finished)}
+    truths = {
+        p.question.text: p.question.answers[p.best].label for p in open_run(finished).sweep.problems
+    }
     for rater in judged.raters:
         pages = [page for page in rater.answered if page.question in truths]
         speeches = [next(said for said in page.said if "Consultant" in said) for page in pages]
@@ -162,7 +164,7 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
     [beside] = figures["beside"]
     assert beside["transcripts"] == 40
     # All said 70 % for the first answer, whichever it is.
-    share = sum(p.best == 0 for p in problems_of(finished)) / 20
+    share = sum(p.best == 0 for p in open_run(finished).sweep.problems) / 20
     assert beside["second_score"]["value"] == pytest.approx(share * -0.18 + (1 - share) * -0.98)
     again = within("human", "serve", finished, "--port", "0", cwd=cwd)
     assert "40 judgements of 40 transcripts" in again.err, "all of them come from the store"
@@ -194,10 +196,6 @@ def test_the_export_scores_and_what_a_rater_takes_back_is_in_it_no_more(judged, 
     agreement = orjson.loads(within("measure", "people", run, "--json", cwd=tmp_path).out)
     assert [each["rater"] for each in agreement["standings"]] == ["raters-1"]
     assert "no rater 'nobody'" in within("human", "withdraw", run, "nobody", cwd=tmp_path).err
-
-
-def problems_of(run: Path) -> list[Problem]:
-    return list(open_run(run).sweep.problems)
 
 
 async def test_nothing_saved_is_lost_when_the_server_is_killed(finished, session):
@@ -340,7 +338,7 @@ def test_no_byte_that_a_rater_is_sent_tells_gold_world_or_model(judged):
     sent = b"\n".join(body for rater in judged.raters for body in rater.sent).lower()
     assert len(sent) > 1_000_000
     hidden = ["sim/", "person/", "raters-", "hidden-name", str(finished).lower(), "consultancy"]
-    hidden += [problem.id for problem in problems_of(finished)]
+    hidden += [problem.id for problem in open_run(finished).sweep.problems]
     hidden += [each.task for each in read_journal(finished) if isinstance(each, TaskGiven)]
     assert [word for word in hidden if word.encode() in sent] == []
 

@@ -21,7 +21,7 @@ def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(campaign, c
     chance = random.Random(campaign.seed)
     stops = points = 0
     with Vendor(latency=0.05) as vendor:
-        while points < campaign.size(6, 120):
+        while points < campaign.size(4, 120):
             with disk(tmp_path / f"disk-{points}") as small:
                 bench = Bench(small.folder / "bench", vendor.url, problems=8, logs=tmp_path)
                 room = chance.choice((chance.randrange(60_000), chance.randrange(600_000)))

@@ -37,10 +37,10 @@ from oversight.protocols.scores import SCORES, SOLIB_SCORES, accuracy, brier, lo
 from oversight.protocols.tags import escape_and_count
 from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn, Verdict
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted
-from tests.protocols.agents.test_tools import used
+from tests.protocols.agents.test_agents import used
 from tests.protocols.drafting.test_drafting import check_side, finding
 from tests.protocols.judges.test_judges import SHOT, judge, system
-from tests.protocols.prompts.test_prompt_set import PASSAGE
+from tests.protocols.prompts.test_shown import PASSAGE
 from tests.protocols.test_seat import FORM, SEAT
 from tests.sessions import sessions
 from tests.tables import PUBLIC, expressions

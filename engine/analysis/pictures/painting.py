@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import repeat
-from math import ceil, floor, log10
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,6 @@ and dark enough for text on white."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
-MAX_TICKS = 5
 NAME_WIDTH = 34
 """Characters after which a name goes on in another line."""
 FACET_NAME = 30
@@ -146,7 +144,7 @@ def chart_axes(
             _named(name, FACET_NAME) + rows if name else "", fontsize="small", loc="left"
         )
         if chart.log_x:
-            _log(axes, sorted({point.x for series in chart.series for point in series.points}))
+            _log(axes)
         if chart.square:
             axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
     for axes in every[len(groups) :]:
@@ -208,28 +206,14 @@ def _measured(forest: Forest) -> str:
     return f"{forest.measure} ({SCORE_NAMES[forest.score]})"
 
 
-def _log(axes: "Axes", x: Sequence[float]) -> None:
-    """A logarithmic axis, with a tick at each value where they are few whole numbers, and else at
-    round numbers."""
+def _log(axes: "Axes") -> None:
+    """A logarithmic axis with round numbers."""
+    from matplotlib.ticker import EngFormatter, LogLocator
+
     axes.set_xscale("log")
-    if len(x) > MAX_TICKS or any(value != int(value) for value in x):
-        x = _round_numbers(x[0], x[-1])
-    axes.set_xticks(x, [f"{value:g}" if value < 1000 else f"{value / 1000:g}k" for value in x])
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.minorticks_off()
-
-
-def _round_numbers(low: float, high: float) -> list[float]:
-    """1, 2 and 5 of each power of ten between both, or the powers alone where they are many."""
-    for steps in ((1, 2, 5), (1, 3), (1,)):
-        found = [
-            step * 10.0**power
-            for power in range(floor(log10(low)), ceil(log10(high)) + 1)
-            for step in steps
-            if low <= step * 10.0**power <= high
-        ]
-        if len(found) <= MAX_TICKS:
-            break
-    return found or [low]
 
 
 def _errors(values: Sequence[float], intervals: Sequence[Span | None]) -> Any:

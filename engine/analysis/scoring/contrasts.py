@@ -10,7 +10,6 @@ a steady row and one of equal mean with rare disasters for different.
 """
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
@@ -43,8 +42,6 @@ class Contrast:
     mde: float | None
     """Minimum detectable effect: the smallest difference found by these questions with power .8;
     None if they are too few to find any that is possible."""
-    pairing: float
-    """Error of the difference over that on separate questions; below 1, pairing paid off."""
     verdict: ContrastVerdict
     undone: bool = False
     """Whether errors too rare to have been seen could undo the verdict: the guard does not say
@@ -86,22 +83,13 @@ def contrasts(
                 f"all questions that {first} and {second} share are of one group: a contrast "
                 "needs two"
             )
-    alone = {
-        (id(row), *each.ways): row.by(*each.ways)
-        for its, each in zip(both, apart, strict=True)
-        for row in its
-    }
-    errors = dict(zip(alone, estimates(tuple(alone.values()), error), strict=True))
-    found = []
-    every = zip(chosen, both, apart, estimates(apart, error, interval), strict=True)
-    for names, its, difference, figure in every:
-        separate = math.hypot(*(errors[id(row), *difference.ways].error or 0.0 for row in its))
-        found.append(
-            Contrast(
-                *names, (its[0].value, its[1].value), figure, figure.p(), 1.0, False, figure.mde(),
-                (figure.error or 0.0) / separate if separate else 1.0, "inconclusive",
-            )
-        )  # fmt: skip
+    every = zip(chosen, both, estimates(apart, error, interval), strict=True)
+    found = [
+        Contrast(
+            *names, (one.value, two.value), each, each.p(), 1.0, False, each.mde(), "inconclusive"
+        )
+        for names, (one, two), each in every
+    ]
     return decided(found, equivalence)
 
 
@@ -128,7 +116,7 @@ def _decided(each: Contrast, p_family: float, equivalence: float) -> Contrast:
     # Not `replace`, which takes longer than all else for 40,000 contrasts.
     return Contrast(
         each.first, each.second, each.means, each.estimate, each.p, p_family, equivalent, each.mde,
-        each.pairing, verdict, undone,
+        verdict, undone,
     )  # fmt: skip
 
 

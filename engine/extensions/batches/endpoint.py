@@ -249,8 +249,7 @@ class BatchEndpoint(ABC):
         source, answer = self.settings.provider, getattr(exc, "response", None)
         if isinstance(answer, httpx2.Response) and not answer.is_success:
             said = self.secret.hidden(answer.content)
-            limits = self.wire.limits(answer.headers)
-            fault = read_fault(source, answer.status_code, answer.headers, limits, said)
+            fault = read_fault(source, answer.status_code, answer.headers, said)
             perhaps = answer.status_code in _PERHAPS_DONE
             return OutcomeUnknown(str(fault)) if perhaps else fault.error()
         cause = exc.__cause__ if isinstance(exc.__cause__, httpx2.HTTPError) else exc

@@ -32,8 +32,7 @@ class BatchRounds(Deferred):
         self.journal = BatchJournal(work.folder)
         self.waves = 0
         """Rounds of this session in which some call was missing."""
-        self._models, self._work = models, work
-        self._stop = models.stop_token
+        self._work, self._stop = work, models.stop_token
         self._begun = False
         self._dispatch = Dispatch(self.journal, models, work.cache)
         self._outboxes: list[Outbox] = []

@@ -35,11 +35,6 @@ OUTCOMES: dict[str, Outcome] = {
     "content_filter": "refused",
 }
 
-NOT_CARRIED = (
-    "Inspect's providers change or drop {what} where a model has no such setting, and a verdict "
-    "must rest on what was asked: {remedy}"
-)
-
 
 def oversight_task(
     protocol: Protocol, problems: Iterable[Problem], *, score: str = "brier", name: str = ""
@@ -154,7 +149,7 @@ def _parts(protocol: Protocol, problems: Mapping[str, Problem], score: str) -> t
         async def solve(state: TaskState, generate: Generate) -> TaskState:
             question = problems[state.metadata["problem"]].question
             side = question.answers[state.metadata["place"]]
-            verdict = await judged(protocol, question, side, inspect_ask())
+            verdict = await judged(protocol, question, side, inspect_ask)
             state.store.set(PROBS, list(verdict.probs))
             state.messages += [
                 ChatMessageAssistant(
@@ -185,56 +180,46 @@ def _parts(protocol: Protocol, problems: Mapping[str, Problem], score: str) -> t
     return oversight(), agent_score()
 
 
-def inspect_ask() -> Ask:
+async def inspect_ask(call: Call) -> Reply:
     """An `Ask` within a running evaluation: each call is a model event of the current sample.
 
     `provider/name` is the model of that name, `role/NAME` the one that has this role. There is no
     store behind it: nothing is shared, and nothing can be replayed. UsageError for a call with
     tools, a response format, an effort or logprobs.
     """
+    from inspect_ai import model as models
 
-    async def ask(call: Call) -> Reply:
-        from inspect_ai.model import (
-            ChatMessageAssistant,
-            ChatMessageSystem,
-            ChatMessageUser,
-            GenerateConfig,
-            get_model,
-        )
-
-        request = call.request
-        for what, there in (
-            ("tools", request.tools),
-            ("response formats", request.response_format),
-            ("efforts", request.effort),
-            ("logprobs", request.top_logprobs),
-            ("min_p", request.min_p is not None),
-            ("service tiers", request.service_tier),
-        ):
-            if there:
-                raise _not_carried(what, f"a call to {call.model} has them")
-        role = call.model.removeprefix(ROLE)
-        model = get_model(call.model) if role == call.model else get_model(role=role)
-        config = GenerateConfig(
-            temperature=request.temperature,
-            top_p=request.top_p,
-            max_tokens=request.max_tokens,
-            stop_seqs=list(request.stop) or None,
-            top_k=request.top_k,
-            seed=call.seed,
-            extra_body=orjson.loads(request.extra_body) if request.extra_body else None,
-        )
-        kinds = {
-            "system": ChatMessageSystem,
-            "user": ChatMessageUser,
-            "assistant": ChatMessageAssistant,
-        }
-        messages = [kinds[each.role](content=each.text) for each in request.messages]
-        # Draws differ in nothing that a cache of Inspect's would see.
-        options: dict[str, Any] = {"cache": False} if call.draw else {}
-        return _reply(call, await model.generate(messages, config=config, **options))
-
-    return ask
+    request = call.request
+    for what, there in (
+        ("tools", request.tools),
+        ("response formats", request.response_format),
+        ("efforts", request.effort),
+        ("logprobs", request.top_logprobs),
+        ("min_p", request.min_p is not None),
+        ("service tiers", request.service_tier),
+    ):
+        if there:
+            raise _not_carried(what, f"a call to {call.model} has them")
+    role = call.model.removeprefix(ROLE)
+    model = models.get_model(call.model) if role == call.model else models.get_model(role=role)
+    config = models.GenerateConfig(
+        temperature=request.temperature,
+        top_p=request.top_p,
+        max_tokens=request.max_tokens,
+        stop_seqs=list(request.stop) or None,
+        top_k=request.top_k,
+        seed=call.seed,
+        extra_body=orjson.loads(request.extra_body) if request.extra_body else None,
+    )
+    kinds = {
+        "system": models.ChatMessageSystem,
+        "user": models.ChatMessageUser,
+        "assistant": models.ChatMessageAssistant,
+    }
+    messages = [kinds[each.role](content=each.text) for each in request.messages]
+    # Draws differ in nothing that a cache of Inspect's would see.
+    options: dict[str, Any] = {"cache": False} if call.draw else {}
+    return _reply(call, await model.generate(messages, config=config, **options))
 
 
 def require_carried(protocol: Protocol) -> None:
@@ -250,7 +235,10 @@ def require_carried(protocol: Protocol) -> None:
 
 
 def _not_carried(what: str, remedy: str) -> UsageError:
-    return UsageError(NOT_CARRIED.format(what=what, remedy=remedy))
+    return UsageError(
+        f"Inspect's providers change or drop {what} where a model has no such setting, and a "
+        f"verdict must rest on what was asked: {remedy}"
+    )
 
 
 def _reply(call: Call, output: Any) -> Reply:

@@ -27,7 +27,7 @@ MOST_LINES = 150
 MOST_APART = 12
 """Problems that differ most, for a single contrast."""
 
-LISTED = ("difference", "p_family", "verdict", "n", "pairing")
+LISTED = ("difference", "p_family", "verdict", "n")
 """Columns of a list of contrasts, beside the names."""
 
 SAID = {

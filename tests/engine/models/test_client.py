@@ -31,7 +31,7 @@ from oversight.engine.models.accounting.quarantine import MAX_BODIES, Quarantine
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.prefix_warmup import WARM, PrefixWarmup
 from oversight.engine.models.sender import Sender
-from oversight.engine.providers.limit_headers import duration_limits, instant_limits
+from oversight.engine.providers.limit_headers import stated_limits
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.prompt_cache import kept_prefix
 from oversight.engine.providers.provider import HttpProvider
@@ -334,11 +334,11 @@ async def test_every_try_takes_a_slot_and_is_a_line_in_the_books():
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [
-        (duration_limits({"x-ratelimit-limit-requests": "600"}), 10),
-        (duration_limits({"x-ratelimit-limit-tokens": "12000"}), 100),
-        (instant_limits({"anthropic-ratelimit-input-tokens-limit": "6000"}), 100),
+        (stated_limits({"x-ratelimit-limit-requests": "600"}), 10),
+        (stated_limits({"x-ratelimit-limit-tokens": "12000"}), 100),
+        (stated_limits({"anthropic-ratelimit-input-tokens-limit": "6000"}), 100),
         (
-            instant_limits(
+            stated_limits(
                 {
                     "anthropic-ratelimit-tokens-limit": "60",
                     "anthropic-ratelimit-input-tokens-limit": "60000",
@@ -347,8 +347,8 @@ async def test_every_try_takes_a_slot_and_is_a_line_in_the_books():
             ),
             10,
         ),
-        (duration_limits({"x-ratelimit-limit-requests": "0"}), 0),
-        (duration_limits({}), 0),
+        (stated_limits({"x-ratelimit-limit-requests": "0"}), 0),
+        (stated_limits({}), 0),
     ],
     ids=["requests", "tokens together", "input tokens", "tighter of the two", "zero", "none"],
 )

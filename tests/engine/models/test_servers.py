@@ -32,6 +32,7 @@ from oversight.engine.providers.retirements import retirement
 from oversight.engine.providers.settings import Settings
 from oversight.engine.run.loaded_sweep import open_sweep
 from tests.answering import Asked, answering, pages
+from tests.lines import listening
 from tests.sessions import sessions
 from tests.tables import printed
 
@@ -169,8 +170,7 @@ async def test_a_page_that_comes_in_parts_is_read_to_its_end():
         await writer.wait_closed()
         closed.set()
 
-    async with await asyncio.start_server(in_parts, "127.0.0.1", 0) as server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with listening(in_parts) as url:
         there = settings_of("vllm", {}, base_url=f"{url}/v1")
         assert await server_load(there) == load_in(whole.decode()) == ServerLoad(42, 0)
         await closed.wait()

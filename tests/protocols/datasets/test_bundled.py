@@ -142,7 +142,7 @@ def test_problems_answers_labels_passages_and_groups_are_counted():
             problem("d", "When?"),
         ]
     )
-    assert held == Inventory(4, ((2, 3), (4, 1)), (("A", 2), ("B", 2)), 2, 3, ())
+    assert held == Inventory(4, {2: 3, 4: 1}, {"A": 2, "B": 2}, 2, 3, ())
 
 
 def test_a_question_that_stands_twice_is_found_but_for_case_and_spaces():

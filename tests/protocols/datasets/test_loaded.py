@@ -39,7 +39,7 @@ from oversight.protocols.datasets.rows import json_rows, read_bytes, regular
 from oversight.protocols.datasets.tabular import csv_records
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import LARGEST, Answer, Question, balanced
-from tests.protocols.datasets.reading import best, texts
+from tests.protocols.datasets.published import best, texts
 from tests.sessions import sessions
 from tests.tables import expressions
 

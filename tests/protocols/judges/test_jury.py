@@ -1,6 +1,7 @@
-"""Juries and ensembles: what several judges or votes make of one transcript."""
+"""Several judges or votes of one transcript; answers that differ in degree; labels exchanged."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -10,16 +11,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from oversight.cache.call import Call
-from oversight.protocols import Ensemble, Question, Shot
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import Jury, StatedJudge
+from oversight.cache import Call
+from oversight.protocols import (
+    Agent,
+    Answer,
+    Case,
+    Consultancy,
+    Debate,
+    Ensemble,
+    JsonLines,
+    Jury,
+    NaiveJudge,
+    Problem,
+    Protocol,
+    Question,
+    Shot,
+    StatedJudge,
+    Transcript,
+    Turn,
+    Unreadable,
+)
+from oversight.protocols.datasets.jsonl import write_jsonl
+from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.judges.jury import Pooling
-from oversight.protocols.mechanisms.consultancy import Consultancy
-from oversight.protocols.question import Answer
-from oversight.protocols.transcript import Transcript
-from tests.fakes import CRATES, JUDGE, Scripted, prompt
+from oversight.protocols.scores import brier
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, prompt
+from tests.world import shipments, simulated
 
 ANN, BEN, CAT = (StatedJudge(name) for name in ("ann", "ben", "cat"))
 THREE = (ANN, BEN, CAT)
@@ -157,3 +174,130 @@ async def test_an_unread_member_of_an_ensemble_bounds_its_verdict():
     assert half.probs == (0.5, 0.5) and half.bounds[0] == pytest.approx((0.1, 0.9))
     with pytest.raises(Unreadable):
         await ensemble.judge(HEARD, Scripted(lambda call: "hm"))
+
+
+ROUTES = Question(
+    "Which way to the harbour?",
+    (Answer("A", "over the hill"), Answer("B", "by the shore"), Answer("C", "through the town")),
+    graded=True,
+)
+WAYS = Problem("ways", ROUTES, (2, 0.5, -1))
+
+
+async def test_grades_count_by_how_much_better_an_answer_is():
+    """The known truth: every speech for an answer weighs what the answer is worth, in nats, and a
+    judge adds them up. In a debate it hears all three in every world, so its verdict is the softmax
+    of the values, and the score difference is the sum of value times the Brier score of that
+    verdict, with the values' mean taken off; a judge who finds all alike has a third of each."""
+
+    def weighs(call: Call) -> str:
+        if prompt(call).task != "percentages":
+            return prompt(call).side
+        heard = [WAYS.values["ABC".index(said)] for said in prompt(call).speeches]
+        weights = [math.exp(value) for value in heard] or [1.0, 1.0, 1.0]
+        shares = [100 * weight / sum(weights) for weight in weights]
+        return "\n".join(f"{label}: {p:.9f}%" for label, p in zip("ABC", shares, strict=True))
+
+    centred = structs.replace(WAYS, values=tuple(value - 0.5 for value in WAYS.values))
+    softmax = [math.exp(value) / sum(map(math.exp, WAYS.values)) for value in WAYS.values]
+    expected = sum(v * brier(tuple(softmax), n) for n, v in enumerate(centred.values))
+    asd = await Debate(JUDGE, ALICE, rounds=1).agent_score_difference(centred, Scripted(weighs))
+    assert asd == pytest.approx(expected, abs=1e-6) and asd > 1
+    naive = await NaiveJudge(JUDGE).agent_score_difference(centred, Scripted(weighs))
+    assert naive == pytest.approx(0, abs=1e-6)
+
+
+def test_a_file_says_so_by_its_grades_or_in_so_many_words(tmp_path):
+    told = [
+        WAYS,
+        APPLES,
+        structs.replace(APPLES, id="said", question=structs.replace(CRATES, graded=True)),
+    ]
+    told.append(Problem("denied", structs.replace(ROUTES, graded=False), WAYS.values))
+    write_jsonl(told, tmp_path / "p.jsonl")
+    assert JsonLines("p.jsonl").load(tmp_path) == tuple(told)
+    lines = (tmp_path / "p.jsonl").read_text().splitlines()
+    assert [line.count('"graded"') for line in lines] == [0, 0, 1, 1]
+    relabelled = JsonLines("p.jsonl", relabel=True).load(tmp_path)
+    assert [each.question.graded for each in relabelled] == [True, False, True, False]
+
+
+def exchange(*turns: Turn, question: Question = CRATES) -> Transcript:
+    return exchanged(Case(Transcript(question, turns))).transcript
+
+
+def test_a_seat_that_is_not_called_by_its_side_keeps_its_name():
+    (turn,) = exchange(Turn("Critic", "Weak.", A)).turns
+    assert turn.speaker == "Critic"
+
+
+def test_speeches_made_at_once_trade_places_round_by_round_and_replies_do_not():
+    one, two = Turn("Debater A", "1", A, at_once=True), Turn("Debater B", "2", B, at_once=True)
+    asked = Turn("Judge", "?")
+    three, four = structs.replace(one, text="3"), structs.replace(two, text="4")
+    assert [turn.text for turn in exchange(one, two, three, four).turns] == ["2", "1", "4", "3"]
+    assert [turn.text for turn in exchange(one, two, asked, three, four).turns] == list("21?43")
+    late = (Turn("Debater A", "1", A), Turn("Debater B", "2", B))
+    assert [turn.text for turn in exchange(*late).turns] == ["1", "2"]
+
+
+@pytest.mark.parametrize("simultaneous", [True, False])
+async def test_a_judge_without_position_bias_believes_the_same_either_way(simultaneous):
+    """The known truth: a judge who weighs what is said, whatever it is called and wherever it
+    stands, gives the same probabilities asked in one order and in both."""
+    problems = shipments(10)
+    for problem in problems:
+        plain: Protocol = Debate(
+            StatedJudge("sim/quiet"), Agent("sim/it"), simultaneous=simultaneous
+        )
+        both = replace(plain, judge=StatedJudge("sim/quiet", both_orders=True))
+        for one, other in zip(
+            await plain.worlds(problem, simulated(problems)),
+            await both.worlds(problem, simulated(problems)),
+            strict=True,
+        ):
+            assert other.probs == pytest.approx(one.probs, abs=1e-6)
+
+
+@pytest.mark.parametrize("lean", [0.6, 0.9])
+@pytest.mark.parametrize("to", ["label", "first answer", "last speaker"])
+async def test_a_judge_who_leans_one_way_is_undecided_in_both_orders(lean, to):
+    """The known truth: a judge who gives `lean` to (A), to the answer shown first, or to whoever
+    spoke last of those who spoke at once, whatever is said, gives one half to each answer when it
+    is asked in both orders; of a statement, one half to its being true."""
+
+    def leaning(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task == "statement":
+            options = re.findall(r"^(Yes|No): <", asked.user, re.MULTILINE)
+            favourite = "Yes" if to == "label" else options[-1 if to == "last speaker" else 0]
+            other = ({"Yes", "No"} - {favourite}).pop()
+            return f"{favourite}: {100 * lean}%\n{other}: {100 - 100 * lean}%"
+        favourite = {
+            "label": "A",
+            "first answer": asked.system.partition('<answer label="')[2][0],
+            "last speaker": asked.speakers[-1][-1],
+        }[to]
+        other = "B" if favourite == "A" else "A"
+        return f"{favourite}: {100 * lean}%\n{other}: {100 - 100 * lean}%"
+
+    turns = [Turn(f"Debater {side.label}", "So.", side, at_once=True) for side in (A, B)]
+    judge = StatedJudge("judge", both_orders=True)
+    verdict = await judge.judge(Transcript(CRATES, tuple(turns)), Scripted(leaning))
+    assert verdict.probs == pytest.approx((0.5, 0.5))
+    belief = await judge.believes("It is so.", Transcript(CRATES), Scripted(leaning))
+    # Of the two words of a statement only the place is exchanged.
+    assert belief.value == pytest.approx(lean if to == "label" else 0.5)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+async def test_what_stands_in_the_passage_alone_is_known_to_who_may_read_it(reads):
+    """The known truth: the answer stands in the passage and nowhere else. Who may read it is sure,
+    one who may not is at even odds; so the naive judge scores 0 and -0.5 (Brier)."""
+    question = structs.replace(CRATES, passage="There were 48.")
+    ask = Scripted(
+        lambda call: "A: 100%\nB: 0%" if "were 48" in prompt(call).system else "A: 50%\nB: 50%"
+    )
+    naive = NaiveJudge(StatedJudge("judge", reads_passage=reads))
+    verdict = await naive.run(question, A, ask)
+    assert brier(verdict.probs, 0) == (0 if reads else -0.5)

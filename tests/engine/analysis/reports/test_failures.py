@@ -11,7 +11,7 @@ from oversight.engine.analysis.reports.failures import (
     called,
     failure_lines,
 )
-from oversight.engine.run.canaries import CANARIES, FAILED_ALIKE
+from oversight.engine.run.order import CANARIES, FAILED_ALIKE
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.protocols.transcript import Failure
 from tests.answering import alike, answering

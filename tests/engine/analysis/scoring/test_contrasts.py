@@ -1,6 +1,5 @@
 """Contrasts against planted differences and what the paired differences say: known truths."""
 
-import math
 from functools import partial
 
 import numpy as np
@@ -58,8 +57,6 @@ def test_a_contrast_says_what_the_paired_differences_say() -> None:
     assert found.estimate.error == pytest.approx(alone.error)
     assert found.estimate.interval == pytest.approx(alone.interval)
     assert (found.p, found.mde) == pytest.approx((alone.p(), alone.mde()))
-    apart = math.hypot(first.estimate().error or 0, second.estimate().error or 0)
-    assert found.pairing == pytest.approx((alone.error or 0) / apart)
     assert found.estimate.n == 100
 
 
@@ -130,7 +127,6 @@ def test_rows_without_common_questions_are_two_samples() -> None:
     two = mean_of(rng.normal(0.0, 0.3, 60), {"problem": np.arange(100, 160)}, (-2, 2))
     (found,) = contrasts({"a": one, "b": two})
     assert found.verdict == "first better"
-    assert found.pairing == pytest.approx(1, abs=0.01)
     assert isinstance(found, Contrast)
 
 

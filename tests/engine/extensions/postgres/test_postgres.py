@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import signal
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -44,23 +43,6 @@ def outcomes(desk: Desk, run: str = "run") -> bytes:
 def replies(url: str) -> int:
     with closing(open_store(url)) as store:
         return len(store)
-
-
-def test_a_killed_run_goes_on_and_asks_nothing_again_that_was_stored(tmp_path, url):
-    desk = Desk(tmp_path, problems=3)
-    with desk.server(SLOW) as server:
-        process = desk.start("--store", url)
-        until(lambda: counts(server).get("ok", 0) >= 30, process)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        kept = replies(url)
-        before = counts(server)["ok"]
-        done = desk.sit_here("--store", url)
-        asked = counts(server)["ok"] - before
-        again = desk.sit_here("--store", url, "--run-folder", "again", "--cache", "replay")
-        assert replies(url) == kept + asked
-    assert done.code == again.code == 0, done.err
-    assert outcomes(desk) == outcomes(desk, "again")
 
 
 def test_a_server_that_is_killed_and_restarted_in_mid_run_loses_nothing_acknowledged(tmp_path, own):

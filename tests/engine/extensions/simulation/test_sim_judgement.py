@@ -261,3 +261,13 @@ async def test_the_noise_of_speeches_goes_up_as_often_as_down():
     turns = [await speech(sim, problem, problem.best, SPEAKER) for problem in SPOKEN_OF]
     stated = [(stated_strength(turn.text) or ("", 0.0))[1] for turn in turns]
     assert {*stated} == {1.0, 2.0} and within(stated.count(1.0), len(SPOKEN_OF), 0.5)
+
+
+async def test_the_noise_of_readings_goes_up_as_often_as_down():
+    sim = simulated(SPOKEN_OF, SimModel(insight=0.75, noise=0.5))
+    odds = []
+    for problem in SPOKEN_OF:
+        verdict = await StatedJudge("sim/it").judge(Transcript(problem.question), sim)
+        odds.append(round(verdict.probs[problem.best] / verdict.probs[1 - problem.best], 4))
+    assert {*odds} == {round(exp(0.25), 4), round(exp(1.25), 4)}
+    assert within(odds.count(round(exp(0.25), 4)), len(SPOKEN_OF), 0.5)

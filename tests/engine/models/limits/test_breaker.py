@@ -24,6 +24,7 @@ from oversight.engine.models.limits.limits import Limits
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.settings import Settings
+from tests.lines import listening
 from tests.server import Server, ask_in_lanes, call_of, sender
 from tests.sittings import Bench, Vendor, opinion
 from tests.virtual import now, run, virtually
@@ -220,12 +221,6 @@ def shown_at(server, at):
     return run(main())
 
 
-def test_the_last_fault_is_shown_while_nothing_is_answered():
-    dns = "lab: no connection to lab.invalid: Name or service not known"
-    server = Server(latency=0.01, fault=lambda request: Unreachable(dns))
-    assert f"last fault: {dns}" in shown_at(server, 20)
-
-
 def test_a_fault_is_not_shown_once_something_was_answered():
     faults = iter([Unreachable("nobody there")])
     server = Server(latency=0.01, fault=lambda request: next(faults, None))
@@ -238,10 +233,10 @@ def test_the_age_of_the_oldest_request_is_shown_while_nothing_is_answered():
     assert "oldest" not in shown_at(Server(latency=1.0), 60)
 
 
-def test_a_long_fault_of_many_lines_is_clipped_to_one():
+def test_the_last_fault_is_shown_in_one_line_while_nothing_is_answered():
     server = Server(latency=0.01, fault=lambda request: Unreachable("no\n\nroute " + "x" * 5_000))
     shown = shown_at(server, 20)
-    assert "no route xxx" in shown
+    assert "last fault: no route xxx" in shown
     assert "\n" not in shown
     assert len(shown) < 300
 
@@ -350,18 +345,10 @@ async def wants_a_password(reader, writer):
 
 @pytest.mark.wire
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_proxy_that_wants_a_password_stops_the_provider(scheme):
-    async def main():
-        proxy = await asyncio.start_server(wants_a_password, "127.0.0.1", 0)
-        port = proxy.sockets[0].getsockname()[1]
-        settings = Settings("compatible/lab", f"{scheme}://lab.invalid/v1", "lab")
-        provider = connect(replace(settings, proxy=f"http://127.0.0.1:{port}"))
-        try:
-            with pytest.raises(ProviderDown, match=r"407.*NAME:PASSWORD@HOST"):
-                await provider(call_of(10, model="compatible/lab/model"))
-        finally:
-            await provider.close()
-            proxy.close()
-            await proxy.wait_closed()
-
-    asyncio.run(main())
+async def test_a_proxy_that_wants_a_password_stops_the_provider(scheme):
+    settings = Settings("compatible/lab", f"{scheme}://lab.invalid/v1", "lab")
+    async with listening(wants_a_password) as url:
+        provider = connect(replace(settings, proxy=url))
+        with pytest.raises(ProviderDown, match=r"407.*NAME:PASSWORD@HOST"):
+            await provider(call_of(10, model="compatible/lab/model"))
+        await provider.close()
