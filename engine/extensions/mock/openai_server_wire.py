@@ -192,7 +192,7 @@ class ResponsesServerWire(OpenAIServerWire):
         read, wrote = input_tokens(call), output_tokens(reply)
         cut = reply.outcome == "truncated"
         status = "incomplete" if cut else "completed"
-        output = orjson.loads(reply.opaque or "null") or [*_output(call, reply, number, status)]
+        said = [*_output(call, reply, number, status)]
         return {
             "id": f"resp_{number:024}",
             "object": "response",
@@ -201,7 +201,7 @@ class ResponsesServerWire(OpenAIServerWire):
             "error": None,
             "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
             "model": call.model,
-            "output": output,
+            "output": orjson.loads(reply.opaque) if reply.opaque else said,
             "usage": {
                 "input_tokens": read,
                 "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},

@@ -176,8 +176,11 @@ def _latencies(sweep: str, pilot: str | None) -> tuple[str, dict[str, Latency]]:
     """A run of which it is known how long calls took, and that by model. RunFolderError for a
     pilot that cannot be read; where none is named, the plan does without one."""
     with suppress(RunFolderError) if pilot is None else nullcontext():
-        tabled = Path(pilot or "").suffix == TABLE
-        for run in runs_of(sweep) if pilot is None else [] if tabled else [run_named(pilot)]:
+        if pilot is None:
+            runs = runs_of(sweep)
+        else:
+            runs = [] if Path(pilot).suffix == TABLE else [run_named(pilot)]
+        for run in runs:
             if asked := read_ledger(run):
                 return str(run), {model: account.latency for model, account in asked.items()}
     return "", {}
