@@ -85,7 +85,10 @@ class RunSession(CachedModels):
     async def run(self) -> Halt | None:
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
         run, stop_token = self._run, self._stop_token
-        order = await self.cells()
+        try:
+            order = await self.cells()
+        except Halt as early:
+            return early
         with gc_relaxed(YOUNG if self.deferred is None else YOUNG_IN_WAVES):
             async with self.cache:
                 await self.work(order)
