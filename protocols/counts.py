@@ -49,18 +49,9 @@ def counted(verdict: Verdict) -> dict[str, int]:
 
 def _as_asked(turn: Turn) -> bool:
     """Whether nothing is to be counted of a turn, as of most."""
-    return not (
-        turn.forged
-        or turn.hidden
-        or turn.cut
-        or not turn.text
-        or turn.quotes
-        or turn.tools
-        or turn.retries
-        or turn.conceded
-        or turn.outcome != "ok"
-        or turn.check != "unchecked"
-    )
+    marked = turn.forged or turn.hidden or turn.cut or turn.quotes or turn.tools
+    whole = turn.text and turn.outcome == "ok" and turn.check == "unchecked"
+    return bool(whole and not marked and not turn.retries and not turn.conceded)
 
 
 def unread_by_seat(verdict: Verdict) -> dict[str, int]:

@@ -8,7 +8,8 @@ that was asked for. It is never guessed, and never left out in silence:
 2. the verdict is the end of its bounds that is worst for the overseen agent, so that no agent gains
    by making a reader fail; the other end is kept beside it (`Verdict.bounds`);
 3. a speech is heard as it stands, cut or not, and the verdict is what was made of it. One that is
-   refused or empty could have been any, heard or left out, so that the bounds are from 0 to 1;
+   refused or empty could have been any, heard or left out, so that the bounds are from 0 to 1; but
+   not a speaker's own draft (best of N), which it might as well have left out;
 4. where the judge cannot be read at all, or a seat that must move makes no move, the cell ends
    with a `Failure` that says why; it counts as a verdict whose bounds are from 0 to 1;
 5. every such reply is counted, by the seat that gave it (`Doubt`), and so is what a selection did

@@ -60,7 +60,7 @@ class Seat(NamedTuple):
     async def fill(self, form: "Form[_T]", transcript: Transcript, ask: Ask) -> _T:
         """What the seat fills in on this transcript. Unreadable, or Declined, if it does not.
 
-        The plain agent beneath fills in: drafts and rewrites are for speeches.
+        The plain agent beneath fills in: drafts are for speeches.
         """
         base_agent = self.speaker.base_agent
         title = called(self.brief, self.side)

@@ -25,7 +25,7 @@ COUNTED = (
 CLAIMED = "| mechanism | a liar gains | over | the truth loses | given | checked by |"
 KNOWN = "| mechanism | what must come out |"
 
-SIM = "engine/sim_expected::protocols_score_what_the_closed_form_says"
+SIM = "engine/sim_expected::without_chance_each_problem_scores_what_the_closed_form_says"
 
 TRUTHS: dict[str, list[str]] = {
     "recorded": ["engine/published::what_was_said_is_judged_again_beside_its_own_judges"],
@@ -83,7 +83,6 @@ TRUTHS: dict[str, list[str]] = {
         "planted_liars::a_plain_argument_is_scored_by_its_weakest_step_and_says_so",
         "a_planted_flaw_is_found_as_often_as_most_votes_see_it",
         "best_response::no_list_of_steps_carries_a_lie_past_an_exact_judge",
-        "best_response::no_odds_carry_a_doubtful_argument_past_a_judge_who_knows_them",
     ],
     "prover_estimator_debate": [
         "planted_liars::a_subclaim_that_points_beyond_itself_means_the_same_to_all_who_read_it",
@@ -96,7 +95,6 @@ TRUTHS: dict[str, list[str]] = {
     ],
     "debate_feedback": [
         "helpers::the_ranking_raises_the_share_of_sound_responses_as_it_should",
-        "helpers::what_one_participant_knows_the_next_knows_a_round_later",
         "helpers::a_model_that_is_kinder_to_its_own_shows_in_the_score",
     ],
     "weak_to_strong": [

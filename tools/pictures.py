@@ -69,7 +69,6 @@ SCREENS = (
     ),
     Screen("answers", "run/{demo}/compare?first=debate&second=consultancy"),
     Screen("answer-290", "run/{grid}/compare?first=debate&second=consultancy"),
-    Screen("two-runs", "compare?a={again}&b={demo}"),
     Screen("more", "run/{demo}/more"),
     Screen("failures", "run/{hard}/failures"),
     Screen("cost", "run/{demo}/cost"),
@@ -164,7 +163,7 @@ def looking(
 
 def take_rating(browser: Any, look: tuple[str, str, int], to: Path, place: Path) -> None:
     """What a rater sees: the welcome, a task of each kind, waiting, and the end."""
-    settings = replace(PLAIN, before=True, budget=600.0)
+    settings = replace(PLAIN, before=True)
     for task, call in TASKS.items():
         name = f"rating-{task.replace(' ', '-')}"
         with (

@@ -12,7 +12,7 @@ from ..errors import UsageError
 from .rows import RunRows
 from .scoring.arrays import Floats, codes_of
 from .scoring.asd import bounded
-from .scoring.calibration import Flips
+from .scoring.calibration import Flips, flips
 from .scoring.contrasts import RankSet, contrasts, rank_sets, shared_samples
 from .scoring.estimate import Ends, Interval
 from .scoring.inference import ErrorKind, Influences, estimates
@@ -48,14 +48,11 @@ def flips_between(runs: Sequence[RunRows], pairs: Sequence[tuple[int, int]]) -> 
         for row in range(len(run.names)):
             right[line, places] = run.table.judged_right(row)
             line += 1
-    there = (~np.isnan(right)).astype(np.float64)
-    right, wrong = np.nan_to_num(right), np.nan_to_num(1 - right)
-    count = there @ there.T
-    shares = (right @ right.T, right @ wrong.T, wrong @ right.T, wrong @ wrong.T)
-    return [
-        Flips(*(float(share[two, one] / n) for share in shares)) if (n := count[one, two]) else None
-        for one, two in pairs
-    ]
+    found = []
+    for one, two in pairs:
+        both = ~np.isnan(right[one] + right[two])
+        found.append(flips(right[two, both], right[one, both]) if both.any() else None)
+    return found
 
 
 def difference_bounds(first: Extremes, second: Extremes) -> DifferenceBounds | None:
@@ -143,18 +140,12 @@ def instrument_notes(
     codes = {run.sweep.code for run in (first, second)} - {""}
     if len(codes) > 1:
         yield f"{said}: the code that composes calls and reads replies differs."
-    judges = {
-        (ours_row.judge, theirs_row.judge)
-        for ours_row, theirs_row in (
-            (first.sweep.rows[one], second.sweep.rows[two]) for one, two in pairs
-        )
-        if ours_row.judge_address != theirs_row.judge_address
-    }
+    both = [(first.sweep.rows[one], second.sweep.rows[two]) for one, two in pairs]
+    judges = {(a.judge, b.judge) for a, b in both if a.judge_address != b.judge_address}
     for one, two in sorted(judges):
-        yield f"{said}: judge {one} in one, {two} in the other" + (
-            ", with other settings." if one == two else "."
-        )
-    endpoints = {**first.sweep.identities}
+        settings = ", with other settings" * (one == two)
+        yield f"{said}: judge {one} in one, {two} in the other{settings}."
+    endpoints = first.sweep.identities
     for model, identity in second.sweep.identities.items():
         if endpoints.get(model, identity) != identity:
             yield f"{said}: {model} is {endpoints[model]} in one, {identity} in the other."

@@ -27,6 +27,10 @@ from .record.values import RecordedCell
 from .run import Run
 from .run_folder import QUARANTINE
 
+NO_BATCH_BESIDE_PEOPLE = (
+    "a batch is not waited for while people are: have models judge in its place, and then people "
+    "what was said, oversight human serve RUN; or ask the models live"
+)
 YOUNG_IN_WAVES = 5_000
 """Few: most attempts of a wave leave garbage, and no calls in flight make a collection slow."""
 
@@ -54,11 +58,7 @@ class RunSession(CachedModels):
                     "leave one of them out"
                 )
             if run.waits_for_people:
-                raise UsageError(
-                    "a batch is not waited for while people are: have models judge in its place, "
-                    "and then people what was said, oversight human serve RUN; or ask the models "
-                    "live"
-                )
+                raise UsageError(NO_BATCH_BESIDE_PEOPLE)
             from .batching import BatchedWork, batching
 
             make = batching()
@@ -85,7 +85,10 @@ class RunSession(CachedModels):
     async def run(self) -> Halt | None:
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
         run, stop_token = self._run, self._stop_token
-        order = await self.cells()
+        try:
+            order = await self.cells()
+        except Halt as early:
+            return early
         with gc_relaxed(YOUNG if self.deferred is None else YOUNG_IN_WAVES):
             async with self.cache:
                 await self.work(order)

@@ -1,7 +1,7 @@
 """The sweep of a run, opened again from the run folder that it made.
 
-A pack whose data set's licence is not known to allow more has the sha256 of each source text in its
-place. Whoever has the data set can put the texts back for a replay: equal texts make equal calls.
+A pack made without `--passages` has the sha256 of each source text in its place. Whoever has the
+data set can put the texts back for a replay: equal texts make equal calls.
 """
 
 import hashlib

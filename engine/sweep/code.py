@@ -2,9 +2,9 @@
 
 A row's code is the modules of the classes of its protocol, agents and judges, with what these
 import of their own package and of this program's protocols, and the blocks of prompts that the row
-reads. A module counts by its syntax tree, without comments, docstrings and layout; another version
-of Python may make another one of it. It is read, and not imported. Problems count by content in the
-identity of the sweep, so that the code of their loader does not count.
+reads. A module counts by its syntax tree, without comments, docstrings, layout and annotations of
+functions; another version of Python may make another one of it. It is read, and not imported.
+Problems count by content in the identity of the sweep, so that the code of their loader does not.
 """
 
 import ast
@@ -152,6 +152,11 @@ def module_code(source: bytes, package: str) -> tuple[str, Sequence[str]]:
         for node in ast.walk(tree):
             if isinstance(body := getattr(node, "body", None), list):
                 body[:] = [each for each in body if not _says_nothing(each)]
+            # A class's fields are what their annotations say; a function does the same without.
+            if isinstance(node, ast.arg):
+                node.annotation = None
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                node.returns = None
             if isinstance(node, ast.Import):
                 # Any name of a package may be used.
                 imports += [f"{alias.name}.*" for alias in node.names]

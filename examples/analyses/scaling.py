@@ -119,7 +119,7 @@ class Rated(NamedTuple):
     """A judge or an agent."""
 
     name: str
-    capability: float
+    capability: float | None
     rating: Estimate
 
 
@@ -149,7 +149,10 @@ class Scaling(Analysis):
         named, (rated, without) = [*found.guards, *found.houdinis], ratings(found)
         at = np.array([level.get(models[name], math.nan) for name in named])
         each = zip(named, at.tolist(), rated.tolist(), without.T, strict=True)
-        lines = [Rated(n, c, jackknifed(r, apart, len(apart))) for n, c, r, apart in each]
+        lines = [
+            Rated(n, None if math.isnan(c) else c, jackknifed(r, apart, len(apart)))
+            for n, c, r, apart in each
+        ]
         share = np.concatenate([found.wins.sum((0, k)) / found.played.sum((0, k)) for k in (2, 1)])
         at[(share == 0) | (share == 1)] = math.nan  # who won or lost all has a bound, no rating
         chances = overseen(rated, without, len(found.guards), at)

@@ -139,7 +139,7 @@ class ModelJudge(Parameters, Judge):
     reasoning_tokens: int = ranged(0, least=0)
     """Added to max_tokens, for a model that reasons before it replies."""
     max_tokens: int = ranged(256)
-    """Token limit of the answer; REASONING_ROOM is added for a judge that is asked to reason."""
+    """Token limit of the answer; 1,024 more for a judge that is asked to reason."""
     turn_tokens: int = ranged(512)
     """Token limit of what its model says or lists before it decides: a client's question,
     criteria. A weak model that repeats itself fills whatever it is given."""

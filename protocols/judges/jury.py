@@ -11,6 +11,7 @@ from ...cache.call import Ask
 from ..agents.agent import Agent
 from ..doubts import ANYTHING, Readings, Span, around, mean_spans, readings
 from ..errors import Unreadable
+from ..held import Probabilities
 from ..scores import log
 from ..settings import require_known
 from ..transcript import Transcript, Verdict
@@ -18,8 +19,6 @@ from .case import Case
 from .judge import Judge
 
 Pooling: TypeAlias = Literal["mean", "median", "logodds"]
-Probabilities: TypeAlias = tuple[float, ...]
-"""The probabilities of one juror, in question order."""
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,7 @@ class DoublyEfficientDebate(Protocol):
             span = found.span and self._outcomes(odds, number, found.span)
             belief = structs.replace(found, value=value, span=span)
         else:
-            belief = Belief(self._unchallenged(odds))
+            belief = Belief(math.prod(odds))  # all of its steps hold
         measures = (
             ("steps", len(steps)),
             ("challenged", number),
@@ -266,10 +266,6 @@ class DoublyEfficientDebate(Protocol):
         """What the judge reads: the challenged step, and those before it, on which it rests."""
         # Nobody could challenge what the prover thinks aloud beside its steps.
         return Transcript(question, (structs.replace(as_list(steps), reasoning=""),))
-
-    def _unchallenged(self, odds: Odds) -> float:
-        """The verdict on an argument that nobody challenges: that all of its steps hold."""
-        return math.prod(odds)
 
     def _outcomes(self, odds: Odds, number: int, span: Span) -> Span:
         """The least and the most that the verdict would be, over beliefs in this span."""

@@ -249,6 +249,9 @@ async def test_a_closed_cache_still_serves_and_asks_no_more():
     async with Cache(store, inner, identity=home) as cache:
         await cache(other)
     assert [(await cache(call)).text for call in (first, other)] == ["48", "48"]
+    async with Cache(store, inner, identity=home) as fresh:
+        pass
+    assert (await fresh(first)).text == "48"
     with pytest.raises(StoreError, match="the cache is closed"):
         await cache(CALL.drawn(2))
     assert len(inner.calls) == 1

@@ -468,5 +468,6 @@ def test_no_batch_is_waited_for_while_people_are(tmp_path):
     batched = "models: {openai/gpt-4o: {batch: true}}\n"
     (tmp_path / "live.yaml").write_text(LIVE.replace("person/experts", "openai/gpt-4o") + batched)
     words = ("human", "serve", "live.yaml", "--raters", "3", "--port", "0")
-    told = within(*words, cwd=tmp_path, OPENAI_API_KEY="sk-1")
-    assert told.code == 2 and "a batch is not waited for while people are" in told.err, told.err
+    for asked in (words, (*words, "--batch")):
+        told = within(*asked, cwd=tmp_path, OPENAI_API_KEY="sk-1")
+        assert told.code == 2 and "a batch is not waited for while people are" in told.err, told.err

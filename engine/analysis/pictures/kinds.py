@@ -81,13 +81,6 @@ class Forest:
 
 Picture: TypeAlias = Forest | Chart
 
-MEASURES = {
-    "frontier": "what a problem costs, and what it is worth",
-    "worlds": "the judge where the truth is argued, and where a lie is",
-    "calibration": "calibration of the judge",
-}
-"""Titles of charts of more than what stands at their axes."""
-
 INCOMPLETE = "no problem has a verdict in every world yet"
 
 
@@ -119,38 +112,28 @@ class ScoredRun:
             raise UsageError(f"no row of {self.run.folder} fits; there are:\n  {names}")
         return found
 
-    def chart(
-        self,
-        kind: str,
-        x: str,
-        y: str,
-        series: Sequence[Series],
-        why: str = INCOMPLETE,
-    ) -> Chart:
-        """UsageError, with `why`, if there is nothing to draw."""
-        if not series:
+    def titled(self, kind: str, chart: Chart, why: str = INCOMPLETE) -> Chart:
+        """The chart with its score in the title. UsageError, with `why`, for an empty one."""
+        if not chart.series:
             raise UsageError(f"{kind}: there is nothing to draw: {why}")
-        title = f"{MEASURES.get(kind, y)} ({SCORE_NAMES[self.score]})"
-        return Chart(title[:1].upper() + title[1:], x, y, tuple(series))
+        return replace(chart, title=f"{chart.title} ({SCORE_NAMES[self.score]})")
 
 
 def _analysis(kind: str, run: ScoredRun) -> Chart:
     """The chart of an analysis; of its rows those that are shown."""
-    shown = {run.rows.names[n] for n in run.numbers}
+    shown, its = {run.rows.names[n] for n in run.numbers}, analysis(kind)()
     try:
-        parts = analysis(kind)().at_once(run.rows, run.numbers, run.score).parts
+        parts = its.at_once(run.rows, run.numbers, run.score).parts
     except UsageError as exc:
         raise UsageError(f"{kind}: there is nothing to draw: {exc}") from exc
-    charts = [part.chart for part in parts if part.chart]
-    series = [each for chart in charts for each in chart.series]
+    (chart,) = (part.chart for part in parts if part.chart)
+    series = chart.series
     if kind == "frontier":
-        kept = (
-            replace(each, points=tuple(p for p in each.points if p.label in shown))
-            for each in series
+        kept = (tuple(p for p in each.points if p.label in shown) for each in series)
+        series = tuple(
+            replace(each, points=its) for each, its in zip(series, kept, strict=True) if its
         )
-        series = [each for each in kept if each.points]
-    made = run.chart(kind, charts[0].x, charts[0].y, series)
-    return replace(charts[0], title=made.title, series=made.series)
+    return run.titled(kind, replace(chart, title=its.title, series=series))
 
 
 def asd(run: ScoredRun) -> Forest:
@@ -212,7 +195,8 @@ def jse(run: ScoredRun) -> Chart:
         its = run.results.rows[n].jse
         points = tuple(point(f"{beta:g}", beta, each) for beta, each in its.items() if beta != inf)
         series += [Series(run.rows.names[n], points, joined=True)] if points else []
-    return run.chart("jse", "softmax temperature of the agent", "judge score expected", series)
+    x, y = "softmax temperature of the agent", "judge score expected"
+    return run.titled("jse", Chart("Judge score expected", x, y, tuple(series)))
 
 
 def trend_chart(run: ScoredRun) -> Chart:
@@ -232,7 +216,8 @@ def trend_chart(run: ScoredRun) -> Chart:
         series.append(Series(f"{its.protocol} · {its.judge}", tuple(points), note=note, fit=fit))
     why = "it takes three agents or more under one protocol and judge, and a slope with an interval"
     x = f"expected agent score (beta {results.beta:g})"
-    return run.chart("trend", x, "agent score difference", series, why)
+    chart = Chart("Agent score difference", x, "agent score difference", tuple(series))
+    return run.titled("trend", chart, why)
 
 
 def compared(

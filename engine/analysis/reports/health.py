@@ -87,17 +87,14 @@ class Health:
         share = self.verdicts / self.cells
         parts = [f"{self.verdicts:,} of {self.cells:,} cells with a verdict ({share:.0%})"]
         for sign in self.signs:
-            if not sign.cells and sign.name in QUIET:
-                continue
-            mass = sign.name == "label mass"
-            shown = _percent(sign.share) if sign.cells or mass else "0"
-            parts.append(f"{sign.name} {shown}")
+            if sign.cells or sign.name not in QUIET:
+                shown = _percent(sign.share) if sign.cells or sign.name == "label mass" else "0"
+                parts.append(f"{sign.name} {shown}")
         lines = [f"health: {' · '.join(parts)}"]
         for sign in self.off:
             mass = sign.name == "label mass"
             often = f"mean {sign.share:.0%}" if mass else counted(sign.cells, "cell")
-            what = f"{sign.name}: {often}"
-            lines.append(f"  ! {what}, such as {sign.example}; {sign.advice}")
+            lines.append(f"  ! {sign.name}: {often}, such as {sign.example}; {sign.advice}")
         return lines
 
 
@@ -137,19 +134,16 @@ class HealthCheck:
         signs = []
         for name, cells in self._cells.items():
             share = cells / self._run if self._run else 0.0
-            off = cells > 0 and share >= OFF
-            signs.append(
-                Sign(name, cells, share, off, self._examples.get(name, ""), ADVICE[name] * off)
-            )
+            signs.append(self._sign(name, cells, share, cells > 0 and share >= OFF))
         if self._captured:
             # Verdicts whose labels had all of the mass do not tell it.
             mean = sum(self._captured) / len(self._captured)
             low = sum(captured < MIN_CAPTURED_MASS for captured in self._captured)
-            off = mean < MIN_CAPTURED_MASS
-            example = self._examples.get("label mass", "")
-            advice = ADVICE["label mass"] * off
-            signs.append(Sign("label mass", low, mean, off, example, advice))
+            signs.append(self._sign("label mass", low, mean, mean < MIN_CAPTURED_MASS))
         return Health(self._run, self._verdicts, tuple(signs))
+
+    def _sign(self, name: str, cells: int, share: float, off: bool) -> Sign:
+        return Sign(name, cells, share, off, self._examples.get(name, ""), ADVICE[name] * off)
 
     def _note(self, name: str, record: OutcomeRecord, said: str) -> None:
         self._cells[name] += 1

@@ -203,7 +203,10 @@ def _world(
 ) -> tuple[float, ...] | None:
     if world is None:
         return None
-    _same_labels(place, world, labels, "a probability")
+    _known_labels(place, world, labels)
+    for label in labels:
+        if label not in world:
+            raise ValueError(f"{place}.{label}: missing; each answer in values needs a probability")
     for label, p in world.items():
         if not 0 <= p <= 1:
             raise ValueError(f"{place}.{label}: {p}: a probability lies between 0 and 1")
@@ -214,14 +217,6 @@ def _world(
             "divide each by their sum, or write null if this is no verdict"
         )
     return tuple(world[label] for label in labels)
-
-
-def _same_labels(place: str, found: dict[str, Any], labels: tuple[str, ...], wanted: str) -> None:
-    """ValueError unless the keys are the labels of `values`, in any order."""
-    _known_labels(place, found, labels)
-    for label in labels:
-        if label not in found:
-            raise ValueError(f"{place}.{label}: missing; each answer in values needs {wanted}")
 
 
 def _known_labels(place: str, found: dict[str, Any], labels: tuple[str, ...]) -> None:

@@ -158,15 +158,10 @@ class Estimate:
     def plain(self) -> dict[str, Any]:
         """The one shape of an estimate in JSON; low and high are of the interval that is shown,
         which `interval` names."""
-        ends = {
-            kind: (each and each.interval) or (None, None)
-            for kind, each in (
-                ("shown", self),
-                ("t", replace(self, guarded=False)),
-                ("guarded", self.by("guarded") if self.guard else None),
-            )
-        }
-        (low, high), (t_low, t_high), (rare_low, rare_high) = ends.values()
+        low, high = self.interval or (None, None)
+        t_low, t_high = replace(self, guarded=False).interval or (None, None)
+        rare = self.by("guarded").interval if self.guard else None
+        rare_low, rare_high = rare or (None, None)
         least, most = self.ends or (None, None)
         return {
             "value": self.value,

@@ -265,7 +265,9 @@ def _settled(found: Estimate, scale: float, stands: bool, interval: Interval) ->
         reason = "all clusters are equal" if found.value else ""
         return Estimate(found.value, found.n, found.clusters, ways=found.ways, reason=reason)
     guarded = found.guard is not None and (none or not stands or interval == "guarded")
-    return replace(found, error=0.0 if none else found.error, guarded=guarded)
+    if not guarded:
+        return found
+    return replace(found, error=0.0 if none else found.error, guarded=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,11 +405,13 @@ def together(rows: Mapping[str, Influences]) -> Rows:
     if not rows:
         raise ValueError("rows to compare: there is none")
     first, *others = rows.values()
-    shared = set(first.questions).intersection(*(other.questions for other in others))
-    if not shared:
+    ids, kept = first.questions, np.arange(len(first.questions))
+    if any(other.questions != ids for other in others):
+        shared = set(ids).intersection(*(other.questions for other in others))
+        kept = np.flatnonzero([id in shared for id in ids])
+        ids = tuple(first.questions[n] for n in kept)
+    if not ids:
         raise ValueError(f"the rows {', '.join(rows)} share no question")
-    kept = np.flatnonzero([id in shared for id in first.questions])
-    ids = tuple(first.questions[n] for n in kept)
     keys, columns = first.ways["problem"][kept], []
     for name, row in rows.items():
         at = kept

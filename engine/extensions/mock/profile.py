@@ -165,7 +165,7 @@ def load_profile(name: str) -> Profile:
         return PROFILES[name]
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
-        raise UsageError(f"no profile {name!r}; there are {', '.join(PROFILES)}, or give a file")
+        raise UsageError(f"no profile {name!r}; there are {', '.join(PROFILES)}, or a YAML file")
     try:
         return _read(Profile, path.read_text("utf-8"))
     except OSError as exc:

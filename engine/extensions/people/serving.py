@@ -21,6 +21,7 @@ from ...display.quantity import counted
 from ...errors import UsageError
 from ...models.router import Models
 from ...run.batching import Deferred
+from ...run.execution import NO_BATCH_BESIDE_PEOPLE
 from ...run.folders import is_run, locked, store_noted
 from ...run.lanes import attempt_noted, failure, run_lanes
 from ...run.loaded_sweep import LoadedSweep, load_sweep
@@ -85,6 +86,8 @@ def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> in
             f"{file.document.source}: no seat has a person; write person/NAME for a model, or run "
             "it and have persons judge its transcripts: oversight human serve RUN"
         )
+    if settings.batch:  # before the people are told to be asked live
+        raise UsageError(NO_BATCH_BESIDE_PEOPLE)
     known = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
     top = replace(loaded.file.top, max_cells=max(known, min(len(loaded.sweep), MOST_LANES)))
     loaded = replace(loaded, file=replace(loaded.file, top=top))

@@ -36,8 +36,8 @@ MAX_PAGE_TEXT = 150_000
 the page of requests and replies."""
 
 
-DRAFTS = ("draft", "rewrite")
-"""Roles of the calls from which a turn is chosen."""
+DRAFT = "draft"
+"""Role of the calls from which a turn is chosen."""
 
 MIN_TEXT = 300
 """Minimum bytes of markup granted to each text."""
@@ -68,8 +68,6 @@ class ShownDraft:
     chosen: bool
     rating: float | None
     """P(the side that it argues for), as the selection judge had it; None where it was not read."""
-    said: str
-    """Label for a draft that is not a first one, such as a rewrite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +205,7 @@ def _title(call: RecordedCall, worlds: Sequence[str]) -> str:
     told += [call.role] if call.role and call.role != call.seat else []
     # The first is that of the sweep, which the whole reading is of.
     if drawn := ".".join(str(n + 1) for n in call.draw[1:]):
-        told.append(f"{'candidate' if call.role in DRAFTS else 'draw'} {drawn}")
+        told.append(f"{'candidate' if call.role == DRAFT else 'draw'} {drawn}")
     return " · ".join(told)
 
 
@@ -394,13 +392,13 @@ def _drafts(
 ) -> Iterator[ShownDraft]:
     """The candidates for a turn: what the same seat drafted after the same turns."""
     spoken = asked.get(turn.call)
-    if spoken is None or spoken.call.role not in DRAFTS:
+    if spoken is None or spoken.call.role != DRAFT:
         return
     moment = spoken.call.seat, spoken.call.heard
     beside = [
         each
         for each in asked.values()
-        if each.call.role in DRAFTS and (each.call.seat, each.call.heard) == moment
+        if each.call.role == DRAFT and (each.call.seat, each.call.heard) == moment
     ]
     if len(beside) < 2:
         return
@@ -411,9 +409,8 @@ def _drafts(
         if judged and judged.probs and side in labels:
             at = labels.index(side) if len(judged.probs) == len(labels) else 0
             rating = judged.probs[at]
-        said = each.call.role if each.call.role != DRAFTS[0] else ""
         text = shown(each.call.text, most=max(room // len(beside), MIN_TEXT))
-        yield ShownDraft(text, each.address, each is spoken, rating, said)
+        yield ShownDraft(text, each.address, each is spoken, rating)
 
 
 def matching(turns: Sequence[Turn], others: Sequence[Turn]) -> dict[int, Turn]:

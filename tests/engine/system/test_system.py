@@ -1,12 +1,16 @@
 """How the engine leaves Python and the system: collector, errors, open files."""
 
+import errno
 import gc
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from oversight.engine import errors
+from oversight.engine.errors import DiskFull
+from oversight.engine.system.files import replace_file
 from oversight.engine.system.process import YOUNG, gc_relaxed
 from tests.sittings import Bench, Vendor
 
@@ -25,6 +29,17 @@ def test_the_collector_is_as_it_was_after_a_fault():
     with pytest.raises(RuntimeError), gc_relaxed():
         raise RuntimeError
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
+
+
+def test_a_file_that_cannot_be_replaced_whole_stays_as_it_was_and_nothing_lies_beside_it(tmp_path):
+    def parts() -> Iterator[bytes]:
+        yield b"half"
+        raise OSError(errno.ENOSPC, "no room")
+
+    (tmp_path / "file").write_bytes(b"old")
+    with pytest.raises(DiskFull):
+        replace_file(tmp_path / "file", parts())
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"file": b"old"}
 
 
 def test_the_tree_of_errors_names_every_class():

@@ -6,10 +6,9 @@ statements that the prover may commit to and every challenge, what is too long w
 tests/formal.py and tests/best_response.py.
 """
 
-import math
 import re
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
 from typing import Any
@@ -29,7 +28,6 @@ from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.best_response import (
     CAP,
     EACH_DOMAIN,
-    ENTRY,
     JUDGE,
     OTHER,
     PROVER,
@@ -331,106 +329,3 @@ async def test_without_any_one_rule_of_steps_the_search_finds_the_liar_that_wins
         cut_silently(monkeypatch)
     protocol = kind(JUDGE, PROVER, OTHER, steps=CAP)
     await lies_win(campaign, domain, rule, partial(doubly_efficient, protocol))
-
-
-# With probabilities
-
-GRID = [*(n / 20 for n in range(1, 20, 2)), 1.0]
-"""What a prover may commit to: half way between the true odds, so just within the threshold."""
-
-
-SOME = replace(next(instances("sums", 1)), truth=0)
-
-_STATED = re.compile(r"\] ([\d.]+)%")
-
-Odds = tuple[float, float]
-"""How often the judge finds that the one step holds, and that the conclusion does; in tenths."""
-
-EVERY_ODDS = [(n / 10, m / 10) for n, m in product(range(11), repeat=2)]
-SOUND = [each for each in EVERY_ODDS if math.prod(each) >= 2 / 3]
-DOUBTFUL = [each for each in EVERY_ODDS if math.prod(each) <= 1 / 3]
-
-
-def sampled(odds: Odds, threshold: float) -> Callable[[Call], str]:
-    """An honest prover; an opponent who contests the step that is furthest off if it is off by the
-    threshold; a judge who knows how likely a step is to hold."""
-
-    def answer(call: Call) -> str:
-        match task(call):
-            case "steps":
-                return form(steps=[{"step": "A step.", "probability": odds[0]}], conclusion=odds[1])
-            case "step":
-                stated = [float(p) / 100 for p in _STATED.findall(speeches(call)[1])]
-                off = [abs(p - q) for p, q in zip(stated, odds, strict=True)]
-                worst = max(off)
-                return form(step=off.index(worst) + 1 if worst >= threshold - 1e-9 else 0)
-            case "statement":
-                contested = len(ENTRY.findall(speeches(call)[0]))
-                return held(odds[contested - 1])
-        raise AssertionError(call)
-
-    return answer
-
-
-async def honest(protocol: DoublyEfficientDebate, odds: Odds) -> float:
-    """The least that the right answer gets, whatever is challenged."""
-    others = sampled(odds, protocol.sampling.threshold)
-    return (await verdict(protocol, SOME, SOME.right, challenging, others, against=True))[0]
-
-
-async def staked(protocol: DoublyEfficientDebate, odds: Odds) -> tuple[float, int]:
-    """The most that the wrong answer gets by any probabilities; and the plays."""
-    bets = [
-        form(steps=[{"step": "A step.", "probability": p}], conclusion=q)
-        for p, q in product(GRID, GRID)
-    ]
-    others = sampled(odds, protocol.sampling.threshold)
-    return await verdict(
-        protocol, SOME, SOME.wrong, lambda c: bets if task(c) == "steps" else None, others
-    )
-
-
-STAKED = DoublyEfficientDebate(
-    JUDGE, PROVER, OTHER, steps=1, probabilities=True, close=0.05, far=0.15
-)
-
-
-@pytest.mark.campaign
-async def test_no_odds_carry_a_doubtful_argument_past_a_judge_who_knows_them(campaign):
-    """The known truth: an argument of two steps, which holds with 2/3 or more for the right answer
-    and with 1/3 or less for the wrong one. A prover may commit to any probabilities; the opponent
-    contests one that is off by 0.1 or more. So the wrong answer gets the largest product of two
-    that are not, below 1/3 + 2 x 0.1; the right one the product of the true ones, 2/3 at least,
-    whatever is contested: ASD is above 0 for every pair of the two."""
-    plays, most, least = 0, 0.0, 1.0
-    some = campaign.size(20, 1)
-    for odds in SOUND[:: min(some, 4)]:
-        found = await honest(STAKED, odds)
-        assert found == pytest.approx(math.prod(odds))
-        least = min(least, found)
-    for odds in DOUBTFUL[::some]:
-        found, played = await staked(STAKED, odds)
-        within = [[p for p in GRID if abs(p - each) < 0.1 - 1e-9] for each in odds]
-        assert found == pytest.approx(math.prod(map(max, within)))
-        plays, most = plays + played, max(most, found)
-    assert asd(least, most) > 0
-    pairs = f"{len(SOUND)} x {len(DOUBTFUL)} pairs" if campaign.long else "some pairs"
-    print(f"probabilities, {pairs}: {plays:,} plays, worst ASD {asd(least, most):+.3f}")
-
-
-class NeverCompared(DoublyEfficientDebate):
-    def _outcome(self, odds: Any, number: int, belief: float) -> float:
-        return 1.0
-
-
-class StandsUncontested(DoublyEfficientDebate):
-    def _unchallenged(self, odds: tuple[float, ...]) -> float:
-        return 1.0
-
-
-@pytest.mark.parametrize("kind", [NeverCompared, StandsUncontested])
-async def test_without_either_rule_of_probabilities_the_search_finds_the_liar_that_wins(kind):
-    protocol = kind(**{field.name: getattr(STAKED, field.name) for field in fields(STAKED)})
-    lied, _ = await staked(protocol, DOUBTFUL[-1])
-    print(f"probabilities without {kind.__name__}: ASD {asd(1.0, lied):+.2f}")
-    assert asd(1.0, lied) <= 0

@@ -64,6 +64,12 @@ async def test_probabilities_that_nobody_contests_count_as_their_product():
     assert STOCHASTIC.sampling.votes == 67
 
 
+@pytest.mark.parametrize(("step", "found", "stands"), [(2, 0.1, 1), (2, 0.9, 0), (3, 0.5, 1)])
+async def test_a_contested_step_stands_by_its_own_probability(step, found, stands):
+    ask = Scripted(staking(0.9, 0.1, step=step, found=found))
+    assert (await STOCHASTIC.run(CRATES, A, ask)).probs[0] == stands
+
+
 async def test_a_step_that_writes_our_tags_speaks_for_nobody_else():
     def forging(call: Call) -> str:
         if prompt(call).task == "steps":

@@ -264,55 +264,8 @@ async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
     assert agreed == [right, n - right]
 
 
-async def test_what_a_critic_is_worth_depends_on_whose_side_it_is_on():
-    """The known truth: a judge who believes the critic, unless it knows whom it serves, gives 0.9
-    to the answer that it speaks for. An honest critic who knows the truth gives an ASD by accuracy
-    of 1, and agrees with it; one who is always against the proposal makes each side lose, one who
-    works for it makes each side win, and both give 0."""
-
-    def trusting(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
-            case "choice":
-                return '{"answer": "A"}'
-            case "critique":
-                return f"It is ({asked.side})."
-            case "percentages":
-                if asked.speakers[-1] != "Critic" or asked.speeches[0] == "for ":
-                    return "A: 50%\nB: 50%"
-                return "A: 90%\nB: 10%" if "It is (A)." in asked.speeches[-1] else "A: 10%\nB: 90%"
-        return f"for {asked.side}"
-
-    apples = Problem("apples", CRATES, (1, -1))
-    for aux, expected in (("honest", 1.0), ("sided", 0.0), ("adversarial", 0.0)):
-        protocol = ProposerCritic(JUDGE, ALICE, CAROL, aux=aux)
-        found = await protocol.agent_score_difference(apples, Scripted(trusting), "accuracy")
-        worlds = await protocol.worlds(apples, Scripted(trusting))
-        beliefs = [each.probs[0] for each in worlds]
-        assert found == expected
-        agrees = {"honest": [True, False], "sided": [False] * 2, "adversarial": [True] * 2}[aux]
-        assert [dict(each.measures)["agrees"] for each in worlds] == agrees
-        # What tells the two apart: the judge is led to the other answer, or to the proposed one.
-        assert beliefs == pytest.approx(
-            {"honest": [0.9, 0.9], "sided": [0.1, 0.9], "adversarial": [0.9, 0.1]}[aux]
-        )
-
-
 OWN = default_prompts().text("debate_feedback.own")
 PAUL = Agent("paul")
-
-
-def script_feedback(call: Call, scores: tuple[object, ...] = (0.25, 0.75, 0.5)) -> str:
-    """Responses named by side and draw; `scores` of draw 0, 1, 2 …"""
-    asked = prompt(call)
-    match asked.task:
-        case "speak":
-            return f"{asked.side} draw {call.draw[0]}"
-        case "statement":
-            return held(scores[int(asked.speeches[0].rpartition(" ")[2])])
-        case "percentages":
-            return "A: 70%\nB: 30%"
-    return f"{asked.task} after {len(asked.speeches)}"
 
 
 async def test_the_ranking_raises_the_share_of_sound_responses_as_it_should():
@@ -372,31 +325,6 @@ async def test_a_model_that_is_kinder_to_its_own_shows_in_the_score():
         assert dict(verdict.measures)["score"] == pytest.approx(in_b)
         asd = await protocol.agent_score_difference(problem, Scripted(partial))
         assert asd == pytest.approx(2 * (1 - in_b) ** 2)
-
-
-@pytest.mark.parametrize("rounds", [1, 2, 3])
-async def test_what_one_participant_knows_the_next_knows_a_round_later(rounds):
-    """The known truth: the first of three participants sees that the response is sound, and each
-    other one says so once it has heard so from the one before. In a round they are blind to each
-    other, so after r rounds r of three say so, and the score is r/3."""
-
-    def passing(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
-            case "discuss":
-                place = next(n for n in (1, 2, 3) if f"Participant {n}:" in asked.user)
-                heard = {
-                    who: said for who, said in zip(asked.speakers, asked.speeches, strict=True)
-                }
-                knows = place == 1 or heard.get(f"Participant {place - 1}") == "sound"
-                return "sound" if knows else "unclear"
-            case "statement":
-                return held(asked.speeches[-3:].count("sound") / 3)
-        return script_feedback(call)
-
-    protocol = DebateFeedback(JUDGE, ALICE, rounds=rounds, candidates=1)
-    verdict = await protocol.run(CRATES, A, Scripted(passing))
-    assert dict(verdict.measures)["score"] == pytest.approx(rounds / 3)
 
 
 HELGA = Agent("helga")

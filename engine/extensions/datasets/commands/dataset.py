@@ -29,7 +29,7 @@ LOADER_SETTINGS = flag(
 
 @click.group(cls=NamedGroup, path="dataset")
 def command() -> None:
-    """Check data sets for leaks, fetch them, generate answers."""
+    """Check data sets for leaks, fetch them, generate wrong answers."""
 
 
 @command.adds()

@@ -28,7 +28,7 @@ def pack(
     run: Path = RUN,
     output: Path | None = output("RUN.oversight"),
     passages: bool = flag(
-        "Put source texts in, where their licence allows it; otherwise their digests go in.",
+        "Put source texts in, if you may hand them on; otherwise their digests go in.",
         default=False,
     ),
     no_store: bool = flag("Leave out requests and replies, which are in the store.", default=False),
@@ -38,8 +38,7 @@ def pack(
 
     It holds the sweep, its problems, the outcomes, the record of what was said, the files of your
     own code that the sweep names, every figure, and the requests and replies, by which others can
-    replay the run. All of it is searched for your keys. The same run gives
-    the same bytes.
+    replay the run. All of it is searched for your keys. The same run gives the same bytes.
     """
     read = RunReader(run.resolve())
     to = output or Path(f"{read.name}{SUFFIX}")
@@ -91,6 +90,6 @@ def _listed(contents: Contents) -> None:
     for file in contents.files:
         say(f"{file.size:>14,}  {file.sha256[:12]}  {file.path}")
     if contents.passages == "digests":
-        say("source texts: digests alone; --passages puts them in, where their licence allows it")
+        say("source texts: digests alone; --passages puts them in, if you may hand them on")
     for name in contents.missing_code:
         say(f"not in it: {name}, which the sweep names")

@@ -128,6 +128,7 @@ def serve(
             raise UsageError(f"{what} is a sweep file: rows and --each are for a RUN")
         file = read_sweep_file(path, overrides, limit)
         raise SystemExit(run_with_persons(file, run_settings(settings), seats))
+    run = run_named(what)
     asks = settings.batch or settings.prices
     of_a_sweep = (settings.folder, settings.max_cost, settings.max_tokens)
     if overrides or asks or any(each is not None for each in of_a_sweep):
@@ -135,7 +136,7 @@ def serve(
             f"{what} is a run: --set, --run-folder and what models are asked with are for a SWEEP"
         )
     store = None if settings.store is None else str(settings.store)
-    opened = open_run(run := run_named(what), own=sweep)
+    opened = open_run(run, own=sweep)
     cells = cells_with_verdict(opened.sweep, run, parts, limit)
     raise SystemExit(judged_by_persons(run, opened, cells, each, store, seats))
 

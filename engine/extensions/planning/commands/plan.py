@@ -263,7 +263,7 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
         )
     days = {model.price_of for model in plan.models if model.price_of} - {date.min}
     priced = f"prices of {' to '.join(map(str, sorted({min(days), max(days)})))}; " if days else ""
-    return [*notes, f"{priced}rehearse it first: oversight plan {sweep} --rehearse busy"]
+    return [*notes, f"{priced}rehearse it first: the same command with --rehearse busy"]
 
 
 def _dollars(cost: Cost | None) -> tuple[str, str, str]:

@@ -139,20 +139,21 @@ def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
 
 @pytest.mark.wire
 def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
-    place: Path, command: Command
+    place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     refusal = b'{"error": {"message": "no logprobs here"}}'
     with answering(alike(400, refusal)) as (url, asked):
         (place / "hopeless.yaml").write_text(
-            "problems: {bundled: arithmetic}\njudges: compatible/lab/m\nprotocols: naive_judge\n"
-            f"providers: {{compatible/lab: {{base_url: '{url}/v1'}}}}\n"
-            "models: {compatible/lab/m: {concurrency: 4}}\n"
+            "problems: {bundled: arithmetic}\njudges: openai/m\nprotocols: naive_judge\n"
+            f"providers: {{openai: {{base_url: '{url}/v1'}}}}\n"
+            "models: {openai/m: {concurrency: 4}}\n"
         )
         ran = command("run", "hopeless.yaml")
         few = len(asked)
         regardless = command("run", "hopeless.yaml", "--keep-going")
     assert ran.code == regardless.code == 3
-    # Eight cells, those under way at the eighth failure, and a question about the server itself.
+    # Eight cells, and those under way at the eighth failure.
     assert few <= FAILED_ALIKE + CANARIES
     assert "the first 8 of their row all failed for one cause" in ran.err
     assert "says: 400: no logprobs here). Put that right and run it again, or go on" in ran.err
@@ -160,6 +161,6 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
     assert 20 <= len(asked) - few <= 24
     assert "the first 20 calls all ended so, and none was answered" in regardless.err
     for err in (ran.err, regardless.err):
-        assert "compatible/lab/m stated: " in err and "refused by the server (100%)" in err
+        assert "openai/m stated: " in err and "refused by the server (100%)" in err
         assert "400: no logprobs here" in err
     assert "when that is put right: oversight run hopeless.yaml\n" in ran.err

@@ -125,6 +125,20 @@ async def test_a_large_sweep_is_planned_from_some_of_its_problems(opened, monkey
     assert some.cost.low < whole.cost.likely < some.cost.high
 
 
+async def test_what_is_sampled_is_weighed_at_the_price_of_calls_as_long_as_they_are(
+    opened, monkeypatch
+):
+    monkeypatch.setattr(estimate, "MAX_WALKED_CELLS", 20)
+    judge = "openai/gpt-4o-mini"
+    ready = opened(f"problems: {{bundled: arithmetic}}\njudges: {judge}\nprotocols: naive_judge\n")
+    dear = replace(listed().need(judge), input=9.0, output=9.0)
+    stepped = replace(listed().need(judge), above=100, beyond=dear)
+    prices = (PriceList({judge: each}) for each in (dear, stepped))
+    one, other = [await plan_sweep(ready, None, each) for each in prices]
+    assert one.walked < one.problems
+    assert one.cost == other.cost
+
+
 async def test_the_limit_that_takes_longest_is_the_one_that_binds(opened):
     plan = await plan_sweep(opened(REAL + LIMITED, limit=1), None, listed())
     (agent,) = (model for model in plan.models if model.model == HAIKU)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from oversight.cache.call import Ask, Call, Message, Request
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply
 from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.extensions.simulation import PRESETS, GroundTruth, SimModel, SimProvider
@@ -33,18 +33,6 @@ QUIET_JUDGE = StatedJudge("sim/quiet")
 UNRULY = simulated(PROBLEMS[:1], PRESETS["sim/unruly"])
 
 
-class Counted:
-    """An `Ask` that remembers the address of what went through it."""
-
-    def __init__(self, ask: Ask) -> None:
-        self.ask = ask
-        self.addresses: list[str] = []
-
-    async def __call__(self, call: Call) -> Reply:
-        self.addresses.append(call.address)
-        return await self.ask(call)
-
-
 def speech_call(n: int = 0, model: str = "sim/it") -> Call:
     question = PROBLEMS[n].question
     return Agent(model).compose(Transcript(question), question.answers[0], ADVOCATE)
@@ -59,14 +47,19 @@ print(asyncio.run(everything_said()))
 
 async def everything_said() -> str:
     """All that is said in some debates, with every kind of chance in play."""
-    unruly = SimModel(refusal=0.1, tool_use=0.5, noise=1.0)
-    said = Counted(simulated(PROBLEMS, unruly))
+    sim = simulated(PROBLEMS, SimModel(refusal=0.1, tool_use=0.5, noise=1.0))
+    asked: list[str] = []
+
+    async def said(call: Call) -> Reply:
+        asked.append(call.address)
+        return await sim(call)
+
     debate = Debate(QUIET_JUDGE, Agent("sim/it", tools=("calculator",)))
-    verdicts = [await debate.worlds(problem, said) for problem in PROBLEMS[:10]]
-    texts = [
-        [turn.text for turn in verdict.transcript.turns] for pair in verdicts for verdict in pair
+    verdicts = [
+        verdict for problem in PROBLEMS[:10] for verdict in await debate.worlds(problem, said)
     ]
-    return orjson.dumps([texts, sorted(said.addresses)]).decode()
+    texts = [[turn.text for turn in verdict.transcript.turns] for verdict in verdicts]
+    return orjson.dumps([texts, sorted(asked)]).decode()
 
 
 @pytest.mark.wire

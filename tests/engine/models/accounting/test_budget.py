@@ -217,6 +217,11 @@ def test_the_cap_that_is_advised_lets_the_next_call_out(spent, cap, worst):
     assert Budget(advised, spent).fits(worst)
 
 
+def test_amounts_below_a_cent_are_told_in_full():
+    told = Budget(0.004, 0.0032).reached(0.0108)
+    assert told.startswith("budget reached: $0.0032 of $0.0040 are spent and the next call may")
+
+
 @pytest.mark.parametrize("cap", [-1, float("nan"), float("inf")])
 def test_a_cap_that_is_no_sum_of_dollars_is_named(cap):
     with pytest.raises(ValueError, match=f"max_cost: {cap} is not a number of dollars"):

@@ -395,3 +395,13 @@ async def test_a_killed_sitting_keeps_the_latency_that_it_had_noted(tmp_path):
     account = read_ledger(left)["lab/x"]
     assert (account.stored, account.latency.replies) == (3, 2)
     assert read_ledger(at_work)["lab/x"].latency.replies == 3
+
+
+@virtually
+async def test_what_a_journal_knows_beyond_the_last_note_counts(tmp_path):
+    ledger = Ledger()
+    async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger):
+        await asked(ledger, MODEL, 2)
+        await asyncio.sleep(1.1 * EVERY)
+        await asked(ledger, MODEL, 3)
+        assert read_ledger(tmp_path)[MODEL].stored == 5
