@@ -12,7 +12,7 @@ from ....cache.call import Call
 from ....cache.reply import Reply, Usage
 from ....protocols.protocol import score_difference
 from ....protocols.question import Answer, Problem
-from ....protocols.scores import SCORES
+from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Judgement, Turn, Verdict
 from ...analysis.reports.failures import called
 from ...run.lookup import NOT_YET
@@ -303,7 +303,7 @@ def reading_page(
                 spoken,
                 len(transcripts[side]),
                 judged,
-                SCORES[score](verdict.probs, side) if verdict else None,
+                ALL_SCORES[score](verdict.probs, side) if verdict else None,
                 tuple(asked.values()),
                 next((each.call for each in reversed(judgements[side]) if each.call in asked), ""),
                 tuple(believed) if verdict else (),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
-from ....protocols.scores import SCORES
+from ....protocols.scores import ALL_SCORES
 from ...run.reader import Place, RunReader
 
 MAX_WORDS = 500
@@ -86,7 +86,7 @@ ROUTES: Mapping[str, Route] = {
 }
 
 CHOICES: Mapping[str, Collection[str]] = {
-    "score": SCORES,
+    "score": ALL_SCORES,
     "plot": ("asd", "lift"),
     "order": ("worst", "best", "sweep"),
 }
