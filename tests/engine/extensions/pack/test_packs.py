@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from oversight.cache.bundle import BundleStore
 from oversight.cache.record import read_record
+from oversight.engine.extensions.mock.process import serving
 from oversight.engine.extensions.pack.verifying import verify
 from oversight.engine.run.manifest import read_manifest
 from oversight.protocols.datasets.jsonl import write_jsonl
@@ -122,6 +123,18 @@ def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
     assert packed_again.code == 0, packed_again.err
     ours, theirs = ({m.name: d for m, d in members(place / f)} for f in (pack, "third.oversight"))
     assert {n for n in ours if n != "pack.json" and ours[n] != theirs.get(n)} <= {"replies.bundle"}
+
+
+@pytest.mark.wire
+def test_a_pack_of_what_came_over_the_wire_is_verified(place, command, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    asks = ("--set", "judges.model=openai/gpt-6-luna", "--set", "judges.effort=none")
+    with serving(["--sweep", "small.yaml", *asks]) as url:
+        at = ("--set", f"providers.openai.base_url={url}/v1", "--limit", "1")
+        ran = command("run", "small.yaml", *asks, *at, "--run-folder", "run")
+    assert ran.code == 0, ran.err
+    assert command("export", "pack", "run", "-o", "run.oversight").code == 0
+    assert verify(place / "run.oversight")[1] == ()
 
 
 def test_replies_travel_without_their_requests_where_source_texts_stay(place, command):
