@@ -170,7 +170,9 @@ def name_to_read(file: Path) -> str:
         raise no_run(file.parent) from None
     # What was copied from under its writer has none, and here none can be made.
     stands_still = expects_log and not os.access(file.parent, os.W_OK)
-    return f"{file.resolve().as_uri()}?mode=ro{'&immutable=1' * stands_still}"
+    # What a writer that was killed had begun to write is taken back before anything is read.
+    torn = file.with_name(f"{file.name}-journal").exists() and os.access(file, os.W_OK)
+    return f"{file.resolve().as_uri()}?mode={'rw' if torn else 'ro'}{'&immutable=1' * stands_still}"
 
 
 def _opened(name: str, file: Path, writes: bool = False) -> sqlite3.Connection:

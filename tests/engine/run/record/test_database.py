@@ -376,6 +376,23 @@ def test_who_reads_a_settled_run_may_go_on_while_it_is_written_again(
         assert begun + list(reading) == cells[:512] + read(tmp_path)[512:]
 
 
+def test_who_reads_a_run_whose_writer_was_killed_within_a_write_reads_what_was_before(
+    tmp_path: Path,
+) -> None:
+    written(tmp_path, [spoken(place, f"{WORDS} {place}") for place in range(0, 400, 2)])
+    file, torn = tmp_path / RUN_DB, tmp_path / "torn"
+    torn.mkdir()
+    with closing(sqlite3.connect(file, isolation_level=None)) as writer:
+        # So small a memory that pages are overwritten before the commit.
+        writer.executescript("PRAGMA cache_size=1; BEGIN; UPDATE cells SET problem = 77")
+        for ending in ("", "-journal"):
+            (torn / f"{RUN_DB}{ending}").write_bytes(Path(f"{file}{ending}").read_bytes())
+        writer.execute("ROLLBACK")
+    assert (torn / RUN_DB).read_bytes() != file.read_bytes()
+    with RunTables.open(torn) as after, RunTables.open(tmp_path) as before:
+        assert after.fetched("SELECT * FROM cells") == before.fetched("SELECT * FROM cells")
+
+
 def test_a_settled_run_is_one_file_whoever_reads_it(tmp_path: Path) -> None:
     written(tmp_path, [spoken(0)])
     with RunTables.open(tmp_path) as tables:
