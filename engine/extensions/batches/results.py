@@ -36,8 +36,13 @@ from ...tokens import CAUTION, prompt_tokens
 from .endpoint import BatchEndpoint, LineResult, Lost
 from .journal import Submission
 
+MAX_BATCHES, MAX_UNREAD = 8, 2
+"""How many batches a call goes into that bring no reply, before its cell fails; fewer where each
+may have been billed, since what came cannot be read."""
 STORED_TOGETHER = 256
 """Lines whose replies are stored together."""
+
+_NO_REPLY = b'{"error": {"message": "its batches ended without a reply to it"}}'
 
 log = logging.getLogger(__name__)
 
@@ -126,9 +131,9 @@ class BatchResults:
     def _reply(self, call: Call, result: LineResult) -> Reply | None:
         worst = worst_case(call, self.price)
         if result.lost is not None:
-            self.again.append(call.address)
             missing = result.lost == "Missing"
             self.page.fault("ambiguous" if missing else "failed", result.lost, worst)
+            self._ask_again(call, MAX_BATCHES, 503, _NO_REPLY)
             return None
         secret = self.endpoint.secret
         repeats = secret.repeated(result.body)
@@ -143,18 +148,11 @@ class BatchResults:
             self.halt = self.halt or halt
         except TransientError as exc:
             self.page.fault(fate(exc), exc.slug, worst)
-            if not isinstance(exc, Malformed):
-                self.again.append(call.address)
-                return None
-            self._malformed += 1
-            if self.quarantine is not None:
+            unread = isinstance(exc, Malformed)
+            self._malformed += unread
+            if unread and self.quarantine is not None:
                 self.quarantine.keep(call, exc)
-            # It may have been billed, and so may the next: a call is asked once more, and no third
-            # time.
-            if self.tries.get(call.address):
-                self.faults[call.address] = result.status, body
-            else:
-                self.again.append(call.address)
+            self._ask_again(call, MAX_UNREAD if unread else MAX_BATCHES, result.status, body)
         except InvalidRequest as exc:
             self.page.fault(fate(exc), exc.slug, worst)
             self.faults[call.address] = result.status, body
@@ -165,6 +163,13 @@ class BatchResults:
                 self.dearest = max(self.dearest, cost)
             return replace(reply, origin=self.origin)
         return None
+
+    def _ask_again(self, call: Call, most: int, status: int, body: bytes) -> None:
+        """Leave a call to the next batch, or its cell with this answer after so many."""
+        if self.tries.get(call.address, 0) + 1 < most:
+            self.again.append(call.address)
+        else:
+            self.faults[call.address] = status, body
 
     def _doubt_all(self) -> None:
         """Stop where most replies cannot be read, as the breaker does live, or all lines of a batch

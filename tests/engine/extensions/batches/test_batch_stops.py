@@ -338,6 +338,15 @@ async def test_a_line_that_nobody_can_read_is_asked_once_more_and_never_bought_t
     assert "requests" not in seen
 
 
+@pytest.mark.parametrize("fate", ["expired", "overloaded"])
+async def test_a_call_that_no_batch_answers_fails_its_cell_after_eight(bench, fate):
+    bench.problems = 1
+    async with bench.server(**{fate: 1.0}) as server:
+        went = await bench.run(server)
+        assert went.halt is None and {*server.desk._times.values()} == {results.MAX_BATCHES}
+    assert {record.failure.kind for record in went.records} == {"Overloaded"}
+
+
 STOPS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"garbled": 1.0}, ProviderDown, "cannot be read"),
     ({"errored": 1.0}, AllRefused, "ended so"),
