@@ -148,11 +148,13 @@ class BatchResults:
             self.halt = self.halt or halt
         except TransientError as exc:
             self.page.fault(fate(exc), exc.slug, worst)
-            unread = isinstance(exc, Malformed)
-            self._malformed += unread
-            if unread and self.quarantine is not None:
-                self.quarantine.keep(call, exc)
-            self._ask_again(call, MAX_UNREAD if unread else MAX_BATCHES, result.status, body)
+            most = MAX_BATCHES
+            if isinstance(exc, Malformed):
+                most = MAX_UNREAD
+                self._malformed += 1
+                if self.quarantine is not None:
+                    self.quarantine.keep(call, exc)
+            self._ask_again(call, most, result.status, body)
         except InvalidRequest as exc:
             self.page.fault(fate(exc), exc.slug, worst)
             self.faults[call.address] = result.status, body
