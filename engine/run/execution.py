@@ -121,8 +121,8 @@ class RunSession(CachedModels):
         left = len(run.folder) - run.folder.finished
         if self.models.bills:
             return Canaries(order, sweep.rows, earlier, total=left)
-        # Where nothing is billed, slots that stay idle are the greater waste.
-        walked = await chains(sweep, self.models.simulated)
+        # Where nothing is billed, idle slots are the greater waste. Simulated models have none.
+        walked = await chains(sweep, self.models.simulated) if self.models.statistics() else {}
         steps = {row: len(found) for row, found in walked.items()}
         return Canaries(order, sweep.rows, earlier, canaries=None, total=left, steps=steps)
 
