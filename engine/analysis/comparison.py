@@ -254,9 +254,8 @@ def _compared(
         its = runs[run].table.scored(row, score)
         extremes[run, row] = its.extremes if its else None
     lines = []
-    for k, ((one, two), contrast) in enumerate(zip(complete, tested, strict=True)):
-        bounds = difference_bounds(extremes[one], extremes[two])
-        line = Compared(complete[k], contrast, flips[k], bounds)
+    for (one, two), contrast, flip in zip(complete, tested, flips, strict=True):
+        line = Compared((one, two), contrast, flip, difference_bounds(extremes[one], extremes[two]))
         if len(tested) <= DETAILED:
             apart = samples[names[one]] - samples[names[two]]
             line = replace(line, apart=most_apart(apart), swayed=swayed(apart))

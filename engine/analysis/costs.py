@@ -128,19 +128,20 @@ class Costs:
 def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
     """Costs of the rows of a run."""
     prices = prices.named(run.sweep.meanings)
-    calls = found.calls.values()
-    models = dict.fromkeys(call.model for call in calls)
+    every = found.calls.values()
+    by_row: list[list[PaidCall]] = [[] for _ in run.names]
+    for call in every:
+        rows = call.rows
+        while rows:
+            by_row[(rows & -rows).bit_length() - 1].append(call)
+            rows &= rows - 1
     return Costs(
         tuple(
-            RowCost(
-                run.names[n],
-                _problems(run, n, found.problems),
-                spent((call for call in calls if call.rows >> n & 1), prices),
-            )
-            for n in range(len(run.names))
+            RowCost(run.names[n], _problems(run, n, found.problems), spent(calls, prices))
+            for n, calls in enumerate(by_row)
         ),
-        spent((call for call in calls if call.rows), prices),
-        tuple(model for model in models if prices.find(model) is None),
+        spent(every, prices),
+        tuple(m for m in dict.fromkeys(each.model for each in every) if prices.find(m) is None),
         len(found.problems or ()),
     )
 
