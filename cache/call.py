@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -230,16 +231,10 @@ _UNSET = b',"top_k":null,"min_p":null,"seed":null,"service_tier":"","extra_body"
 def canonical_object(name: str, text: str) -> str:
     """A JSON object with its keys in order and without white space. ValueError, which begins with
     `name`, for what is none."""
-    try:
-        return orjson.dumps(_object(orjson.loads(text)), option=orjson.OPT_SORT_KEYS).decode()
-    except (orjson.JSONDecodeError, TypeError) as exc:
-        raise ValueError(f"{name}: {text!r:.60} is no JSON object") from exc
-
-
-def _object(value: object) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise TypeError
-    return value
+    with suppress(orjson.JSONDecodeError, TypeError):
+        if isinstance(told := orjson.loads(text), dict):
+            return orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode()
+    raise ValueError(f"{name}: {text!r:.60} is no JSON object")
 
 
 @lru_cache(maxsize=4096)

@@ -160,12 +160,8 @@ class DiskStore(RowReader, Store):
             if _write(db, _KEEP, _REPLY, rows) == len(rows):
                 return {}
         # Seldom: another process was first with some of them, which ones is seen by their values.
-        older: dict[str, bytes] = {}
-        for key, new in given:
-            value = self.get(key)
-            if value is not None and value != new:
-                older[key] = value
-        return older
+        there = ((key, self.get(key), new) for key, new in given)
+        return {key: value for key, value, new in there if value is not None and value != new}
 
     def delete_many(self, keys: Iterable[str]) -> int:
         with self._transaction() as db:
@@ -180,11 +176,9 @@ class DiskStore(RowReader, Store):
             db.execute(_DROP_TEXTS)
 
     def check(self) -> None:
-        try:
+        with suppress(OSError):  # it is not there: raised below
             if os.path.samestat(os.stat(self.file), self._place):
                 return
-        except OSError:
-            pass  # it is not there: raised below
         raise StoreGone(
             f"{self.file} was deleted, moved or replaced while it was in use: bring it back, or "
             "pay again for what was in it with --accept-empty"
@@ -252,7 +246,7 @@ def _open_to_write(file: Path, id: str) -> BoundedConnection:
     try:
         for name, value in SETTINGS.items():
             if name.startswith("sqlite_"):
-                db.execute(f"PRAGMA {name.removeprefix('sqlite_')} = {value}")
+                _set(db, f"PRAGMA {name.removeprefix('sqlite_')} = {value}")
         db.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         known: dict[object, object] = {}
         with suppress(sqlite3.OperationalError):  # there is none
@@ -281,6 +275,18 @@ def _open_to_write(file: Path, id: str) -> BoundedConnection:
         db.close()
         raise
     return db
+
+
+def _set(db: BoundedConnection, pragma: str) -> None:
+    """Waits where SQLite does not: of two that begin a new file's log it refuses one at once."""
+    for left in reversed(range(6000)):  # a minute, as for all else
+        try:
+            db.execute(pragma)
+            return
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or not left:
+                raise
+            time.sleep(0.01)
 
 
 def _write(db: BoundedConnection, statement: str, row: str, rows: Sequence[_Row]) -> int:

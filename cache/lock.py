@@ -17,10 +17,7 @@ _MAX_TRIES = 100
 
 
 def share_lock(folder: Path) -> int:
-    """Keep the store in its place until the returned descriptor is closed.
-
-    Raises: StoreError, OSError.
-    """
+    """Keep the store in its place until the returned descriptor is closed. StoreError, OSError."""
     return _lock(folder, fcntl.LOCK_SH, "another process is salvaging it; wait for its end")
 
 

@@ -3,9 +3,11 @@
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -216,6 +218,14 @@ def test_two_processes_write_one_store_at_once(folder):
     assert dict(store.items()) == {key: key.encode() * 40 for keys in said for key in keys}
     assert not list(store.faults())
     store.close()
+
+
+def test_a_new_store_waits_for_who_begins_it_at_the_same_time(folder, monkeypatch):
+    folder.mkdir()
+    with closing(sqlite3.connect(folder / STORE_FILE, isolation_level=None)) as other:
+        other.executescript("CREATE TABLE Settings (key UNIQUE, value); BEGIN IMMEDIATE")
+        monkeypatch.setattr(time, "sleep", lambda _: other.close())
+        DiskStore(folder).close()
 
 
 @pytest.mark.wire
