@@ -276,6 +276,7 @@ async def test_a_study_is_judged_again_as_its_own_judges_did(study):
     protocols = [NaiveJudge(judge), *(Recorded(judge, rounds=n) for n in (1, 2, 0))]
     asd = [await each.agent_score_difference(problem, ask) for each in protocols]
     assert asd == pytest.approx([0, 0.2, 1.2, 1.2]) and not ask.calls
+    assert not problem.question.passage
     verdict = await protocols[1].run(problem.question, problem.question.answers[0], ask)
     assert [turn.side.text for turn in verdict.transcript.turns] == ["no", "yes"]
     assert [quote.verified for quote in verdict.transcript.turns[1].quotes] == [True, False, True]
