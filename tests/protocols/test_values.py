@@ -86,6 +86,10 @@ def test_a_verdict_scores_what_is_written_down(session, request):
     session.check(request, expressions(names | {"solib": told(SOLIB_SCORES["accuracy"])}))
 
 
+def test_scores_stand_in_the_order_of_reports_and_those_of_solib_as_well():
+    assert list(SCORES) == list(SOLIB_SCORES) == ["log", "brier", "logodds", "accuracy"]
+
+
 @given(verdicts(st.integers(2, 5)))
 def test_scores_keep_to_their_ranges(probs):
     for place in range(len(probs)):

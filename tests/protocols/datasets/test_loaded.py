@@ -227,11 +227,22 @@ def test_of_answers_that_are_equally_good_one_is_drawn(tmp_path):
     assert drawn == {"Blue", "It is blue"}
 
 
-def test_the_order_of_the_other_answers_is_drawn_by_seed(tmp_path):
-    answers = [{"text": text, "value": float(text == "x")} for text in "xyzw"]
-    (tmp_path / "d.jsonl").write_text(json.dumps(ROWS["MOON"] | {"answers": answers}))
-    drawn = [JsonLines("d.jsonl", seed=seed).load(tmp_path)[0] for seed in range(20)]
-    orders = {tuple(a.text for a in each.question.answers if a.text != "x") for each in drawn}
+def test_labels_that_are_drawn_change_the_order_of_all_answers_and_nothing_else(tmp_path):
+    answers = tuple(Answer(text.upper(), text, f"work of {text}") for text in "xyzw")
+    question = Question("Which?", answers, "A passage.", True, "CREATE TABLE x(y);")
+    kept = Problem("q", question, (1.0, 0.5, 0.0, -1.0), "group", ("", "y is bad", "", ""))
+    write_jsonl([kept], tmp_path / "d.jsonl")
+    orders = set()
+    for seed in range(20):
+        (drawn,) = JsonLines("d.jsonl", relabel=True, seed=seed).load(tmp_path)
+        order = ["xyzw".index(answer.text) for answer in drawn.question.answers]
+        orders.add(tuple(each for each in order if each))
+        named = tuple(
+            replace(answers[n], label=label) for n, label in zip(order, "ABCD", strict=True)
+        )
+        values, flaws = ([of[n] for n in order] for of in (kept.values, kept.flaws))
+        asked = replace(question, answers=named)
+        assert drawn == replace(kept, question=asked, values=tuple(values), flaws=tuple(flaws))
     assert len(orders) > 3
 
 
@@ -322,8 +333,10 @@ grades = st.lists(st.floats(-LARGEST, LARGEST), min_size=2, max_size=5, unique=T
 def test_what_is_written_is_read_back_the_same(tmp_path_factory, text, work, values, graded):
     path = tmp_path_factory.mktemp("written") / "d.jsonl"
     answers = tuple(Answer(f"L{n}", f"{text} {n}a", work) for n in range(len(values)))
-    whole = Problem("moon", Question(text, answers, work, graded), tuple(values), "sky")
-    spare = replace(whole, id="sun", question=Question(text, answers), group="")
+    flaws = (text, *("" for _ in values[1:]))
+    asked = Question(text, answers, work, graded, work)
+    whole = Problem("moon", asked, tuple(values), "sky", flaws)
+    spare = replace(whole, id="sun", question=Question(text, answers), group="", flaws=())
     write_jsonl([whole, spare], path)
     assert JsonLines(str(path)).load() == (whole, spare)
 
