@@ -160,19 +160,15 @@ async def verdict(
     *,
     against: bool = False,
     forgetful: bool = False,
-    first: tuple[str, ...] = (),
 ) -> tuple[float, int]:
-    """The verdict on `side` by the best play for it, or against it, and how many were played.
-
-    first: moves with which every play starts.
-    """
+    """The verdict on `side` by the best play for it, or against it, and how many were played."""
     place, sign = instance.question.place(side), -1 if against else 1
 
     async def play(ask: Any) -> float:
         return sign * (await protocol.run(instance.question, side, ask)).probs[place]
 
     search = Search(play, moves, others, forgetful)
-    return sign * await search.value(first), search.plays
+    return sign * await search.value(), search.plays
 
 
 async def lies_lose(told: str, tried: Iterable[Instance], score: Score) -> None:
