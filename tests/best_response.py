@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import orjson
 import pytest
 
 from oversight.cache.call import Ask, Call
@@ -144,6 +145,13 @@ def speeches(call: Call) -> list[str]:
 def listed(call: Call, place: int = 0) -> list[str]:
     """The entries of the list that a prompt shows at this place."""
     return [as_claim(text) for text in ENTRY.findall(speeches(call)[place])]
+
+
+def places(call: Call) -> list[int]:
+    """The numbers of steps that an opponent may fill in."""
+    assert call.response_format
+    numbers: list[int] = orjson.loads(call.response_format.schema)["properties"]["step"]["enum"]
+    return numbers
 
 
 def asd(true: float, false: float) -> float:

@@ -11,6 +11,7 @@ from oversight.cache.reply import Reply
 from oversight.protocols.judges import LogprobJudge, VotesJudge
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.question import Answer
+from tests.best_response import places
 from tests.fakes import ALICE, BOB, CRATES, JUDGE, A, B, Scripted, form, held, prompt, token
 
 
@@ -56,6 +57,7 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes):
                         flaw = "(flawed)" if asked.side == "B" else "(sound)"
                         return form(steps=["given", f"so it follows {flaw}", "done"])
                     case "step":
+                        assert (0 in places(call)) == (opponent_is == "honest")
                         listed = asked.speeches[0].splitlines()
                         found = [n for n, line in enumerate(listed, 1) if points_at in line]
                         return form(step=(found or [0 if opponent_is == "honest" else 1])[0])
@@ -87,9 +89,9 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes):
 
 @pytest.mark.parametrize(("stated", "most"), [(0.1, 0.0), (0.5, 1.0), (0.25, 1.0)])
 async def test_a_contested_step_may_stand_if_any_reading_of_the_judge_lets_it(stated, most):
-    """The known truth: a judge of labels says Yes and No with a quarter each, and is read at no
-    more: it believes the step at .25 to .75. Stated at .5 the step falls at either end of that, and
-    stands between them."""
+    """The known truth: a judge of labels gives Yes and No a quarter each, so that it believes the
+    step at .25 to .75. Stated at .5 the step falls at either end of that, and stands between them.
+    How far off it may be is told to all."""
     unread = Reply("Yes", logprobs=(token("Yes", 0.25, No=0.25, Perhaps=0.5),))
 
     def script(call: Call) -> str | Reply:
@@ -102,5 +104,6 @@ async def test_a_contested_step_may_stand_if_any_reading_of_the_judge_lets_it(st
         return unread
 
     protocol = DoublyEfficientDebate(LogprobJudge("judge"), ALICE, probabilities=True)
-    verdict = await protocol.run(CRATES, A, Scripted(script))
-    assert verdict.spans[0] == (0.0, most)
+    ask = Scripted(script)
+    assert (await protocol.run(CRATES, A, ask)).spans[0] == (0.0, most)
+    assert all("within 2.75% of the judge's" in prompt(call).system for call in ask.calls)

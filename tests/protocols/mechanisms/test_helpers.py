@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from msgspec import structs
 
-from oversight.cache import Call
+from oversight.cache import Call, Reply
 from oversight.engine.run.lanes import attempt
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell
@@ -15,6 +15,7 @@ from oversight.protocols import (
     Answer,
     Critique,
     DebateFeedback,
+    LogprobJudge,
     Problem,
     ProposerCritic,
     Question,
@@ -25,7 +26,20 @@ from oversight.protocols import (
 from oversight.protocols.datasets.forms import JsonLines
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.prompts.prompt_set import default_prompts
-from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, addresses, form, held, prompt
+from tests.fakes import (
+    ALICE,
+    APPLES,
+    CRATES,
+    JUDGE,
+    A,
+    B,
+    Scripted,
+    addresses,
+    form,
+    held,
+    prompt,
+    token,
+)
 
 RITA = StatedJudge("rita", reads_passage=True)
 CAROL = Agent("carol")
@@ -340,6 +354,22 @@ async def test_without_criteria_the_reward_model_reads_the_candidate_alone():
 
     verdict = await RecursiveRewardModelling(JUDGE, ALICE).run(CRATES, A, Scripted(none))
     assert len(verdict.transcript.turns) == 1 and verdict.probs == pytest.approx((0.75, 0.25))
+
+
+async def test_answers_that_are_not_argued_for_may_have_nothing_of_what_the_reward_leaves():
+    """The known truth: a judge of labels gives A .5, and .2 to what is no label: A has .5 to .7,
+    and each of two others from 0 to all that A leaves."""
+    three = Question("?", tuple(Answer(label, label) for label in "ABC"))
+    unread = Reply("A", logprobs=(token("A", 0.5, B=0.2, C=0.1, Perhaps=0.2),))
+
+    def script(call: Call) -> str | Reply:
+        if prompt(call).task == "criteria":
+            return form(criteria=[])
+        return unread if call.model == "judge" else "It is A."
+
+    protocol = RecursiveRewardModelling(LogprobJudge("judge"), ALICE)
+    spans = (await protocol.run(three, three.answers[0], Scripted(script))).spans
+    assert [each for span in spans for each in span] == pytest.approx([0.5, 0.7, 0, 0.5, 0, 0.5])
 
 
 async def test_a_flaw_that_shows_three_levels_down_is_found_at_that_depth_and_no_other():
