@@ -280,3 +280,6 @@ async def test_who_began_a_conversation_goes_on_with_it(tmp_path):
         await desk.put([speech("a", "b", "c").call])
         assert await desk.desk.offer(desk.rater(1)) is None
         assert (await desk.take(2)).task.heard.count("<turn") == 3
+        # Nobody waits for a person who has left.
+        await desk.desk.withdraw("raters-2", erasing=False)
+        assert (await desk.take(1)).task.heard.count("<turn") == 3
