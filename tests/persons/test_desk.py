@@ -279,7 +279,10 @@ async def test_who_began_a_conversation_goes_on_with_it(tmp_path):
         await desk.desk.answer(desk.rater(2), offer.ticket, {"text": "b"})
         await desk.put([speech("a", "b", "c").call])
         assert await desk.desk.offer(desk.rater(1)) is None
-        assert (await desk.take(2)).task.heard.count("<turn") == 3
-        # Nobody waits for a person who has left.
+        offer = await desk.take(2)
+        assert offer.task.heard.count("<turn") == 3
+        await desk.desk.answer(desk.rater(2), offer.ticket, {"text": "d"})
+        await desk.put([speech("a", "b", "c", "d", "e").call])
+        assert await desk.desk.offer(desk.rater(1)) is None
         await desk.desk.withdraw("raters-2", erasing=False)
-        assert (await desk.take(1)).task.heard.count("<turn") == 3
+        assert (await desk.take(1)).task.heard.count("<turn") == 5, "nobody waits for who has left"
