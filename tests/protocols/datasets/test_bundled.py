@@ -4,7 +4,6 @@ name, what a data set holds and shares with another, and what is proposed of it.
 
 import re
 from collections import Counter
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from oversight import protocols
 from oversight.cache import Call, value_address
 from oversight.engine.extensions.datasets.checking import Inventory, inventory
 from oversight.protocols import Answer, NaiveJudge, Problem, Question, StatedJudge, labelled
+from oversight.protocols.agents.calculator import calculate
 from oversight.protocols.datasets.bundled import BUNDLED, Bundled, bundled
 from oversight.protocols.datasets.catalogue import LOADERS, loader
 from oversight.protocols.datasets.leak import leakage_check
@@ -28,17 +28,6 @@ EQUATION = re.compile(rf"({NUMBER}(?: [-+*] {NUMBER}|/{NUMBER})*) = ({NUMBER})")
 QUOTE = re.compile(r'"([^"]+)"')
 
 
-def value(expression):
-    """The value of a sum of products, exactly: it is split at + and -, then at * and /."""
-    total = Fraction(0)
-    for sign, term in re.findall(r"(^|[-+] )([^-+]+)", expression):
-        product = Fraction(1)
-        for operator, factor in re.findall(rf"(^|\*|/) ?({NUMBER})", term):
-            product = product / Fraction(factor) if operator == "/" else product * Fraction(factor)
-        total += -product if sign == "- " else product
-    return total
-
-
 def answers(name):
     return [answer for problem in bundled(name) for answer in problem.question.answers]
 
@@ -48,7 +37,7 @@ def test_every_equation_holds_in_right_and_in_wrong_solutions():
         equations = EQUATION.findall(answer.work)
         assert answer.work.count("=") == len(equations), f"an equation not read: {answer.work}"
         for expression, result in equations:
-            assert value(expression) == Fraction(result), f"{expression} = {result}"
+            assert calculate(expression) == calculate(result), f"{expression} = {result}"
 
 
 def test_every_solution_is_equations_in_the_one_format():
