@@ -191,11 +191,13 @@ async def test_who_accepts_whatever_is_proposed_has_no_agent_score_difference():
         assert sum(asd) / len(asd) == (0 if credulous else 2)
 
 
-def test_a_loader_asks_so_where_its_settings_say_so():
-    made = loader("bundled", {"name": "arithmetic", "limit": 3, "proposals": True})
-    assert made.load() == tuple(balanced(proposals(Bundled("arithmetic", limit=3).load())))
-    assert sum(problem.best for problem in made.load()) == 3
-    assert len(made.load()) == 6
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_loader_asks_so_where_its_settings_say_so(seed):
+    settings = {"name": "arithmetic", "limit": 3, "seed": seed}
+    asked = loader("bundled", settings | {"proposals": True}).load()
+    proposed = proposals(loader("bundled", settings).load(), seed)
+    assert asked == tuple(balanced(proposed, seed)) and len(asked) == 6
+    assert sum(problem.best for problem in asked) == 3
 
 
 def test_every_loader_is_a_public_name_with_one_setting_that_must_be_given_and_an_address():

@@ -390,10 +390,14 @@ def verified(quote: str, passage: str = PASSAGE) -> bool:
     return found.verified
 
 
-def test_a_quote_beyond_the_limit_is_not_looked_up():
+def test_a_quote_beyond_the_limit_is_not_looked_up_and_its_reader_is_told():
     passage = " ".join(f"word{n}" for n in range(MAX_QUOTE_WORDS + 1))
     assert not verified(passage, passage)
     assert verified(passage.rpartition(" ")[0], passage)
+    for found in (True, None):
+        turn = Turn("Advocate A", "<quote>x</quote>", quotes=(Quote("x", found),))
+        _, user = messages(JUDGING, READ.then(turn), VOTE, WORDS)
+        assert (WORDS.text("data.unchecked") in user.text) == (found is None)
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))
