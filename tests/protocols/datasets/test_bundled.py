@@ -16,6 +16,7 @@ from oversight.protocols import Answer, NaiveJudge, Problem, Question, StatedJud
 from oversight.protocols.agents.calculator import calculate
 from oversight.protocols.datasets.bundled import BUNDLED, Bundled, bundled
 from oversight.protocols.datasets.catalogue import LOADERS, loader
+from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.leak import leakage_check
 from oversight.protocols.datasets.overlap import overlap
 from oversight.protocols.datasets.proposals import ACCEPT, REJECT, proposals
@@ -192,10 +193,11 @@ async def test_who_accepts_whatever_is_proposed_has_no_agent_score_difference():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_loader_asks_so_where_its_settings_say_so(seed):
-    settings = {"name": "arithmetic", "limit": 3, "seed": seed}
-    asked = loader("bundled", settings | {"proposals": True}).load()
-    proposed = proposals(loader("bundled", settings).load(), seed)
+def test_a_loader_asks_so_where_its_settings_say_so(tmp_path, seed):
+    write_jsonl([replace(FOUR, id=f"four-{n}") for n in range(6)], tmp_path / "d.jsonl")
+    settings = {"path": str(tmp_path / "d.jsonl"), "limit": 3, "seed": seed}
+    asked = loader("file", settings | {"proposals": True}).load()
+    proposed = proposals(loader("file", settings).load(), seed)
     assert asked == tuple(balanced(proposed, seed)) and len(asked) == 6
     assert sum(problem.best for problem in asked) == 3
 

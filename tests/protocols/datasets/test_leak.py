@@ -74,7 +74,7 @@ def test_true_answers_that_are_longer_are_caught():
         ("longest answer", {"a long one": 1, "short": -1}, (100, 1, 1 / 2, True)),
         ("longest answer", {"yes": 1, "nay": -1, "may": -1}, (0, 1 / 3, 1 / 3, False)),
         ("longest answer", {"abc": 1, "abd": -1, "a": -1, "b": -1}, (100, 1 / 2, 1 / 4, True)),
-        ("longest answer", {"aa": 1, "bbb": 1, "c": 0}, (100, 1, 2 / 3, True)),
+        ("longest answer", {"aa": 1, "bbb": 1, "c": 0.5}, (100, 1, 2 / 3, True)),
         (WORDING, {"Thus 1": 1, "Hence 2": -1}, (0, 1 / 2, 1 / 2, False)),
     ],
     ids=["told", "a tie is a draw", "a tie for first is shared", "two are best", "few clusters"],
