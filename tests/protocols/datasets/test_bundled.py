@@ -163,7 +163,8 @@ def test_which_wrong_answer_is_proposed_depends_on_seed_and_id_alone():
         return {each.question.text for each in proposals([replace(FOUR, id=id)], seed)}
 
     assert drawn("x", 1) == drawn("x", 1)
-    assert len({frozenset(drawn(str(n), 0)) for n in range(30)}) == 3
+    for asked in ([(str(n), 0) for n in range(30)], [("x", seed) for seed in range(30)]):
+        assert len({frozenset(drawn(*each)) for each in asked}) == 3
 
 
 async def test_who_accepts_whatever_is_proposed_has_no_agent_score_difference():
