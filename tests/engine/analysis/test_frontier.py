@@ -64,7 +64,8 @@ def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
         assert "cost by row" in command("measure", "frontier", run, "--format", format).out
 
 
-def test_a_row_is_beaten_by_what_costs_no_more_within_its_judge_alone() -> None:
+def test_a_row_is_beaten_within_its_judge_alone() -> None:
+    """And by none that costs more."""
     rng = np.random.default_rng(0)
     ids = tuple(map(str, range(60)))
     rows = {
