@@ -25,6 +25,7 @@ from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.run import Run
 from oversight.engine.run.settings import FOLDER, RunSettings
 from oversight.engine.sweep.sweepfile import SweepFile
+from oversight.protocols.question import Problem
 from tests.engine.sweep_files import sweep_file
 from tests.run_folders import outcomes
 from tests.world import shipments
@@ -84,13 +85,14 @@ class BatchBench:
     problems: int = 3
     first: int = 0
     flags: tuple[str, ...] = ()
+    own: list[Problem] | None = None
+    """In place of shipments."""
 
     @property
     def file(self) -> SweepFile:
         text = self.text or SWEEP.format(*MODELS[self.vendor])
-        return sweep_file(
-            text, *self.flags, problems=shipments(self.first + self.problems)[self.first :]
-        )
+        problems = self.own or shipments(self.first + self.problems)[self.first :]
+        return sweep_file(text, *self.flags, problems=problems)
 
     def server(self, profile: Profile = Profile(), **batch: Any) -> MockServer:  # noqa: B008
         """One whose models say in each what they said in any other."""
