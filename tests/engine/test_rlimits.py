@@ -18,8 +18,10 @@ from tests.run_folders import outcomes, written
 pytestmark = pytest.mark.wire
 
 GREEDY = """\
+from dataclasses import dataclass
 from oversight.protocols.protocol import Protocol
 
+@dataclass(frozen=True)
 class Greedy(Protocol):
     async def play(self, question, side, ask):
         return " " * 2**62
