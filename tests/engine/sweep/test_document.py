@@ -15,7 +15,7 @@ from msgspec import structs
 
 from oversight.cache.call import Call, Message, Request
 from oversight.engine.errors import InvalidRequest, UsageError
-from oversight.engine.models.accounting.prices import Price, PriceList, listed
+from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
@@ -234,16 +234,11 @@ def test_a_model_costs_what_the_dearest_service_tier_of_its_roles_costs():
     model = "openai/gpt-5-mini"
     flex, dear = (f"{{model: {model}, service_tier: {tier}}}" for tier in ("flex", "priority"))
     whole = listed().need(model)
-
-    def price(judge: str, agent: str, prices: PriceList = listed()) -> Price | None:
-        return opened(judge, agent).models.priced(prices).find(model)
-
-    half = price(flex, flex)
-    assert half and (half.input, half.output) == (whole.input / 2, whole.output / 2)
+    half = opened(flex, flex).models.priced(listed()).need(model)
+    assert (half.input, half.output) == (whole.input / 2, whole.output / 2)
     assert half.batched().input == whole.batched().input
-    mixed = price(flex, f"{{model: {model}}}")
-    assert mixed and mixed.input == whole.input
-    assert price(flex, dear) is None
-    told = PriceList({model: replace(whole, tiers={"priority": 2.0, "flex": 0.5})})
-    dearest = price(flex, dear, told)
-    assert dearest and dearest.input == 2 * whole.input
+    mixed = opened(flex, f"{{model: {model}}}").models.priced(listed()).need(model)
+    assert mixed.input == whole.input
+    assert opened(flex, dear).models.priced(listed()).find(model) is None
+    priced = PriceList({model: replace(whole, tiers={"priority": 2.0, "flex": 0.5})})
+    assert opened(flex, dear).models.priced(priced).need(model).input == 2 * whole.input
