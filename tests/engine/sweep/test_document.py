@@ -83,22 +83,12 @@ def test_what_is_no_text_file_cannot_be_read(tmp_path):
         Document.read(circle)
 
 
-def test_places_name_the_line_of_a_value_or_of_what_is_around_it():
+def test_what_is_not_there_has_the_place_of_what_is_around_it():
     document = parsed(TEXT)
-    places = {
-        ("name",): 1,
-        ("agents", "model"): 3,
-        ("agents", "model", 1): 3,
-        ("judges", 0, "model"): 5,
-        ("judges", 1, "model"): 7,
-        ("protocols", 1, "debate", "rounds"): 10,
-        ("protocols", 1, "debate", "opponent"): 10,
-        ("agents", "model", 7, "x"): 3,
+    lines = {("protocols", 1, "debate", "opponent"): 10, ("agents", "model", 7, "x"): 3, ("no",): 1}
+    assert {key: document.place(key) for key in lines} == {
+        key: f"s.yaml:{line}" for key, line in lines.items()
     }
-    assert {key: document.place(key) for key in places} == {
-        key: f"s.yaml:{line}" for key, line in places.items()
-    }
-    assert document.place(("nowhere",)) == "s.yaml:1"
 
 
 words = st.text(max_size=8).filter(lambda text: not set("eE") & set(text))
