@@ -108,9 +108,10 @@ def test_an_edit_changes_the_rows_that_reach_it(module, rows, edit):
 
 
 def test_a_block_of_prompts_changes_the_rows_that_read_it():
-    before, both = codes(), codes("prompts=[default, {debate: {judge: You are the judge.}}]")
-    ((row, code),) = both.items() - before.items()
-    assert row.startswith(DEBATE) and code not in before.values()
+    before, words = codes(), "prompts=[default, {debate: {judge: Judge.}}, {debate: {judge: Hm.}}]"
+    changed = dict(codes(words).items() - before.items())
+    assert len({*changed.values()} - {*before.values()}) == 2
+    assert all(row.startswith(DEBATE) for row in changed)
 
 
 OWN = """
