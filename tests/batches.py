@@ -22,9 +22,12 @@ from oversight.engine.run.events import read_events
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import LoadedSweep
 from oversight.engine.run.outcome import OutcomeRecord
+from oversight.engine.run.record.tables import RunTables
+from oversight.engine.run.record.values import CallCost
 from oversight.engine.run.run import Run
 from oversight.engine.run.settings import FOLDER, RunSettings
 from oversight.engine.sweep.sweepfile import SweepFile
+from oversight.protocols.question import Problem
 from tests.engine.sweep_files import sweep_file
 from tests.run_folders import outcomes
 from tests.world import shipments
@@ -68,6 +71,12 @@ class RunEnd:
     def account(self) -> UsageTotals:
         return sum_usage(read_ledger(self.folder).values())
 
+    @cached_property
+    def costs(self) -> dict[str, CallCost]:
+        """By address, what each call took, as it was recorded."""
+        with RunTables.open(self.folder) as tables:
+            return {call.address: call.cost for cell in tables.cells() for call in cell.calls}
+
     def marks(self, step: str) -> list[dict[str, Any]]:
         """The lines of the journal that tell of this step."""
         events = read_events(self.folder, FOLDER, msgspec.json.Decoder(dict[str, Any]))
@@ -84,13 +93,14 @@ class BatchBench:
     problems: int = 3
     first: int = 0
     flags: tuple[str, ...] = ()
+    own: list[Problem] | None = None
+    """In place of shipments."""
 
     @property
     def file(self) -> SweepFile:
         text = self.text or SWEEP.format(*MODELS[self.vendor])
-        return sweep_file(
-            text, *self.flags, problems=shipments(self.first + self.problems)[self.first :]
-        )
+        problems = self.own or shipments(self.first + self.problems)[self.first :]
+        return sweep_file(text, *self.flags, problems=problems)
 
     def server(self, profile: Profile = Profile(), **batch: Any) -> MockServer:  # noqa: B008
         """One whose models say in each what they said in any other."""

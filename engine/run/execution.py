@@ -45,7 +45,8 @@ class RunSession(CachedModels):
         """before: what earlier sessions of the run paid, by model. UsageError."""
         loaded, settings = run.loaded, run.settings
         bodies = run.folder.path / QUARANTINE
-        loaded.models.prepare(loaded.sweep.roles, run.accounting(before), bodies)
+        roles = () if settings.cache == "replay" else loaded.sweep.roles  # it asks no model
+        loaded.models.prepare(roles, run.accounting(before), bodies)
         paid = set[str]()
         super().__init__(loaded.models, run.store, settings.cache, run.folder.manifest.id, paid)
         self._run = run
@@ -145,8 +146,7 @@ class RunSession(CachedModels):
 
     @property
     def max_cells(self) -> int:
-        """Cells that may be under way now; slots that a server has stated since the run began
-        count too."""
+        """Cells that may be under way now, also in slots that servers state while it runs."""
         loaded, mode = self._run.loaded, self._run.settings.cache
         if mode == "replay":
             return REPLAY_LANES

@@ -10,6 +10,7 @@ from oversight.engine.extensions.people.journal import (
     TaskAbstained,
     TaskAnswered,
     TaskGiven,
+    Withdrawn,
     note,
 )
 from oversight.engine.extensions.people.panel import seated_raters
@@ -51,7 +52,7 @@ def answered(
 
 def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(run):
     a, b, c = open_run(run).sweep.problems
-    seated_raters(run / "persons", ["raters"], 2)
+    seated_raters(run / "persons", ["raters"], 3)
     one, two = "raters-1", "raters-2"
     given, first = answered(one, a, 0.9, seconds=20)
     for event in (
@@ -64,6 +65,8 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
         *answered(two, c, 0.7),
         TaskAbstained(one, "other", 3.0, 0),
         TaskGiven(two, "under way", "x", "p", (), MOMENT, 0),
+        *answered("raters-3", a, 0.1),
+        Withdrawn("raters-3", False, 0),
     ):
         note(run, event)
     found = rater_agreement(run).plain()

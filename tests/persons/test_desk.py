@@ -133,23 +133,6 @@ async def test_who_has_seen_a_problem_gets_nothing_else_about_it(other, tmp_path
         assert await desk.finish(2) == [other]
 
 
-async def test_several_raters_of_one_transcript_are_different_persons(tmp_path):
-    async with work(tmp_path, raters=3) as desk:
-        await desk.put([judgement(shipment(0).question, 0, (0, k)) for k in range(3)])
-        assert [len(await desk.finish(n)) for n in (1, 2, 3)] == [1, 1, 1]
-
-
-async def test_a_task_is_with_one_rater_until_it_is_answered(tmp_path):
-    async with work(tmp_path) as desk:
-        await desk.put([ONE])
-        offer = await desk.take(1)
-        assert (await desk.take(1)).ticket == offer.ticket, "a page that is opened again"
-        assert await desk.desk.offer(desk.rater(2)) is None
-        with pytest.raises(NotTheirs):
-            await desk.answer(2, offer)
-        await desk.answer(1, offer)
-
-
 async def test_an_answer_that_is_sent_twice_is_one_and_another_is_refused(tmp_path):
     async with work(tmp_path) as desk:
         await desk.put([ONE])
@@ -270,7 +253,10 @@ def test_a_task_that_is_let_lie_goes_to_another_rater(tmp_path):
             await desk.put([ONE])
             lying = await desk.take(1)
             await asyncio.sleep(590)
+            assert (await desk.take(1)).ticket == lying.ticket, "a page that is opened again"
             assert await desk.desk.offer(desk.rater(2)) is None
+            with pytest.raises(NotTheirs, match="is not yours"):
+                await desk.answer(2, lying)
             await asyncio.sleep(20)
             taken = await desk.take(2)
             assert taken.task.call == lying.task.call
@@ -293,4 +279,10 @@ async def test_who_began_a_conversation_goes_on_with_it(tmp_path):
         await desk.desk.answer(desk.rater(2), offer.ticket, {"text": "b"})
         await desk.put([speech("a", "b", "c").call])
         assert await desk.desk.offer(desk.rater(1)) is None
-        assert (await desk.take(2)).task.heard.count("<turn") == 3
+        offer = await desk.take(2)
+        assert offer.task.heard.count("<turn") == 3
+        await desk.desk.answer(desk.rater(2), offer.ticket, {"text": "d"})
+        await desk.put([speech("a", "b", "c", "d", "e").call])
+        assert await desk.desk.offer(desk.rater(1)) is None
+        await desk.desk.withdraw("raters-2", erasing=False)
+        assert (await desk.take(1)).task.heard.count("<turn") == 5, "nobody waits for who has left"

@@ -375,46 +375,57 @@ async def test_every_byte_is_the_same_where_the_other_answer_is_the_right_one(tm
 
 
 async def test_who_has_no_link_and_who_comes_from_elsewhere_changes_nothing(tmp_path, session):
-    async with work(tmp_path) as at_work:
+    async with work(tmp_path) as at_work, (server := RaterServer(at_work.desk)).serving(0) as root:
         await at_work.put(worlds(2))
-        server = RaterServer(at_work.desk)
+        first, second = (ScriptedRater(link, session) for _, link in server.links(root))
+        for path in ("", "events"):
+            assert (await session.get(f"{root}{path}")).status == 403
+        await first.post("begin", {})
+        page = await first.get()
+        fields = {"ticket": page.ticket, **percents(page)}
+        known = await first.headers()
+        guessed = known["Cookie"].replace(first.token, "guessed")
+        for headers in (
+            {"Cookie": known["Cookie"]},
+            {"Cookie": known["Cookie"], "Origin": "http://evil.example"},
+            {"Cookie": known["Cookie"], "Origin": "null"},
+            {"Cookie": guessed, "Origin": root.rstrip("/")},
+            {**known, "Host": "evil.example"},
+        ):
+            answer = await session.post(f"{root}answer", data=fields, headers=headers)
+            assert answer.status in (403, 421), headers
+        assert (await session.put(f"{root}answer", headers=known)).status == 405
+        await second.post("begin", {})
+        assert (await second.post("answer", fields))[0] == 409
+        assert (await second.post("answer", {**fields, "ticket": "0" * 16}))[0] == 409
+        assert (await first.post("answer", {"ticket": page.ticket, "p0": "70"}))[0] == 422
+        twice = await asyncio.gather(first.post("answer", fields), first.post("answer", fields))
+        assert twice == [(303, "/?said=saved")] * 2
+        assert (await first.post("answer", {**fields, "p0": "30", "p1": "70"}))[0] == 409
+        answer = await session.get(f"{root}?token={first.token}", allow_redirects=False)
+        assert answer.status == 303 and answer.headers["Location"] == "/"
+        assert "HttpOnly" in answer.headers["Set-Cookie"]
+        assert "SameSite=Lax" in answer.headers["Set-Cookie"]
+
+
+@pytest.mark.parametrize("host", ["study.example", None])
+async def test_raters_get_in_through_a_proxy_that_ends_tls(host, tmp_path, session):
+    """host: the name that the proxy passes on; None: that of the server behind it."""
+    url, passed = "https://study.example", {"Host": host} if host else {}
+    async with work(tmp_path, raters=1) as at_work:
+        server = RaterServer(at_work.desk, url=url)
         async with server.serving(0) as root:
-            first, second = (ScriptedRater(link, session) for _, link in server.links(root))
-            await only_their_own(first, second, session)
-
-
-async def only_their_own(
-    first: ScriptedRater, second: ScriptedRater, session: aiohttp.ClientSession
-) -> None:
-    root = first.root
-    for path in ("", "events"):
-        assert (await session.get(f"{root}{path}")).status == 403
-    await first.post("begin", {})
-    page = await first.get()
-    fields = {"ticket": page.ticket, **percents(page)}
-    known = await first.headers()
-    guessed = known["Cookie"].replace(first.token, "guessed")
-    for headers in (
-        {"Cookie": known["Cookie"]},
-        {"Cookie": known["Cookie"], "Origin": "http://evil.example"},
-        {"Cookie": known["Cookie"], "Origin": "null"},
-        {"Cookie": guessed, "Origin": root.rstrip("/")},
-        {**known, "Host": "evil.example"},
-    ):
-        answer = await session.post(f"{root}answer", data=fields, headers=headers)
-        assert answer.status in (403, 421), headers
-    assert (await session.put(f"{root}answer", headers=known)).status == 405
-    await second.post("begin", {})
-    assert (await second.post("answer", fields))[0] == 409
-    assert (await second.post("answer", {**fields, "ticket": "0" * 16}))[0] == 409
-    assert (await first.post("answer", {"ticket": page.ticket, "p0": "70"}))[0] == 422
-    twice = await asyncio.gather(first.post("answer", fields), first.post("answer", fields))
-    assert twice == [(303, "/?said=saved")] * 2
-    assert (await first.post("answer", {**fields, "p0": "30", "p1": "70"}))[0] == 409
-    answer = await session.get(f"{root}?token={first.token}", allow_redirects=False)
-    assert answer.status == 303 and answer.headers["Location"] == "/"
-    assert "HttpOnly" in answer.headers["Set-Cookie"]
-    assert "SameSite=Lax" in answer.headers["Set-Cookie"]
+            [(_, link)] = server.links(root)
+            assert root == f"{url}/" and link.startswith(f"{url}/?token=")
+            here = f"http://127.0.0.1:{server.port}/"
+            got = await session.get(link.replace(root, here), headers=passed, allow_redirects=False)
+            cookie = got.headers["Set-Cookie"]
+            assert got.status == 303 and "Secure" in cookie
+            known = {**passed, "Cookie": cookie.partition(";")[0]}
+            for origin, status in ((url, 303), ("https://evil.example", 403)):
+                headers = {**known, "Origin": origin}
+                begun = await session.post(f"{here}begin", headers=headers, allow_redirects=False)
+                assert begun.status == status
 
 
 def test_two_processes_cannot_serve_one_run(finished):

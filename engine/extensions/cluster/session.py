@@ -163,9 +163,8 @@ class _Opened:
         quarantine: Path | None,
         workers: int,
     ) -> None:
-        """code: as `code_of` gives it; a worker with other code is refused. accounting: that
-        of the run; of a cap, what a worker may spend is told in orders. workers: how many share
-        every limit. Keys come from its own environment."""
+        """code: as `code_of` gives it; other code is refused. accounting: the run's; orders tell
+        how much may be spent. workers: how many share every limit. Keys are the worker's."""
         loaded = load_sweep(file)
         if code_of(loaded.sweep) != code:
             raise UsageError(
@@ -177,7 +176,8 @@ class _Opened:
         self.share = Share(0.0, tokens=cap is not None and cap.tokens)
         loaded.models.sharers = workers
         accounting = replace(accounting, budget=cap and self.share)
-        loaded.models.prepare(loaded.sweep.roles, accounting, quarantine)
+        roles = () if settings.cache == "replay" else loaded.sweep.roles
+        loaded.models.prepare(roles, accounting, quarantine)
         store = open_store(store_name(settings.store))
         self.cached = CachedModels(loaded.models, store, settings.cache, run_id, paid)
         models, token = loaded.models, self.cached.cache.token

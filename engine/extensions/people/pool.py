@@ -127,16 +127,14 @@ class TaskPool:
         return now() - each.since > self._returned_after or (
             self._assigned.get(address, rater.name) == rater.name
             and not any(
-                self._goes_on(name, address, each.task)
-                for name in self._history.of
-                if name != rater.name
+                self._goes_on(name, each.task) for name in self._history.of if name != rater.name
             )
         )
 
-    def _goes_on(self, name: str, address: str, task: PersonTask) -> bool:
+    def _goes_on(self, name: str, task: PersonTask) -> bool:
         history = self._history.of[name]
         seen = history.seen.get(task.problem, ())
-        return bool(seen) and address not in history.returned and all(map(task.continues, seen))
+        return bool(seen) and not history.withdrawn and all(map(task.continues, seen))
 
     def _is_overdue(self, holder: str, address: str) -> bool:
         """The clock of a task from before a restart begins anew."""

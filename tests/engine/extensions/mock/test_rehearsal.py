@@ -28,6 +28,7 @@ from oversight.engine.extensions.mock import (
     Responder,
     load_profile,
 )
+from oversight.engine.extensions.mock.meter import ServerBudgets
 from oversight.engine.extensions.mock.profile import BatchProfile
 from tests.sessions import sessions
 from tests.tables import expressions
@@ -162,6 +163,11 @@ def test_spells_begin_and_end_and_their_shares_add_up():
     assert profile.fault(0.3, elapsed=30.0) == "reset"
     assert profile.fault(0.8, elapsed=30.0) is None
     assert profile.fault(0.2, elapsed=60.0) == "reset"
+
+
+def test_a_minute_of_a_limit_is_all_that_is_saved_up():
+    budgets = ServerBudgets({"requests": 2, "tokens": 0}, 60.0, 0.0)
+    assert [budgets.admit(99, now=600.0) for _ in range(3)] == [0.0, 0.0, 30.0]
 
 
 async def test_what_was_generated_is_counted_as_billed():

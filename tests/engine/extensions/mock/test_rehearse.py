@@ -14,14 +14,12 @@ from pathlib import Path
 
 import orjson
 import pytest
-from click.testing import CliRunner, Result
 
 from oversight.engine.errors import UsageError
 from oversight.engine.extensions.mock.clock import FastLoop
 from oversight.engine.extensions.mock.process import counts, serving
 from oversight.engine.extensions.mock.rehearsed import REHEARSAL_KEY, staged
 from oversight.engine.sweep.sweepfile import read_sweep_file
-from oversight.engine.views.cli.group import oversight
 from tests.command_line import within
 from tests.desk import Desk
 from tests.waiting import PATIENCE, until
@@ -43,12 +41,6 @@ CELLS = 2 * 2 * (1 + 2 * 2 * 2)
 """Worlds x judges x (naive judge + agents x tools x orders of speech)."""
 
 
-@pytest.fixture(autouse=True)
-def sources(monkeypatch):
-    """Processes that are started run these sources, wherever they are started."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-
-
 @pytest.fixture
 def sweep(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -57,14 +49,9 @@ def sweep(tmp_path, monkeypatch) -> Path:
     return tmp_path / "sweep.yaml"
 
 
-def rehearse(sweep: Path | str, *flags: str) -> Result:
-    return CliRunner().invoke(oversight, ["plan", str(sweep), "--limit", "1", *flags])
-
-
 def rehearsed(sweep: Path, *flags: str) -> tuple[int, dict]:
-    result = rehearse(sweep, "--json", *flags)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, json.loads(result.stdout)
+    ran = within("plan", sweep, "--limit", "1", "--json", *flags, cwd=sweep.parent)
+    return ran.code, json.loads(ran.out)
 
 
 @pytest.mark.wire

@@ -15,10 +15,13 @@ from oversight.engine.extensions.mock import MockServer, Profile, load_profile
 from oversight.engine.extensions.mock.rehearsed import actors
 from oversight.engine.extensions.mock.thinking import THOUGHT
 from oversight.engine.run.record.tables import RunTables
+from oversight.protocols.catalogue import PROTOCOLS
+from oversight.protocols.question import labelled
 from oversight.protocols.transcript import Verdict
 from tests.batches import BatchBench, RunEnd
 from tests.command_line import within
 from tests.pages.browser import unpacked
+from tests.world import plain
 
 pytestmark = pytest.mark.wire
 
@@ -82,13 +85,34 @@ async def test_no_prompt_has_what_another_seat_thought(tmp_path, wire):
     assert THOUGHT not in "".join(call.text for call in calls)
     verdicts = [cell.outcome for cell in cells if isinstance(cell.outcome, Verdict)]
     assert all(THOUGHT not in turn.text for v in verdicts for turn in v.transcript.turns)
+    if wire == "chat":
+        # Elsewhere signed thoughts go back to the model with what its tool found.
+        quiet = BatchBench(tmp_path / "quiet", text=asked.text, problems=1)
+        assert (await run(quiet, Profile()))[0].bytes == ended.bytes, "thoughts change no verdict"
 
 
-async def test_thoughts_change_no_verdict_and_take_nothing_of_the_word_limit(tmp_path):
-    asked = bench(tmp_path, MODELS["chat"])
-    quiet, _, _ = await run(BatchBench(tmp_path / "quiet", text=asked.text, problems=1), Profile())
-    loud, _, _ = await run(asked, load_profile("thinking"))
-    assert loud.bytes == quiet.bytes
+MECHANISMS = PROTOCOLS.keys() - {"recorded"}
+OF_TWO = {name for name in MECHANISMS if plain(PROTOCOLS[name]).opposes_answers}
+"""Those that have no place for a third answer."""
+SAID = [("Five.", "", 1.0), ("Six.", "", -1.0), ("Seven.", "", -1.0), ("None.", "", -1.0)]
+
+
+@pytest.mark.parametrize(("answers", "protocols"), [(4, MECHANISMS - OF_TWO), (2, OF_TWO)])
+async def test_every_mechanism_ends_with_a_verdict(tmp_path, answers, protocols):
+    """With parameters of one's own in every seat, and a passage that the judge does not read."""
+    seat = {"model": MODELS["chat"], "reasoning_tokens": 99, "top_p": 0.9, "stop": ["END"]}
+    sweep = {
+        "agents": {**seat, "words": 30},
+        "judges": {**seat, "kind": "stated"},
+        "protocols": sorted(protocols),
+        "providers": {"compatible/lab": {"base_url": "http://127.0.0.1:9"}},
+    }
+    drums = labelled("drums", "How many?", SAID[:answers], passage="They took five drums.")
+    asked = BatchBench(tmp_path, text=orjson.dumps(sweep).decode(), own=[drums])
+    ended, got, _ = await run(asked, load_profile("thinking"))
+    assert len(ended.records) == answers * len(protocols)
+    assert not [record.failure for record in ended.records if record.failure]
+    assert {(call.top_p, call.stop) for call in got} == {(0.9, ("END",))}
 
 
 async def test_who_is_cut_while_it_thinks_says_nothing_and_is_counted(tmp_path):

@@ -11,12 +11,14 @@ from tests.run_folders import moved
 
 SWEEP = """\
 name: own
-problems: {bundled: {name: arithmetic, limit: 3}}
+problems: {bundled: {name: arithmetic, limit: 2}}
 agents: [sim/strong]
-judges: {kind: stated, model: sim/judge}
+judges: {kind: logprob, model: sim/judge}
 protocols: [naive_judge, debate, {"steel.py:Steelman": {strength: 3}}]
+draws: 2
 """
-"""18 cells: 3 problems, 3 rows, 2 worlds."""
+CELLS = 24
+"""2 problems, 3 rows, 2 draws, 2 worlds."""
 
 
 @pytest.fixture(scope="session")

@@ -58,10 +58,6 @@ agents: {model: [anthropic/claude-sonnet-4-6, anthropic/claude-opus-4-8], effort
 judges: openai/gpt-4o-mini
 protocols: propaganda
 """
-LIMITED = """
-models:
-  anthropic/claude-3-5-haiku-latest: {requests: 50, output_tokens: 10}
-"""
 
 
 @pytest.fixture
@@ -139,13 +135,16 @@ async def test_what_is_sampled_is_weighed_at_the_price_of_calls_as_long_as_they_
     assert one.cost == other.cost
 
 
-async def test_the_limit_that_takes_longest_is_the_one_that_binds(opened):
-    plan = await plan_sweep(opened(REAL + LIMITED, limit=1), None, listed())
+@pytest.mark.parametrize("limit", ["output tokens", "tokens"])
+async def test_the_limit_that_takes_longest_is_the_one_that_binds(opened, limit):
+    limited = f"models:\n  {HAIKU}: {{requests: 50, {limit.replace(' ', '_')}: 10}}\n"
+    plan = await plan_sweep(opened(REAL + limited, limit=1), None, listed())
     (agent,) = (model for model in plan.models if model.model == HAIKU)
     judges = [model for model in plan.models if model is not agent]
-    assert agent.pace is not None
-    assert agent.pace.binding == "output tokens"
-    assert agent.pace.minutes == pytest.approx(agent.output_tokens / 10, rel=0.01)
+    # Against a limit of both, a call counts with all that it may write.
+    most = agent.input_tokens + agent.calls * Agent(HAIKU).max_tokens
+    needed = most if limit == "tokens" else agent.output_tokens
+    assert agent.pace == estimate.Pace(pytest.approx(needed / 10, rel=0.01), limit)
     assert all(judge.pace is None for judge in judges)
     # The slowest is not known as long as that of any is not.
     assert plan.pace is None

@@ -1,12 +1,11 @@
 """Closed form against protocols that are really run through simulated models."""
 
 from collections.abc import Mapping
-from math import log
+from math import exp
 
 import pytest
 
 from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
-from oversight.engine.extensions.simulation.simulated_call import probabilities
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import Judge, LogprobJudge, StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
@@ -14,24 +13,12 @@ from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, MarketMaking
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.scores import SCORES
 from tests.world import shipments
 
 
-def expected_scores(
-    protocol: Protocol, models: Mapping[str, SimModel], score: str = "brier"
-) -> tuple[float, float]:
-    """Exact agent scores where the agent argues for the true answer, and for the wrong one, with
-    models without noise, on problems with two answers of values +1 and -1.
-
-    score: a name in oversight.protocols.scores.SCORES.
-    """
-    in_true, in_false = (probabilities([nats, 0.0]) for nats in _nats(protocol, models))
-    return SCORES[score](tuple(in_true), 0), SCORES[score](tuple(in_false), 1)
-
-
-def _nats(protocol: Protocol, models: Mapping[str, SimModel]) -> tuple[float, float]:
-    """The judge's final nats toward the truth in both worlds."""
+def final_nats(protocol: Protocol, models: Mapping[str, SimModel]) -> tuple[float, float]:
+    """The judge's final nats toward the truth where the agent argues for it, and where it argues
+    for the wrong answer; of models without noise."""
     agent = models[protocol.agent.model] if hasattr(protocol, "agent") else None
     other = getattr(protocol, "adversary", None) or getattr(protocol, "opponent", None)
     rival = models[other.model] if other else agent
@@ -95,19 +82,9 @@ async def test_without_chance_each_problem_scores_what_the_closed_form_says(kind
     """A known truth: simulated models without noise leave one outcome."""
     protocol, problems = PROTOCOLS[kind](JUDGES[judge]), shipments(3)
     sim = SimProvider(GroundTruth(problems), MODELS)
+    expected = [1 / (1 + exp(-nats)) for nats in final_nats(protocol, MODELS)]
     for problem in problems:
         right, wrong = problem.best, 1 - problem.best
         verdicts = await protocol.worlds(problem, sim)
-        for score, measure in SCORES.items():
-            true, false = expected_scores(protocol, MODELS, score)
-            assert measure(verdicts[right].probs, right) == pytest.approx(true, abs=1e-4)
-            assert measure(verdicts[wrong].probs, wrong) == pytest.approx(false, abs=1e-4)
-
-
-def test_a_naive_judge_without_noise_scores_what_one_computes_by_hand():
-    models = {"sim/judge": SimModel(insight=log(3), noise=0)}
-    naive = NaiveJudge(StatedJudge("sim/judge"))
-    assert expected_scores(naive, models) == pytest.approx((-0.125, -1.125))
-    for score, asd in (("log", log(3)), ("logodds", 2 * log(3)), ("accuracy", 1)):
-        true, false = expected_scores(naive, models, score)
-        assert true - false == pytest.approx(asd)
+        believed = [verdicts[place].probs[right] for place in (right, wrong)]
+        assert believed == pytest.approx(expected, abs=1e-6)

@@ -1,27 +1,20 @@
 """The provider of simulated models, and the world that they know."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from dataclasses import fields, replace
-from pathlib import Path
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
 from oversight.cache.call import Call, Message, Request
-from oversight.cache.reply import Reply
 from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.extensions.simulation import PRESETS, GroundTruth, SimModel, SimProvider
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.prompts.render import question_block
-from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.question import labelled
 from oversight.protocols.transcript import Transcript
 from tests.fakes import APPLES, CRATES, laid_out
 from tests.virtual import run
@@ -29,52 +22,12 @@ from tests.world import QUIET, shipments, simulated, within
 
 PROBLEMS = shipments(500)
 QUIETLY = simulated(PROBLEMS)
-QUIET_JUDGE = StatedJudge("sim/quiet")
 UNRULY = simulated(PROBLEMS[:1], PRESETS["sim/unruly"])
 
 
 def speech_call(n: int = 0, model: str = "sim/it") -> Call:
     question = PROBLEMS[n].question
     return Agent(model).compose(Transcript(question), question.answers[0], ADVOCATE)
-
-
-SPOKEN = """
-import asyncio
-from tests.engine.extensions.simulation.test_sim_provider import everything_said
-print(asyncio.run(everything_said()))
-"""
-
-
-async def everything_said() -> str:
-    """All that is said in some debates, with every kind of chance in play."""
-    sim = simulated(PROBLEMS, SimModel(refusal=0.1, tool_use=0.5, noise=1.0))
-    asked: list[str] = []
-
-    async def said(call: Call) -> Reply:
-        asked.append(call.address)
-        return await sim(call)
-
-    debate = Debate(QUIET_JUDGE, Agent("sim/it", tools=("calculator",)))
-    verdicts = [
-        verdict for problem in PROBLEMS[:10] for verdict in await debate.worlds(problem, said)
-    ]
-    texts = [[turn.text for turn in verdict.transcript.turns] for verdict in verdicts]
-    return orjson.dumps([texts, sorted(asked)]).decode()
-
-
-@pytest.mark.wire
-def test_another_process_says_exactly_the_same():
-    here = run(everything_said())
-    for hash_seed in ("1", "2"):
-        there = subprocess.run(
-            [sys.executable, "-c", SPOKEN],
-            cwd=Path(__file__).parents[4],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert there.stdout.strip() == here
 
 
 def test_the_identity_differs_where_parameters_or_the_truth_of_the_question_differ():
@@ -205,43 +158,43 @@ def test_every_preset_is_a_simulated_model_and_no_two_are_the_same():
     assert len({model.digest for model in PRESETS.values()}) == len(PRESETS)
 
 
-def problem(id: str, values: tuple[float, ...], *answers: str, text: str = "Which?") -> Problem:
-    named = tuple(Answer(label, said) for label, said in zip("ABCD", answers, strict=False))
-    return Problem(id, Question(text, named), values)
-
-
-RGB = ("red", "green", "blue")
+WORLD = GroundTruth(
+    labelled(text, text, [(said, "", value) for said, value in answers.items()], seed=None)
+    for text, answers in (
+        ("Best?", {"red": 0.5, "green": 1, "blue": -1}),
+        ("Equal?", {"red": 1, "green": 1, "blue": -1}),
+        ("Two?", {"red": 1, "all": -1}),
+        ("Two?", {"all": 1, "none": -1}),
+        ("Disputed?", {"yes": 1, "no": -1}),
+        ("Disputed?", {"yes": -1, "no": 1}),
+    )
+)
 
 
 @pytest.mark.parametrize(
-    "values, shown, truth",
+    ("text", "shown", "truth"),
     [
-        ((-1, 1, -1), RGB, "green"),
-        ((-1, 1, -1), RGB[::-1], "green"),
-        ((0.5, 1, -1), ("blue", "red"), "red"),  # the best of those shown
-        ((1, 1, -1), ("green", "blue", "red"), "red"),  # of equals the first of the problem
+        ("Best?", "red green blue", "green"),
+        ("Best?", "blue green red", "green"),
+        ("Best?", "blue red", "red"),
+        ("Equal?", "green blue red", "red"),  # of equals the first of the problem
+        ("Two?", "red all", "red"),
+        ("Two?", "none all", "all"),
     ],
 )
-def test_the_truth_is_found_in_any_order_of_presentation(values, shown, truth):
-    assert GroundTruth([problem("p", values, *RGB)]).truth("Which?", shown) == shown.index(truth)
+def test_the_truth_is_the_best_of_those_answers_that_are_shown(text, shown, truth):
+    assert WORLD.truth(text, shown.split()) == shown.split().index(truth)
 
 
-def test_one_question_may_be_put_with_other_answers():
-    world = GroundTruth(
-        [problem("p", (1, -1), "red", "all of them"), problem("q", (1, -1), "all of them", "none")]
-    )
-    assert world.truth("Which?", ["red", "all of them"]) == 0
-    assert world.truth("Which?", ["none", "all of them"]) == 1
-
-
-def test_two_truths_about_one_question_are_an_error():
-    world = GroundTruth([problem("p", (1, -1), "yes", "no"), problem("q", (-1, 1), "yes", "no")])
-    with pytest.raises(InvalidRequest, match="2 truths about the question 'Which\\?'"):
-        world.truth("Which?", ["yes", "no"])
-
-
-def test_unknown_questions_and_answers_are_an_error():
-    world = GroundTruth([problem("p", (1, -1), "yes", "no")])
-    for text, shown in (("Who?", ["yes", "no"]), ("Which?", ["yes", "maybe"]), ("Which?", [])):
-        with pytest.raises(InvalidRequest, match="knows nothing of the question"):
-            world.truth(text, shown)
+@pytest.mark.parametrize(
+    ("text", "shown", "told"),
+    [
+        ("Disputed?", "yes no", r"2 truths about the question 'Disputed\?'"),
+        ("Who?", "yes no", "knows nothing of the question"),
+        ("Best?", "red maybe", "knows nothing of the question"),
+        ("Best?", "", "knows nothing of the question"),
+    ],
+)
+def test_a_question_without_one_truth_is_an_error(text, shown, told):
+    with pytest.raises(InvalidRequest, match=told):
+        WORLD.truth(text, shown.split())

@@ -398,7 +398,8 @@ def test_words_phrases_and_beginnings_are_found(tmp_path):
             return sorted({hit.place for hit in hits if hit.turn is not None})
 
     with closing(opened(tmp_path)) as writer:
-        writer.write([spoken(n * 2, words) for n, words in enumerate(said)])
+        # What the first two cells share is found where it was said first.
+        writer.write([spoken(1, said[0]), *(spoken(n * 2, each) for n, each in enumerate(said))])
     assert found("oranges") == [0, 2, 4]
     assert found("of crates") == [0, 2]
     assert found('"of crates"') == [2]
