@@ -417,7 +417,7 @@ async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line):
 async def test_a_request_says_that_it_is_json_and_has_the_key(line):
     async with canned(line, http("200 OK", "", good_body(line))) as (ask, requests):
         await ask(asked(line))
-    # Anthropic's own client chooses by the key.
+    # Anthropic's own client sends it as OpenAI's does.
     field = "x-api-key: " if line == "anthropic wire, plain" else "authorization: bearer "
     told = requests[0].lower().split(b"\r\n")
     assert {b"content-type: application/json", f"{field}{CANARY}".encode()} <= {*told}
