@@ -15,8 +15,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.command_line import oversight, running
-from tests.sittings import ROOT, TAGS, Bench, Call, Reply, Vendor, read_instructions
+from tests.command_line import ROOT, oversight, running
+from tests.sittings import TAGS, Bench, Call, Reply, Vendor, read_instructions
 from tests.starting import Started
 
 FORGERIES = (
