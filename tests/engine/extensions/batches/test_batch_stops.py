@@ -30,12 +30,7 @@ from oversight.engine.extensions.batches import journal as batch_journal
 from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
-from tests.batches import (
-    MODELS,
-    BatchBench,
-    end_batches,
-    stopped_once_out,
-)
+from tests.batches import MODELS, BatchBench, end_batches, stopped_once_out
 from tests.desk import Desk
 from tests.waiting import PATIENCE
 
