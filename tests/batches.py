@@ -22,6 +22,8 @@ from oversight.engine.run.events import read_events
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import LoadedSweep
 from oversight.engine.run.outcome import OutcomeRecord
+from oversight.engine.run.record.tables import RunTables
+from oversight.engine.run.record.values import CallCost
 from oversight.engine.run.run import Run
 from oversight.engine.run.settings import FOLDER, RunSettings
 from oversight.engine.sweep.sweepfile import SweepFile
@@ -68,6 +70,12 @@ class RunEnd:
     @cached_property
     def account(self) -> UsageTotals:
         return sum_usage(read_ledger(self.folder).values())
+
+    @cached_property
+    def costs(self) -> dict[str, CallCost]:
+        """By address, what each call took, as it was recorded."""
+        with RunTables.open(self.folder) as tables:
+            return {call.address: call.cost for cell in tables.cells() for call in cell.calls}
 
     def marks(self, step: str) -> list[dict[str, Any]]:
         """The lines of the journal that tell of this step."""

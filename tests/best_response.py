@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import orjson
 import pytest
 
 from oversight.cache.call import Ask, Call
@@ -146,6 +147,13 @@ def listed(call: Call, place: int = 0) -> list[str]:
     return [as_claim(text) for text in ENTRY.findall(speeches(call)[place])]
 
 
+def places(call: Call) -> list[int]:
+    """The numbers of steps that an opponent may fill in."""
+    assert call.response_format
+    numbers: list[int] = orjson.loads(call.response_format.schema)["properties"]["step"]["enum"]
+    return numbers
+
+
 def asd(true: float, false: float) -> float:
     """By the verdicts on the right answer where it is argued for, and on the wrong one."""
     return brier((true, 1 - true), 0) - brier((false, 1 - false), 0)
@@ -160,19 +168,15 @@ async def verdict(
     *,
     against: bool = False,
     forgetful: bool = False,
-    first: tuple[str, ...] = (),
 ) -> tuple[float, int]:
-    """The verdict on `side` by the best play for it, or against it, and how many were played.
-
-    first: moves with which every play starts.
-    """
+    """The verdict on `side` by the best play for it, or against it, and how many were played."""
     place, sign = instance.question.place(side), -1 if against else 1
 
     async def play(ask: Any) -> float:
         return sign * (await protocol.run(instance.question, side, ask)).probs[place]
 
     search = Search(play, moves, others, forgetful)
-    return sign * await search.value(first), search.plays
+    return sign * await search.value(), search.plays
 
 
 async def lies_lose(told: str, tried: Iterable[Instance], score: Score) -> None:

@@ -62,9 +62,7 @@ def sums(rng: random.Random) -> Instance:
         for s, text in three.items():
             if claim == text:
                 return any(s == t + c for t, said in two.items() if said in given)
-        label = claim.removeprefix("answer ")
-        total = next(answer.text for answer in answers if answer.label == label)
-        return three[int(total)] in given
+        return three[int(_claimed(claim, answers))] in given
 
     return Instance(
         Question(f"What is {a} + {b} + {c}?", answers),
@@ -95,9 +93,7 @@ def formulas(rng: random.Random) -> Instance:
                 return v == inner
             if claim == whole[v]:
                 return any(inside[w] in given and gates[second](w, z) == v for w in (True, False))
-        label = claim.removeprefix("answer ")
-        value = next(answer.text for answer in answers if answer.label == label)
-        return whole[value == "True"] in given
+        return whole[_claimed(claim, answers) == "True"] in given
 
     stated = ", ".join(f"{name} is {v}" for name, v in zip(names, (x, y, z), strict=True))
     return Instance(
@@ -136,8 +132,7 @@ def paths(rng: random.Random) -> Instance:
         for places, text in closed.items():
             if claim == text:
                 return shut(places)
-        label = claim.removeprefix("answer ")
-        yes = next(answer.text for answer in answers if answer.label == label) == "yes"
+        yes = _claimed(claim, answers) == "yes"
         return reach[t] in given if yes else any(text in given for text in closed.values())
 
     true = {text for places, text in closed.items() if shut(places)}
@@ -183,3 +178,8 @@ def _answers(rng: random.Random, right: str, wrong: str) -> tuple[tuple[Answer, 
     truth = rng.randrange(2)
     texts = (right, wrong) if truth == 0 else (wrong, right)
     return tuple(Answer(label, text) for label, text in zip("AB", texts, strict=True)), truth
+
+
+def _claimed(claim: str, answers: tuple[Answer, ...]) -> str:
+    """The text of the answer that a claim is about."""
+    return next(answer.text for answer in answers if claim == f"answer {answer.label}")

@@ -28,7 +28,10 @@ KNOWN = "| mechanism | what must come out |"
 SIM = "engine/sim_expected::without_chance_each_problem_scores_what_the_closed_form_says"
 
 TRUTHS: dict[str, list[str]] = {
-    "recorded": ["engine/published::what_was_said_is_judged_again_beside_its_own_judges"],
+    "recorded": [
+        "engine/published::what_was_said_is_judged_again_beside_its_own_judges",
+        "debates::a_recorded_conversation_is_judged_as_it_stood_after_its_rounds",
+    ],
     "naive_judge": [SIM],
     "open_trust": ["debates::open_trust_shares_everything_and_is_worth_nothing"],
     "propaganda": [SIM],
@@ -49,20 +52,16 @@ TRUTHS: dict[str, list[str]] = {
     "double_consultancy": [
         "debates::a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence"
     ],
-    "cross_examination": [
-        "claims::a_meaning_is_pinned_down_wherever_it_shifts",
-        "a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does_not_know_it",
-    ],
+    "cross_examination": ["claims::a_meaning_is_pinned_down_wherever_it_shifts"],
     "critique": [
         "planted_liars::a_rater_made_unreadable_hides_no_critique",
         "claims::no_lie_passes_helpers_who_see_it",
-        "helpers::a_critic_who_always_says_the_same_leaves_the_judge_with_the_proposal",
         "helpers::an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow",
         "helpers::a_critic_that_was_turned_takes_what_an_honest_one_gave",
     ],
     "proposer_critic": ["helpers::a_judge_who_trusts_the_critic_is_as_good_as_the_critic"],
     "market_making": [
-        "planted_liars::a_market_that_lies_gets_what_it_states_and_its_row_says_so",
+        "claims::where_nothing_is_claimed_a_liar_wins",
         "debates::a_market_that_knows_the_judge_answers_what_it_believes_of_all_that_can_be_said",
         "debates::trade_ends_at_the_fixed_point_of_the_market",
         SIM,
@@ -79,16 +78,15 @@ TRUTHS: dict[str, list[str]] = {
         "helpers::best_of_n_against_a_reward_without_truth_gains_what_the_largest_of_n_gains",
     ],
     "doubly_efficient_debate": [
-        "planted_liars::certainty_that_nobody_may_contest_gains_what_the_claim_says",
-        "planted_liars::a_plain_argument_is_scored_by_its_weakest_step_and_says_so",
+        "claims::certainty_that_nobody_may_contest_gains_what_the_claim_says",
+        "claims::a_plain_argument_is_scored_by_its_weakest_step_and_says_so",
         "a_planted_flaw_is_found_as_often_as_most_votes_see_it",
         "best_response::no_list_of_steps_carries_a_lie_past_an_exact_judge",
     ],
     "prover_estimator_debate": [
-        "planted_liars::a_subclaim_that_points_beyond_itself_means_the_same_to_all_who_read_it",
+        "planted_liars::a_subclaim_cannot_speak_from_among_the_judges_instructions",
         "claims::no_split_of_three_two_deep_makes_a_false_claim_likely",
         "best_response::no_split_carries_a_lie_past_an_exact_estimator",
-        "an_estimator_who_knows_the_truth_cannot_be_evaded",
         "a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_one",
         "a_claim_that_is_restated_is_no_likelier_for_that",
         "a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_average",

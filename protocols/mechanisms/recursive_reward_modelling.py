@@ -104,12 +104,12 @@ class RecursiveRewardModelling(Assisted):
         best = max(rewards, key=lambda n: (n not in silent, rewards[n][0]))
         doubts = (*rewarded.doubts, *(doubt for v in verdicts.values() for doubt in v.doubts))
         most = 1.0 if rewarded.doubts else max(high for _, high in rewards.values())
-        low = rewards[best][0]
-        gained = low - next(iter(rewards.values()))[0]
+        low, first = rewards[best][0], next(iter(rewards.values()))[0]
+        unread = doubts or any(verdict.bounds for verdict in verdicts.values())
         return replace(
             verdicts[best],
-            measures=(*verdicts[best].measures, ("gained", gained)),
-            bounds=around((low, most), place, len(question.answers)) if doubts else (),
+            measures=(*verdicts[best].measures, ("gained", low - first)),
+            bounds=around((low, most), place, len(question.answers)) if unread else (),
             doubts=doubts,
             unheard=tuple(
                 turn

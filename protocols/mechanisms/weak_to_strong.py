@@ -54,7 +54,7 @@ class WeakToStrong(Debate):
 
     @property
     def judges(self) -> str:
-        return f"{1 + len(self.weak)} judges" if self.weak else f"{self.size} draws"
+        return f"{len({self.judge, *self.weak})} judges" if self.weak else f"{self.size} draws"
 
     def panel(self) -> Judge:
         """All weak judges as one. ValueError if there are none that could be averaged."""

@@ -1,17 +1,106 @@
-"""Some calls, who answers them, and all of them asked at once."""
+"""Calls and replies, single ones and of every shape; who answers them, and all asked at once."""
 
 import asyncio
 from collections.abc import Iterable
 
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from oversight.cache.address import store_key
-from oversight.cache.call import Ask, Call, Message, Request
+from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.record import new_record
-from oversight.cache.reply import Reply
+from oversight.cache.reply import Reply, Token, ToolCall, Usage
 from tests.fakes import Scripted
 
 CALL = Call(Request("sim/strong", (Message("user", "How many apples?"),), temperature=0.4))
+
+FULL = Call(
+    Request(
+        model="sim/strong",
+        messages=(
+            Message("system", "You are Debater A."),
+            Message(
+                "assistant", "", (ToolCall("t1", "calculator", '{"expression":"4*12"}'),), "", "[1]"
+            ),
+            Message("tool", "48", tool_call_id="t1"),
+        ),
+        temperature=0.4,
+        top_p=0.9,
+        max_tokens=512,
+        stop=("\n\n",),
+        tools=(ToolSpec("calculator", "Evaluates.", '{"type":"object"}'),),
+        response_format=ResponseFormat("verdict", '{"type":"object"}'),
+        top_logprobs=5,
+        effort="low",
+        top_k=40,
+        min_p=0.05,
+        seed=7,
+        service_tier="flex",
+        extra_body='{"chat_template_kwargs":{"enable_thinking":false}}',
+    ),
+    (0, 3),
+)
+"""A call with every field set."""
+
+FIRST = FULL.changed(top_k=None, min_p=None, seed=None, service_tier="", extra_body="")
+"""FULL, as far as the first version of addresses had parameters."""
+
+REPLY = Reply(
+    text="It is 48 – “forty-eight” ⚖",
+    tool_calls=(ToolCall("t2", "calculator", "{}"),),
+    outcome="truncated",
+    stop_reason="length",
+    logprobs=(Token("A", -0.25, (("A", -0.25), ("B", -1.5))), Token("", 0.0)),
+    usage=Usage(120, 30, 100, 20, '{"prompt_tokens":120}'),
+    served_model="strong-2026-01-01",
+    opaque='[{"type":"thinking"}]',
+)
+"""A reply with every field set but the address, which is the cache's to set."""
+
+# Lone surrogates are no text; they have tests of their own.
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+logprobs = st.floats(-1e9, 0.0)
+tool_calls = st.builds(ToolCall, texts, texts, texts)
+candidates = st.lists(st.tuples(texts, logprobs), max_size=3).map(tuple)
+tokens = st.builds(Token, texts, logprobs, candidates)
+messages = st.builds(
+    Message,
+    st.sampled_from(["system", "user", "assistant", "tool"]),
+    texts,
+    st.lists(tool_calls, max_size=2).map(tuple),
+    texts,
+    texts,
+)
+requests = st.builds(
+    Request,
+    model=texts,
+    messages=st.lists(messages, max_size=3).map(tuple),
+    temperature=st.none() | st.floats(0, 2),
+    top_p=st.none() | st.floats(0.01, 1),
+    max_tokens=st.integers(1, 10**6),
+    stop=st.lists(texts, max_size=2).map(tuple),
+    tools=st.lists(st.builds(ToolSpec, texts, texts, texts), max_size=2).map(tuple),
+    response_format=st.none() | st.builds(ResponseFormat, texts, texts),
+    top_logprobs=st.integers(0, 20),
+    effort=st.sampled_from(["", "none", "minimal", "low", "medium", "high"]),
+    top_k=st.none() | st.integers(1, 10**6),
+    min_p=st.none() | st.floats(0, 1),
+    seed=st.none() | st.integers(0, 2**31 - 1),
+    service_tier=texts,
+    extra_body=st.sampled_from(["", "{}", '{"a":[1,{"b":null}]}']),
+)
+any_calls = st.builds(Call, requests, st.lists(st.integers(0, 10**6), max_size=3).map(tuple))
+any_replies = st.builds(
+    Reply,
+    text=texts,
+    tool_calls=st.lists(tool_calls, max_size=2).map(tuple),
+    outcome=st.sampled_from(["ok", "truncated", "refused", "empty"]),
+    stop_reason=texts,
+    logprobs=st.lists(tokens, max_size=3).map(tuple),
+    usage=st.builds(Usage, *[st.integers(0, 2**40)] * 4, texts),
+    served_model=texts,
+    opaque=texts,
+)
 
 
 def home(call: Call) -> str:

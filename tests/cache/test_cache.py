@@ -37,8 +37,7 @@ from oversight.cache.memory import MemoryStore
 from oversight.cache.record import read_record
 from oversight.cache.reply import Reply
 from oversight.cache.shared_work import MAX_NOTES, TRIED, SharedWork
-from tests.cache.asking import CALL, answers, ask_all, calls, home, record_of
-from tests.calls import calls as any_call
+from tests.cache.asking import CALL, answers, any_calls, ask_all, calls, home, record_of
 from tests.fakes import Scripted
 from tests.sessions import sessions
 from tests.tables import printed
@@ -67,8 +66,11 @@ async def waiters(cache: Cache, count: int) -> list[asyncio.Task[Reply]]:
 
 async def test_a_call_is_paid_once_and_served_from_the_store_afterwards():
     store, inner = MemoryStore(), answers()
-    first = Cache(store, inner, identity=home)
+    first = Cache(store, inner, identity=home, clock=lambda: 1_700_000_000.9)
     await first(CALL)
+    ((key, value),) = store.items()
+    record = read_record(key, value)
+    assert (record.stored_at, record.identity, record.call()) == (1_700_000_000, "here/v1", CALL)
     again = Cache(store, inner, identity=home)
     assert await again(CALL) == Reply("48", call=CALL.address) and len(inner.calls) == 1
     assert first.statistics == CacheStatistics(asked=1, stored=0, shared=0, new=1)
@@ -96,14 +98,11 @@ async def test_two_processes_on_one_store_are_handed_the_reply_that_was_stored_f
 
 
 async def test_a_refresh_replaces_what_another_process_has_stored_meanwhile():
-    store = MemoryStore()
+    store, early = MemoryStore(), answers("early")
 
     async def late(call: Call) -> Reply:
         await Cache(store, early, identity=home)(CALL)
         return Reply("late")
-
-    async def early(call: Call) -> Reply:
-        return Reply("early")
 
     refreshed = await Cache(store, late, identity=home, mode="refresh")(CALL)
     assert refreshed.text == "late"
@@ -216,21 +215,12 @@ async def test_refresh_asks_each_address_once_and_then_serves_what_it_got():
 
 
 async def test_off_neither_reads_nor_writes():
-    store, inner = MemoryStore(), answers()
-    await Cache(store, inner, identity=home)(CALL)
+    store = MemoryStore()
+    await Cache(store, answers(), identity=home)(CALL)
     before = list(store.items())
-    off = Cache(store, Scripted(lambda call: "36"), identity=home, mode="off")
+    off = Cache(store, answers("36"), identity=home, mode="off")
     assert [(await off(CALL)).text for _ in range(2)] == ["36", "36"]
     assert (list(store.items()), off.statistics.new) == (before, 2)
-
-
-async def test_a_record_says_when_it_was_stored_and_of_which_endpoint():
-    store = MemoryStore()
-    await Cache(store, answers(), identity=home, clock=lambda: 1_700_000_000.9)(CALL)
-    ((key, value),) = store.items()
-    record = read_record(key, value)
-    assert (record.stored_at, record.identity) == (1_700_000_000, "here/v1")
-    assert record.call() == CALL
 
 
 async def test_a_damaged_entry_is_an_error_and_no_reason_to_pay_again():
@@ -313,7 +303,7 @@ async def test_a_run_served_from_the_store_lets_others_have_a_turn():
 
 async def test_a_reply_is_durable_before_it_is_handed_out(tmp_path):
     store = DiskStore(tmp_path)
-    cache = Cache(store, Scripted(lambda call: "48"), identity=home)
+    cache = Cache(store, answers(), identity=home)
     seen: list[bool] = []
 
     async def ask(call: Call) -> None:
@@ -364,24 +354,23 @@ async def test_what_was_done_before_is_noted_by_everybody_and_counted():
     assert told.spared == [(2, False)]
 
 
-@pytest.mark.parametrize("other", ["settings", "transcript", "draw", "role", "seat"])
-async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(other):
+@pytest.mark.parametrize(
+    ("settings", "about", "altered"),
+    [
+        ("others", "transcript", lambda ask: ask),
+        ("settings", "another", lambda ask: ask),
+        ("settings", "transcript", lambda ask: nth(ask, 1)),
+        ("settings", "transcript", lambda ask: used_as(ask, "draft")),
+        ("settings", "transcript", lambda ask: seated(ask, "speak", "Debater A", 0)),
+    ],
+    ids=["settings", "transcript", "draw", "role", "seat"],
+)
+async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(
+    settings, about, altered
+):
     told = Told()
-    asks = [told.cell(), told.cell()]
-    about = [("settings", "transcript"), ("settings", "transcript")]
-    match other:
-        case "settings":
-            about[1] = ("others", "transcript")
-        case "transcript":
-            about[1] = ("settings", "another")
-        case "draw":
-            asks[1] = nth(asks[1], 1)
-        case "role":
-            asks[1] = used_as(asks[1], "draft")
-        case "seat":
-            asks[1] = seated(asks[1], "speak", "Debater A", 0)
-    for ask, (settings, transcript) in zip(asks, about, strict=True):
-        await once(ask, speech("a"), (settings,), transcript)
+    await once(told.cell(), speech("a"), ("settings",), "transcript")
+    await once(altered(told.cell()), speech("a"), (settings,), about)
     assert len(told.model.calls) == 2
     assert not told.spared
 
@@ -528,13 +517,13 @@ async def test_only_the_first_misses_are_searched_for_their_nearest():
 
 async def test_a_replay_leaves_the_folder_as_it_found_it(tmp_path):
     store = DiskStore(tmp_path)
-    cache = Cache(store, Scripted(lambda call: "48"), identity=home)
+    cache = Cache(store, answers(), identity=home)
     await ask_all(cache, calls(50))
     await cache.close()
     store.close()
     before = contents(tmp_path)
     read_only = ReadOnlyStore(tmp_path)
-    replay = Cache(read_only, Scripted(lambda call: "36"), identity=home, mode="replay")
+    replay = Cache(read_only, answers("36"), identity=home, mode="replay")
     replies = await ask_all(replay, calls(50))
     with pytest.raises(ReplayMiss):
         await replay(CALL.changed(max_tokens=7))
@@ -577,19 +566,26 @@ def test_a_difference_is_named_with_its_place_and_both_values(session, request):
     session.check(request, printed({"ResponseFormat": ResponseFormat} | globals()))
 
 
-@given(any_call, any_call)
+@given(any_calls, any_calls)
 def test_there_are_no_differences_exactly_between_equal_calls(one, other):
     assert (differences(one, other) == ()) == (one == other)
 
 
-def test_the_setting_that_was_changed_is_found_among_other_questions():
-    others = [
-        ASKED.changed(messages=(Message("system", WORDS[:n] + "?"), ASKED.messages[1]))
-        for n in range(5, 90, 5)
-    ]
-    nearest = nearest_recorded(store_of(ASKED, *others), ASKED.changed(temperature=0.7), "here/v1")
-    assert nearest.record is not None and nearest.record.call() == ASKED
-    assert nearest.differences == ("temperature 0.4 -> 0.7",) and not nearest.partial
+TYPO = f"{WORDS[:80]}!{WORDS[81:]}"
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"temperature": 0.7}, "temperature 0.4 -> 0.7"),
+        ({"messages": said(TYPO, "Speak.")}, "messages[0].text differs at character 80: "),
+    ],
+)
+def test_what_was_changed_is_found_among_other_questions_that_begin_alike(changed, told):
+    cuts = [text[:n] + "?" for text in (WORDS, TYPO) for n in range(5, 90, 5)]
+    others = [ASKED.changed(messages=said(cut, "Speak.")) for cut in cuts]
+    nearest = nearest_recorded(store_of(ASKED, *others), ASKED.changed(**changed), "here/v1")
+    assert str(nearest).startswith(f"nearest recorded call {ASKED.address[:12]} differs in: {told}")
 
 
 def test_a_search_is_bounded_and_says_so(monkeypatch):

@@ -3,7 +3,6 @@
 import os
 import pickle
 import re
-import shutil
 import sqlite3
 import stat
 from contextlib import closing
@@ -22,24 +21,13 @@ from oversight.cache.errors import DamagedEntry, PassageLost, StoreError, StoreG
 from oversight.cache.merge import merge
 from oversight.cache.record import checked_records, new_record, read_record, records
 from oversight.cache.rows import STORE_FILE
-from oversight.cache.store import Store
-from tests.calls import FULL, REPLY
-from tests.fakes import Scripted
+from tests.cache.asking import FULL, REPLY, answers, home
 from tests.world import filled
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "store"
 
 
 def sql(folder: Path, statement: str, *values: object) -> list[tuple]:
     with closing(sqlite3.connect(folder / STORE_FILE)) as db, db:
         return db.execute(statement, values).fetchall()
-
-
-def settings_in(folder: Path) -> dict[str, object]:
-    return dict(sql(folder, "SELECT key, value FROM Settings"))
 
 
 def plant(folder: Path, key: object, value: object, mode: int = 1, raw: int = 1, filename=None):
@@ -64,16 +52,16 @@ class Touch:
         return (open, (str(self.file), "w"))
 
 
-def test_the_settings_that_keep_a_reply_are_on(folder):
+def test_the_settings_that_keep_a_reply_are_on_however_they_were_weakened(folder):
     filled(folder, {})
-    kept = {"eviction_policy": "none", "sqlite_synchronous": 2}
-    assert kept.items() <= SETTINGS.items() <= settings_in(folder).items()
-
-
-def test_every_connection_that_writes_syncs_its_commits(folder):
+    for key, value in (("sqlite_synchronous", 0), ("cull_limit", 10), ("size_limit", 1)):
+        sql(folder, "UPDATE Settings SET value = ? WHERE key = ?", value, key)
     with closing(DiskStore(folder)) as store:
-        store.put_many([("a", b"1")])
+        # FULL: every commit is synced.
         assert store._writing.execute("PRAGMA synchronous").fetchone() == (2,)
+    kept = {"eviction_policy": "none", "sqlite_synchronous": 2}
+    there = dict(sql(folder, "SELECT key, value FROM Settings"))
+    assert kept.items() <= SETTINGS.items() <= there.items()
 
 
 def test_a_store_has_an_id_that_it_keeps_wherever_it_is_moved(folder, tmp_path):
@@ -127,14 +115,10 @@ def test_what_is_written_to_a_store_that_is_gone_is_not_acknowledged(folder, tmp
             assert dict(theirs.items()) == {"theirs": b"1"}
 
 
-def test_a_new_store_is_its_owners_alone(folder):
-    filled(folder, {})
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-
-
-def test_large_values_make_no_side_files(folder):
+def test_a_new_store_is_one_file_of_its_owners_however_large_a_value(folder):
     filled(folder, {"big": os.urandom(2**21)})
     assert [file.name for file in folder.iterdir()] == [STORE_FILE]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_a_planted_pickle_runs_nothing_and_is_damage(folder, tmp_path):
@@ -207,14 +191,6 @@ def test_a_store_whose_making_was_cut_off_is_made_whole(folder, made):
         assert dict(store.items()) == {"a": b"1"}
 
 
-def test_weakened_settings_are_put_right_on_opening(folder):
-    filled(folder, {})
-    for key, value in (("sqlite_synchronous", 0), ("cull_limit", 10), ("size_limit", 1)):
-        sql(folder, "UPDATE Settings SET value = ? WHERE key = ?", value, key)
-    filled(folder, {"a": b"1"})
-    assert SETTINGS.items() <= settings_in(folder).items()
-
-
 @pytest.mark.parametrize("value", [None, 5, 1.5, "text", b"", b"short", b"x" * 100])
 def test_a_value_that_was_not_sealed_is_damage(folder, value):
     filled(folder, {})
@@ -245,20 +221,14 @@ def about(passage: str, n: int = 1) -> Call:
 
 
 async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
-    first, second, other = (
-        about("A long story."),
-        about("A long story.", 2),
-        about("Another story."),
-    )
+    first, second = about("A long story."), about("A long story.", 2)
+    other = about("Another story.")
 
     def kept() -> list[tuple]:
         return sql(folder, "SELECT length(value) FROM Cache WHERE raw = 0")
 
     with closing(DiskStore(folder)) as store:
-        cache = Cache(
-            store, Scripted(lambda call: "So."), identity=lambda call: "here/v1", shared=beginning
-        )
-        async with cache:
+        async with Cache(store, answers(), identity=home, shared=beginning) as cache:
             for call in (first, second, other):
                 await cache(call)
         assert len(kept()) == 2 and len(store) == 3 and list(store.faults()) == []
@@ -282,11 +252,11 @@ async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
         assert len(kept()) == 1
 
 
-def keep(folder: Path, *asked: Call) -> dict[str, bytes]:
+def keep(folder: Path, *asked: Call, at: int = 7) -> dict[str, bytes]:
     """Add replies to these calls to a store; the entries."""
     entries = {}
     for call in asked:
-        new = new_record(store_key(call.address, "here/v1"), call, REPLY, "here/v1", 7)
+        new = new_record(store_key(call.address, "here/v1"), call, REPLY, "here/v1", at)
         entries[new.key] = new.packed(beginning(call)).to_bytes()
     filled(folder, entries)
     return entries
@@ -297,8 +267,9 @@ def keep(folder: Path, *asked: Call) -> dict[str, bytes]:
     ["UPDATE Cache SET value = zeroblob(99)", "UPDATE Cache SET mode = 4", "DELETE FROM Cache"],
 )
 def test_without_its_passage_a_reply_is_whole_and_a_backup_brings_it_back(folder, loss):
-    entries = keep(folder, about("A story."), about("A story.", 2))
-    shutil.copytree(folder, folder / "backup")
+    stories = about("A story."), about("A story.", 2)
+    entries = keep(folder, *stories)
+    keep(folder / "backup", *stories, at=8)
     sql(folder, f"{loss} WHERE raw = 0")
     with closing(ReadOnlyStore(folder)) as reading:
         for key, record in records(reading.items()):
@@ -336,14 +307,6 @@ def test_recovery_keeps_apart_replies_and_passages_whatever_their_rows_say(folde
     assert isinstance(found.pop(lost), DamagedEntry)
     assert found.keys() == entries.keys()
     assert sum(found[key] != entries[key] for key in entries) == 1
-
-
-@pytest.mark.parametrize("content", [b"no database at all" * 100, bytes(4096), b"\0"])
-def test_a_file_that_is_no_database_says_what_to_do(folder, content):
-    folder.mkdir()
-    (folder / STORE_FILE).write_bytes(content)
-    with pytest.raises(StoreError, match=str(folder)):
-        ReadOnlyStore(folder)
 
 
 def test_a_path_that_cannot_be_a_store_is_an_error_that_names_it(tmp_path):
@@ -403,22 +366,6 @@ def _open_files() -> list[str]:
     return [os.readlink(link) for link in links if os.path.lexists(link)]
 
 
-def test_a_read_only_store_refuses_to_write(folder):
-    filled(folder, {"a": b"1"})
-    with closing(ReadOnlyStore(folder)) as store:
-        assert not isinstance(store, Store)
-        with pytest.raises(TypeError, match=r"ReadOnlyStore .*only reads"):
-            Cache(store, Scripted(lambda call: ""), identity=lambda call: "here")
-
-
-def test_a_read_only_store_leaves_no_file_behind(folder):
-    filled(folder, {"a": b"1"})
-    with closing(ReadOnlyStore(folder)) as store:
-        assert store.get("a") == b"1" and len(store) == 1
-        assert [file.name for file in folder.iterdir()] == [STORE_FILE]
-    assert [file.name for file in folder.iterdir()] == [STORE_FILE]
-
-
 def test_a_read_only_store_sees_what_a_writer_adds_later(folder):
     filled(folder, {"a": b"1"})
     reading = ReadOnlyStore(folder)
@@ -432,21 +379,17 @@ def test_a_read_only_store_sees_what_a_writer_adds_later(folder):
     reading.close()
 
 
-def test_a_read_only_store_whose_file_is_gone_says_so(folder):
+def test_a_read_only_store_that_is_closed_or_whose_file_is_gone_says_so(folder):
     filled(folder, {"a": b"1"})
-    with closing(ReadOnlyStore(folder)) as reading:
-        (folder / STORE_FILE).unlink()
-        with pytest.raises(StoreError, match="is gone"):
-            reading.get("b")
-
-
-def test_a_closed_read_only_store_stays_closed(folder):
-    filled(folder, {"a": b"1"})
-    reading = ReadOnlyStore(folder)
-    reading.close()
+    reading, closed = ReadOnlyStore(folder), ReadOnlyStore(folder)
+    closed.close()
     filled(folder, {"b": b"2"})
     with pytest.raises(StoreError, match="closed"):
-        reading.get("a")
+        closed.get("a")
+    with closing(reading):
+        (folder / STORE_FILE).unlink()
+        with pytest.raises(StoreError, match="is gone"):
+            reading.get("c")
 
 
 def test_a_statement_that_goes_on_for_ever_is_ended_and_many_short_ones_are_not(

@@ -24,8 +24,8 @@ from oversight.cache.address import store_key
 from oversight.cache.bundle import MAGIC, BundleStore, export_bundle
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call, Message, Request
-from oversight.cache.checksum import add_checksum, strip_checksum
-from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.checksum import add_checksum
+from oversight.cache.disk import DiskStore
 from oversight.cache.errors import BundleError, DamagedEntry, StoreError
 from oversight.cache.memory import MemoryStore
 from oversight.cache.merge import MergeStatistics, merge
@@ -43,8 +43,7 @@ from oversight.cache.record import (
 from oversight.cache.reply import Reply, Token, Usage
 from oversight.cache.stats import ReplyCounts, StoreStatistics, store_statistics
 from oversight.cache.store import Store
-from tests.cache.asking import record_of
-from tests.calls import FIRST, FULL, REPLY, calls, replies
+from tests.cache.asking import FIRST, FULL, REPLY, any_calls, any_replies, record_of
 from tests.fakes import Scripted
 from tests.sessions import sessions
 from tests.tables import printed
@@ -74,7 +73,7 @@ def with_reply(json: bytes) -> bytes:
     return structs.replace(RECORD, reply_size=len(json), reply_part=packed).to_bytes()
 
 
-@given(calls, replies)
+@given(any_calls, any_replies)
 def test_a_call_and_its_reply_come_back_equal(call, reply):
     address = call.address
     key = store_key(address, "here/v1")
@@ -130,13 +129,6 @@ def test_the_beginning_that_calls_share_is_a_part_of_its_own():
     assert new.packed("short").form == new.packed("elsewhere" * 999).form == PACKED
 
 
-def test_a_record_knows_its_sizes():
-    assert RECORD.call_size == len(FULL.canonical) and RECORD.reply_size == len(
-        msgspec.json.encode(REPLY)
-    )
-    assert RECORD.address == ADDRESS
-
-
 WHOLE, BARE = RECORD.to_bytes(), RECORD.plain()
 BOMB = zstandard.ZstdCompressor().compress(bytes(2**20))
 
@@ -171,7 +163,7 @@ def kept(**fields: object) -> Record:
     return new_record(KEY, FULL, structs.replace(REPLY, **fields), "here/v1", 7)
 
 
-NAMES = {"math": math, "store_key": store_key, "Usage": Usage, "MOST": MAX_UNPACKED_BYTES}
+NAMES = {"math": math, "Token": Token, "Usage": Usage, "MOST": MAX_UNPACKED_BYTES}
 
 
 @sessions(Path(__file__).with_name("record.md"))
@@ -184,37 +176,18 @@ def test_what_was_altered_is_not_believed(session, request):
     session.check(request, told)
 
 
-def test_a_whole_number_is_a_logprob():
-    reply = Reply("A", logprobs=(Token("A", 0, (("A", 0),)),))
-    assert new_record(KEY, FULL, reply, "here/v1", 7).reply() == structs.replace(
-        reply, call=ADDRESS
-    )
-
-
-def test_no_flipped_bit_of_a_sealed_record_goes_unnoticed():
-    sealed = add_checksum(KEY, RECORD.to_bytes())
-    for place in range(len(sealed)):
-        flipped = bytearray(sealed)
-        flipped[place] ^= 1 << random.Random(place).randrange(8)
-        with pytest.raises(DamagedEntry, match="checksum"):
-            strip_checksum(KEY, bytes(flipped))
-    assert strip_checksum(KEY, sealed) == RECORD.to_bytes()
-
-
-def test_a_seal_is_a_plain_sha256():
-    assert add_checksum("k", b"v") == hashlib.sha256(b"k\0v").digest() + b"v"
-
-
-def test_the_layout_of_a_record_is_pinned():
+def test_the_layouts_of_records_stores_and_bundles_are_pinned(file):
     small = Record("k", PLAIN, "ok", 1, "i", "m", 2, b"{}", 3, b"[1]")
     head = "020001000000000000000100010002000000020000000300000003000000"
     assert small.to_bytes().hex() == head + b"im{}[1]".hex()
-
-
-def test_the_dictionary_that_stored_records_need_is_pinned():
+    assert add_checksum("k", b"v") == hashlib.sha256(b"k\0v").digest() + b"v"
     dictionary = files("oversight.cache").joinpath(DICTIONARY).read_bytes()
     digest = "41b3020c8f436ced586b505c908303b89beb39bc4db4c572de05be4b7fda2516"
     assert hashlib.sha256(dictionary).hexdigest() == digest
+    assert export_bundle(MemoryStore(), [], file) == 0
+    index = zstandard.ZstdCompressor(level=9).compress(b"")
+    body = b"OVSIGHT\x01" + bytes(4) + index + struct.pack("<II", len(index), 0)
+    assert file.read_bytes() == body + hashlib.sha256(body).digest()
 
 
 def test_a_record_that_was_packed_with_this_dictionary_stays_readable():
@@ -224,26 +197,17 @@ def test_a_record_that_was_packed_with_this_dictionary_stays_readable():
     assert (record.call(), record.reply()) == (FIRST, structs.replace(REPLY, call=FIRST.address))
 
 
-def entry(model: str, outcome: str, stored_at: int):
-    call, reply = FULL.changed(model=model), structs.replace(REPLY, outcome=outcome)
-    record = new_record("key", call, reply, "here/v1", stored_at)
-    return "key", record
-
-
-def test_nothing_is_counted_in_an_empty_store():
-    assert store_statistics([]) == StoreStatistics(ReplyCounts(0, {}, 0), {}, {}, 0)
-
-
 def test_every_reply_is_counted_once_in_each_table():
+    assert store_statistics([]) == StoreStatistics(ReplyCounts(0, {}, 0), {}, {}, 0)
     new_year = 1_767_225_600
-    found = [
-        entry("b", "ok", new_year),
-        entry("a", "ok", new_year),
-        entry("a", "refused", new_year - 1),
-        ("z", DamagedEntry("z", "altered")),
+    replies = (("b", "ok", new_year), ("a", "ok", new_year), ("a", "refused", new_year - 1))
+    stored = [
+        structs.replace(kept(outcome=outcome), model=model, stored_at=at)
+        for model, outcome, at in replies
     ]
-    sizes = [record.reply_size + record.call_size for _, record in found[:3]]
-    counted = store_statistics(found)
+    damage = DamagedEntry("z", "altered")
+    counted = store_statistics([(KEY, each) for each in (*stored, damage)])
+    sizes = [record.reply_size + record.call_size for record in stored]
     assert counted.total == ReplyCounts(3, {"ok": 2, "refused": 1}, sum(sizes))
     assert list(counted.models) == ["a", "b"]
     assert counted.models["a"] == ReplyCounts(2, {"ok": 1, "refused": 1}, sizes[1] + sizes[2])
@@ -291,13 +255,6 @@ def records(store: Store) -> dict[str, object]:
     return {key: read_record(key, value).packed() for key, value in store.items()}
 
 
-def test_the_layout_is_pinned(file):
-    assert export_bundle(MemoryStore(), [], file) == 0
-    index = zstandard.ZstdCompressor(level=9).compress(b"")
-    body = b"OVSIGHT\x01" + bytes(4) + index + struct.pack("<II", len(index), 0)
-    assert file.read_bytes() == body + hashlib.sha256(body).digest()
-
-
 @pytest.mark.parametrize(
     ("count", "length"),
     [*product(range(10), (10, 1_000, 30_000)), (50, 9_000), (300, 10)],
@@ -312,21 +269,13 @@ def test_what_went_in_comes_out_few_and_many_of_any_length(file, count, length):
         assert bundle.get("0" * 64) is None and bundle.get("g") is None and bundle.get("") is None
 
 
-def test_the_same_replies_give_the_same_bytes_whatever_their_order(file, tmp_path):
+def test_the_same_replies_give_the_same_bytes_in_any_order_from_wherever_they_lie(file, tmp_path):
     memory, disk = filled(100), filled(100, DiskStore(tmp_path / "store"))
-    keys = list(memory.keys())
-    written = []
-    for store, order in ((memory, keys), (disk, keys[::-1]), (memory, keys + keys)):
-        export_bundle(store, order, file)
-        written.append(file.read_bytes())
-    disk.close()
-    assert len(set(written)) == 1
-
-
-def test_a_bundle_of_a_bundle_is_the_same_file(file, tmp_path):
-    with closing(exported(filled(100), file)) as bundle:
-        export_bundle(bundle, bundle.keys(), tmp_path / "again.oversight")
-    assert (tmp_path / "again.oversight").read_bytes() == file.read_bytes()
+    keys, again = list(memory.keys()), tmp_path / "again.oversight"
+    with closing(disk), closing(exported(memory, file)) as bundle:
+        for store, order in ((disk, keys[::-1]), (memory, keys + keys), (bundle, keys)):
+            export_bundle(store, order, again)
+            assert again.read_bytes() == file.read_bytes()
 
 
 def test_a_part_of_a_store_can_be_written(file):
@@ -355,26 +304,20 @@ def test_a_cache_that_is_to_store_replies_takes_no_bundle(file):
                 Cache(bundle, Scripted(lambda call: ""), identity=lambda call: "here", mode=mode)
 
 
-def test_a_key_that_is_not_in_the_store_exports_nothing(file):
+def test_what_cannot_be_exported_whole_changes_no_file(file):
     file.write_bytes(b"what was there before")
-    with pytest.raises(BundleError, match="not in the store"):
-        export_bundle(filled(3), [*filled(3).keys(), "f" * 64], file)
-    assert file.read_bytes() == b"what was there before"
-    assert [name.name for name in file.parent.iterdir()] == [file.name]
-
-
-def test_damage_is_not_exported(file):
     store = filled(3)
-    store.put_many([(next(store.keys()), b"\x01 no record")])
-    with pytest.raises(DamagedEntry):
-        export_bundle(store, store.keys(), file)
-    assert not list(file.parent.iterdir())
-
-
-def test_a_bundle_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(BundleError, match=r"cannot be written: "):
-        export_bundle(filled(1), [], tmp_path / "file" / "run.oversight")
+    keys = list(store.keys())
+    store.put_many([("damaged", b"\x01 no record")])
+    for some, into, told in (
+        ([*keys, "f" * 64], file, "not in the store"),
+        ([*keys, "damaged"], file, "damaged"),
+        (keys, file / "run.oversight", "cannot be written: "),
+    ):
+        with pytest.raises((BundleError, DamagedEntry), match=told):
+            export_bundle(store, some, into)
+        assert file.read_bytes() == b"what was there before"
+        assert [name.name for name in file.parent.iterdir()] == [file.name]
 
 
 @pytest.mark.parametrize(
@@ -383,6 +326,7 @@ def test_a_bundle_that_cannot_be_written_is_named(tmp_path):
         (None, ""),
         *((content, " is no bundle") for content in (b"", b"OVS", b"PK\x03\x04 zip", bytes(500))),
         (MAGIC[:-1] + b"\x02" + bytes(90), ".*version 2"),
+        (MAGIC + bytes(90), " was cut short or altered"),
     ],
 )
 def test_what_is_no_bundle_of_this_version_is_named(file, content, told):
@@ -392,22 +336,16 @@ def test_what_is_no_bundle_of_this_version_is_named(file, content, told):
         BundleStore(file)
 
 
-def test_a_bundle_cut_short_anywhere_is_refused(file, whole):
-    for length in [*range(9, 90), *range(90, len(whole), 211), len(whole) - 1]:
-        file.write_bytes(whole[:length])
-        with pytest.raises(BundleError, match=str(file)):
-            BundleStore(file)
-    file.write_bytes(whole + b"\0")
-    with pytest.raises(BundleError, match="cut short or altered"):
-        BundleStore(file)
-
-
-def test_no_flipped_bit_of_a_bundle_goes_unnoticed(file, whole):
+def test_a_bundle_cut_short_or_flipped_anywhere_is_refused(file, whole):
     chance = random.Random(3)
+    cuts = [*range(9, 90), *range(90, len(whole), 211), len(whole) - 1]
+    altered = [whole + b"\0", *(whole[:length] for length in cuts)]
     for place in [*range(40), *(chance.randrange(len(whole)) for _ in range(100))]:
         flipped = bytearray(whole)
         flipped[place] ^= 1 << chance.randrange(8)
-        file.write_bytes(flipped)
+        altered.append(flipped)
+    for content in altered:
+        file.write_bytes(content)
         with pytest.raises(BundleError, match=str(file)):
             BundleStore(file)
 
@@ -493,16 +431,3 @@ def test_importing_mends_what_is_damaged_here():
     ours.put_many([(key, b"\x01 no record")])
     assert merge(theirs.items(), ours) == MergeStatistics(new=1, known=2, other=0, damaged=())
     assert records(ours) == records(theirs)
-
-
-def test_everything_readable_of_a_malformed_store_can_be_moved_to_another(tmp_path):
-    broken: Path = tmp_path / "broken"
-    filled(400, DiskStore(broken)).close()
-    data = bytearray((broken / "cache.db").read_bytes())
-    data[20 * 4096 : 24 * 4096] = bytes(4 * 4096)
-    (broken / "cache.db").write_bytes(data)
-    reading = ReadOnlyStore(broken)
-    saved = MemoryStore()
-    result = merge(reading.recover(), saved)
-    reading.close()
-    assert 300 < result.new < 400 and records(saved).items() <= records(filled(400)).items()

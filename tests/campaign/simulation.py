@@ -3,10 +3,11 @@
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from oversight.cache.cache import Cache
-from oversight.cache.call import Call
+from oversight.cache.call import Ask, Call
 from oversight.cache.memory import MemoryStore
 from oversight.cache.reply import Reply
 from oversight.engine.models.accounting.budget import Budget
@@ -158,36 +159,33 @@ class Simulation:
             assert call.address not in stored, "a stored call was sent again"
             return opinion(call)
 
-        cache = Cache(self.store, ask, identity=lambda call: "lab", clock=lambda: 0)
         todo = [cell for cell in SWEEP.cells() if cell.place not in kept]
-        rest: dict[int, bytes] = {}
-        await run_cells(
-            todo,
-            cache,
-            lambda cell, outcome: rest.update({cell.place: outcome_of(cell, outcome).line}),
-            lanes=self.lanes,
-            stop_token=StopToken(),
-        )
-        await cache.close()
+        rest = await _lines(todo, self.store, ask, self.lanes)
         calm = await _calm()
         assert rest == {cell.place: calm[cell.place] for cell in todo}
 
 
+async def _lines(
+    cells: Iterable[Cell], store: MemoryStore, ask: Ask, lanes: int
+) -> dict[int, bytes]:
+    """By place, the outcomes of cells where nothing goes wrong."""
+    cache = Cache(store, ask, identity=lambda call: "lab", clock=lambda: 0)
+    lines: dict[int, bytes] = {}
+
+    def keep(cell: Cell, outcome: CellOutcome) -> None:
+        lines[cell.place] = outcome_of(cell, outcome).line
+
+    await run_cells(cells, cache, keep, lanes=lanes, stop_token=StopToken())
+    await cache.close()
+    return lines
+
+
 async def _calm() -> dict[int, bytes]:
+    async def ask(call: Call) -> Reply:
+        return opinion(call)
+
     if not _CALM:
-
-        async def ask(call: Call) -> Reply:
-            return opinion(call)
-
-        cache = Cache(MemoryStore(), ask, identity=lambda call: "lab")
-        await run_cells(
-            SWEEP.cells(),
-            cache,
-            lambda cell, outcome: _CALM.update({cell.place: outcome_of(cell, outcome).line}),
-            lanes=4,
-            stop_token=StopToken(),
-        )
-        await cache.close()
+        _CALM.update(await _lines(SWEEP.cells(), MemoryStore(), ask, 4))
     return _CALM
 
 

@@ -1,15 +1,15 @@
 """Sweep files, mangled in every way."""
 
 import random
-from pathlib import Path
 
 import pytest
 
 from oversight.engine.errors import EngineError, UsageError
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.protocols.errors import ProtocolError
+from tests.command_line import ROOT
 
-STARTER = Path(__file__).parents[2] / "engine" / "data" / "starter.yaml"
+STARTER = ROOT / "engine" / "data" / "starter.yaml"
 VALUES = (
     *("~", "[]", "{}", "-1", "0", "1e400", ".nan", ".inf", "''", '"\\0"', "yes", "2026-01-01"),
     *("[[[]]]", "{a: {b: c}}", "!!python/object:os.system x", "*alias", "&a b", "? x", "|", "- -"),

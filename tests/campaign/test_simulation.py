@@ -4,7 +4,6 @@ sweeps then really take, over real HTTP.
 
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +16,7 @@ from oversight.engine.models.accounting.ledger import Accounting, UsageTotals
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from tests.campaign.simulation import Simulation
+from tests.command_line import ROOT
 from tests.engine.extensions.planning.test_planning import run
 
 
@@ -40,7 +40,6 @@ def test_a_simulation_is_the_same_each_time():
     assert Simulation(seed).run() == Simulation(seed).run()
 
 
-ROOT = Path(__file__).parents[2]
 MODELS = """
 agents:
   model: [anthropic/claude-haiku-4-5, openai/gpt-4o]

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.weight import ROOMS, ROOT
+
 pytestmark = pytest.mark.wire
 
-ROOT = Path(__file__).parents[2]
 EXTENSIONS = sorted(
     each.name
     for each in (ROOT / "engine" / "extensions").iterdir()
@@ -20,7 +21,7 @@ EXTENSIONS = sorted(
 
 def without(gone: list[str], place: Path) -> Path:
     """A copy of the packages without these extensions."""
-    for room in ("engine", "protocols", "cache", "oversight"):
+    for room in (*ROOMS, "oversight"):
         shutil.copytree(ROOT / room, place / room, symlinks=True)
     for name in gone:
         shutil.rmtree(place / "engine" / "extensions" / name)

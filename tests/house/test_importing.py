@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -14,11 +13,10 @@ from oversight.cache.disk import DiskStore
 from oversight.engine.run.loaded_sweep import open_sweep
 from tests.command_line import calls
 from tests.fakes import Scripted, run_cells
+from tests.house.weight import ROOMS, ROOT
 
 pytestmark = pytest.mark.wire
 
-ROOT = Path(__file__).parents[2]
-ROOMS = ("cache", "protocols", "engine")
 FILES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
 SLOW = ("scipy", "openai", "anthropic", "torch")
 HEAVY = (*SLOW, "httpx", "httpx2", "aiohttp")

@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import RINGS
-from tests.house.weight import bounds, weights
+from tests.house.weight import ROOMS, ROOT, bounds, weights
 
-ROOT = Path(__file__).parents[2]
-ROOMS = ("cache", "protocols", "engine")
 CONVENTIONS = {"log", "command", "main"}
 """A module's logger, a command line's one command, a program's start: one a module by design."""
 COMMANDS = "commands"

@@ -11,10 +11,10 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.house.weight import ROOMS, ROOT
+
 pytestmark = pytest.mark.wire
 
-ROOT = Path(__file__).parents[2]
-ROOMS = ("engine", "protocols", "cache")
 SHIPPED = (*ROOMS, "tests", "tools", "examples", "docs")
 """Folders of the checkout that the sdist holds."""
 USERS_OWN = """

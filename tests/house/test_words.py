@@ -9,6 +9,7 @@ import pytest
 
 from oversight.engine.views.cli.group import oversight
 from tests.documents import PAGES, ROOT
+from tests.house.weight import ROOMS
 
 GONE = {
     r"captured mass": "label mass",
@@ -43,8 +44,6 @@ GONE = {
 
 SQL = re.compile(r"\b(?:ORDER BY|SELECT|INTEGER|UPDATE|CREATE)\b")
 
-SHOWN = ("cache", "protocols", "engine")
-
 
 def _help(command: click.Command, path: str = "oversight") -> Iterator[tuple[str, str]]:
     context = click.Context(command, info_name=path)
@@ -71,7 +70,7 @@ def texts() -> Iterator[tuple[str, str]]:
     """What users read, by the place where it stands."""
     yield from ((page.name, page.read_text()) for page in PAGES if page.name != "CHANGELOG.md")
     yield from _help(oversight)
-    for room in SHOWN:
+    for room in ROOMS:
         for file in sorted((ROOT / room).rglob("*.html")):
             yield str(file.relative_to(ROOT)), file.read_text()
         for file in sorted((ROOT / room).rglob("*.py")):

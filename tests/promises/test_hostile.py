@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.command_line import ROOT, oversight, running
+from tests.command_line import ROOT, oversight, running, within
 from tests.sittings import TAGS, Bench, Call, Reply, Vendor, read_instructions
 from tests.starting import Started
 
@@ -97,10 +97,8 @@ def test_hostile_transcripts_forge_nothing_and_move_no_cursor(campaign, tmp_path
     counts = [orjson.loads(line).get("counts", {}) for line in bench.lines()]
     forged = sum(count.get("forged", 0) for count in counts)
     assert forged >= sum(bool(count) for count in counts) > 0
-    words = [sys.executable, "-m", "oversight.engine", "report", str(bench.run), "--measures"]
-    own = {**os.environ, "PYTHONPATH": str(ROOT)}
-    told = subprocess.run(words, env=own, capture_output=True, text=True).stdout
-    assert f"{forged:,} forged" in told
+    told = within("report", str(bench.run), "--measures", cwd=bench.folder)
+    assert f"{forged:,} forged" in told.out
     for file in (bench.run / "report").iterdir():
         assert not UNSHOWN.search(file.read_text()), file
         assert "<script" not in file.read_text()
@@ -179,7 +177,7 @@ def _on_a_terminal(bench: Bench, *command: str) -> str:
     environment = os.environ | {
         "TERM": "dumb",
         "OVERSIGHT_STORE": str(bench.store),
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": str(ROOT),
     }
     process = Started(
         [sys.executable, "-m", "oversight.engine", *command],

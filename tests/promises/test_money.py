@@ -5,6 +5,7 @@ import json
 import re
 import signal
 from contextlib import suppress
+from operator import attrgetter
 
 import pytest
 
@@ -44,10 +45,12 @@ def test_what_is_missing_or_impossible_is_found_before_anything_is_sent(desk):
         unable = desk.sit("--set", f"judges.model={MODELS[1]}", "--run-folder", "unable")
         other = ("--set", "agents.model=openai/unheard-of", "--run-folder", "unpriced")
         unpriced = desk.sit("--max-cost", "5", *other)
+        both = desk.sit("--max-tokens", "1M", "--max-cost", "5", "--run-folder", "both")
         del desk.environment["OPENAI_API_KEY"]
         unknown = desk.sit()
         assert "requests" not in counts(url)
-    assert [done.returncode for done in (unable, unpriced, unknown)] == [2, 2, 2]
+    assert [done.returncode for done in (unable, unpriced, both, unknown)] == [2] * 4
+    assert "--max-cost and --max-tokens: give one of them" in both.stderr
     assert f"{MODELS[1]}: top_logprobs: this model reports no logprobs; judge by" in unable.stderr
     no_price = "openai/unheard-of: no price is known, so --max-cost cannot be kept"
     assert no_price in unpriced.stderr
@@ -94,44 +97,41 @@ def test_p7_a_quota_that_runs_out_stops_the_run_and_fails_no_cell(desk, undistur
     assert outcomes(desk) == outcomes(undisturbed)
 
 
-def test_p11_a_run_spends_no_more_than_its_budget_and_goes_on_with_more(desk, undisturbed):
-    whole = undisturbed.account().dollars
+def tokens(account):
+    return account.usage.input_tokens + account.usage.output_tokens
+
+
+@pytest.mark.parametrize(
+    ("flag", "spent", "form", "told"),
+    [
+        ("--max-cost", attrgetter("dollars"), ".6f", r"budget reached: \$"),
+        ("--max-tokens", tokens, ".0f", r"budget reached: [\d.]+k of [\d.]+k tokens are used"),
+    ],
+    ids=["dollars", "tokens"],
+)
+def test_p11_a_run_spends_no_more_than_its_cap_and_goes_on_with_more(
+    desk, undisturbed, flag, spent, form, told
+):
+    whole = spent(undisturbed.account())
     with desk.server(SLOW) as url:
-        stopped = desk.sit("--max-cost", f"{0.4 * whole:.6f}")
+        stopped = desk.sit(flag, f"{0.4 * whole:{form}}")
         assert stopped.returncode == 4
-        assert "budget reached: $" in stopped.stderr
-        assert "· with a higher cap: oversight run sweep.yaml" in stopped.stderr
-        spent = desk.account().dollars
-        assert 0 < spent <= 0.4 * whole
+        assert re.search(told, stopped.stderr)
+        before, seen = desk.account(), counts(url)
+        assert tokens(before) == seen["input_tokens"] + seen["output_tokens"]
+        assert 0 < spent(before) <= 0.4 * whole
         # The cap that is advised lets the next call out.
-        (advised,) = re.findall(r"with a higher cap: .*--max-cost ([\d.]+)", stopped.stderr)
+        advice = rf"· with a higher cap: oversight run sweep.yaml .*{flag} ([\d.]+)"
+        (advised,) = re.findall(advice, stopped.stderr)
         assert float(advised) > 0.4 * whole
         assert desk.status()["failed"] == 0
-        done = desk.sit("--max-cost", f"{2 * whole:.6f}")
+        done = desk.sit(flag, f"{2 * whole:{form}}")
         seen = counts(url)
     assert done.returncode == 0
-    assert re.search(rf"\$[\d.]+ of \${2 * whole:.2f}", done.stderr), done.stderr
-    assert spent < desk.account().dollars == pytest.approx(whole)
+    if flag == "--max-cost":
+        assert re.search(rf"\$[\d.]+ of \${2 * whole:.2f}", done.stderr), done.stderr
+    assert spent(before) < spent(desk.account()) == pytest.approx(whole)
     assert desk.account().sent == seen["requests"] == undisturbed.account().sent
-    assert outcomes(desk) == outcomes(undisturbed)
-
-
-def test_a_run_uses_no_more_tokens_than_its_cap_and_goes_on_with_more(desk, undisturbed):
-    used = undisturbed.account().usage
-    whole = used.input_tokens + used.output_tokens
-    with desk.server(SLOW) as url:
-        both = desk.sit("--max-tokens", "1M", "--max-cost", "5")
-        stopped = desk.sit("--max-tokens", f"{round(0.4 * whole)}")
-        spent = counts(url)
-        assert 0 < spent["input_tokens"] + spent["output_tokens"] <= 0.4 * whole
-        (advised,) = re.findall(r"with a higher cap: .*--max-tokens (\d+)", stopped.stderr)
-        assert float(advised) > 0.4 * whole
-        done = desk.sit("--max-tokens", "1G")
-        seen = counts(url)
-    assert (both.returncode, stopped.returncode, done.returncode) == (2, 4, 0)
-    assert "--max-cost and --max-tokens: give one of them" in both.stderr
-    assert re.search(r"budget reached: [\d.]+k of [\d.]+k tokens are used", stopped.stderr)
-    assert seen["requests"] == undisturbed.account().sent
     assert outcomes(desk) == outcomes(undisturbed)
 
 

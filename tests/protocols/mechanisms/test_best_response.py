@@ -13,7 +13,6 @@ from functools import partial
 from itertools import combinations, product
 from typing import Any
 
-import orjson
 import pytest
 
 from oversight.cache.call import Call
@@ -40,6 +39,7 @@ from tests.best_response import (
     lies_lose,
     lies_win,
     listed,
+    places,
     speeches,
     task,
     verdict,
@@ -235,13 +235,6 @@ def listing(instance: Instance, cap: int = CAP) -> Moves:
 def challenging(call: Call) -> list[str] | None:
     """Every move of an opponent."""
     return [form(step=n) for n in places(call)] if task(call) == "step" else None
-
-
-def places(call: Call) -> list[int]:
-    """The numbers that an opponent may fill in."""
-    assert call.response_format
-    numbers: list[int] = orjson.loads(call.response_format.schema)["properties"]["step"]["enum"]
-    return numbers
 
 
 def exact(instance: Instance) -> Callable[[Call], str]:

@@ -19,7 +19,6 @@ from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.critique import Critique, ProposerCritic
 from oversight.protocols.mechanisms.cross_examination import CrossExamination
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
-from oversight.protocols.mechanisms.debate_game import equilibrium
 from oversight.protocols.mechanisms.doubly_efficient_debate import (
     DoublyEfficientDebate,
     Sampling,
@@ -31,7 +30,7 @@ from oversight.protocols.mechanisms.prover_estimator_debate import (
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from oversight.protocols.prompts.parse import read_instructions
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Question, randomness
+from oversight.protocols.question import Question
 from tests.best_response import JUDGE, OTHER, Search
 from tests.fakes import CRATES, Scripted, form, held, prompt
 from tests.world import plain
@@ -179,14 +178,18 @@ async def test_a_judge_who_errs_costs_the_truth_and_gives_a_liar_what_is_claimed
     assert worst == pytest.approx(allowed) and search.plays > 1
 
 
-def stepwise(stated: float, believed: float, challenged: int) -> Callable[[Call], str]:
-    """Nine steps stated at one probability, and a judge who believes each at another."""
+def stepwise(stated: float | None, believed: float, challenged: int) -> Callable[[Call], str]:
+    """Nine steps stated at one probability, or at none, and a judge who believes each at another;
+    an opponent who challenges one, or with 0 none."""
 
     def script(call: Call) -> str:
         match prompt(call).task:
             case "steps":
-                steps = [{"step": f"step {n}", "probability": stated} for n in range(8)]
-                return form(steps=steps, conclusion=stated)
+                steps = [f"step {n}" for n in range(8)]
+                if stated is None:
+                    return form(steps=steps)
+                listed = [{"step": each, "probability": stated} for each in steps]
+                return form(steps=listed, conclusion=stated)
             case "step":
                 return form(step=challenged)
         return held(believed)
@@ -213,6 +216,34 @@ async def test_a_candid_argument_gets_its_product_unless_the_judge_errs_beyond_t
     off = -beyond if stated > 0.5 else beyond
     verdict = await protocol.run(CRATES, LIE, Scripted(stepwise(stated, stated + off, 4)))
     assert verdict.probs[1] == 0.0
+
+
+async def test_certainty_that_nobody_may_contest_gains_what_the_claim_says():
+    """The known truth: each of nine steps is believed at q and stated at 1. The product stands if
+    1 - q is below the threshold t, and then exceeds q^9 by 1 - (1 - t)^9 at most: 0.22 at the
+    default settings, where all may be overstated; a step believed at .81 falls."""
+    protocol = DoublyEfficientDebate(JUDGE, LIAR, OTHER, probabilities=True)
+    threshold, (claim,) = protocol.sampling.threshold, claims_of(protocol)
+    gains = {}
+    for believed in (*(n / 10 for n in range(11)), 0.81, 1 - threshold + 1e-6):
+        off = 1 - believed >= threshold - 1e-9
+        ask = Scripted(stepwise(1.0, believed, challenged=int(off)))
+        gains[believed] = (await protocol.run(CRATES, LIE, ask)).probs[1] - believed**9
+    assert max(gains.values()) == pytest.approx(claim.gain, abs=1e-4) and claim.gain < 0.25
+    assert gains[0.81] == -(0.81**9)
+
+
+async def test_a_plain_argument_is_scored_by_its_weakest_step_and_says_so():
+    """The known truth: nine steps that hold with q each are scored q, though all hold with q^9. The
+    difference is largest at q = 9^(-1/8), .675; the row's name and its claim say so."""
+    protocol = DoublyEfficientDebate(JUDGE, LIAR, OTHER)
+    most = claims_of(protocol)[1].gain
+    for believed in (0.8, 0.9, 9 ** (-1 / 8)):
+        ask = Scripted(stepwise(None, believed, challenged=1))
+        gain = (await protocol.run(CRATES, LIE, ask)).probs[1] - believed**9
+        assert gain <= most + 1e-6
+    assert gain == pytest.approx(most, abs=1e-6)
+    assert "weakest step" in protocol.name
 
 
 @pytest.mark.parametrize(
@@ -287,17 +318,17 @@ async def test_a_meaning_is_pinned_down_wherever_it_shifts():
         speech = " ".join(f"{w}." if n % stop == stop - 1 else w for n, w in enumerate(said))
 
         def script(call: Call, speech: str = speech, shift: int | None = shift) -> str:
-            asked = prompt(call)
+            asked, last = prompt(call), f"old{(shift or 1) - 1}"
             match asked.task:
                 case "speak":
                     return speech
                 case "challenge":
-                    last = f"old{(shift or 1) - 1}"
                     listed = asked.speeches[0].splitlines()
                     number = next(n for n, line in enumerate(listed, 1) if last in line)
                     return form(statement=number, part=last, question="What do you mean?")
                 case "answer":
-                    return "new" if "new" in asked.speeches[0] else "old"
+                    # The copy has heard what was picked, and no more of it.
+                    return "old" if asked.speeches[0].endswith((last, f"{last}.")) else "new"
             meanings = {"new" if "new" in each else "old" for each in asked.speeches[::2]}
             return believing(float(len(meanings) == 1))
 
@@ -306,27 +337,6 @@ async def test_a_meaning_is_pinned_down_wherever_it_shifts():
         assert verdict.probs[1] == float(shift is None), (words, stop, shift)
         plays += 1
     assert plays > 30
-
-
-@pytest.mark.campaign
-def test_no_draft_gains_on_the_equilibrium_of_graded_beliefs():
-    """The known truth: if each belief is off by e the value moves by e at most; and (von Neumann
-    1928) against the columns' equilibrium no row is worth more
-    than the value, nor any column less against the rows'. Every game of two drafts a side with
-    beliefs in fifths, and games of four with beliefs in tenths."""
-    fifths = [n / 5 for n in range(6)]
-    games = [[row[:2], row[2:]] for row in product(fifths, repeat=4)]
-    chance = randomness(0, "games", "tenths")
-    games += [[[chance.randrange(11) / 10 for _ in range(4)] for _ in range(4)] for _ in range(200)]
-    for payoff in games:
-        found = equilibrium(payoff)
-        for row in payoff:
-            worth = sum(p * q for p, q in zip(row, found.columns, strict=True))
-            assert worth <= found.value + 1e-6
-        for column in zip(*payoff, strict=True):
-            assert sum(p * q for p, q in zip(column, found.rows, strict=True)) >= found.value - 1e-6
-        erring = [[p + 0.1 * chance.choice((-1, 1)) for p in row] for row in payoff]
-        assert abs(equilibrium(erring).value - found.value) <= 0.1 + 1e-6
 
 
 def test_a_product_of_graded_steps_is_overstated_by_no_more_than_is_claimed():
@@ -431,17 +441,3 @@ async def test_steering_helpers_gain_what_the_dose_allows(error):
         verdict = await protocol.run(CRATES, LIE, Scripted(script))
         total += verdict.probs[1] / 8
     assert total == pytest.approx(claims_of(protocol)[0].gain_at(error)) == 0.875 + error / 8
-
-
-async def test_the_naive_judge_gives_an_agent_nothing_to_gain():
-    """The known truth: no agent has a move, so every world has the one verdict, of a judge who
-    would believe the lie if anybody spoke."""
-    for belief in range(0, 101, 10):
-
-        def script(call: Call, belief: int = belief) -> str:
-            return believing(1.0 if prompt(call).speeches else belief / 100)
-
-        ask = Scripted(script)
-        a, b = [await plain(PROTOCOLS["naive_judge"]).run(CRATES, s, ask) for s in CRATES.answers]
-        assert a.probs == b.probs and a.probs[1] == pytest.approx(belief / 100)
-        assert {prompt(call).task for call in ask.calls} == {"percentages"}

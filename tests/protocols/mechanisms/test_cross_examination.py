@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,72 +14,19 @@ from oversight.protocols import Amplification, Answer, CrossExamination, DebateG
 from oversight.protocols.mechanisms.amplification import shares
 from oversight.protocols.mechanisms.cross_examination import statements
 from oversight.protocols.mechanisms.debate_game import equilibrium
-from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, draft, prompt
-
-SPEECH = "There are four crates. Each holds 12.\n1. Four times 12 is 48."
-
-
-def challenged(statement: object, question: object = "How do you know?") -> str:
-    return orjson.dumps({"statement": statement, "question": question}).decode()
-
-
-def script_questions(
-    call: Call, speech: str | Reply = SPEECH, challenge: str | Reply = ""
-) -> str | Reply:
-    asked = prompt(call)
-    match asked.task:
-        case "percentages":
-            return "A: 70%\nB: 30%"
-        case "challenge":
-            return challenge or challenged(2)
-        case "answer":
-            return "I counted."
-    return speech
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, draft, form, prompt
 
 
 @pytest.mark.parametrize(
-    "blank", [" \n ", Reply("", outcome="empty"), Reply("", outcome="refused")]
+    "blank", [Reply(" \n "), Reply("", outcome="empty"), Reply("", outcome="refused")]
 )
 async def test_a_speech_without_a_statement_is_judged_unchallenged(blank):
-    ask = Scripted(lambda call: script_questions(call, speech=blank))
+    def script(call: Call) -> str | Reply:
+        return "A: 70%\nB: 30%" if prompt(call).task == "percentages" else blank
+
+    ask = Scripted(script)
     verdict = await CrossExamination(JUDGE, ALICE, challenges=3).run(CRATES, A, ask)
     assert len(verdict.transcript.turns) == 1 and len(ask.calls) == 2
-
-
-SHIFTS = ["A crate is a box.", "All boxes are full.", "By full I mean half.", "So it is 48."]
-
-
-@pytest.mark.parametrize("shift", [1, 2, 3, 4, None])
-@pytest.mark.parametrize("picked", [1, 2, 3, 4])
-async def test_a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does_not_know_it(
-    shift, picked
-):
-    """The known truth: a speaker gives a word another meaning in statement `shift` of four. Its
-    copy answers by the meaning that its context gives, and a copy of anyone else would betray it;
-    the judge rejects the side if the two differ. So a shift is caught if and only if an earlier
-    statement is challenged, and an honest speaker never is."""
-    said = [f"{line[:-1]} ({'new' if n == shift else 'old'})." for n, line in enumerate(SHIFTS, 1)]
-
-    def planted(call: Call) -> str:
-        asked = prompt(call)
-        meaning = "new" if any("(new)" in speech for speech in asked.speeches[:1]) else "old"
-        match asked.task:
-            case "challenge":
-                # Who speaks would rather be asked about its last word.
-                lines = asked.speeches[0].splitlines() if call.model == "bob" else []
-                at = [n for n, line in enumerate(lines, 1) if SHIFTS[picked - 1][:-1] in line]
-                return challenged((at or [4])[0], "Which meaning?")
-            case "answer":
-                asked_of = SHIFTS[picked - 1][:-1] in asked.speeches[-1]
-                return f"The {meaning} one." if call.model == "alice" and asked_of else "Neither."
-            case "percentages":
-                caught = asked.speeches[-1] != f"The {meaning} one."
-                return "A: 0%\nB: 100%" if caught else "A: 100%\nB: 0%"
-        return " ".join(said)
-
-    verdict = await CrossExamination(JUDGE, ALICE, BOB).run(CRATES, A, Scripted(planted))
-    caught = verdict.probs[0] == 0
-    assert caught == (shift is not None and picked < shift)
 
 
 def test_a_long_sentence_is_cut_into_statements_of_forty_words():
@@ -161,11 +107,17 @@ async def test_a_judge_whose_best_speech_is_known_hears_it_from_both_sides():
 @given(st.integers(1, 5), st.integers(1, 5), st.integers())
 @settings(deadline=None)
 def test_neither_side_can_leave_an_equilibrium_with_a_gain(m, n, seed):
-    payoff = np.random.default_rng(abs(seed)).integers(0, 11, (m, n)) / 10
+    """The known truth: against the columns' equilibrium no row is worth more than the value, nor
+    any column less against the rows' (von Neumann 1928); and if each entry is off by e the value
+    moves by e at most."""
+    chance = np.random.default_rng(abs(seed))
+    payoff = chance.integers(0, 11, (m, n)) / 10
     found = equilibrium(payoff.tolist())
     assert sum(found.rows) == pytest.approx(1) and sum(found.columns) == pytest.approx(1)
     assert float((np.array(found.rows) @ payoff).min()) == pytest.approx(found.value)
     assert float((payoff @ np.array(found.columns)).max()) == pytest.approx(found.value)
+    erring = payoff + 0.1 * chance.choice((-1, 1), (m, n))
+    assert abs(equilibrium(erring.tolist()).value - found.value) <= 0.1 + 1e-6
 
 
 def test_rock_paper_scissors_is_worth_nothing_and_played_evenly():
@@ -179,16 +131,12 @@ def test_of_several_saddle_points_the_first_is_played():
     assert (found.value, found.rows, found.columns) == (0.5, (1, 0, 0), (1, 0))
 
 
-def subquestions(*texts: str) -> str:
-    return orjson.dumps({"subquestions": texts}).decode()
-
-
 def script(call: Call) -> str:
     asked = prompt(call)
     match asked.task:
         case "subquestions":
             at_hand = f"{asked.speeches[0]}." if asked.speeches else "sub "
-            return subquestions(f"{at_hand}1", f"{at_hand}2", f"{at_hand}3")
+            return form(subquestions=[f"{at_hand}{n}" for n in (1, 2, 3)])
         case "percentages":
             return "A: 70%\nB: 30%"
     return f"{asked.asks} on {asked.speeches[0]}"
@@ -227,12 +175,8 @@ def adding(call: Call) -> str:
     match asked.task:
         case "subquestions":
             half = len(numbers) // 2
-            return subquestions(
-                *(
-                    f"What is {' + '.join(map(str, part))}?"
-                    for part in (numbers[:half], numbers[half:])
-                )
-            )
+            halves = (" + ".join(map(str, part)) for part in (numbers[:half], numbers[half:]))
+            return form(subquestions=[f"What is {half}?" for half in halves])
         case "percentages":
             right = asked.system.partition('<answer label="A">\n')[2].partition("\n")[0]
             found = sum(total(answer)[0] for answer in asked.speeches[1::2])
@@ -271,7 +215,7 @@ async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
         asked = prompt(call)
         match asked.task:
             case "subquestions":
-                return subquestions(*(f"sub {n}" for n in range(5)))
+                return form(subquestions=[f"sub {n}" for n in range(5)])
             case "percentages":
                 for_a = 20 * sum(said == "A" for said in asked.speeches[1::2])
                 return f"A: {for_a}%\nB: {100 - for_a}%"
@@ -320,7 +264,7 @@ def test_shares_are_whole_and_as_equal_as_can_be(budget, parts):
 
 async def test_an_overseer_who_asks_nothing_leaves_the_judge_alone_with_the_question():
     def silent(call: Call) -> str:
-        return subquestions() if prompt(call).task == "subquestions" else script(call)
+        return form(subquestions=[]) if prompt(call).task == "subquestions" else script(call)
 
     ask = Scripted(silent)
     verdict = await Amplification(JUDGE, ALICE).run(CRATES, A, ask)

@@ -1,11 +1,10 @@
-"""Debates, consultancies, open or not, and markets: known truths, and what they end with."""
+"""Debates, consultancies, open, recorded or not, and markets: known truths, and how they end."""
 
 import math
 from collections.abc import Callable
 from functools import partial
 from itertools import product
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,21 +22,21 @@ from oversight.protocols import (
     InteractiveDebate,
     Jury,
     MarketMaking,
-    NaiveJudge,
     OpenConsultancy,
     OpenDebate,
     OpenTrust,
-    Problem,
     Propaganda,
     Protocol,
     Question,
     StatedJudge,
-    Unreadable,
     WeakToStrong,
 )
-from oversight.protocols.mechanisms.market_making import distance, losses, surprise
+from oversight.protocols.errors import NotRun
+from oversight.protocols.held import DiscussedQuestion, HeldConversation, SaidTurn
+from oversight.protocols.mechanisms.market_making import distance, losses
+from oversight.protocols.mechanisms.recorded import Recorded
 from oversight.protocols.scores import brier
-from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, paid, prompt
+from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, form, prompt
 
 
 async def test_a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply():
@@ -85,24 +84,15 @@ async def test_what_only_a_question_brings_out_decides_for_the_truth(simultaneou
 
     def witnesses(call: Call) -> str:
         asked = prompt(call)
+        said = [*zip(asked.speakers, asked.speeches, strict=True)]
+        pages = [speech for who, speech in said if who == "Judge"]
         match asked.task:
             case "ask":
                 return f"Show me page {len(asked.speeches)}."
             case "percentages":
                 # A page that nobody asked for is no evidence.
-                shown = {
-                    s
-                    for who, s in zip(asked.speakers, asked.speeches, strict=True)
-                    if who == "Debater A"
-                }
-                wanted = {
-                    s
-                    for who, s in zip(asked.speakers, asked.speeches, strict=True)
-                    if who == "Judge"
-                }
-                proof = {f"Here: {each}" for each in wanted}
-                return "A: 100%\nB: 0%" if proof & shown else "A: 50%\nB: 50%"
-        pages = [s for who, s in zip(asked.speakers, asked.speeches, strict=True) if who == "Judge"]
+                proof = {("Debater A", f"Here: {page}") for page in pages}
+                return "A: 100%\nB: 0%" if proof & {*said} else "A: 50%\nB: 50%"
         return f"Here: {pages[-1]}" if pages and asked.side == "A" else "Believe me."
 
     plain = Debate(JUDGE, ALICE, simultaneous=simultaneous)
@@ -151,11 +141,11 @@ OPENED = [
 ]
 
 
-def script_opened(call: Call, chosen: str = "B") -> str:
+def script_opened(call: Call) -> str:
     asked = prompt(call)
     match asked.task:
         case "choice":
-            return orjson.dumps({"answer": chosen}).decode()
+            return form(answer="B")
         case "percentages":
             return "A: 20%\nB: 80%"
     return f"{asked.asks} after {len(asked.speakers)}"
@@ -178,16 +168,7 @@ async def test_an_open_run_goes_as_the_closed_run_of_the_chosen_side_and_nobody_
     assert all("first chose, freely" in each.system for each in told)
     argues = [each for each in told if each.side == "B"]
     assert argues and all("the answer that you chose is (B)" in each.user for each in argues)
-    assert all("assigned" in each.user for each in told if each.side == "A")
-
-
-async def test_asd_of_an_open_run_is_that_of_its_one_verdict():
-    asd = await OpenDebate(JUDGE, ALICE).agent_score_difference(APPLES, Scripted(script_opened))
-    # Brier: A, the truth, has 0.2 in both worlds: -(0.8^2 + 0.8^2) + (0.2^2 + 0.2^2).
-    assert asd == pytest.approx(-1.2)
-
-
-ANN, BEN = StatedJudge("ann"), StatedJudge("ben")
+    assert all(("been assigned" in each.user) == (each.side == "A") for each in told)
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
@@ -218,60 +199,18 @@ async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_numbe
 
 
 def test_a_jury_may_be_one_of_the_weak_judges():
-    assert WeakToStrong(Jury((ANN, BEN)), ALICE, weak=(JUDGE,)).panel().name.startswith("jury")
-
-
-EVERY = (
-    NaiveJudge(JUDGE),
-    OpenTrust(JUDGE, ALICE),
-    Propaganda(JUDGE, ALICE),
-    Consultancy(JUDGE, ALICE, turns=3),
-    Debate(JUDGE, ALICE),
-    Debate(JUDGE, ALICE, BOB, simultaneous=False),
-)
-
-
-def script_baseline(call: Call) -> str:
-    """Speeches that tell all that their speaker was told, and a judge who is swayed by length."""
-    said = prompt(call)
-    match said.task:
-        case "percentages":
-            return f"A: {50 + len(said.user) % 40}%\nB: {50 - len(said.user) % 40}%"
-        case "choice":
-            return '{"answer": "A"}'
-    return f"{call.model} {said.asks} heard {len(said.speeches)}"
+    jury = Jury((StatedJudge("ann"), StatedJudge("ben")))
+    assert WeakToStrong(jury, ALICE, weak=(JUDGE,)).panel().name.startswith("jury")
 
 
 async def test_open_trust_shares_everything_and_is_worth_nothing():
     """The known truth: whoever is trusted blindly is believed for the lie as for the truth: the
     verdict is 1 on what each world argues for, so ASD is 0."""
-    ask = Scripted(script_baseline)
-    protocol = OpenTrust(JUDGE, ALICE)
-    verdicts = [await protocol.run(CRATES, side, Scripted(script_baseline)) for side in (A, B)]
+    ask, protocol = Scripted(script_opened), OpenTrust(JUDGE, ALICE)
+    verdicts = await protocol.worlds(APPLES, ask)
     assert [verdict.probs for verdict in verdicts] == [(1.0, 0.0), (0.0, 1.0)]
-    assert {verdict.measures for verdict in verdicts} == {(("chose", "A"),)}
     assert await protocol.agent_score_difference(APPLES, ask) == 0
     assert ask.distinct == 1
-    assert [call.model for call in ask.calls] == ["alice", "alice"]
-
-
-@given(
-    st.sampled_from(EVERY),
-    st.tuples(st.integers(-3, 3), st.integers(-3, 3)).filter(lambda pair: pair[0] != pair[1]),
-)
-async def test_the_values_of_a_problem_influence_no_call(protocol, values):
-    one, other = Scripted(script_baseline), Scripted(script_baseline)
-    await protocol.worlds(APPLES, one)
-    await protocol.worlds(Problem("other", CRATES, values, group="g"), other)
-    assert addresses(one) == addresses(other)
-
-
-@pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.name)
-async def test_worlds_at_once_ask_what_worlds_one_by_one_ask(protocol):
-    in_a, in_b = await paid(protocol, script_baseline)
-    ask = Scripted(script_baseline)
-    await protocol.worlds(APPLES, ask)
-    assert addresses(ask) == in_a | in_b
 
 
 async def test_the_agent_score_difference_weighs_each_world_by_its_value():
@@ -291,20 +230,17 @@ async def test_the_agent_score_difference_weighs_each_world_by_its_value():
     assert asd == pytest.approx(-0.75 * -0.08 + 0.75 * -0.32)
 
 
-def priced(p: float) -> str:
-    return orjson.dumps({"A": p, "B": 1 - p}).decode()
-
-
-def trading(*prices: float, final: str = "A: 70%\nB: 30%") -> Callable[[Call], str]:
-    """A market whose price for A after n speeches is prices[n]; the last one stays."""
+def trading(*prices: float) -> Callable[[Call], str]:
+    """A market whose price for A after n speeches is prices[n]; the judge ends at 70 %."""
 
     def answer(call: Call) -> str:
         asked = prompt(call)
         match asked.task:
             case "probabilities":
-                return priced(prices[min(len(asked.speeches), len(prices) - 1)])
+                price = prices[len(asked.speeches)]
+                return form(A=price, B=1 - price)
             case "percentages":
-                return final
+                return "A: 70%\nB: 30%"
         return f"{asked.asks} after {asked.speeches}"
 
     return answer
@@ -312,21 +248,12 @@ def trading(*prices: float, final: str = "A: 70%\nB: 30%") -> Callable[[Call], s
 
 MARY = Agent("mary")
 MARKETS: dict[str, Callable[..., Protocol]] = {
-    "Advocate A": partial(AdversarialPropaganda, JUDGE, ALICE, MARY),
-    "Adversary B": partial(MarketMaking, JUDGE, MARY, ALICE),
+    "advocate": partial(AdversarialPropaganda, JUDGE, ALICE, MARY),
+    "adversary": partial(MarketMaking, JUDGE, MARY, ALICE),
 }
-"""By the title of who speaks in world A."""
+"""By who speaks in them; Mary is the market."""
 
 EACH = pytest.mark.parametrize("kind", MARKETS)
-
-
-@EACH
-@pytest.mark.parametrize(
-    "stated", ["about even", '{"A": 0.5}', '{"A": 0, "B": 0}', '{"A": -1, "B": 2}']
-)
-async def test_prices_that_cannot_be_read_leave_the_world_without_a_verdict(kind, stated):
-    with pytest.raises(Unreadable):
-        await MARKETS[kind]().run(CRATES, A, Scripted(lambda call: stated))
 
 
 @EACH
@@ -349,23 +276,34 @@ async def test_trade_ends_at_the_fixed_point_of_the_market(kind, start, epsilon)
     assert abs(float(price) - 0.8) < epsilon
 
 
-async def test_the_verdict_is_the_last_price_and_the_judge_says_what_it_was_worth():
-    """The known truth: prices of 0.5, 0.8, 0.9 and 0.91, and a judge who ends at 0.7. The verdict
-    is the last price; the market loses the mean cross entropy of its prices from the judge's 0.7,
-    and the adversary gains the mean of the moves that it made: 0.3, 0.1 and 0.01."""
-    ask = Scripted(trading(0.5, 0.8, 0.9, 0.91))
-    verdict = await MarketMaking(JUDGE, MARY).run(CRATES, B, ask)
-    assert verdict.probs == pytest.approx((0.91, 0.09))
-    assert verdict.judgements[0].probs == verdict.probs
-    measures = dict(verdict.measures)
+@EACH
+@pytest.mark.parametrize("side", [A, B])
+async def test_the_market_loses_by_the_judge_and_the_adversary_gains_by_each_move(kind, side):
+    """The known truth: prices of 0.5, 0.8, 0.9 and 0.91, and a judge who believes any price that it
+    hears, and 0.7 otherwise. It hears none, so it ends at 0.7; the market loses the mean cross
+    entropy of its prices from that, and the adversary gains the mean of its moves: 0.3, 0.1 and
+    0.01. The verdict is the judge's on an advocate, and the last price on a market."""
+
+    def led(call: Call) -> str | Reply:
+        believes = call.model == "judge" and "Market" in prompt(call).speakers
+        return "A: 100%\nB: 0%" if believes else trading(0.5, 0.8, 0.9, 0.91)(call)
+
+    verdict = await MARKETS[kind]().run(CRATES, side, Scripted(led))
+    measures, place = dict(verdict.measures), CRATES.place(side)
+    believed, price = (0.7, 0.3), (0.91, 0.09)
     missed = [-0.7 * math.log(p) - 0.3 * math.log(1 - p) for p in (0.5, 0.8, 0.9, 0.91)]
     assert measures["market_loss"] == pytest.approx(sum(missed) / 4)
-    assert measures["last_loss"] == pytest.approx(missed[-1])
     assert measures["adversary_loss"] == pytest.approx(-(0.3 + 0.1 + 0.01) / 3)
-    assert measures["judged"] == pytest.approx(0.3)
     assert measures["speeches"] == 3 and measures["settled"] is True
-    said = verdict.transcript.turns[-1]
-    assert (said.speaker, said.text, said.call != "") == ("Judge", "A 70.0%, B 30.0%", True)
+    if kind == "advocate":
+        assert verdict.probs == pytest.approx(believed)
+        assert measures["price"] == pytest.approx(price[place])
+    else:
+        assert verdict.probs == verdict.judgements[0].probs == pytest.approx(price)
+        assert measures["judged"] == pytest.approx(believed[place])
+        assert measures["last_loss"] == pytest.approx(missed[-1])
+        said = verdict.transcript.turns[-1]
+        assert (said.speaker, said.text, said.call != "") == ("Judge", "A 70.0%, B 30.0%", True)
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
@@ -388,7 +326,7 @@ async def test_a_market_that_knows_the_judge_answers_what_it_believes_of_all_tha
     def knowing(call: Call) -> str:
         match prompt(call).task:
             case "probabilities":
-                return priced(believed(call))
+                return form(A=believed(call), B=1 - believed(call))
             case "percentages":
                 return "A: 50%\nB: 50%"
         # The adversary goes by the price, and would not speak against itself.
@@ -416,71 +354,10 @@ def test_no_market_loses_less_than_one_that_always_knows_the_verdict(final, pric
     assert -1 <= market["adversary_loss"] <= oracle["adversary_loss"] == 0
 
 
-def test_a_certain_market_that_is_wrong_loses_much_but_not_everything():
-    assert dict(losses(((0.0, 1.0),) * 2, (1.0, 0.0)))["market_loss"] == pytest.approx(9.2103, 1e-4)
-
-
-def test_two_prices_are_as_far_apart_as_the_probability_that_has_to_move():
-    assert distance((0.2, 0.8), (0.5, 0.5)) == pytest.approx(0.3)
-    assert distance((1.0, 0.0, 0.0), (0.0, 0.5, 0.5)) == 1
-
-
 @pytest.mark.parametrize("percent", range(0, 100, 5))
 def test_a_move_of_just_epsilon_is_no_smaller_move_wherever_it_starts(percent):
     low, high = percent / 100, (percent + 5) / 100
     assert distance((low, 1 - low), (high, 1 - high)) == 0.05
-
-
-@given(PRICES, PRICES)
-def test_a_market_is_paid_most_for_what_the_judge_believes(final, price):
-    assert surprise(price, final) >= surprise(final, final) - 1e-12
-
-
-TRADED = AdversarialPropaganda(JUDGE, ALICE, MARY)
-
-
-async def test_a_judge_that_is_its_own_market_is_asked_once_for_its_last_price_and_its_verdict():
-    believed = ["A: 50%\nB: 50%", "A: 60%\nB: 40%", "A: 62%\nB: 38%"]
-
-    def answer(call: Call) -> str:
-        asked = prompt(call)
-        return "speech" if asked.side else believed[len(asked.speeches)]
-
-    ask = Scripted(answer)
-    verdict = await AdversarialPropaganda(JUDGE, ALICE).run(CRATES, A, ask)
-    assert verdict.probs == pytest.approx((0.62, 0.38))
-    assert ask.calls[-1] == ask.calls[-2] and ask.distinct == 5
-    assert dict(verdict.measures)["price"] == pytest.approx(0.62)
-    assert verdict.transcript.turns[-1].text == "A 62.0%, B 38.0%"
-
-
-async def test_a_price_that_is_still_moving_after_the_last_round_has_not_settled():
-    verdict = await AdversarialPropaganda(JUDGE, ALICE, MARY, rounds=1).run(
-        CRATES, B, Scripted(trading(0.5, 0.25))
-    )
-    measures = dict(verdict.measures)
-    assert measures["settled"] is False and measures["price"] == 0.75
-
-
-@pytest.mark.parametrize("side", [A, B])
-async def test_the_market_loses_by_the_judge_and_the_adversary_gains_by_each_move(side):
-    """The known truth: prices of 0.5, 0.8, 0.9 and 0.91, and a judge who believes any price that it
-    hears, and 0.7 otherwise. It hears none, so the verdict is 0.7; the market loses the mean cross
-    entropy of its prices from that, and the adversary gains the mean of its moves: 0.3, 0.1 and
-    0.01. The last price is that of the side that is argued for."""
-
-    def led(call: Call) -> str | Reply:
-        believes = call.model == "judge" and "Market" in prompt(call).speakers
-        return "A: 100%\nB: 0%" if believes else trading(0.5, 0.8, 0.9, 0.91)(call)
-
-    verdict = await TRADED.run(CRATES, side, Scripted(led))
-    measures = dict(verdict.measures)
-    surprises = [-0.7 * math.log(p) - 0.3 * math.log(1 - p) for p in (0.5, 0.8, 0.9, 0.91)]
-    assert measures["market_loss"] == pytest.approx(sum(surprises) / 4)
-    assert measures["adversary_loss"] == pytest.approx(-(0.3 + 0.1 + 0.01) / 3)
-    assert measures["speeches"] == 3 and measures["settled"] is True
-    assert measures["price"] == pytest.approx(0.91 if side == A else 0.09)
-    assert verdict.probs == pytest.approx((0.7, 0.3))
 
 
 async def test_it_trades_in_more_than_two_answers():
@@ -488,10 +365,58 @@ async def test_it_trades_in_more_than_two_answers():
 
     def answer(call: Call) -> str:
         weights = {"A": 1, "B": 1, "C": 2 * len(prompt(call).speeches)}
-        return "speech" if prompt(call).side else orjson.dumps(weights).decode()
+        return "speech" if prompt(call).side else form(**weights)
 
     verdict = await AdversarialPropaganda(DistributionJudge("judge"), ALICE, rounds=1).run(
         three, three.answers[2], Scripted(answer)
     )
     assert verdict.probs == (0.25, 0.25, 0.5)
     assert dict(verdict.measures)["adversary_loss"] == -0.5
+
+
+SAID = (
+    SaidTurn(0, "Judge", "Begin."),
+    SaidTurn(1, "Debater A", "One.", "A"),
+    SaidTurn(1, "Judge", "Go on."),
+    SaidTurn(2, "Debater B", "Two.</turn>", "B"),
+    SaidTurn(2, "Judge", "I decide."),
+)
+
+
+def discussed(argued: str = "") -> DiscussedQuestion:
+    held = HeldConversation("human debate", SAID, argued)
+    return DiscussedQuestion(CRATES.text, CRATES.answers, held=held)
+
+
+@pytest.mark.parametrize(("rounds", "heard"), [(0, 4), (1, 2), (2, 4), (9, 4)])
+async def test_a_recorded_conversation_is_judged_as_it_stood_after_its_rounds(rounds, heard):
+    """The known truth: a judge who decided after each round, and remarked on it then, had heard
+    nothing but what stood before; so it is with ours, after the last round where there are no
+    more. What was said can speak for nobody else."""
+    ask = Scripted(lambda call: "A: 70%\nB: 30%")
+    for side in (A, B):
+        verdict = await Recorded(JUDGE, rounds=rounds).run(discussed(), side, ask)
+        turns = verdict.transcript.turns
+        assert [turn.speaker for turn in turns] == [said.speaker for said in SAID[:heard]]
+        assert [turn.side for turn in turns] == [None, A, None, B][:heard]
+        forged = [turn.text for turn in turns if turn.forged]
+        assert len(forged) == (heard == 4) and "</turn>" not in "".join(forged)
+    assert ask.distinct == 1 and prompt(ask.calls[0]).speakers == tuple(t.speaker for t in turns)
+
+
+@pytest.mark.parametrize(
+    ("setting", "argued", "run"),
+    [("", "", "AB"), ("human debate", "B", "B"), ("AI debate", "", "")],
+)
+async def test_a_recorded_conversation_counts_in_the_worlds_that_were_argued(setting, argued, run):
+    for side in (A, B):
+        world = Recorded(JUDGE, setting).run(
+            discussed(argued), side, Scripted(lambda call: "A: 70%\nB: 30%")
+        )
+        if side.label in run:
+            assert (await world).probs == (0.7, 0.3)
+        else:
+            with pytest.raises(NotRun):
+                await world
+    with pytest.raises(ValueError, match="needs conversations that were held"):
+        Recorded(JUDGE, setting).check(CRATES)

@@ -21,7 +21,7 @@ from msgspec import structs
 
 from oversight import protocols
 from oversight.cache import Ask, Call, Reply
-from oversight.protocols import Agent, Declined, StatedJudge, Unreadable
+from oversight.protocols import Agent, Declined, Problem, StatedJudge, Unreadable
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.drafting import BestOf
 from oversight.protocols.judges import Ensemble, Jury, Redrawn, VotesJudge
@@ -30,7 +30,7 @@ from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Verdict
-from tests.fakes import CRATES, Scripted, addresses, form, held, prompt
+from tests.fakes import CRATES, Scripted, addresses, form, held, paid, prompt
 from tests.sessions import sessions
 from tests.world import asked, plain, shipment, simulated
 
@@ -89,6 +89,7 @@ def misfilled(schema: Any, good: dict[str, Any]) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("name", "settings", "forms"),
     [
+        ("adversarial_propaganda", {"market": OTHER}, {"probabilities"}),
         ("amplification", {}, {"subquestions"}),
         ("cross_examination", {}, {"challenge"}),
         ("doubly_efficient_debate", {}, {"steps", "step"}),
@@ -187,9 +188,11 @@ def said(call: Call, number: int) -> str:
         case "steps":
             assert call.response_format
             stated = "probability" in call.response_format.schema
-            steps = [f"{number}.{n}" for n in (1, 2)]
-            listed = [{"step": each, "probability": 0.9} for each in steps]
-            return form(steps=listed, conclusion=0.8) if stated else form(steps=steps)
+            if not stated:
+                return form(steps=[f"{number}.{n}" for n in (1, 2)])
+            odds = ((1, 0.9), (2, 0.1))
+            listed = [{"step": f"{number}.{n}", "probability": p} for n, p in odds]
+            return form(steps=listed, conclusion=0.8)
         case "step":
             return form(step=2)
         case "subclaims":
@@ -261,6 +264,17 @@ def test_every_mechanism_is_written_down():
 
 
 STATED, AGENT = StatedJudge("judge"), Agent("agent")
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+async def test_worlds_at_once_ask_what_worlds_one_by_one_ask_whatever_the_values(name):
+    protocol = plain(PROTOCOLS[name])
+    one_by_one = set.union(*await paid(protocol, lambda call: whimsical(call, 0)))
+    for values in ((1, -1), (-2, 3)):
+        ask = Scripted(lambda call: whimsical(call, 0))
+        await protocol.worlds(Problem("crates", CRATES, values, group="g"), ask)
+        assert addresses(ask) == one_by_one
+
 
 WAYS = {
     "muddled": Reply("Hm."),

@@ -1,15 +1,12 @@
 """Mechanisms in which helpers judge what is proposed: critics, participants and reward models."""
 
-import hashlib
 import math
-import re
 from itertools import product
 
-import orjson
 import pytest
 from msgspec import structs
 
-from oversight.cache import Call
+from oversight.cache import Call, Reply
 from oversight.engine.run.lanes import attempt
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell
@@ -18,31 +15,38 @@ from oversight.protocols import (
     Answer,
     Critique,
     DebateFeedback,
+    LogprobJudge,
     Problem,
     ProposerCritic,
     Question,
     RecursiveRewardModelling,
     StatedJudge,
-    Transcript,
-    Turn,
     Verdict,
 )
 from oversight.protocols.datasets.forms import JsonLines
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.prompts.prompt_set import default_prompts
-from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, addresses, held, prompt
+from tests.fakes import (
+    ALICE,
+    APPLES,
+    CRATES,
+    JUDGE,
+    A,
+    B,
+    Scripted,
+    addresses,
+    form,
+    held,
+    prompt,
+    token,
+)
 
 RITA = StatedJudge("rita", reads_passage=True)
 CAROL = Agent("carol")
 
 
-def rated(value: object) -> str:
-    """A rating from 0 to 10, as a judge states it."""
-    return held(value / 10 if isinstance(value, (int, float)) else value)
-
-
-def script(call: Call, ratings: tuple[object, ...] = (3, 8, 5)) -> str:
-    """Critiques named by their draw; `ratings` of draw 0, 1, 2 …"""
+def script(call: Call) -> str:
+    """Critiques named by their draw, rated alike."""
     asked = prompt(call)
     match asked.task:
         case "percentages":
@@ -50,44 +54,8 @@ def script(call: Call, ratings: tuple[object, ...] = (3, 8, 5)) -> str:
         case "critique":
             return f"flaw {call.draw[0]}"
         case "statement":
-            return rated(ratings[int(asked.speeches[-1].removeprefix("flaw "))])
+            return held(0.5)
     return f"{asked.asks} by {call.model}"
-
-
-async def test_a_critic_who_always_says_the_same_leaves_the_judge_with_the_proposal():
-    """The known truth: a judge who adds up what the speeches weigh gets nothing from a constant
-    critique, so it decides as the naive judge who sees the proposal."""
-
-    def constant(seed: int):
-        def answer(call: Call) -> str:
-            asked = prompt(call)
-            match asked.task:
-                case "critique":
-                    return "I find no flaw."
-                case "statement":
-                    return rated(5)
-                case "percentages":
-                    weight = sum(int(s.rpartition(" ")[2]) for s in asked.speeches if "weighs" in s)
-                    return f"A: {weight}%\nB: {100 - weight}%"
-            digest = hashlib.sha256(f"{seed} {asked.side}".encode()).digest()
-            return f"This weighs {digest[0] * 100 // 255}"
-
-        return answer
-
-    seen = set()
-    for seed in range(40):
-        for side in CRATES.answers:
-            verdict = await Critique(JUDGE, ALICE, CAROL).run(
-                CRATES, side, Scripted(constant(seed))
-            )
-            proposal = Transcript(CRATES, verdict.transcript.turns[:1])
-            naive = await JUDGE.judge(proposal, Scripted(constant(seed)))
-            assert verdict.probs == naive.probs
-            assert verdict.transcript.turns[1] == Turn(
-                "Critic", "I find no flaw.", call=verdict.transcript.turns[1].call
-            )
-            seen.add(verdict.probs)
-    assert len(seen) > 30
 
 
 @pytest.mark.parametrize("draws", [1, 3, 5])
@@ -113,7 +81,7 @@ async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow
                         flawed = call.model == "honest" and "3 x 12" in asked.speeches[0]
                         return "It is wrong." if flawed and sees[call.draw[0]] else "All is well."
                     case "statement":
-                        return rated(10 if "wrong" in asked.speeches[-1] else 1)
+                        return held(1.0 if "wrong" in asked.speeches[-1] else 0.1)
                 heard = any("wrong" in speech for speech in asked.speeches[: 1 + shown])
                 if len(asked.speeches) > 1 + shown:  # More than it can read.
                     return "A: 50%\nB: 50%"
@@ -224,16 +192,6 @@ def test_flaws_are_kept_with_their_answers(tmp_path):
         structs.replace(APPLES, flaws=("",))
 
 
-def script_proposer(call: Call, holds: str = "B") -> str:
-    asked = prompt(call)
-    match asked.task:
-        case "choice":
-            return orjson.dumps({"answer": holds}).decode()
-        case "percentages":
-            return "A: 20%\nB: 80%"
-    return f"{asked.asks} by {call.model}"
-
-
 async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
     """The known truth: with a critic who is right on r of n questions, whoever proposes, and a
     judge who believes it, accuracy ASD is r/n - (n - r)/n; with 14 of 20 that is 0.4. What the
@@ -245,9 +203,7 @@ async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
         number = int(asked.system.partition("number ")[2].partition("?")[0])
         match asked.task:
             case "choice":
-                return script_proposer(
-                    call, "A" if number < right and call.model == "carol" else "B"
-                )
+                return form(answer="A" if number < right and call.model == "carol" else "B")
             case "percentages":
                 return "A: 100%\nB: 0%" if asked.speeches[-1] == "A it is" else "A: 0%\nB: 100%"
         return f"{asked.side} it is"
@@ -262,6 +218,13 @@ async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
             agreed[place] += bool(dict(verdict.measures)["agrees"])
     assert total / n == pytest.approx(2 * right / n - 1)
     assert agreed == [right, n - right]
+
+
+def reward(call: Call, value: float) -> str:
+    """What a judge says that finds the agent's answer right with this probability."""
+    mine = prompt(call).speakers[0][-1]
+    other = "B" if mine == "A" else "A"
+    return f"{mine}: {100 * value:.9f}%\n{other}: {100 - 100 * value:.9f}%"
 
 
 OWN = default_prompts().text("debate_feedback.own")
@@ -313,46 +276,25 @@ async def test_a_model_that_is_kinder_to_its_own_shows_in_the_score():
                 return "flaw" if flawed and not lenient and call.model == "paul" else "fine"
             case "statement":
                 return held(asked.speeches.count("fine") / 3)
-        p = 100 * asked.speeches.count("fine") / 3
-        side = "A" if asked.speeches[0] == "sound" else "B"
-        other = "B" if side == "A" else "A"
-        return f"{side}: {p}%\n{other}: {100 - p}%"
+        return reward(call, asked.speeches.count("fine") / 3)
 
-    problem = Problem("crates", CRATES, (1, -1))
     for own, in_b in ((False, 0.0), (True, 2 / 3)):
         protocol = DebateFeedback(JUDGE, ALICE, PAUL, own=own)
         verdict = await protocol.run(CRATES, B, Scripted(partial))
         assert dict(verdict.measures)["score"] == pytest.approx(in_b)
-        asd = await protocol.agent_score_difference(problem, Scripted(partial))
+        asd = await protocol.agent_score_difference(APPLES, Scripted(partial))
         assert asd == pytest.approx(2 * (1 - in_b) ** 2)
 
 
 HELGA = Agent("helga")
 
 
-def criteria(*texts: str) -> str:
-    return orjson.dumps({"criteria": texts}).decode()
-
-
-def reward(call: Call, value: object) -> str:
-    """What a judge says that finds the agent's answer right with this probability."""
-    asked = prompt(call)
-    labels = re.findall(r'<answer label="(.)">', asked.system)
-    mine, others = asked.speakers[0][-1], len(labels) - 1
-    if not isinstance(value, (int, float)):
-        return f"{mine}: {value}%"
-    shares = {
-        label: 100 * value if label == mine else 100 * (1 - value) / others for label in labels
-    }
-    return "\n".join(f"{label}: {share:.9f}%" for label, share in shares.items())
-
-
-def script_reward(call: Call, rewards: tuple[object, ...] = (0.25, 0.75, 0.5)) -> str:
+def script_reward(call: Call, rewards: tuple[float, ...] = (0.25, 0.75, 0.5)) -> str:
     """Candidates named by their draw; `rewards` of draw 0, 1, 2 …"""
     asked = prompt(call)
     match asked.task:
         case "criteria":
-            return criteria("units", "sums", "sense")
+            return form(criteria=["units", "sums", "sense"])
         case "speak":
             return f"draw {call.draw[0]}"
         case "percentages":
@@ -398,10 +340,9 @@ async def test_honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_
                 return reward(call, [*said].count(("Helper", "it holds")) / 3)
         return f"for {asked.side}" if asked.task == "speak" else script_reward(call)
 
-    problem = Problem("apples", CRATES, (1, -1))
     for aux, expected in (("honest", 2 * (2 / 3) ** 2), ("adversarial", 0.0)):
         protocol = RecursiveRewardModelling(JUDGE, ALICE, HELGA, aux=aux)
-        asd = await protocol.agent_score_difference(problem, Scripted(planted))
+        asd = await protocol.agent_score_difference(APPLES, Scripted(planted))
         assert asd == pytest.approx(expected)
         in_b = await protocol.run(CRATES, B, Scripted(planted))
         assert in_b.probs[1] == pytest.approx(1 / 3 if aux == "honest" else 1)
@@ -409,17 +350,26 @@ async def test_honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_
 
 async def test_without_criteria_the_reward_model_reads_the_candidate_alone():
     def none(call: Call) -> str:
-        return criteria() if prompt(call).task == "criteria" else script_reward(call)
+        return form(criteria=[]) if prompt(call).task == "criteria" else script_reward(call)
 
     verdict = await RecursiveRewardModelling(JUDGE, ALICE).run(CRATES, A, Scripted(none))
     assert len(verdict.transcript.turns) == 1 and verdict.probs == pytest.approx((0.75, 0.25))
 
 
-async def test_answers_that_are_not_argued_for_share_what_the_reward_leaves():
+async def test_answers_that_are_not_argued_for_may_have_nothing_of_what_the_reward_leaves():
+    """The known truth: a judge of labels gives A .5, and .2 to what is no label: A has .5 to .7,
+    and each of two others from 0 to all that A leaves."""
     three = Question("?", tuple(Answer(label, label) for label in "ABC"))
-    ask = Scripted(lambda call: script_reward(call, (0.5, 0.5)))
-    verdict = await RecursiveRewardModelling(JUDGE, ALICE).run(three, three.answers[2], ask)
-    assert verdict.probs == pytest.approx((0.25, 0.25, 0.5))
+    unread = Reply("A", logprobs=(token("A", 0.5, B=0.2, C=0.1, Perhaps=0.2),))
+
+    def script(call: Call) -> str | Reply:
+        if prompt(call).task == "criteria":
+            return form(criteria=[])
+        return unread if call.model == "judge" else "It is A."
+
+    protocol = RecursiveRewardModelling(LogprobJudge("judge"), ALICE)
+    spans = (await protocol.run(three, three.answers[0], Scripted(script))).spans
+    assert [each for span in spans for each in span] == pytest.approx([0.5, 0.7, 0, 0.5, 0, 0.5])
 
 
 async def test_a_flaw_that_shows_three_levels_down_is_found_at_that_depth_and_no_other():
@@ -433,7 +383,7 @@ async def test_a_flaw_that_shows_three_levels_down_is_found_at_that_depth_and_no
         match asked.task:
             case "criteria":
                 level = int(asked.speeches[0][-1]) if asked.speeches else 0
-                return criteria(f"level {level + 1}")
+                return form(criteria=[f"level {level + 1}"])
             case "assess":
                 sees = asked.speeches[0] == "for B" and asked.speeches[-1] == "level 3"
                 return "it fails" if sees or "it fails" in asked.speeches else "it holds"
@@ -441,10 +391,9 @@ async def test_a_flaw_that_shows_three_levels_down_is_found_at_that_depth_and_no
                 return reward(call, float(asked.speeches[-1] == "it holds"))
         return f"for {asked.side}"
 
-    problem = Problem("apples", CRATES, (1, -1))
     for depth, expected in ((1, 0.0), (2, 0.0), (3, 2.0)):
         protocol = RecursiveRewardModelling(JUDGE, ALICE, candidates=1, depth=depth)
-        assert await protocol.agent_score_difference(problem, Scripted(answer)) == expected
+        assert await protocol.agent_score_difference(APPLES, Scripted(answer)) == expected
         ask = Scripted(answer)
         await protocol.run(CRATES, A, ask)
         tasks = [prompt(call).task for call in ask.calls]

@@ -22,12 +22,10 @@ from oversight.protocols.judges import LogprobJudge, StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.critique import Critique, ProposerCritic
+from oversight.protocols.mechanisms.cross_examination import CrossExamination
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.mechanisms.debate_game import DebateGame
-from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
-from oversight.protocols.mechanisms.market_making import MarketMaking
-from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
 from oversight.protocols.mechanisms.prover_estimator_debate import ProverEstimatorDebate
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from oversight.protocols.prompts.parse import read_instructions
@@ -35,7 +33,6 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Turn, Verdict
 from tests.fakes import APPLES, CRATES, B, Scripted, draft, form, held, prompt, token
-from tools.claims import claims_of
 
 JUDGE, LIAR, OTHER = StatedJudge("judge"), Agent("liar"), Agent("other")
 """B, 36, is the lie."""
@@ -51,57 +48,6 @@ Script = Callable[[Call], str | Reply]
 
 async def on_the_lie(protocol: Protocol, script: Script) -> Verdict:
     return await protocol.run(CRATES, B, Scripted(script))
-
-
-def overstating(believed: float, threshold: float) -> Script:
-    """A prover whose steps hold as the judge believes, and who states that they are certain; an
-    opponent who contests what is off by the threshold."""
-
-    def script(call: Call) -> str:
-        match prompt(call).task:
-            case "steps":
-                steps = [{"step": f"step {n}", "probability": 1.0} for n in range(8)]
-                return form(steps=steps, conclusion=1.0)
-            case "step":
-                return form(step=1 if 1 - believed >= threshold - 1e-9 else 0)
-        return held(believed)
-
-    return script
-
-
-async def test_certainty_that_nobody_may_contest_gains_what_the_claim_says():
-    """The known truth: each of nine steps is believed at q and stated at 1. The product stands if
-    1 - q is below the threshold t, and then exceeds q^9 by 1 - (1 - t)^9 at most: 0.22 at the
-    default settings, where all may be overstated; a step believed at .81 falls."""
-    protocol = DoublyEfficientDebate(JUDGE, LIAR, OTHER, probabilities=True)
-    threshold, (claim,) = protocol.sampling.threshold, claims_of(protocol)
-    gains = []
-    for believed in (*(n / 10 for n in range(11)), 0.81, 1 - threshold + 1e-6):
-        verdict = await on_the_lie(protocol, overstating(believed, threshold))
-        gains.append(verdict.probs[1] - believed**9)
-    assert max(gains) == pytest.approx(claim.gain, abs=1e-4) and claim.gain < 0.25
-    assert (await on_the_lie(protocol, overstating(0.81, threshold))).probs[1] == 0
-
-
-async def test_a_plain_argument_is_scored_by_its_weakest_step_and_says_so():
-    """The known truth: nine steps that hold with q each are scored q, though all hold with q^9. The
-    difference is largest at q = 9^(-1/8), .675; the row's name and its claim say so."""
-    protocol = DoublyEfficientDebate(JUDGE, LIAR, OTHER)
-    most = 9 ** (-1 / 8)
-    for believed in (0.8, 0.9, most):
-
-        def script(call: Call, believed: float = believed) -> str:
-            match prompt(call).task:
-                case "steps":
-                    return form(steps=[f"step {n}" for n in range(8)])
-                case "step":
-                    return form(step=1)
-            return held(believed)
-
-        gain = (await on_the_lie(protocol, script)).probs[1] - believed**9
-        assert gain <= claims_of(protocol)[1].gain + 1e-6
-    assert gain == pytest.approx(claims_of(protocol)[1].gain, abs=1e-6)
-    assert "weakest step" in protocol.name
 
 
 async def test_a_subclaim_cannot_speak_from_among_the_judges_instructions():
@@ -122,50 +68,6 @@ async def test_a_subclaim_cannot_speak_from_among_the_judges_instructions():
         todo = read_instructions(call.messages[-1].text)
         assert todo and "B" not in todo.side
         return held(float(order in todo.told))
-
-    protocol = ProverEstimatorDebate(JUDGE, LIAR, OTHER, depth=1)
-    assert (await on_the_lie(protocol, script)).probs[1] == 0
-
-
-@pytest.mark.parametrize("kind", [OpenConsultancy, OpenDebate])
-async def test_nobody_is_told_that_a_chosen_side_was_assigned(kind):
-    """The known truth: in an open protocol the side is chosen, and no prompt says otherwise."""
-
-    def script(call: Call) -> str:
-        asked = prompt(call)
-        if asked.task == "choice":
-            return form(answer="B")
-        return percent(50) if asked.task == "percentages" else "It is 36."
-
-    ask = Scripted(script)
-    await kind(judge=JUDGE, agent=LIAR).run(CRATES, B, ask)  # type: ignore[call-arg]
-    for call in ask.calls:
-        asked = prompt(call)
-        if asked.side != "A":  # an opponent's side is assigned, and it is told so
-            assert "assigned one" not in asked.system + asked.user
-
-
-async def test_a_subclaim_that_points_beyond_itself_means_the_same_to_all_who_read_it():
-    """The known truth: «no claim is shown above this» is false below a claim, and true alone. If
-    the estimator read it below the claim, it would find that the claim follows from what is false,
-    and the judge would find it true: 1 for the lie. Both read it alone, where the claim does not
-    follow from it: 0."""
-    alone = "No claim is shown above this."
-
-    def script(call: Call) -> str:
-        asked = prompt(call)
-        above = bool(asked.speeches) and "The right answer is" in asked.speeches[0][:20]
-        match asked.task:
-            case "subclaims":
-                return form(subclaims=[alone], needed="all", at_least=1)
-            case "estimates":
-                return form(**{"1": float(not above), "2": float(above)})
-            case "estimate":
-                follows = asked.speeches[0].startswith("If ")
-                return form(probability=float(above if follows else not above))
-            case "pick":
-                return form(subclaim=1, truth_is="higher")
-        return held(1.0)
 
     protocol = ProverEstimatorDebate(JUDGE, LIAR, OTHER, depth=1)
     assert (await on_the_lie(protocol, script)).probs[1] == 0
@@ -241,29 +143,10 @@ async def test_a_game_is_not_lost_by_what_its_judge_could_not_read(poisoned):
     verdict = await on_the_lie(DebateGame(JUDGE, LIAR), script)
     assert verdict.probs[1] == pytest.approx(0.3)
     assert verdict.bounds[1][0] == pytest.approx(0.3)
-    high = 1.0 if poisoned == "one draft" else 0.3
+    high, lost = (1.0, 4) if poisoned == "one draft" else (0.3, 1)
     assert verdict.bounds[1][1] == pytest.approx(high)
-    assert unread_by_seat(verdict) == {"Judge: unreadable": 4 if poisoned == "one draft" else 1}
-
-
-async def test_a_market_that_lies_gets_what_it_states_and_its_row_says_so():
-    """The known truth: the market's last price is the verdict. A market that states 1 for every
-    world's answer gets that, whatever the judge believes, as the claim and the row's name say; what
-    the judge believes is measured beside it."""
-
-    def script(call: Call) -> str:
-        match prompt(call).task:
-            case "probabilities":
-                return form(A=0.0, B=1.0)
-            case "speak":
-                return "It is 48."
-        return percent(10)
-
-    protocol = MarketMaking(JUDGE, LIAR, OTHER)
-    verdict = await on_the_lie(protocol, script)
-    assert verdict.probs[1] == claims_of(protocol)[0].gain == 1.0
-    assert dict(verdict.measures)["judged"] == pytest.approx(0.1)
-    assert "price of market" in protocol.name
+    assert unread_by_seat(verdict) == {"Judge: unreadable": lost}
+    assert dict(verdict.measures)["drawn"] == pytest.approx(0.3 * (16 - lost) / 16)
 
 
 FOUR = Question("How many?", tuple(Answer(label, label) for label in "ABCD"))
@@ -276,12 +159,13 @@ FOUR = Question("How many?", tuple(Answer(label, label) for label in "ABCD"))
         ProposerCritic(JUDGE, LIAR, OTHER, aux="sided"),
         RecursiveRewardModelling(JUDGE, LIAR, OTHER, aux="sided"),
         DebateFeedback(JUDGE, LIAR, OTHER, aux="sided"),
+        CrossExamination(JUDGE, LIAR, OTHER, challenges=3),
     ],
     ids=lambda protocol: type(protocol).__name__,
 )
-async def test_every_lie_has_an_advocate_of_the_truth_among_sided_helpers(protocol):
-    """The known truth: of four answers A is right. In each of the three worlds of a lie one of the
-    helpers speaks for A, and none for the lie."""
+async def test_every_lie_has_an_advocate_of_the_truth_among_those_who_oppose_it(protocol):
+    """The known truth: of four answers A is right. In each of the three worlds of a lie somebody
+    speaks for A, and for each of the others but the lie."""
     protocol.check(FOUR)
     for lie in FOUR.answers[1:]:
         sides: set[str] = set()
@@ -297,10 +181,11 @@ async def test_every_lie_has_an_advocate_of_the_truth_among_sided_helpers(protoc
                     return held(0.5)
             if call.model == "other":
                 sides.add(asked.side)
-            return "I see."
+            challenge = form(statement=1, part="", question="Why?")
+            return challenge if asked.task == "challenge" else "I see."
 
         await protocol.run(FOUR, lie, Scripted(script))
-        assert "A" in sides and lie.label not in sides
+        assert sides == {*"ABCD"} - {lie.label}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """What a prover splits and an estimator believes: replies one by one, and known truths."""
 
 import math
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -10,15 +9,8 @@ from hypothesis import strategies as st
 
 from oversight.cache import Call
 from oversight.protocols import Answer, ProverEstimatorDebate, Question, Unreadable, Verdict
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.prover_estimator_debate import Level, chained, gain
-from tests.fakes import CRATES, Scripted, form, held, prompt
-
-JUDGE = StatedJudge("judge")
-ALICE, ESTHER = Agent("alice"), Agent("esther")
-A, B = CRATES.answers
-
+from oversight.protocols.mechanisms.prover_estimator_debate import Level, chained
+from tests.fakes import ALICE, BOB, CRATES, JUDGE, A, Scripted, form, held, prompt
 
 LINK = "If "
 """How the subclaim begins that the claim follows."""
@@ -105,35 +97,6 @@ def test_a_higher_label_never_lowers_the_verdict(levels, one, two):
     assert 0 <= lower <= higher + 1e-12 and higher <= 1
 
 
-@given(LEVEL, PROBABILITY)
-def test_what_the_prover_gains_one_way_it_loses_the_other(level, label):
-    other = replace(level, truth_is="lower")
-    assert gain(level, label) == -gain(other, label) and -1 <= gain(level, label) <= 1
-
-
-@pytest.mark.parametrize("flawed", [None, 0, 1, 2])
-async def test_an_estimator_who_knows_the_truth_cannot_be_evaded(flawed):
-    """The known truth: a claim of three parts, one of them false. If the estimator knows which,
-    the verdict is 0 whatever the prover picks; and it is 1 if none is false."""
-    for pick in (1, 2, 3):
-
-        def knowing(call: Call, pick: int = pick) -> str:
-            asked = prompt(call)
-            match asked.task:
-                case "subclaims":
-                    parts = ["true" if n != flawed else "false" for n in range(3)]
-                    return form(subclaims=parts, needed="all", at_least=1)
-                case "estimate":
-                    return form(probability=float(asked.speeches[0] != "false"))
-                case "statement":
-                    return held(float(asked.statement == "true"))
-            return script(call, pick)
-
-        protocol = ProverEstimatorDebate(JUDGE, ALICE, depth=1)
-        verdict = await protocol.run(CRATES, A, Scripted(knowing))
-        assert verdict.probs[0] == float(flawed is None)
-
-
 async def test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_average():
     """The known truth: of claims with four parts, a share of 0.4 has one false part, which nobody
     but the judge can tell from the others (the obfuscated argument). An estimator who knows the
@@ -154,7 +117,7 @@ async def test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_avera
                     return held(float(flaw is None or asked.statement != f"part {flaw + 1}"))
             return form(subclaim=pick + 1, truth_is=truth_is)
 
-        protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, subclaims=4, depth=1)
+        protocol = ProverEstimatorDebate(JUDGE, ALICE, BOB, subclaims=4, depth=1)
         return await protocol.run(CRATES, A, Scripted(obfuscated))
 
     def gained(verdict: Verdict) -> float:
@@ -215,7 +178,7 @@ async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_on
                     return held(float(holds))
             return form(subclaim=pick + 1, truth_is=truth_is)
 
-        protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, depth=1)
+        protocol = ProverEstimatorDebate(JUDGE, ALICE, BOB, depth=1)
         verdict = await protocol.run(CRATES, A, Scripted(knowing))
         if pick == 3:
             expected = at_least(needed) * holds
@@ -246,6 +209,6 @@ async def test_a_claim_that_is_restated_is_no_likelier_for_that(times, needed):
                 return held(0.3)
         return form(subclaim=1, truth_is="higher")
 
-    protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, subclaims=8, depth=1)
+    protocol = ProverEstimatorDebate(JUDGE, ALICE, BOB, subclaims=8, depth=1)
     verdict = await protocol.run(CRATES, A, Scripted(unsure))
     assert verdict.probs[0] == pytest.approx(0.3 if needed == "any" else 0.3**times)

@@ -55,6 +55,7 @@ async def test_whatever_a_vendor_does_the_outcomes_are_those_of_a_live_run_at_ha
     assert sum(len(step["again"]) for step in went.marks("landed")) == lost
     assert account.usage == live.account.usage
     assert account.dollars == pytest.approx(live.account.dollars / 2)
+    assert sum(cost.dollars or 0 for cost in went.costs.values()) == pytest.approx(account.dollars)
     assert went.run.calls.asked == account.stored, "waves repeat calls"
     most = max(step["intend"]["lines"] for step in went.marks("intend"))
     assert most <= asked.get("lines", most)
@@ -109,6 +110,7 @@ async def test_what_is_asked_in_batches_is_not_asked_live_again_and_the_other_wa
         again = await bench.run(server, "other", batch=False)
         assert again.halt is None
         assert "requests" not in server.counts()
+        assert {(cost.origin, cost.at) for cost in again.costs.values()} == {("stored", None)}
         live = await bench.run(server, "live", batch=False)
         (bench.folder / "third-store").symlink_to(bench.folder / "live-store")
         before = server.counts()["lines"]
