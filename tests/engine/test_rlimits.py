@@ -29,7 +29,8 @@ class Greedy(Protocol):
 
 
 RUN = ("run", "small.yaml", "--run-folder", "run")
-READERS = (
+LINES = (
+    "demo --run-folder runs/demo",
     "report runs/demo",
     "show runs/demo apples-and-crates",
     "show runs/demo --search apples",
@@ -41,7 +42,6 @@ READERS = (
     "export pack runs/demo -o demo.oversight",
     "export open demo.oversight -o runs/opened",
     "status",
-    "demo --run-folder runs/demo",
 )
 
 
@@ -66,7 +66,7 @@ def test_a_limit_on_the_size_of_files_stops_a_run_that_can_go_on(place, command,
 
 
 def test_a_run_and_all_that_read_it_do_with_little_memory(place):
-    for line in ("demo --run-folder runs/demo", *READERS):
+    for line in LINES:
         ran = run_with("RLIMIT_AS", 1_500_000 * 1024, place, *line.split())
         assert ran.code == 0, (line, ran.err)
 

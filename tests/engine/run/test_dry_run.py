@@ -20,7 +20,6 @@ from oversight.engine.run.dry_run import (
     stand_ins,
 )
 from oversight.engine.sweep.sweep import Sweep
-from oversight.engine.sweep.sweepfile import report_rows
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges import Jury, LogprobJudge, StatedJudge
@@ -29,8 +28,9 @@ from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Answer, Problem, Question
-from tests.fakes import APPLES, Scripted
+from oversight.protocols.question import Answer, Question
+from tests.fakes import Scripted
+from tests.world import sweep
 
 AGENT, JUDGE = Agent("openai/gpt-4o"), StatedJudge("openai/gpt-4o-mini")
 JURORS = (StatedJudge("sim/a"), LogprobJudge("sim/b"))
@@ -44,15 +44,15 @@ class Broken(Protocol):
         raise ZeroDivisionError
 
 
-def sweep_of(*protocols, problems: tuple[Problem, ...] = (APPLES,)) -> Sweep:
-    return Sweep("walk", problems, tuple(report_rows(protocols)))
+def sweep_of(*protocols: Protocol) -> Sweep:
+    return sweep(*protocols, problems=1)
 
 
-async def walked(sweep: Sweep) -> tuple[int, list[tuple[Call, Reply]]]:
+async def walked(grid: Sweep) -> tuple[int, list[tuple[Call, Reply]]]:
     seen: list[tuple[Call, Reply]] = []
-    provider = stand_ins(sweep, PRESETS)
+    provider = stand_ins(grid, PRESETS)
     walker = Walker(provider.reply, lambda call, reply: seen.append((call, reply)))
-    return await walker.walk(sweep.cells()), seen
+    return await walker.walk(grid.cells()), seen
 
 
 async def test_a_walk_sees_each_different_call_of_both_worlds_once():

@@ -20,14 +20,9 @@ from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Turn, Verdict
 from tests.run_folders import CELLS as PLAIN
 from tests.run_folders import ended, folder
-from tests.world import THREE, shipments
+from tests.world import THREE, sweep
 
-SWEEP = Sweep(
-    "s",
-    tuple(shipments(3)),
-    report_rows([Debate(StatedJudge("sim/judge"), Agent("sim/strong"))]),
-    draws=2,
-)
+SWEEP = sweep(Debate(StatedJudge("sim/judge"), Agent("sim/strong")), problems=3, draws=2)
 CELLS = list(SWEEP.cells())
 TRANSCRIPT = Transcript(CELLS[0].problem.question)
 

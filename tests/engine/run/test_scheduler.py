@@ -24,7 +24,6 @@ from oversight.engine.errors import (
 from oversight.engine.extensions.simulation import SimModel
 from oversight.engine.run.lanes import LANES_FROM_STORE, CellOutcome, attempt, attempt_noted
 from oversight.engine.stop import StopToken
-from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf
@@ -37,16 +36,10 @@ from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.fakes import Scripted, prompt, run_cells
 from tests.virtual import now, run
-from tests.world import shipments, simulated
+from tests.world import shipments, simulated, sweep
 
 JUDGE = StatedJudge("sim/judge")
 SURE = "A: 80%\nB: 20%"
-
-
-def sweep(*protocols: Protocol, problems: int = 2, draws: int = 1) -> Sweep:
-    return Sweep(
-        "s", tuple(shipments(problems)), report_rows(protocols or [NaiveJudge(JUDGE)]), draws
-    )
 
 
 class Kept(dict[int, CellOutcome]):

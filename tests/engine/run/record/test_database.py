@@ -341,14 +341,6 @@ def test_who_reads_a_run_whose_writer_was_killed_within_a_write_reads_what_was_b
         assert after.fetched("SELECT * FROM cells") == before.fetched("SELECT * FROM cells")
 
 
-def test_a_settled_run_is_one_file_whoever_reads_it(tmp_path):
-    written(tmp_path, [spoken(0)])
-    with RunTables.open(tmp_path) as tables:
-        assert list(tables.cells()) == [spoken(0)]
-        assert [each.name for each in tmp_path.iterdir()] == [RUN_DB]
-    assert [each.name for each in tmp_path.iterdir()] == [RUN_DB]
-
-
 def test_threads_may_read_one_run_side_by_side(tmp_path):
     cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 200, 2)]
     written(tmp_path, cells)
