@@ -141,6 +141,19 @@ async def listening(
             await asyncio.sleep(0)
 
 
+@asynccontextmanager
+async def talking(says: bytes | list[bytes]) -> AsyncIterator[str]:
+    """The address of a server that says the same to everyone, once it has heard a word."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(2**16)
+        writer.write(says if isinstance(says, bytes) else says[0])
+        writer.close()
+
+    async with listening(serve) as url:
+        yield url
+
+
 async def request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     """Head and body of the next request."""
     head = await reader.readuntil(b"\r\n\r\n")

@@ -5,8 +5,6 @@ from collections.abc import Coroutine
 
 import pytest
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent, Brief
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.doubts import Doubt, readings
@@ -43,12 +41,6 @@ FORM: Form[tuple[float, int, str, str]] = Form(
 )
 
 
-async def test_a_seat_fills_in_a_form_and_its_values_are_read():
-    ask = Scripted(lambda call: '{"share": 0.25, "step": 3, "which": "up", "why": " so "}')
-    assert await SEAT.fill(FORM, TRANSCRIPT, ask) == (0.25, 3, "up", "so")
-    assert ask.calls[0].response_format == FORM.format
-
-
 async def test_seats_that_speak_at_once_are_heard_in_their_order():
     seats = [Seat(Agent(f"sim/{name}"), None, BRIEF) for name in ("b", "a")]
     ask = Scripted(lambda call: call.model)
@@ -71,22 +63,11 @@ async def test_what_can_be_read_is_kept_at_its_place():
     assert found.read == {1: 0.0, 2: None} and found.doubts == (Doubt("Judge", "unreadable"),)
 
 
-async def test_if_nothing_can_be_read_the_first_fault_is_told():
+async def test_if_nothing_can_be_read_the_first_fault_is_told_and_any_other_passes():
     with pytest.raises(Declined, match="first"):
         await readings(*_work(Declined("first", ""), Unreadable("second", "")))
-
-
-async def test_a_fault_that_is_not_about_reading_passes():
     with pytest.raises(KeyError):
         await readings(*_work(1, KeyError("gone")))
-
-
-async def test_a_refused_form_is_declined():
-    def refuse(call: Call) -> Reply:
-        return Reply('{"share": 1}', outcome="refused")
-
-    with pytest.raises(Declined):
-        await SEAT.fill(FORM, TRANSCRIPT, Scripted(refuse))
 
 
 @pytest.mark.parametrize("reason", ["none", "private", "public"])
@@ -102,69 +83,41 @@ async def test_reasoning_before_a_form_is_recorded_and_read_by_others_only_in_pu
     assert ("Hm," in turn_block(turn)) == (reason == "public")
 
 
-async def after(delay: float, value: int) -> int:
-    await asyncio.sleep(delay)
+async def after(delay: float, value: int, done: list[float] | None = None) -> int:
+    """The value, or its fault if it is 0; when it ended, or was cancelled, is noted in `done`."""
+    try:
+        await asyncio.sleep(delay)
+    finally:
+        if done is not None:
+            done.append(virtual.now())
+    if not value:
+        raise ValueError(f"after {delay}")
     return value
 
 
-async def fail(delay: float, reason: str) -> int:
-    await asyncio.sleep(delay)
-    raise ValueError(reason)
+@virtual.virtually
+async def test_work_is_done_at_once_and_its_results_come_in_the_order_given():
+    assert await gather_in_order(after(3, 1), after(1, 2), after(2, 3)) == [1, 2, 3]
+    assert virtual.now() == pytest.approx(3, abs=0.1)
 
 
-def test_results_come_in_the_order_given_not_in_that_of_arrival():
-    assert virtual.run(gather_in_order(after(3, 1), after(1, 2), after(2, 3))) == [1, 2, 3]
+@virtual.virtually
+async def test_the_first_fault_in_order_is_raised_bare_once_all_have_run_to_their_end():
+    done: list[float] = []
+    with pytest.raises(ValueError, match="after 5"):
+        await gather_in_order(after(1, 1), after(5, 0), after(1, 0), after(9, 2, done))
+    assert done == pytest.approx([9], abs=0.1)
 
 
-def test_work_runs_at_once():
-    async def seconds() -> float:
-        start = asyncio.get_running_loop().time()
-        await gather_in_order(*(after(5, n) for n in range(10)))
-        return asyncio.get_running_loop().time() - start
-
-    assert virtual.run(seconds()) == pytest.approx(5, abs=0.1)
-
-
-def test_the_first_fault_in_order_is_raised_bare_whichever_came_first():
-    with pytest.raises(ValueError, match="the slow one"):
-        virtual.run(gather_in_order(after(1, 1), fail(9, "the slow one"), fail(1, "the quick one")))
-
-
-def test_a_fault_lets_the_others_run_to_their_end():
-    ended: list[int] = []
-
-    async def slow() -> int:
-        ended.append(await after(9, 7))
-        return 7
-
-    with pytest.raises(ValueError, match="at once"):
-        virtual.run(gather_in_order(fail(0, "at once"), slow()))
-    assert ended == [7]
-
-
-def test_cancellation_cancels_all():
-    cancelled: list[int] = []
-
-    async def patient(n: int) -> int:
-        try:
-            return await after(100, n)
-        except asyncio.CancelledError:
-            cancelled.append(n)
-            raise
-
-    async def main() -> None:
-        task = asyncio.ensure_future(gather_in_order(patient(1), patient(2)))
-        await asyncio.sleep(1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    virtual.run(main())
-    assert sorted(cancelled) == [1, 2]
-
-
-def test_no_work_gives_no_results():
-    assert virtual.run(gather_in_order()) == []
+@virtual.virtually
+async def test_cancellation_cancels_all():
+    done: list[float] = []
+    task = asyncio.ensure_future(gather_in_order(after(100, 1, done), after(100, 2, done)))
+    await asyncio.sleep(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert done == pytest.approx([1, 1], abs=0.1)
 
 
 README = DOCS.parents[1] / "README.md"

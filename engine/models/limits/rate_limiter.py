@@ -180,7 +180,7 @@ class RateLimiter:
         held = Reservation((self._loop or self._found()).time())
         if self._bounded:
             requests = held.requests = self._requests
-            if requests is not None and (requests.queued or requests.balance < 1.0):
+            if requests is not None and requests.balance < 1.0:
                 return None
             held.estimate = estimate = self._estimator.demand(call)
             if model_budget is not None:

@@ -69,11 +69,11 @@ class TokenBuckets:
                 )
 
     def taken_at_once(self, estimate: TokenEstimate) -> list[TokenReservation] | None:
-        """All tokens of a call, if they are at hand; else None."""
+        """All tokens of a call where none waits, if they are at hand; else None."""
         taken = []
         for limit, bucket in self._buckets.items():
             amount = limit.expected(estimate)
-            if bucket.queued or amount > bucket.balance or limit.most(estimate) > bucket.per_minute:
+            if amount > bucket.balance or limit.most(estimate) > bucket.per_minute:
                 return None
             taken.append(TokenReservation(limit, bucket, amount))
         for each in taken:

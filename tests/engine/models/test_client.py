@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -40,7 +40,8 @@ from oversight.engine.stop import StopToken
 from tests.server import Server, call_of, sender
 from tests.virtual import now, run, virtually
 
-MALFORMED = Malformed("a 200 that is no reply", b"<html>")
+BODY = b"<html>\xff\x00 502 Bad Gateway"
+MALFORMED = Malformed("a 200 that is no reply", BODY)
 
 
 def tried(*faults, jitter=lambda: 0.5):
@@ -66,13 +67,28 @@ def gaps(times):
     return [later - earlier for earlier, later in pairwise(times)]
 
 
-@pytest.mark.parametrize("kind", [Unreachable, Overloaded])
-def test_a_passing_fault_is_retried_six_times_and_no_more(kind):
-    outcome, times = tried(*[kind("down")] * 6)
+@pytest.mark.parametrize(
+    ("fault", "retries"),
+    [
+        (Unreachable("down"), 6),
+        (Overloaded("down"), 6),
+        (OutcomeUnknown("reset"), 2),
+        (MALFORMED, 2),
+        (NeverAnswered("400"), 0),
+        (ContextLengthExceeded("context"), 0),
+        (ExceedsRateLimit("a minute's budget"), 0),
+        (ModelNotFound("404"), 0),
+        (QuotaExhausted("insufficient_quota"), 0),
+        (ProviderDown("bad certificate"), 0),
+    ],
+    ids=lambda of: type(of).__name__,
+)
+def test_a_call_is_tried_again_by_what_its_fault_costs_and_no_more(fault, retries):
+    outcome, times = tried(*[fault] * retries)
     assert isinstance(outcome, Reply)
-    outcome, times = tried(*[kind("down")] * 7)
-    assert isinstance(outcome, kind)
-    assert len(times) == 7
+    outcome, times = tried(*[fault] * (retries + 1))
+    assert outcome is fault
+    assert gaps(times) == pytest.approx([0.75 * 2**n for n in range(retries)])
 
 
 def test_the_waits_double_and_are_drawn_from_their_upper_half():
@@ -105,15 +121,6 @@ async def test_while_the_breaker_is_open_no_probe_leaves_before_the_wait_that_wa
     assert asked[13:] == pytest.approx([360.0] * 9)
 
 
-@pytest.mark.parametrize("fault", [OutcomeUnknown("reset"), MALFORMED])
-def test_what_may_have_been_billed_is_retried_twice_and_no_more(fault):
-    outcome, times = tried(fault, fault)
-    assert isinstance(outcome, Reply)
-    outcome, times = tried(fault, fault, fault)
-    assert outcome is fault
-    assert gaps(times) == pytest.approx([0.75, 1.5])
-
-
 def test_each_kind_of_fault_has_its_own_count():
     faults = [Overloaded("busy"), MALFORMED, Unreachable("off"), OutcomeUnknown("reset")]
     outcome, times = tried(*faults, *[Overloaded("busy")] * 4)
@@ -128,24 +135,6 @@ def test_a_429_costs_time_and_no_try():
     assert isinstance(outcome, Reply)
     assert len(times) == 51
     assert all(10 <= gap < 25 for gap in gaps(times))
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        NeverAnswered("400"),
-        ContextLengthExceeded("context"),
-        ExceedsRateLimit("a minute's budget"),
-        ModelNotFound("404"),
-        QuotaExhausted("insufficient_quota"),
-        ProviderDown("bad certificate"),
-    ],
-    ids=lambda fault: type(fault).__name__,
-)
-def test_what_will_not_pass_is_not_tried_again(fault):
-    outcome, times = tried(fault)
-    assert outcome is fault
-    assert len(times) == 1
 
 
 @virtually
@@ -174,79 +163,60 @@ CLAUDE = "anthropic/claude-sonnet-4-5"
 LONG = "A long passage. " * 600
 
 
-@dataclass
-class Vendor:
-    """Answers after a second, and notes when it was asked; the first so many fail."""
-
-    fail: int = 0
-    asked: list[float] = field(default_factory=list)
-
-    async def __call__(self, call: Call) -> Reply:
-        self.asked.append(now())
-        number = len(self.asked)
-        await asyncio.sleep(1)
-        if number <= self.fail:
-            raise InvalidRequest("no")
-        return Reply("yes")
-
-
 def call(n: int, prefix: str = "p") -> Call:
     return Call(Request(CLAUDE, (Message("system", prefix), Message("user", str(n)))))
 
 
-def primed(vendor: Vendor) -> PrefixWarmup:
-    return PrefixWarmup(vendor, lambda call: call.messages[0].text or None)
+def warming(server: Server) -> PrefixWarmup:
+    return PrefixWarmup(server, lambda call: call.messages[0].text or None)
 
 
-def seconds(vendor: Vendor) -> list[int]:
-    return [round(each) for each in vendor.asked]
+def arrivals(server: Server) -> list[float]:
+    return [request.at for request in server.book]
 
 
 async def fan_out(ask: PrefixWarmup, calls: list[Call]) -> list[Reply | BaseException]:
     return await asyncio.gather(*map(ask, calls), return_exceptions=True)
 
 
-def test_the_others_wait_for_the_first_of_their_prefix_alone():
-    vendor = Vendor()
-    run(fan_out(primed(vendor), [call(n, "pq"[n % 2]) for n in range(20)]))
-    assert seconds(vendor) == [0] * 2 + [1] * 18
-
-
-def test_what_no_vendor_keeps_waits_for_nobody():
-    vendor = Vendor()
-    run(fan_out(primed(vendor), [call(n, "") for n in range(20)]))
-    assert seconds(vendor) == [0] * 20
+@pytest.mark.parametrize(
+    ("prefixes", "seconds"),
+    [("pq" * 10, [0] * 2 + [1] * 18), ([""] * 20, [0] * 20)],
+    ids=["the others wait for the first of theirs", "what no vendor keeps waits for nobody"],
+)
+def test_the_first_of_each_prefix_goes_alone(prefixes, seconds):
+    server = Server()
+    run(fan_out(warming(server), [call(n, prefix) for n, prefix in enumerate(prefixes)]))
+    assert arrivals(server) == pytest.approx(seconds, abs=0.01)
 
 
 def test_after_a_failure_the_next_one_leads():
-    vendor = Vendor(fail=2)
-    found = run(fan_out(primed(vendor), [call(n) for n in range(10)]))
-    assert seconds(vendor) == [0, 1, 2] + [3] * 7
+    server = Server(fault=lambda request: InvalidRequest("no") if len(server.book) < 2 else None)
+    found = run(fan_out(warming(server), [call(n) for n in range(10)]))
+    assert arrivals(server) == pytest.approx([0, 1, 2] + [3] * 7, abs=0.01)
     assert sum(isinstance(each, InvalidRequest) for each in found) == 2
 
 
 @virtually
 async def test_a_cancelled_leader_hands_over():
-    vendor = Vendor()
-    ask = primed(vendor)
+    server = Server()
+    ask = warming(server)
     leader, *others = [asyncio.create_task(ask(call(n))) for n in range(4)]
     await asyncio.sleep(0.5)
     leader.cancel()
     await asyncio.gather(*others)
-    assert vendor.asked == pytest.approx([0, 0.5, 1.5, 1.5], abs=0.01)
+    assert arrivals(server) == pytest.approx([0, 0.5, 1.5, 1.5], abs=0.01)
 
 
 @virtually
 async def test_a_prefix_grows_cold_unless_it_is_used():
-    vendor = Vendor()
-    ask = primed(vendor)
+    server = Server()
+    ask = warming(server)
     await ask(call(0))
-    for _ in range(3):
-        await asyncio.sleep(WARM - 10)
+    for pause in (*[WARM - 10] * 3, WARM + 1):
+        await asyncio.sleep(pause)
         await fan_out(ask, [call(n) for n in range(2)])
-    await asyncio.sleep(WARM + 1)
-    await fan_out(ask, [call(n) for n in range(2)])
-    pairs = vendor.asked[1:]
+    pairs = arrivals(server)[1:]
     apart = [round(b - a) for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
     assert apart == [0, 0, 0, 1]
 
@@ -262,53 +232,41 @@ def test_vendors_keep_long_marked_prefixes_with_their_tools():
     assert kept_prefix(Call(Request("openai/gpt-4o", long.messages))) is None
 
 
-BODY = b"<html>\xff\x00 502 Bad Gateway"
-
-
-def fault(body=BODY):
-    return Malformed("a 200 that is no reply", body)
-
-
 def test_a_body_is_kept_byte_for_byte_and_named_after_its_call(tmp_path, caplog):
     quarantine = Quarantine(tmp_path / "malformed")
+    assert not quarantine.folder.exists(), "nothing is to be kept yet"
     with caplog.at_level(logging.WARNING):
-        path = quarantine.keep(call_of(10, model="vllm/meta/Llama 3"), fault())
+        path = quarantine.keep(call_of(10, model="vllm/meta/Llama 3"), MALFORMED)
     assert path.read_bytes() == BODY
     assert path.name.startswith("000-vllm-meta-Llama-3-")
     assert str(path) in caplog.text
     assert (tmp_path / "malformed").stat().st_mode & 0o077 == 0
 
 
-def test_no_folder_is_made_before_there_is_anything_to_keep(tmp_path):
-    Quarantine(tmp_path / "malformed")
-    assert not (tmp_path / "malformed").exists()
-
-
 def test_a_server_that_sends_rubbish_all_night_does_not_fill_the_disk(tmp_path):
     quarantine = Quarantine(tmp_path)
     for n in range(MAX_BODIES + 50):
-        quarantine.keep(call_of(10, n), fault())
+        quarantine.keep(call_of(10, n), MALFORMED)
     assert len(list(tmp_path.iterdir())) == MAX_BODIES
     assert quarantine.lost == 50
-    assert Quarantine(tmp_path).keep(call_of(10), fault()) is None, "a second run adds no more"
+    assert Quarantine(tmp_path).keep(call_of(10), MALFORMED) is None, "a second run adds no more"
 
 
-def test_of_a_huge_body_the_beginning_is_kept(tmp_path):
-    path = Quarantine(tmp_path).keep(call_of(10), fault(b"x" * (Malformed.KEPT + 1)))
-    assert path.stat().st_size == Malformed.KEPT
+def test_of_a_huge_body_the_beginning_is_kept():
+    assert len(Malformed("huge", b"x" * (Malformed.KEPT + 1)).body) == Malformed.KEPT
 
 
 def test_a_folder_that_cannot_be_written_to_costs_the_evidence_and_not_the_run(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
     quarantine = Quarantine(tmp_path / "file")
-    assert quarantine.keep(call_of(10), fault()) is None
+    assert quarantine.keep(call_of(10), MALFORMED) is None
     assert quarantine.lost == 1
     assert "could not be kept" in caplog.text
 
 
 def test_every_try_of_a_call_leaves_its_body(tmp_path):
     accounting = Accounting(listed(), quarantine=Quarantine(tmp_path))
-    server = Server(fault=lambda request: fault())
+    server = Server(fault=lambda request: MALFORMED)
     endpoint = Sender("sim/m", server, Limits(), StopToken(), accounting)
     with pytest.raises(Malformed):
         run(endpoint(call_of(10)))
@@ -407,36 +365,24 @@ async def test_what_the_wire_cannot_write_was_never_sent_and_what_the_server_rej
 )
 @virtually
 async def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, limits):
-    halted_at = 7.7
-    known = None
-
-    def exhausted(request):
-        return halt("no more") if request.at >= halted_at else None
-
-    server = Server(latency=1.0, fault=exhausted)
+    server = Server(fault=lambda request: halt("no more") if request.at >= 7.7 else None)
     retry = sender(server, limits)
-    ends = []
+    known = []
 
     async def ask(n):
-        nonlocal known
         try:
-            await retry(call_of(100, n))
-            ends.append("answered")
+            return type(await retry(call_of(100, n)))
         except Halt as exc:
-            known = known or now()
-            ends.append(type(exc))
+            known.append(now())
+            return type(exc)
 
-    async with asyncio.TaskGroup() as group:
-        for n in range(600):
-            group.create_task(ask(n))
-    refused = [request for request in server.book if request.at >= halted_at]
-    assert 1 <= len(refused) <= 50
-    assert not [request for request in server.book if request.at > known + 1e-6]
-    assert set(ends) == {"answered", halt}
-    assert len(ends) == 600
-    assert ends.count("answered") == len(server.answered)
+    ends = await asyncio.gather(*map(ask, range(600)))
+    assert 1 <= sum(at >= 7.7 for at in arrivals(server)) <= 50
+    assert max(arrivals(server)) <= known[0] + 1e-6
+    assert Counter(ends) == {Reply: len(server.answered), halt: 600 - len(server.answered)}
+    assert server.answered
     # All who waited hear it at once; only what is in flight still lands.
-    assert now() <= known + 1.0 + 0.1
+    assert now() <= known[0] + 1.0 + 0.1
 
 
 @virtually

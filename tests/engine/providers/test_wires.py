@@ -126,12 +126,6 @@ def test_what_servers_are_told_in_words_of_their_own():
     assert (told["include"], told["model"]) == (["reasoning.encrypted_content"], "mine")
 
 
-@pytest.mark.parametrize(("count", "marked"), [(100, False), (2000, True)])
-def test_a_long_system_prompt_is_marked_for_the_prompt_cache(count, marked):
-    long = Call(Request(SONNET, (Message("system", "passage " * count), Message("user", "?"))))
-    assert ("cache_control" in orjson.loads(MESSAGES.body(long))["system"][-1]) is marked
-
-
 def test_each_draw_is_asked_for_with_a_seed_of_its_own():
     asked = Call(Request("openai/gpt-4o", ASKED, seed=7))
     calls = [asked, asked.drawn(1), asked.drawn(2)]

@@ -3,7 +3,7 @@
 import hashlib
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -22,7 +22,7 @@ FIRST, SECOND = "a" * 40, "b" * 40
 """Two commits of one branch."""
 SWEEP = """\
 name: hub
-problems: {hf: {name: lab/quiz, split: test, limit: 4%s}}
+problems: {hf: {name: lab/quiz, split: test, limit: 4}}
 judges: {kind: stated, model: sim/judge}
 protocols: {naive_judge: }
 """
@@ -75,7 +75,8 @@ def digest(body: bytes) -> str:
 
 
 @pytest.fixture
-def hub() -> Iterator[tuple[Hub, str]]:
+def hub(tmp_path: Path) -> Iterator[tuple[Hub, Callable[..., tuple[int, str]]]]:
+    """A Hub, and a way to run a command that asks it: its exit code, and what it says."""
     made = Hub()
 
     class Handler(BaseHTTPRequestHandler):
@@ -97,21 +98,21 @@ def hub() -> Iterator[tuple[Hub, str]]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield made, f"http://127.0.0.1:{server.server_port}"
+        own = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "NO_PROXY": "127.0.0.1"}
+        own |= {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
+
+        def run(*words: str, **more: str) -> tuple[int, str]:
+            ran = oversight(*words, cwd=tmp_path, **own, **more)
+            return ran.code, ran.err + ran.out
+
+        yield made, run
         server.shutdown()
         thread.join()
 
 
 def test_a_run_keeps_the_commit_that_it_began_with_and_needs_no_hub_again(hub, tmp_path):
-    made, url = hub
-    (tmp_path / "hub.yaml").write_text(SWEEP % "")
-    own = {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
-    own |= {"NO_PROXY": "127.0.0.1"}
-
-    def run(*words: str | Path, **more: str) -> tuple[int, str]:
-        ran = oversight(*words, cwd=tmp_path, **own, **more)
-        return ran.code, ran.err + ran.out
-
+    made, run = hub
+    (tmp_path / "hub.yaml").write_text(SWEEP)
     assert run("run", "hub.yaml", "--run-folder", "one")[0] == 0
     with RunReader(tmp_path / "one") as begun:
         assert list(begun.manifest.overrides) == [f"problems.hf.revision={FIRST}"]
@@ -128,21 +129,14 @@ def test_a_run_keeps_the_commit_that_it_began_with_and_needs_no_hub_again(hub, t
     assert "best answer: A 2, B 2, C 2" in checked
 
 
-def test_what_the_hub_lacks_is_told(hub, tmp_path):
-    _, url = hub
-    own = {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
-
-    def told(*settings: str) -> str:
-        flags = [word for each in settings for word in ("--set", each)]
-        ran = oversight("dataset", "check", "hf", *flags, cwd=tmp_path, NO_PROXY="127.0.0.1", **own)
-        assert ran.code == 2, ran
-        return ran.err
-
-    assert "lab/none: cannot be had from the Hub" in told("name=lab/none")
-    assert "config: which of easy, hard?" in told("name=lab/quiz", "revision=several")
-    assert "has no table for the split 'dev'" in told("name=lab/quiz", "split=dev")
-    assert "no form 'mmlu_max'; there are boolq," in told("name=lab/quiz", "columns=mmlu_max")
+def test_what_the_hub_lacks_is_told(hub):
     mapped = "columns={question: question, choices: colours, answer: answer}"
-    assert "there is no column 'colours'; there are: question, options" in told(
-        "name=lab/quiz", mapped
-    )
+    for name, setting, fault in (
+        ("none", "split=test", "lab/none: cannot be had from the Hub"),
+        ("quiz", "revision=several", "config: which of easy, hard?"),
+        ("quiz", "split=dev", "has no table for the split 'dev'"),
+        ("quiz", "columns=mmlu_max", "no form 'mmlu_max'; there are boolq,"),
+        ("quiz", mapped, "there is no column 'colours'; there are: question, options"),
+    ):
+        code, told = hub[1]("dataset", "check", "hf", "--set", f"name=lab/{name}", "--set", setting)
+        assert (code, fault in told) == (2, True), told

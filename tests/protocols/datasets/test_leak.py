@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from oversight.protocols import Answer, Gsm8k, Problem, labelled
 from oversight.protocols.datasets import leak
 from oversight.protocols.datasets.leak import (
-    FEATURES,
     FEWEST,
     POSITION,
     WORDING,
@@ -37,7 +36,6 @@ from tests.protocols.datasets.published import (
     gate,
     loaded,
     needs_published,
-    refused,
 )
 
 CLUSTERS = FEWEST - 1
@@ -65,12 +63,27 @@ def accuracy(gate, name):
 
 def test_true_answers_that_are_longer_are_caught():
     gate = leakage_check(made(100, always(("a long one", "", 1.0), ("short", "", -1.0))))
-    rule = accuracy(gate, "longest answer")
-    assert (rule.applicable, rule.accuracy, rule.chance) == (100, 1.0, 0.5)
-    assert rule.leaks
-    assert rule in gate.leaks
+    assert accuracy(gate, "longest answer") in gate.leaks
     assert "'longest answer' right in 100% [92, 100] on 100 problems" in gate.line
-    assert "fine" not in gate.line
+
+
+@pytest.mark.parametrize(
+    ("rule", "answers", "expected"),
+    [
+        ("longest answer", {"a long one": 1, "short": -1}, (100, 1, 1 / 2, True)),
+        ("longest answer", {"yes": 1, "nay": -1, "may": -1}, (0, 1 / 3, 1 / 3, False)),
+        ("longest answer", {"abc": 1, "abd": -1, "a": -1, "b": -1}, (100, 1 / 2, 1 / 4, True)),
+        ("longest answer", {"aa": 1, "bbb": 1, "c": 0}, (100, 1, 2 / 3, True)),
+        (WORDING, {"Thus 1": 1, "Hence 2": -1}, (0, 1 / 2, 1 / 2, False)),
+    ],
+    ids=["told", "a tie is a draw", "a tie for first is shared", "two are best", "few clusters"],
+)
+def test_a_rule_is_right_as_often_as_its_picks_are_best(rule, answers, expected):
+    """Problems that it tells apart, its accuracy, what chance gives, and whether it leaks."""
+    told = [(text, "", float(value)) for text, value in answers.items()]
+    found = accuracy(leakage_check(made(100, always(*told))), rule)
+    measured = (found.applicable, found.accuracy, found.chance, found.leaks)
+    assert measured == pytest.approx(expected)
 
 
 def test_a_rare_mark_is_caught_where_it_stands():
@@ -167,13 +180,6 @@ def test_where_no_word_tells_nothing_is_learned(campaign):
     assert sum(accuracy(gate, WORDING).leaks for gate in gates) <= runs * 0.05
 
 
-def test_no_wording_is_learned_from_few_clusters():
-    rule = accuracy(
-        leakage_check(made(100, always(("Thus 1", "", 1.0), ("Hence 2", "", -1.0)))), WORDING
-    )
-    assert (rule.applicable, rule.accuracy) == (0, 0.5)
-
-
 def test_a_wording_is_learned_from_other_clusters_alone():
     """Five problems a cluster, whose right answers share a word that no other cluster has: who
     learns from its own cluster is always right, and who does not is right by chance."""
@@ -200,37 +206,11 @@ def test_neither_numbers_nor_questions_are_learned():
     assert (rule.applicable, rule.accuracy) == (0, 0.5)
 
 
-def test_a_tie_counts_as_a_draw():
-    gate = leakage_check(made(10, always(("yes", "", 1.0), ("nay", "", -1.0))))
-    rule = accuracy(gate, "longest answer")
-    assert (rule.applicable, rule.accuracy, rule.low, rule.high) == (0, 0.5, 0.5, 0.5)
-    assert not rule.leaks
-
-
-def test_chance_is_one_in_k_and_a_tie_for_first_is_shared():
-    answers = always(("abc", "", 1.0), ("abd", "", -1.0), ("a", "", -1.0), ("b", "", -1.0))
-    rule = accuracy(leakage_check(made(60, answers)), "longest answer")
-    assert (rule.chance, rule.accuracy) == (0.25, 0.5)
-    assert rule.leaks
-
-
-def test_several_best_answers_are_all_right_picks():
-    answers = always(("aa", "", 1.0), ("bbb", "", 1.0), ("c", "", 0.0))
-    rule = accuracy(leakage_check(made(60, answers)), "longest answer")
-    assert (rule.chance, rule.accuracy) == (pytest.approx(2 / 3), 1.0)
-
-
 def test_position_is_a_rule_too():
     problems = [p for p in made(100, always(("x", "", 1.0), ("y", "", -1.0))) if p.best == 0]
     rule = accuracy(leakage_check(problems), POSITION)
     assert rule.accuracy == 1.0
     assert rule.leaks
-
-
-def test_every_feature_takes_any_answer():
-    for feature in FEATURES.values():
-        for answer in (Answer("A", "x"), Answer("A", "0"), Answer("A", "9" * 24, "\n")):
-            assert isinstance(feature(answer), int | float)
 
 
 def test_balance_takes_the_wrong_answer_that_evens_things_out():
@@ -283,14 +263,9 @@ def test_both_solutions_are_laid_out_in_one_format(folder):
     for problem in problems:
         assert problem.values in ((1, -1), (-1, 1))
         for answer in problem.question.answers:
-            *steps, last = answer.work.split("\n")
+            *written, last = answer.work.split("\n")
             assert last == f"The answer is {answer.text}."
-            assert steps
-            for step in steps:
-                assert step.endswith(".")
-                assert step == step.strip()
-                assert step[0] == step[0].upper()
-                assert not {"<", "$", "\u2019", "×"} & set(step)
+            assert written and tuple(written) == steps(answer.work)
 
 
 def test_the_wrong_number_really_differs_and_is_of_the_same_kind(folder):
@@ -368,10 +343,7 @@ def test_solutions_that_only_look_wrong_are_not_used():
 
 
 def test_questions_without_solutions_are_left_out(tmp_path):
-    def edit(questions, solutions):
-        del solutions[0]
-
-    assert sample(tmp_path, edit).load()[0].id == "gsm8k-2"
+    assert sample(tmp_path, lambda questions, solutions: solutions.pop(0)).load()[0].id == "gsm8k-2"
 
 
 def test_a_number_that_rounding_explains_is_not_wrong(tmp_path):
@@ -396,25 +368,17 @@ def test_relative_folders_start_at_the_root_they_are_loaded_from():
         (lambda q, s: q[1].update(answer="five"), "test.jsonl:2", "ends in 'five'"),
         (
             lambda q, s: s[1].update(ground_truth="x\nA: 7"),
-            "example_model_solutions.jsonl:2",
+            "solutions.jsonl:2",
             "comes to 7, and test.jsonl:2 to 5000",
         ),
-        (
-            lambda q, s: s.append(s[0]),
-            "example_model_solutions.jsonl:11",
-            "the question of line 1 again",
-        ),
-        (
-            lambda q, s: s[2]["small"].update(is_correct="no"),
-            "example_model_solutions.jsonl:3",
-            "small.is_correct: 'no'",
-        ),
+        (lambda q, s: s.append(s[0]), "solutions.jsonl:11", "the question of line 1 again"),
+        (lambda q, s: s[2]["small"].update(is_correct="no"), "s.jsonl:3", "small.is_correct: 'no'"),
         (lambda q, s: q[0].pop("question"), "test.jsonl:1", "question: missing"),
     ],
 )
 def test_a_folder_that_is_wrong_is_refused_with_file_and_line(tmp_path, edit, place, words):
-    told = str(refused(sample(tmp_path, edit).load))
-    assert place in told and words in told
+    with pytest.raises(DatasetError, match=f"{place}.*{words}"):
+        sample(tmp_path, edit).load()
 
 
 def test_the_same_solution_in_two_hands_becomes_the_same_text():
@@ -446,7 +410,7 @@ def test_a_shown_number_reads_as_itself_and_has_no_trailing_zeros(value):
 @given(st.text())
 def test_any_text_can_be_laid_out(text):
     for step in steps(text):
-        assert step.endswith(".")
+        assert step.endswith(".") and step[0] == step[0].upper()
         assert step == " ".join(step.split())
 
 

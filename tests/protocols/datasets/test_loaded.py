@@ -8,6 +8,7 @@ import json
 import os
 import stat
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pyarrow
@@ -26,22 +27,29 @@ from oversight.protocols import (
     LogiQa,
     Mmlu,
     MmluPro,
+    NaiveJudge,
     Problem,
     ProntoQa,
     Quality,
     Solib,
+    StatedJudge,
+    Study,
     SuperGpqa,
     TruthfulQa,
 )
-from oversight.protocols.datasets.jsonl import problems, write_jsonl
+from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.loader import FileLoader
 from oversight.protocols.datasets.rows import json_rows, read_bytes, regular
+from oversight.protocols.datasets.study import answer_digest
 from oversight.protocols.datasets.tabular import csv_records
-from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import LARGEST, Answer, Question, balanced
-from tests.protocols.datasets.published import best, texts
+from oversight.protocols.errors import DatasetError, NotRun
+from oversight.protocols.judges import PublishedJudge
+from oversight.protocols.mechanisms.recorded import Recorded
+from oversight.protocols.question import LARGEST, Answer, Question
+from tests.fakes import Scripted
 from tests.sessions import sessions
 from tests.tables import expressions
+from tests.world import shipment
 
 FILE = Path(__file__).with_name("loaded.md")
 GIVEN = json.loads(Path(__file__).with_name("rows.json").read_text())
@@ -55,6 +63,10 @@ class Line(BaseModel):
 
     name: str
     size: FiniteFloat = 0.0
+
+
+def best(problem: Problem) -> str:
+    return problem.question.answers[problem.best].text
 
 
 def shown(problems: tuple[Problem, ...]) -> list[str]:
@@ -153,11 +165,6 @@ def test_a_file_is_read_as_it_says_or_refused_with_the_line(
     session.check(request, expressions(NAMES))
 
 
-def test_rows_are_read_as_they_are_asked_for():
-    first = next(iter(json_rows("d.jsonl", b'{"name": "a"}\nnot json\n', Line)))
-    assert first[1].name == "a"
-
-
 def test_what_is_no_file_is_refused_by_its_kind_and_never_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     os.mknod(tmp_path / "socket", stat.S_IFSOCK | 0o600)
@@ -178,26 +185,27 @@ def test_what_is_no_file_is_refused_by_its_kind_and_never_read(tmp_path):
         (ProntoQa, ROWS["WUMPUS"]),
         (Mmlu, ROWS["TOOLS"]),
         (Solib, ROWS["JARS"]),
+        (partial(JsonLines, relabel=True), ROWS["MOON"]),
+        (JsonLines, ROWS["MOON"] | {"answers": [without(each, "label") for each in ANSWERS]}),
     ],
     ids=str,
 )
 def test_labels_are_half_and_half_drawn_by_seed(tmp_path, kind, row):
-    path = str(tmp_path / "rows.jsonl")
-    Path(path).write_text(f"{json.dumps(row)}\n" * 60)
-    first, again, other = (kind(path, seed=seed).load() for seed in (0, 0, 1))
-    assert first == again
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(f"{json.dumps(row | {'id': f'q{n}'})}\n" for n in range(60)))
+    load = partial(kind, str(path))
+    first, other = load().load(), load(seed=1).load()
+    assert first == load().load() and len({best(problem) for problem in first}) == 1
     assert [problem.best for problem in first] != [problem.best for problem in other]
     # Half and half, of each two in turn.
-    assert [a.best + b.best for a, b in batched_pairs(first)] == [1] * 30
-    assert kind(path, limit=10).load() == first[:10]
-    shuffled = kind(path, shuffle=True).load()
-    assert [each.id for each in shuffled] != [each.id for each in first]
-    assert {each.id for each in shuffled} == {each.id for each in first}
+    assert [a.best + b.best for a, b in zip(first[::2], first[1::2], strict=True)] == [1] * 30
+    shuffled, otherwise = load(shuffle=True).load(), load(shuffle=True, seed=1).load()
+    ids, mixed, again = ([each.id for each in found] for found in (first, shuffled, otherwise))
+    assert sorted(mixed) == sorted(again) == sorted(ids) and ids != mixed != again
     assert sum(each.best for each in shuffled) == 30
-
-
-def batched_pairs(problems: tuple[Problem, ...]) -> list[tuple[Problem, Problem]]:
-    return list(zip(problems[::2], problems[1::2], strict=True))
+    # A higher limit keeps the problems of a lower one.
+    assert load(limit=10).load() == first[:10]
+    assert load(limit=10, shuffle=True).load() == shuffled[:10]
 
 
 def test_of_answers_that_are_equally_good_one_is_drawn(tmp_path):
@@ -212,10 +220,92 @@ def test_of_answers_that_are_equally_good_one_is_drawn(tmp_path):
         path.write_text(json.dumps(STORY | {"questions": [row] * 40}))
         problems = Quality(str(path)).load()
         assert problems == Quality(str(path)).load()
-        assert set().union(*map(texts, problems)) == expected | {"A child"}
+        found = {answer.text for each in problems for answer in each.question.answers}
+        assert found == expected | {"A child"}
     path.write_text(json.dumps(ROWS["SKY"]))
     drawn = {best(TruthfulQa(str(path), seed=seed).load()[0]) for seed in range(20)}
     assert drawn == {"Blue", "It is blue"}
+
+
+def test_labels_that_are_drawn_change_the_order_of_all_answers_and_nothing_else(tmp_path):
+    answers = tuple(Answer(text.upper(), text, f"work of {text}") for text in "xyzw")
+    question = Question("Which?", answers, "A passage.", True, "CREATE TABLE x(y);")
+    kept = Problem("q", question, (1.0, 0.5, 0.0, -1.0), "group", ("", "y is bad", "", ""))
+    write_jsonl([kept], tmp_path / "d.jsonl")
+    orders = set()
+    for seed in range(20):
+        (drawn,) = JsonLines("d.jsonl", relabel=True, seed=seed).load(tmp_path)
+        order = ["xyzw".index(answer.text) for answer in drawn.question.answers]
+        orders.add(tuple(each for each in order if each))
+        named = tuple(
+            replace(answers[n], label=label) for n, label in zip(order, "ABCD", strict=True)
+        )
+        values, flaws = ([of[n] for n in order] for of in (kept.values, kept.flaws))
+        asked = replace(question, answers=named)
+        assert drawn == replace(kept, question=asked, values=tuple(values), flaws=tuple(flaws))
+    assert len(orders) > 3
+
+
+@pytest.fixture
+def study(tmp_path) -> Path:
+    """Of the moon. Each conversation has the answers in an order of its own: in the debate yes,
+    which is right, is (B), and in the advice (A), while no alone is argued for."""
+    yes, no = map(answer_digest, ("yes", "no"))
+    quotes = [{"text": "is", "at": [9, 11]}, {"text": "is", "at": [0, 2]}, {"text": "is round"}]
+    turns = [
+        {"round": 1, "speaker": "Debater A", "side": "A", "text": "It is flat."},
+        {"round": 1, "speaker": "Debater B", "side": "B", "text": "No.", "quotes": quotes},
+        {"round": 1, "speaker": "Judge", "text": "Why?"},
+        {"round": 2, "speaker": "Debater B", "side": "B", "text": "I looked."},
+        {"round": 2, "speaker": "Judge", "text": "Thanks."},
+    ]
+    held = {"id": "c1", "problem": "moon", "setting": "debate", "order": [no, yes], "source": "s"}
+    advice = held | {"id": "c2", "setting": "advice", "order": [yes, no], "argued": "B"}
+
+    def judged(judge: str, *stated: tuple[int, float]) -> dict[str, object]:
+        beliefs = [{"round": n, "probs": [1 - p, p]} for n, p in stated]
+        return {"conversation": "c1", "judge": judge, "beliefs": beliefs}
+
+    for name, rows in {
+        "problems": [ROWS["MOON"]],
+        "sources": [{"id": "s", "text": "The moon is round."}],
+        "conversations": [held | {"turns": turns}, advice | {"included": False}],
+        "judgements": [
+            judged("Ann", (0, 0.5), (1, 0.6), (2, 0.9)),
+            judged("Ben", (0, 0.5), (2, 0.7)),
+        ],
+    }.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return tmp_path
+
+
+async def test_a_study_is_judged_again_as_its_own_judges_did(study):
+    """The known truth: they give the right answer .5 before all, .6 and still .5 after one round,
+    .9 and .7 after two, so that their mean has a Brier ASD of 0, .2 and 1.2."""
+    (problem,) = Study(str(study)).load()
+    judge, ask = PublishedJudge(), Scripted(lambda call: "nobody is asked")
+    protocols = [NaiveJudge(judge), *(Recorded(judge, rounds=n) for n in (1, 2, 0))]
+    asd = [await each.agent_score_difference(problem, ask) for each in protocols]
+    assert asd == pytest.approx([0, 0.2, 1.2, 1.2]) and not ask.calls
+    assert not problem.question.passage
+    verdict = await protocols[1].run(problem.question, problem.question.answers[0], ask)
+    assert [turn.side.text for turn in verdict.transcript.turns] == ["no", "yes"]
+    assert [quote.verified for quote in verdict.transcript.turns[1].quotes] == [True, False, True]
+    verdict = await protocols[2].run(problem.question, problem.question.answers[0], ask)
+    assert [turn.text for turn in verdict.transcript.turns[2:]] == ["Why?", "I looked."]
+
+
+async def test_of_a_study_those_are_read_that_are_asked_for_and_run_in_the_worlds_they_had(study):
+    (debate, advice) = Study(str(study), excluded=True, passages=True).load()
+    assert debate.question.passage == "The moon is round." and best(advice) == best(debate) == "yes"
+    assert Study(str(study), setting="advice", excluded=True).load()[0].id == "c2"
+    with pytest.raises(ValueError, match="no conversation; there are advice, debate"):
+        Study(str(study), setting="advice").load()
+    run = partial(Recorded(StatedJudge("judge")).run, advice.question)
+    ask = Scripted(lambda call: "A: 30%\nB: 70%")
+    assert (await run(advice.question.answers[1], ask)).probs == pytest.approx((0.3, 0.7))
+    with pytest.raises(NotRun, match="alone was argued for"):
+        await run(advice.question.answers[0], ask)
 
 
 def test_bad_rows_are_skipped_and_counted_and_others_keep_their_names(tmp_path, caplog):
@@ -228,64 +318,8 @@ def test_bad_rows_are_skipped_and_counted_and_others_keep_their_names(tmp_path, 
     assert "a.json: 2 of 4 rows are skipped" in caplog.text
 
 
-YES = {"label": "A", "text": "yes", "value": 1}
-NO = {"label": "B", "text": "no", "value": -1}
-
-
-def row(**changed):
-    return {"id": "moon", "question": "Is it round?", "answers": [YES, NO]} | changed
-
-
-def load_lines(*rows, **settings):
-    return tuple(problems("d.jsonl", "\n".join(map(json.dumps, rows)).encode(), **settings))
-
-
-def test_a_row_becomes_a_problem_with_the_labels_that_it_has():
-    answers = [NO | {"label": "wrong", "work": "It is flat."}, YES | {"label": "right"}]
-    (problem,) = load_lines(row(answers=answers, passage="The moon …", group="sky"))
-    assert problem == Problem(
-        "moon",
-        Question(
-            "Is it round?",
-            (Answer("wrong", "no", "It is flat."), Answer("right", "yes")),
-            "The moon …",
-        ),
-        (-1, 1),
-        "sky",
-    )
-    assert problem.best == 1
-
-
-def test_relabelling_is_seeded_and_keeps_texts_and_values_together():
-    rows = [row(id=f"moon-{n}") for n in range(40)]
-    found = load_lines(*rows, relabel=True)
-    by_seed = {seed: tuple(balanced(found, seed)) for seed in (0, 0, 1)}
-    assert tuple(balanced(found)) == by_seed[0] != by_seed[1]
-    assert sum(problem.best for problem in by_seed[0]) == 20
-    for problem in by_seed[1]:
-        assert [answer.label for answer in problem.question.answers] == ["A", "B"]
-        assert problem.question.answers[problem.best].text == "yes"
-
-
-def test_answers_without_labels_are_labelled_as_if_asked_to():
-    bare = [{"text": "yes", "value": 1}, {"text": "no", "value": -1}]
-    assert load_lines(row(answers=bare)) == load_lines(row(), relabel=True)
-    assert tuple(balanced(load_lines(row()))) == load_lines(row())
-
-
-def test_a_higher_limit_keeps_the_problems_of_a_lower_one(tmp_path):
-    path = tmp_path / "d.jsonl"
-    path.write_text("\n".join(json.dumps(row(id=f"moon-{n}")) for n in range(50)))
-    for shuffle in (False, True):
-        some = JsonLines("d.jsonl", limit=7, shuffle=shuffle).load(tmp_path)
-        more = JsonLines("d.jsonl", limit=20, shuffle=shuffle).load(tmp_path)
-        assert more[:7] == some
-        assert len(more) == len(set(problem.id for problem in more)) == 20
-    assert some != JsonLines("d.jsonl", limit=7, shuffle=True, seed=1).load(tmp_path)
-
-
 def test_a_limit_stops_before_rows_that_it_does_not_need(tmp_path):
-    (tmp_path / "d.jsonl").write_text(json.dumps(row()) + "\nnot json")
+    (tmp_path / "d.jsonl").write_text(json.dumps(ROWS["MOON"]) + "\nnot json")
     assert len(JsonLines("d.jsonl", limit=1).load(tmp_path)) == 1
     with pytest.raises(DatasetError, match=r"d\.jsonl:2"):
         JsonLines("d.jsonl").load(tmp_path)
@@ -295,19 +329,20 @@ words = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
 grades = st.lists(st.floats(-LARGEST, LARGEST), min_size=2, max_size=5, unique=True)
 
 
-@given(text=words, work=st.text(st.characters(codec="utf-8")), values=grades)
-def test_what_is_written_is_read_back_the_same(tmp_path_factory, text, work, values):
+@given(words, st.text(st.characters(codec="utf-8")), grades, st.booleans())
+def test_what_is_written_is_read_back_the_same(tmp_path_factory, text, work, values, graded):
     path = tmp_path_factory.mktemp("written") / "d.jsonl"
     answers = tuple(Answer(f"L{n}", f"{text} {n}a", work) for n in range(len(values)))
-    whole = Problem("moon", Question(text, answers, work), tuple(values), "sky")
-    spare = replace(whole, id="sun", question=Question(text, answers), group="")
+    flaws = (text, *("" for _ in values[1:]))
+    asked = Question(text, answers, work, graded, work)
+    whole = Problem("moon", asked, tuple(values), "sky", flaws)
+    spare = replace(whole, id="sun", question=Question(text, answers), group="", flaws=())
     write_jsonl([whole, spare], path)
     assert JsonLines(str(path)).load() == (whole, spare)
 
 
 def test_nothing_is_written_that_could_not_be_read_back(tmp_path):
-    (problem,) = load_lines(row())
-    path = tmp_path / "d.jsonl"
+    problem, path = shipment(0), tmp_path / "d.jsonl"
     lone = replace(problem, id="lone", question=replace(problem.question, text="a\ud800"))
     for wrong in (problem, replace(problem, id=""), lone):
         with pytest.raises(DatasetError, match=r"d\.jsonl:2"):

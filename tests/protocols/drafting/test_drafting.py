@@ -7,14 +7,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from oversight.cache import Call, Reply
-from oversight.protocols import (
-    ADVOCATE,
-    Agent,
-    BestOf,
-    SideCheck,
-    Transcript,
-    Turn,
-)
+from oversight.protocols import ADVOCATE, Agent, BestOf, SideCheck, Transcript, Turn
 from tests.fakes import CRATES, JUDGE, A, B, Scripted, draft, prompt
 
 ALICE = Agent("alice", temperature=0.1)
@@ -28,15 +21,10 @@ def drafted(beliefs: dict[str, int]) -> Scripted:
         said = prompt(call)
         if said.task == "speak":
             return f"draft {draft(call)}"
-        if said.task == "ask":
-            return "How so?"
         share = beliefs[said.speeches[-1]]
         return f"A: {share}%\nB: {100 - share}%"
 
     return Scripted(script)
-
-
-BELIEFS = {"draft 0": 50, "draft 1": 30, "draft 2": 70, "draft 3": 20}
 
 
 @given(
@@ -54,24 +42,15 @@ async def test_the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_se
     turn = await BestOf(len(shares), ALICE, JUDGE).speak(transcript, side, drafted(beliefs))
     sign = 1 if side == A else -1
     score = {draft: sign * share for draft, share in beliefs.items()}
-    assert score[turn.text] == max(score.values()) >= score["draft 0"]
-
-
-async def test_of_equals_the_lowest_draw_is_spoken():
-    even = dict.fromkeys(BELIEFS, 50)
-    assert (await BestOf(4, ALICE, JUDGE).speak(TRANSCRIPT, A, drafted(even))).text == "draft 0"
+    assert turn.text == max(score, key=lambda draft: score[draft])  # of equals the first
 
 
 async def test_draft_0_is_the_plain_speech_and_others_are_drawn_warm_with_the_whole_brief():
-    ask = drafted(BELIEFS)
+    ask = drafted({"draft 0": 50, "draft 1": 30, "draft 2": 70})
     await BestOf(3, ALICE, JUDGE, temperature=0.9).speak(TRANSCRIPT, A, ask)
     plain = ALICE.compose(TRANSCRIPT, A, ADVOCATE)
     warm = plain.changed(temperature=0.9)
-    assert ask.calls[:3] == [
-        plain,
-        structs.replace(warm, draw=(1,)),
-        structs.replace(warm, draw=(2,)),
-    ]
+    assert ask.calls[:3] == [plain, *(structs.replace(warm, draw=(n,)) for n in (1, 2))]
 
 
 async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken():
@@ -86,16 +65,6 @@ async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken():
     assert [doubt.seat for doubt in turn.doubts] == ["Judge"]
     alone = await BestOf(1, ALICE, JUDGE).speak(TRANSCRIPT, A, Scripted(script))
     assert alone.text == "draft 0" and len(alone.doubts) == 1
-
-
-async def test_a_fault_that_is_no_muddle_is_not_swallowed():
-    def script(call: Call) -> str | Reply:
-        if prompt(call).task == "speak":
-            return "draft"
-        raise ConnectionError("the judge is gone")
-
-    with pytest.raises(ConnectionError):
-        await BestOf(2, ALICE, JUDGE).speak(TRANSCRIPT, A, Scripted(script))
 
 
 READER = Agent("reader")

@@ -1,10 +1,6 @@
 """Every kind of judge: what it asks, what it is shown, and what its verdict is made of."""
 
-import math
-
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from oversight.cache import Call, Reply, value_address
@@ -30,7 +26,6 @@ from oversight.protocols.judges import (
     VotesJudge,
 )
 from oversight.protocols.judges.case import Case
-from oversight.protocols.judges.judge import normalised
 from oversight.protocols.prompts.parse import find_statement
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.fakes import CRATES, Scripted, prompt, token
@@ -110,14 +105,6 @@ async def test_the_side_of_a_turn_changes_nothing_that_a_judge_reads(kind):
     assert one.calls == other.calls
 
 
-@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=5))
-def test_weights_become_probabilities_in_proportion(weights):
-    assume(sum(weights) > 1e-300)
-    probs = normalised(weights, Reply(""))
-    assert math.isclose(sum(probs), 1)
-    assert probs == pytest.approx([weight / sum(weights) for weight in weights])
-
-
 JUDGES: dict[str, Judge] = {
     "stated": StatedJudge(MODEL),
     "distribution": DistributionJudge(MODEL),
@@ -183,7 +170,7 @@ SHOT = Shot(HEARD_RAIN, (0.25, 0.75), "The second speaker knows.")
 
 
 async def system(made: ModelJudge) -> str:
-    ask = Scripted(lambda call: ANSWERS[made.kind])
+    ask = saying(made.kind)
     await made.judge(Transcript(CRATES), ask)
     return prompt(ask.calls[0]).system
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import structs
 
 from oversight.cache import Call
@@ -19,7 +17,6 @@ from oversight.protocols import (
     Consultancy,
     Debate,
     Ensemble,
-    JsonLines,
     Jury,
     NaiveJudge,
     Problem,
@@ -31,11 +28,10 @@ from oversight.protocols import (
     Turn,
     Unreadable,
 )
-from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.judges.jury import Pooling
 from oversight.protocols.scores import brier
-from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, prompt
+from tests.fakes import ALICE, CRATES, JUDGE, A, B, Scripted, prompt
 from tests.world import shipments, simulated
 
 ANN, BEN, CAT = (StatedJudge(name) for name in ("ann", "ben", "cat"))
@@ -78,9 +74,12 @@ async def test_a_pool_is_as_near_to_its_jurors_as_one_probability_can_be(pool, w
         jurors = zip(shares, said.values(), strict=True)
         return sum(share * loss(each, p / 100) for share, p in jurors)
 
-    pooled = await probs(Jury(THREE, pool, weights), **said)
     nearest = min((n / 10_000 for n in range(1, 10_000)), key=total)
-    assert pooled == pytest.approx((nearest, 1 - nearest), abs=1e-4)
+    # One who says nothing that can be read leaves the others their weights.
+    mute = Jury((StatedJudge("mute"), *THREE), pool, (5.0, *weights) if weights else ())
+    for jury in (Jury(THREE, pool, weights), mute):
+        pooled = await probs(jury, **said, mute=math.nan)
+        assert pooled == pytest.approx((nearest, 1 - nearest), abs=1e-4)
 
 
 async def test_a_certain_juror_is_no_veto_in_the_log_odds_pool():
@@ -97,17 +96,6 @@ async def test_medians_that_leave_nothing_are_unreadable():
 
     with pytest.raises(Unreadable, match="add up to nothing"):
         await Jury(THREE, "median").judge(Transcript(three), Scripted(script))
-
-
-@given(
-    st.lists(st.integers(0, 100), min_size=3, max_size=3),
-    st.sampled_from(["mean", "median", "logodds"]),
-)
-async def test_a_pool_is_a_probability_between_its_jurors(percents, pool):
-    said = dict(zip(("ann", "ben", "cat"), map(float, percents), strict=True))
-    pooled = await probs(Jury(THREE, pool), **said)
-    assert math.isclose(sum(pooled), 1)
-    assert min(percents) / 100 - 2e-4 <= pooled[0] <= max(percents) / 100 + 2e-4
 
 
 @pytest.mark.parametrize(("size", "q"), [(1, 0.7), (3, 0.7), (7, 0.7), (5, 0.4)])
@@ -135,7 +123,6 @@ async def test_the_first_juror_speaks_for_the_jury():
     assert seen == [("ann", True), ("alice", True), ("ann", True), ("ben", False)]
 
 
-HEARD = Transcript(CRATES)
 YES_NO = (Answer("A", "yes"), Answer("B", "no"))
 EXAMPLES = tuple(
     Shot(Transcript(Question(f"Is {n} even?", YES_NO)), (1 - n % 2, n % 2)) for n in range(12)
@@ -148,7 +135,7 @@ def percent(p: float) -> str:
 
 async def test_members_are_draws_of_the_judge_at_the_temperature_of_the_ensemble():
     ask = Scripted(lambda call: percent(10 * call.draw[0]))
-    verdict = await Ensemble(JUDGE).judge(HEARD, ask)
+    verdict = await Ensemble(JUDGE).judge(TRANSCRIPT, ask)
     assert [call.draw for call in ask.calls] == [(0,), (1,), (2,), (3,), (4,)]
     assert {call.temperature for call in ask.calls} == {1.0}
     assert verdict.probs == pytest.approx((0.2, 0.8)) and len(verdict.judgements) == 5
@@ -161,7 +148,7 @@ async def test_each_member_has_its_own_bag_of_examples_the_same_for_every_questi
     assert bags == [ensemble.taught(n, EXAMPLES).shots for n in range(5)]
     assert bags[0] != replace(ensemble, seed=1).taught(0, EXAMPLES).shots
     ask = Scripted(lambda call: percent(50))
-    await ensemble.judge(HEARD, ask)
+    await ensemble.judge(TRANSCRIPT, ask)
     for call, bag in zip(ask.calls, bags, strict=True):
         for shot in bag:
             assert shot.floor.question.text in prompt(call).system
@@ -170,10 +157,10 @@ async def test_each_member_has_its_own_bag_of_examples_the_same_for_every_questi
 async def test_an_unread_member_of_an_ensemble_bounds_its_verdict():
     """The known truth: of five members the first is read, at 50 %; the others may be any."""
     ensemble = Ensemble(JUDGE, examples=EXAMPLES)
-    half = await ensemble.judge(HEARD, Scripted(lambda c: "hm" if c.draw[0] else percent(50)))
+    half = await ensemble.judge(TRANSCRIPT, Scripted(lambda c: "hm" if c.draw[0] else percent(50)))
     assert half.probs == (0.5, 0.5) and half.bounds[0] == pytest.approx((0.1, 0.9))
     with pytest.raises(Unreadable):
-        await ensemble.judge(HEARD, Scripted(lambda call: "hm"))
+        await ensemble.judge(TRANSCRIPT, Scripted(lambda call: "hm"))
 
 
 ROUTES = Question(
@@ -207,38 +194,17 @@ async def test_grades_count_by_how_much_better_an_answer_is():
     assert naive == pytest.approx(0, abs=1e-6)
 
 
-def test_a_file_says_so_by_its_grades_or_in_so_many_words(tmp_path):
-    told = [
-        WAYS,
-        APPLES,
-        structs.replace(APPLES, id="said", question=structs.replace(CRATES, graded=True)),
-    ]
-    told.append(Problem("denied", structs.replace(ROUTES, graded=False), WAYS.values))
-    write_jsonl(told, tmp_path / "p.jsonl")
-    assert JsonLines("p.jsonl").load(tmp_path) == tuple(told)
-    lines = (tmp_path / "p.jsonl").read_text().splitlines()
-    assert [line.count('"graded"') for line in lines] == [0, 0, 1, 1]
-    relabelled = JsonLines("p.jsonl", relabel=True).load(tmp_path)
-    assert [each.question.graded for each in relabelled] == [True, False, True, False]
-
-
-def exchange(*turns: Turn, question: Question = CRATES) -> Transcript:
-    return exchanged(Case(Transcript(question, turns))).transcript
-
-
-def test_a_seat_that_is_not_called_by_its_side_keeps_its_name():
-    (turn,) = exchange(Turn("Critic", "Weak.", A)).turns
-    assert turn.speaker == "Critic"
-
-
 def test_speeches_made_at_once_trade_places_round_by_round_and_replies_do_not():
+    def exchange(*turns: Turn) -> str:
+        there = exchanged(Case(Transcript(CRATES, turns))).transcript.turns
+        return " ".join(f"{turn.speaker[-1]}{turn.text}" for turn in there)
+
     one, two = Turn("Debater A", "1", A, at_once=True), Turn("Debater B", "2", B, at_once=True)
-    asked = Turn("Judge", "?")
+    asked = Turn("Critic", "?", A)
     three, four = structs.replace(one, text="3"), structs.replace(two, text="4")
-    assert [turn.text for turn in exchange(one, two, three, four).turns] == ["2", "1", "4", "3"]
-    assert [turn.text for turn in exchange(one, two, asked, three, four).turns] == list("21?43")
-    late = (Turn("Debater A", "1", A), Turn("Debater B", "2", B))
-    assert [turn.text for turn in exchange(*late).turns] == ["1", "2"]
+    assert exchange(one, two, three, four) == "A2 B1 A4 B3"
+    assert exchange(one, two, asked, three, four) == "A2 B1 c? A4 B3"
+    assert exchange(Turn("Debater A", "1", A), Turn("Debater B", "2", B)) == "B1 A2"
 
 
 @pytest.mark.parametrize("simultaneous", [True, False])
@@ -288,16 +254,3 @@ async def test_a_judge_who_leans_one_way_is_undecided_in_both_orders(lean, to):
     belief = await judge.believes("It is so.", Transcript(CRATES), Scripted(leaning))
     # Of the two words of a statement only the place is exchanged.
     assert belief.value == pytest.approx(lean if to == "label" else 0.5)
-
-
-@pytest.mark.parametrize("reads", [False, True])
-async def test_what_stands_in_the_passage_alone_is_known_to_who_may_read_it(reads):
-    """The known truth: the answer stands in the passage and nowhere else. Who may read it is sure,
-    one who may not is at even odds; so the naive judge scores 0 and -0.5 (Brier)."""
-    question = structs.replace(CRATES, passage="There were 48.")
-    ask = Scripted(
-        lambda call: "A: 100%\nB: 0%" if "were 48" in prompt(call).system else "A: 50%\nB: 50%"
-    )
-    naive = NaiveJudge(StatedJudge("judge", reads_passage=reads))
-    verdict = await naive.run(question, A, ask)
-    assert brier(verdict.probs, 0) == (0 if reads else -0.5)

@@ -92,29 +92,6 @@ def test_any_text_is_probabilities_or_unreadable(text):
     assert "A" in text and "B" in text
 
 
-SAID = st.text("0123456789.%:= AB*-", max_size=8)
-
-
-@given(
-    SAID, SAID, st.sampled_from(["A: {}\nB: {}", "A: {}\nB: {}\n", "B: {}\nA: {}", "A:{}\nB: {}"])
-)
-@example("70%", "30%", "A: {}\nB: {}")
-@example("70% B: 20%", "30%", "A: {}\nB: {}")
-@example("5 A=3", "2", "A: {}\nB: {}")
-@example("0", "0A ", "A: {}\nB: {}")
-def test_what_stands_before_the_statements_makes_no_difference(one, other, layout):
-    """Plain replies are read by a shorter way, which must lead to the same place."""
-
-    def found(text: str) -> tuple[float, ...] | str:
-        try:
-            return stated(text)
-        except Unreadable as fault:
-            return fault.reason
-
-    text = layout.format(one, other)
-    assert found(text) == found(f"So it is.\n{text}")
-
-
 @given(st.text("ANSWERanswer:=*() \nB.is", max_size=40))
 def test_any_text_is_one_vote_or_unreadable(text):
     try:

@@ -64,10 +64,6 @@ def test_lift_is_held_against_the_same_words_and_no_others() -> None:
     assert row(found, "propaganda").lift is None
 
 
-def test_there_is_no_lift_without_a_naive_judge() -> None:
-    assert row(results(sweep(PROPAGANDA), SMALL), "propaganda").lift is None
-
-
 def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:
     ungrouped = [problem(n) for n in range(6)]
     grouped = [

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from shutil import copytree
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -135,16 +135,6 @@ async def test_outcomes_are_counted_apart_and_models_add_up():
 
 
 @virtually
-async def test_an_account_does_not_change_behind_the_back_of_who_shows_it():
-    ledger = Ledger()
-    metered = sender(Server(), ledger=ledger, model="m")
-    await metered(call_of(10))
-    before = ledger.account("m")
-    await metered(call_of(11))
-    assert (before.stored, ledger.account("m").stored) == (1, 2)
-
-
-@virtually
 async def test_what_is_out_is_at_risk_and_if_it_is_cut_off_it_counts_as_abandoned():
     ledger = Ledger()
     metered = sender(Server(), ledger=ledger, model=MODEL)
@@ -196,6 +186,14 @@ async def out(ledger: Ledger) -> AsyncIterator[None]:
     await asyncio.wait([waiting])
 
 
+@asynccontextmanager
+async def journal(folder: Path) -> AsyncIterator[Ledger]:
+    """The ledger of a sitting, each request of which is entered in the folder."""
+    ledger = Ledger()
+    async with LedgerFile(folder, ledger.accounts).kept(StopToken(), ledger):
+        yield ledger
+
+
 async def sitting(folder, uses, stop_token: StopToken | None = None) -> UsageTotals:
     ledger = Ledger()
     accounts = LedgerFile(folder, ledger.accounts)
@@ -214,40 +212,35 @@ def test_sittings_add_up_in_the_folder_model_by_model(tmp_path):
     assert sum_usage(written.values()) == second
     assert second.usage == Usage(900, 90)
     assert second.dollars > first.dollars > 0
+    assert written[MODEL].latency.replies == 5
 
 
-def test_a_killed_process_forgets_a_moment_at_most_and_counts_what_was_out_as_abandoned(tmp_path):
-    async def main():
-        ledger = Ledger()
-        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken()):
-            await asked(ledger, MODEL, 5)
-            async with out(ledger):
-                await asyncio.sleep(1.1 * EVERY)
-                return read_ledger(tmp_path)[MODEL]
-
-    left_behind = run(main())
-    assert (left_behind.stored, left_behind.count("ambiguous")) == (5, 1)
-    assert left_behind.faults == (("ambiguous", "Abandoned", 1),)
+@virtually
+async def test_a_killed_process_forgets_a_moment_at_most_and_counts_what_was_out(tmp_path):
+    ledger = Ledger()
+    async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken()):
+        await asked(ledger, MODEL, 5)
+        async with out(ledger):
+            await asyncio.sleep(1.1 * EVERY)
+            left_behind = read_ledger(tmp_path)[MODEL]
+    assert (left_behind.stored, left_behind.faults) == (5, (("ambiguous", "Abandoned", 1),))
     assert left_behind.doubtful > 0
     assert left_behind.in_flight == 0
 
 
-def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_path):
-    async def main():
-        ledger = Ledger()
-        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger), out(ledger):
-            first = read_ledger(tmp_path)[MODEL]
-            await asked(ledger, MODEL, 3, latency=0.001)
-            with pytest.raises(ContextLengthExceeded):
-                await sender(broken, ledger=ledger, model=MODEL)(call_of(100, 9, model=MODEL))
-            at_once, truth = read_ledger(tmp_path)[MODEL], ledger.account(MODEL)
-            await asyncio.sleep(1.1 * EVERY)
-            return first, at_once, truth, read_ledger(tmp_path)[MODEL]
-
+@virtually
+async def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_path):
     async def broken(call):
         raise ContextLengthExceeded("too long")
 
-    first, at_once, truth, noted = run(main())
+    async with journal(tmp_path) as ledger, out(ledger):
+        first = read_ledger(tmp_path)[MODEL]
+        await asked(ledger, MODEL, 3, latency=0.001)
+        with pytest.raises(ContextLengthExceeded):
+            await sender(broken, ledger=ledger, model=MODEL)(call_of(100, 9, model=MODEL))
+        at_once, truth = read_ledger(tmp_path)[MODEL], ledger.account(MODEL)
+        await asyncio.sleep(1.1 * EVERY)
+        noted = read_ledger(tmp_path)[MODEL]
     assert (first.sent, first.faults) == (1, (("ambiguous", "Abandoned", 1),))
     assert (at_once.stored, at_once.count("failed"), at_once.count("ambiguous")) == (3, 1, 1)
     assert (at_once.usage, at_once.dollars) == (truth.usage, truth.dollars)
@@ -259,66 +252,60 @@ def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_path):
 
 @pytest.mark.parametrize("left", [0, 1, 60, 400, SLOT])
 def test_of_a_torn_slot_what_was_saved_before_stands(tmp_path, left):
-    async def main() -> bytes:
-        ledger = Ledger()
-        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger):
+    async def killed() -> bytes:
+        async with journal(tmp_path) as ledger:
             await asked(ledger, MODEL, 5)
             return (tmp_path / LEDGER_FILE).read_bytes()
 
     run(sitting(tmp_path, [(OTHER, 2)]))
-    before, torn = read_ledger(tmp_path), run(main())
+    before, torn = read_ledger(tmp_path), run(killed())
     (tmp_path / LEDGER_FILE).write_bytes(torn[: len(torn) - SLOT + left])
     stands = {**before, MODEL: read_ledger(tmp_path)[MODEL]} if left >= 400 else before
     assert read_ledger(tmp_path) == stands
     assert left < 400 or stands[MODEL].stored == 5
 
 
-@pytest.mark.parametrize("part", ["figures", "saved"])
-def test_a_changed_byte_in_a_slot_loses_that_part_alone(tmp_path, part):
-    async def main() -> bytes:
-        ledger = Ledger()
-        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger):
-            await asked(ledger, MODEL, 3)
-            await asyncio.sleep(1.1 * EVERY)
-            await asked(ledger, MODEL, 2)
-            return (tmp_path / LEDGER_FILE).read_bytes()
-
-    content = bytearray(run(main()))
-    at = len(content) - SLOT + 2 + len(MODEL) + (20 if part == "figures" else 200)
-    content[at] ^= 1
+@pytest.mark.parametrize(("at", "stored"), [(None, 5), (20, 3), (200, 5)])
+@virtually
+async def test_what_came_since_the_last_note_counts_and_a_changed_byte_loses_its_part_alone(
+    tmp_path, at, stored
+):
+    """Figures, of five replies, stand before what was noted of three."""
+    async with journal(tmp_path) as ledger:
+        await asked(ledger, MODEL, 3)
+        await asyncio.sleep(1.1 * EVERY)
+        await asked(ledger, MODEL, 2)
+        content = bytearray((tmp_path / LEDGER_FILE).read_bytes())
+    if at is not None:
+        content[len(content) - SLOT + 2 + len(MODEL) + at] ^= 1
     (tmp_path / LEDGER_FILE).write_bytes(content)
-    assert read_ledger(tmp_path)[MODEL].stored == (3 if part == "figures" else 5)
+    left = read_ledger(tmp_path)[MODEL]
+    assert (left.stored, left.latency.replies) == (stored, 0 if at == 200 else 3)
 
 
-def test_what_is_owed_outlives_sessions_and_counts_as_ambiguous(tmp_path):
+@virtually
+async def test_what_is_owed_outlives_sessions_and_counts_as_ambiguous(tmp_path):
     write_owed(tmp_path, {})
     assert read_ledger(tmp_path) == {}
     write_owed(tmp_path, {MODEL: (7, 1.5)})
-    run(sitting(tmp_path, [(MODEL, 2)]))
-    account = read_ledger(tmp_path)[MODEL]
-    assert (account.stored, account.count("ambiguous"), account.doubtful) == (2, 7, 1.5)
-    assert LedgerFile(tmp_path, dict).total().count("ambiguous") == 0
+    async with journal(tmp_path) as ledger, out(ledger):
+        await asked(ledger, MODEL, 2)
+    account, paid = read_ledger(tmp_path)[MODEL], LedgerFile(tmp_path, dict).total()
+    assert (account.stored, account.count("ambiguous"), paid.count("ambiguous")) == (2, 8, 1)
+    assert account.doubtful == 1.5 + paid.doubtful > 1.5
     write_owed(tmp_path, {})
-    assert read_ledger(tmp_path)[MODEL].faults == ()
+    assert read_ledger(tmp_path)[MODEL] == paid
 
 
-def test_a_journal_that_cannot_be_written_stops_the_run(tmp_path):
-    stop_token = StopToken()
-
-    async def main():
-        ledger = Ledger()
-        accounts = LedgerFile(tmp_path / "gone", ledger.accounts)
-        async with accounts.kept(stop_token, ledger):
-            await asked(ledger, MODEL, 1, latency=0.0)
-            return stop_token.halt
-
-    assert isinstance(run(main()), StoreFailed)
-
-
-def test_a_note_that_fails_stops_the_run_the_last_time_too(tmp_path):
-    stop_token = StopToken()
-    run(sitting(tmp_path / "gone", [(MODEL, 1)], stop_token))
-    assert isinstance(stop_token.halt, StoreFailed)
+@virtually
+async def test_a_journal_that_cannot_be_written_stops_the_run_and_so_does_a_last_note(tmp_path):
+    stop_token, last = StopToken(), StopToken()
+    ledger = Ledger()
+    async with LedgerFile(tmp_path / "gone", ledger.accounts).kept(stop_token, ledger):
+        await asked(ledger, MODEL, 1, latency=0.0)
+        assert isinstance(stop_token.halt, StoreFailed)
+    await sitting(tmp_path / "gone", [(MODEL, 1)], last)
+    assert isinstance(last.halt, StoreFailed)
 
 
 def test_a_run_of_simulated_models_has_no_ledger(tmp_path):
@@ -371,37 +358,3 @@ async def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not():
     latency = ledger.account("lab/x").latency
     assert latency.replies == 3 and latency.seconds == pytest.approx(6.0)
     assert latency.quantile(0.99) == 2.0
-
-
-async def test_latency_is_in_the_ledger(tmp_path):
-    ledger = Ledger()
-    page = ledger.page("lab/x", None)
-    for sitting in (1, 2):
-        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken()):
-            page.stopwatch.reply(1.0, 50)
-        assert read_ledger(tmp_path)["lab/x"].latency.replies == (1 if sitting == 1 else 3)
-
-
-@virtually
-async def test_a_killed_sitting_keeps_the_latency_that_it_had_noted(tmp_path):
-    at_work, left = tmp_path / "run", tmp_path / "left"
-    at_work.mkdir()
-    ledger = Ledger()
-    metered = sender(Server(2.0), ledger=ledger, model="lab/x")
-    async with LedgerFile(at_work, ledger.accounts).kept(StopToken(), ledger):
-        for n in range(3):
-            await metered(call_of(100, n, model="lab/x"))
-        copytree(at_work, left)
-    account = read_ledger(left)["lab/x"]
-    assert (account.stored, account.latency.replies) == (3, 2)
-    assert read_ledger(at_work)["lab/x"].latency.replies == 3
-
-
-@virtually
-async def test_what_a_journal_knows_beyond_the_last_note_counts(tmp_path):
-    ledger = Ledger()
-    async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger):
-        await asked(ledger, MODEL, 2)
-        await asyncio.sleep(1.1 * EVERY)
-        await asked(ledger, MODEL, 3)
-        assert read_ledger(tmp_path)[MODEL].stored == 5

@@ -22,7 +22,7 @@ from oversight.engine.models.limits.limits import Limits
 from oversight.engine.stop import StopToken
 from tests import virtual
 from tests.server import ask_in_lanes, busiest, call_of, sender
-from tests.virtual import VirtualLoop, now, run, virtually
+from tests.virtual import VirtualLoop, now, virtually
 
 MODEL = "compatible/lab/model"
 
@@ -35,7 +35,7 @@ class Queueing:
         self.places = asyncio.Semaphore(slots)
         self.latency, self.deadline, self.spread = latency, deadline, spread
         self.rng = random.Random(5)
-        self.in_flight = self.most = self.answered = self.late = 0
+        self.in_flight = self.most = self.late = 0
 
     async def __call__(self, call):
         self.in_flight += 1
@@ -48,11 +48,7 @@ class Queueing:
             raise OutcomeUnknown(f"no whole answer within {self.deadline:g} s") from None
         finally:
             self.in_flight -= 1
-        self.answered += 1
         return Reply("yes", usage=Usage(100, 10))
-
-    async def close(self):
-        """Nothing to close."""
 
 
 def endpoint(server, limits=None, *, own=True):
@@ -107,7 +103,6 @@ async def test_a_server_that_batches_is_given_more_although_each_call_takes_long
         server.latency = (1 + server.in_flight) ** 0.25
         return await server(call)
 
-    batching.close = server.close
     await ask_all(endpoint(batching), 2_000)
     assert server.most >= 64
 
@@ -189,33 +184,6 @@ def bucket() -> Bucket:
     return Bucket(RATE * 60, StopToken())
 
 
-async def taken_in_order(amounts: list[float]) -> list[tuple[int, float]]:
-    """(which, when) of takers that all come at once."""
-    tank, order = bucket(), []
-
-    async def taker(which: int, amount: float) -> None:
-        await tank.take(amount)
-        order.append((which, now()))
-
-    async with asyncio.TaskGroup() as group:
-        for which, amount in enumerate(amounts):
-            group.create_task(taker(which, amount))
-    return order
-
-
-@pytest.mark.wire
-@given(st.lists(st.floats(0.01, 150), min_size=1, max_size=40))
-def test_takers_are_served_in_the_order_they_came_and_never_above_the_rate(amounts):
-    order = run(taken_in_order(amounts))
-    assert [which for which, _ in order] == list(range(len(amounts)))
-    total = 0.0
-    for (_, when), amount in zip(order, amounts, strict=True):
-        total += amount
-        # All that was let through by now has drained, but for one window.
-        assert total <= RATE * when + RATE * BURST_WINDOW + 1e-3
-        assert total >= RATE * when - 1e-3, "time passed in which nothing drained"
-
-
 @given(st.lists(st.tuples(st.floats(0.01, 200), st.booleans(), st.floats(0, 4)), max_size=30))
 @virtually
 async def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_took(takers):
@@ -223,7 +191,7 @@ async def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_too
 
     async def taker(which: int, amount: float) -> None:
         await tank.take(amount)
-        done.append((which, now()))
+        done.append((which, now(), tank.balance))
 
     async with asyncio.TaskGroup() as group:
         tasks = [
@@ -232,33 +200,15 @@ async def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_too
         for task, (_, cancelled, after) in zip(tasks, takers, strict=True):
             if cancelled:
                 asyncio.get_running_loop().call_later(after, task.cancel)
-    served = [which for which, _ in done]
+    served = [which for which, _, _ in done]
     assert served == sorted(served)
     assert set(served) >= {which for which, (_, cancelled, _) in enumerate(takers) if not cancelled}
     total = 0.0
-    for which, when in done:
+    for which, when, left in done:
         total += takers[which][0]
-        assert total <= RATE * when + RATE * BURST_WINDOW + 1e-3
-    # Nothing is lost either: what the cancelled had taken serves those behind them.
-    if done and len(done) == len(takers):
-        assert total >= RATE * done[-1][1] - 1e-3
-
-
-@virtually
-async def test_a_large_amount_is_not_starved_by_small_ones_that_keep_coming():
-    tank, times = bucket(), {}
-
-    async def taker(which: int, amount: float) -> None:
-        await tank.take(amount)
-        times[which] = now()
-
-    async with asyncio.TaskGroup() as group:
-        group.create_task(taker(-1, 1_000))
-        for which in range(1_200):
-            group.create_task(taker(which, 1))
-            await asyncio.sleep(0.01)
-    assert times[-1] == pytest.approx(10, abs=2 * BURST_WINDOW)
-    assert all(when > times[-1] for which, when in times.items() if which >= 0)
+        # All that was let through by now has drained, but for one window, and no time passed in
+        # vain: what the cancelled had taken has served those behind them, or is left for them.
+        assert RATE * when - 1e-3 <= total + left <= RATE * (when + BURST_WINDOW) + 1e-3
 
 
 @virtually
