@@ -1,27 +1,24 @@
 """The code behind each row: what is written otherwise is the same code, what does otherwise is not,
 and a module that a row does not reach does not concern it."""
 
-import json
-import shutil
-import subprocess
+import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from oversight.engine.errors import EngineError
+from oversight.engine import errors
 from oversight.engine.run.loaded_sweep import open_sweep, run_folder
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.code import module_code, row_codes
+from oversight.engine.sweep.own_code import SOURCE
 from oversight.engine.sweep.sweep import Sweep
 from oversight.engine.sweep.sweepfile import read_sweep_file
-from tests.command_line import environment
+from tests.engine.sweep_files import sweep
 from tests.sessions import sessions
 
-ROOT = Path(__file__).parents[3]
-
-SOURCE = '''
+TEXT = '''
 import os.path
 from .seat import Seat
 from dataclasses import dataclass
@@ -54,8 +51,8 @@ def digest(source: str) -> str:
 
 def edited(text: str) -> list[str]:
     old, _, new = text.partition("\n=>")
-    assert old in SOURCE
-    same = digest(SOURCE.replace(old, new.removeprefix("\n"))) == digest(SOURCE)
+    assert old in TEXT
+    same = digest(TEXT.replace(old, new.removeprefix("\n"))) == digest(TEXT)
     return ["the same code" if same else "other code"]
 
 
@@ -68,92 +65,53 @@ def test_what_is_no_python_counts_by_its_bytes():
     assert digest("a b") == digest("a b") != digest("a  b")
 
 
-CODES = """
-import json, sys
-from pathlib import Path
-from oversight.engine.sweep.code import row_codes
-from oversight.engine.sweep.sweepfile import read_sweep_file
-sweep = read_sweep_file(Path("sweep.yaml")).sweep({})
-codes = row_codes(sweep.rows)
-print(json.dumps({row.kind: codes[row.address].digest for row in sweep.rows}))
-"""
-SWEEP = """
-problems: {bundled: {name: arithmetic, limit: 1}}
-agents: sim/strong
-judges: sim/judge
-protocols: {naive_judge: , debate: , consultancy: }
-"""
+SWEEP = "agents: sim/strong\njudges: sim/judge\nprotocols: [naive_judge, debate, consultancy]\n"
+DEBATE = "debate simultaneous 2 rounds"
 
 
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the code that may be edited."""
-    copy = tmp_path_factory.mktemp("house")
-    for room in ("oversight", "engine", "protocols", "cache"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / room, copy / room, symlinks=True, ignore=ignored)
-    (copy / "sweep.yaml").write_text(SWEEP)
-    return copy
+def codes(*flags: str) -> dict[str, str]:
+    """The code of each row."""
+    rows = sweep(SWEEP, *flags).rows
+    return {row.kind: row_codes(rows)[row.address].digest for row in rows}
 
 
-def codes_in(house: Path) -> dict[str, str]:
-    """The code of each row, by the code in a folder."""
-    done = subprocess.run(
-        [sys.executable, "-c", CODES],
-        cwd=house,
-        env=environment({"PYTHONPATH": str(house), "PYTHONDONTWRITEBYTECODE": "1"}),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return dict(json.loads(done.stdout))
+@pytest.fixture
+def edit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[str], str]], None]:
+    """Has a module of ours read as it would be after an edit."""
+
+    def edited(name: str, change: Callable[[str], str]) -> None:
+        module = sys.modules[f"oversight.protocols.{name}"]
+        after = change(Path(module.__file__ or "").read_text())
+        monkeypatch.setattr(module, SOURCE, after.encode(), raising=False)
+
+    return edited
 
 
-def changed_by(house: Path, edits: Mapping[str, Callable[[str], str]]) -> set[str]:
-    """The rows that are other code after these edits, by file, which are then undone."""
-    unedited = codes_in(house)
-    before = {house / name: (house / name).read_text() for name in edits}
-    try:
-        for file, edit in zip(before, edits.values(), strict=True):
-            file.write_text(edit(before[file]))
-            assert file.read_text() != before[file]
-        edited = codes_in(house)
-    finally:
-        for file, content in before.items():
-            file.write_text(content)
-    return {row for row in unedited if unedited[row] != edited[row]}
+def test_a_comment_in_every_module_and_another_layout_change_no_row(edit):
+    before, ours = codes(), "oversight.protocols."
+    for name in [name.removeprefix(ours) for name in sys.modules if name.startswith(ours)]:
+        edit(name, lambda text: f"# a comment\n{ast.unparse(ast.parse(text))}")
+    assert codes() == before
 
 
-ROWS = {"naive judge", "debate simultaneous 2 rounds", "consultancy client first 2 turns"}
+@pytest.mark.parametrize(
+    ("module", "rows"),
+    [
+        ("mechanisms.debate", {DEBATE}),
+        ("seat", {"naive judge", DEBATE, "consultancy client first 2 turns"}),
+    ],
+)
+def test_an_edit_changes_the_rows_that_reach_it(module, rows, edit):
+    before = codes()
+    edit(module, lambda text: f"{text}\nglobals()['EDITED'] = True\n")
+    assert {row for row, _ in before.items() ^ codes().items()} == rows
 
 
-@pytest.mark.wire
-def test_a_comment_in_every_module_and_a_formatter_change_no_row(house, tmp_path):
-    files = [str(file.relative_to(house)) for file in (house / "protocols").rglob("*.py")]
-    shutil.copytree(house / "protocols", tmp_path / "protocols")
-    ruff = shutil.which("ruff") or str(Path(sys.executable).with_name("ruff"))
-    flags = ("format", "-q", "--line-length", "60", "--config", "format.quote-style='single'")
-    subprocess.run([ruff, *flags, str(tmp_path / "protocols")], check=True)
-    texts = {name: f"{(tmp_path / name).read_text()}\n# a comment\n" for name in files}
-    edits = {name: lambda _, text=text: text for name, text in texts.items()}
-    assert sum("'" in text for text in texts.values()) > 0.9 * len(files)
-    assert changed_by(house, edits) == set()
-
-
-@pytest.mark.wire
-def test_an_edit_changes_the_rows_that_reach_it(house):
-    def acting(text: str) -> str:
-        return f"{text}\nglobals()['EDITED'] = True\n"
-
-    def words(text: str) -> str:
-        return text.replace("debate:\n", "debate:\n  extra_words: |\n    More.\n", 1)
-
-    debate, seat = "protocols/mechanisms/debate.py", "protocols/seat.py"
-    assert changed_by(house, {debate: acting}) == {"debate simultaneous 2 rounds"}
-    assert changed_by(house, {seat: acting}) == ROWS
-    assert changed_by(house, {"protocols/prompts/default.yaml": words}) == {
-        "debate simultaneous 2 rounds"
-    }
+def test_a_block_of_prompts_changes_the_rows_that_read_it():
+    before, words = codes(), "prompts=[default, {debate: {judge: Judge.}}, {debate: {judge: Hm.}}]"
+    changed = dict(codes(words).items() - before.items())
+    assert len({*changed.values()} - {*before.values()}) == 2
+    assert all(row.startswith(DEBATE) for row in changed)
 
 
 OWN = """
@@ -180,36 +138,11 @@ def own_sweep(place: Path, source: str) -> Sweep:
     """A sweep of two protocols in a file of the user's."""
     place.mkdir(exist_ok=True)
     (place / "own.py").write_text(source)
-    rows = "own.py:First: , own.py:Second: "
     (place / "sweep.yaml").write_text(
         "problems: {bundled: {name: arithmetic, limit: 1}}\njudges: sim/judge\n"
-        f"protocols: {{{rows}}}\n"
+        "protocols: [own.py:First, own.py:Second]\n"
     )
     return read_sweep_file(place / "sweep.yaml").sweep({})
-
-
-def own_codes(place: Path, source: str) -> dict[str, str]:
-    sweep = own_sweep(place, source)
-    codes = row_codes(sweep.rows)
-    return {row.protocol.__class__.__name__: codes[row.address].digest for row in sweep.rows}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "changes"),
-    [
-        ("return transcript", "return transcript  # at all", False),
-        ("return transcript", "return transcript.copy()", True),
-        ('    tone: str = "one"', "    # Its words.\n    tone: str = 'one'", False),
-    ],
-)
-def test_a_file_of_ones_own_counts_for_every_row_that_has_a_class_of_it(
-    tmp_path, old, new, changes
-):
-    before = own_codes(tmp_path / "before", OWN)
-    after = own_codes(tmp_path / "after", OWN.replace(old, new, 1))
-    assert {name for name in before if before[name] != after[name]} == (
-        {"First", "Second"} if changes else set()
-    )
 
 
 @pytest.mark.parametrize(
@@ -240,16 +173,18 @@ async def helper(transcript, side, ask):  # none
 
 LAB = {
     "__init__.py": "",
-    "first.py": OWN.replace("return transcript", "from .more.late import LATE\n    return LATE"),
+    "first.py": "from lab_of_ones_own import settings\n"
+    + OWN.replace("return transcript", "from .more.late import LATE\n    return LATE"),
     "more/__init__.py": "raise RuntimeError('nobody named this')",
     "more/late.py": "from oversight.protocols import Debate\nLATE = 1\n",
+    "settings.py": "CAUTION = 3\n",
     "other.py": "OTHER = 1\n",
 }
 
 
 @pytest.mark.parametrize(
     ("file", "changes"),
-    [("first.py", True), ("more/__init__.py", True), ("more/late.py", True), ("other.py", False)],
+    [(name, name != "other.py") for name in LAB if name != "__init__.py"],
 )
 def test_a_package_of_ones_own_counts_as_far_as_it_is_imported_and_nothing_imports_the_rest(
     file, changes, tmp_path, monkeypatch
@@ -305,14 +240,9 @@ def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adop
     assert command(*words).code == 0
 
 
-def descendants(kind: type[EngineError]) -> list[type[EngineError]]:
-    return [kind, *(each for child in kind.__subclasses__() for each in descendants(child))]
-
-
 def test_every_error_of_ours_has_a_slug_of_its_own():
-    ours = [kind for kind in descendants(EngineError) if kind.__module__ == EngineError.__module__]
-    slugs = [vars(kind).get("slug") for kind in ours]
-    assert None not in slugs
+    ours = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    slugs = [vars(kind)["slug"] for kind in ours if issubclass(kind, errors.EngineError)]
     assert len(set(slugs)) == len(slugs)
     # Outcomes and ledgers of every earlier version have these.
     assert {"RateLimited", "Overloaded", "Ambiguous", "TooLong", "BadCall"} <= set(slugs)

@@ -19,10 +19,10 @@ from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
-from oversight.engine.run.loaded_sweep import LoadedSweep, load_sweep, open_sweep
+from oversight.engine.run.loaded_sweep import LoadedSweep, load_sweep
 from oversight.engine.sweep.document import Document
 from oversight.protocols import Agent, StatedJudge
-from oversight.protocols.settings import PARAMETERS, Parameters
+from oversight.protocols.settings import PARAMETERS
 from tests.engine.sweep_files import sweep_file
 
 TEXT = """\
@@ -83,22 +83,12 @@ def test_what_is_no_text_file_cannot_be_read(tmp_path):
         Document.read(circle)
 
 
-def test_places_name_the_line_of_a_value_or_of_what_is_around_it():
+def test_what_is_not_there_has_the_place_of_what_is_around_it():
     document = parsed(TEXT)
-    places = {
-        ("name",): 1,
-        ("agents", "model"): 3,
-        ("agents", "model", 1): 3,
-        ("judges", 0, "model"): 5,
-        ("judges", 1, "model"): 7,
-        ("protocols", 1, "debate", "rounds"): 10,
-        ("protocols", 1, "debate", "opponent"): 10,
-        ("agents", "model", 7, "x"): 3,
+    lines = {("protocols", 1, "debate", "opponent"): 10, ("agents", "model", 7, "x"): 3, ("no",): 1}
+    assert {key: document.place(key) for key in lines} == {
+        key: f"s.yaml:{line}" for key, line in lines.items()
     }
-    assert {key: document.place(key) for key in places} == {
-        key: f"s.yaml:{line}" for key, line in places.items()
-    }
-    assert document.place(("nowhere",)) == "s.yaml:1"
 
 
 words = st.text(max_size=8).filter(lambda text: not set("eE") & set(text))
@@ -146,38 +136,6 @@ def test_what_a_flag_set_stands_at_the_flag_and_the_rest_where_it_stood():
     assert not document.from_flag(("protocols", 1, "debate"))
 
 
-@pytest.mark.parametrize(
-    ("agents", "path", "now"),
-    [
-        ("sim/a", "agents.words", {"model": "sim/a", "words": 5}),
-        (
-            "[sim/a, {model: sim/b}]",
-            "agents.words",
-            [{"model": "sim/a", "words": 5}, {"model": "sim/b", "words": 5}],
-        ),
-        ("[sim/a, sim/b]", "agents.1.words", ["sim/a", {"model": "sim/b", "words": 5}]),
-    ],
-)
-def test_a_setting_of_a_bare_model_is_set_beside_its_name(agents, path, now):
-    document = parsed(f"agents: {agents}\n")
-    document.set(f"{path}=5")
-    assert document.value == {"agents": now}
-
-
-def test_an_unknown_name_is_told_with_the_one_that_was_meant_and_all_there_are():
-    document = parsed(TEXT)
-    fault = document.unknown(("protocols", 1, "debate", "round"), ["opponent", "rounds"])
-    assert str(fault) == (
-        "s.yaml:10: protocols.1.debate.round: no such setting; did you mean 'rounds'?\n"
-        "  settings of debate: opponent, rounds"
-    )
-    fault = document.unknown(("protocols", 0, "zzz"), ["debate"], "protocol", "protocols")
-    assert str(fault) == "s.yaml:9: protocols.0.zzz: no such protocol\n  protocols: debate"
-    assert str(document.unknown(("judges", 1, "modle"), ["model"])).endswith(
-        "did you mean 'model'?\n  settings of judges: model"
-    )
-
-
 NAMED = """\
 agents: openai/gpt-4o-mini
 judges: compatible/lab/smollm2-135m
@@ -186,21 +144,12 @@ protocols: propaganda
 AT = "{compatible/lab: {base_url: http://127.0.0.1:9/v1}}"
 
 
-def ready(more: str, *flags: str, **variables: str) -> LoadedSweep:
-    return load_sweep(sweep_file(NAMED + more, *flags), variables)
-
-
-def refused_name(more: str, *flags: str, **variables: str) -> str:
-    with pytest.raises(UsageError) as fault:
-        ready(more, *flags, **variables)
-    return str(fault.value)
-
-
 def test_a_flag_may_replace_a_model_whose_limits_the_file_sets():
-    text = f"providers: {AT}\nmodels: {{openai/gpt-4o-mini: {{requests: 5}}}}"
-    other = ("agents=openai/gpt-4o",)
-    assert "openai/gpt-4o" in ready(text, *other).sweep.models
-    assert "no such model in this sweep" in refused_name(text, "models.openai/gpt4={}", *other)
+    text = f"{NAMED}providers: {AT}\nmodels: {{openai/gpt-4o-mini: {{requests: 5}}}}"
+    other = "agents=openai/gpt-4o"
+    assert "openai/gpt-4o" in load_sweep(sweep_file(text, other), {}).sweep.models
+    with pytest.raises(UsageError, match="no such model in this sweep"):
+        load_sweep(sweep_file(text, other, "models.openai/gpt4={}"), {})
 
 
 def test_a_run_that_was_made_with_such_settings_can_still_be_looked_into(command, finished):
@@ -223,56 +172,39 @@ ALL = {
 ASKED = Call(Request("m", (Message("user", "?"),)))
 
 
-def sweep(tmp_path, judge: str, agent: str = "{model: sim/strong}"):
-    file = tmp_path / "sweep.yaml"
-    file.write_text(
-        "problems: {bundled: {name: arithmetic, limit: 1}}\n"
-        f"agents: [{agent}]\njudges:\n  - {judge}\nprotocols: debate\n"
-    )
-    return open_sweep(file)
-
-
-def test_they_are_declared_once():
-    fields = dict(zip(Request.__struct_fields__[-len(Request.__struct_defaults__) :],
-                      Request.__struct_defaults__, strict=True))  # fmt: skip
-    assert {*PARAMETERS} == {*ALL} and {*PARAMETERS} <= {*fields}
-    assert all(getattr(Parameters(), name) == fields[name] for name in PARAMETERS)
+def opened(judge: str, agent: str = "{model: sim/strong}") -> LoadedSweep:
+    text = f"agents: [{agent}]\njudges:\n  - {judge}\nprotocols: debate\n"
+    return load_sweep(sweep_file(text), {})
 
 
 def test_a_role_asks_with_what_it_is_set_to():
     agent, judge = Agent("m", **ALL), StatedJudge("m", **ALL)
     assert agent.parameters == judge.parameters == judge.base_agent.parameters == ALL
-    assert Agent("m").parameters == {}
+    assert {*PARAMETERS} == {*ALL} and Agent("m").parameters == {}
     assert "top k 40" in agent.name and "service tier" not in Agent("m").name
-    assert (
-        StatedJudge("m", persona="You are\na tailor.\n").name
-        == "m stated persona You are a tailor."
-    )
+    tailor = StatedJudge("m", persona="You are\na tailor.\n")
+    assert tailor.name == "m stated persona You are a tailor."
     assert Agent("m", stop=("\n", ". ", "END")).name == r"m + stop '\n', '. ', END"
 
 
-def test_a_mapping_of_the_sweep_file_becomes_part_of_the_body(tmp_path):
+def test_a_mapping_of_the_sweep_file_becomes_part_of_the_body():
     extra = "{chat_template_kwargs: {enable_thinking: false}}"
-    opened = sweep(tmp_path, f"{{model: vllm/q, top_k: [20, 40], seed: 1, extra_body: {extra}}}")
-    judges = [row.protocol.judge for row in opened.sweep.rows]
+    judge = f"{{model: vllm/q, top_k: [20, 40], seed: 1, extra_body: {extra}}}"
+    judges = [row.protocol.judge for row in opened(judge).sweep.rows]
     assert [judge.top_k for judge in judges] == [20, 40]
     assert {judge.extra_body for judge in judges} == {ALL["extra_body"]}
 
 
 def test_each_wire_writes_all_that_it_has_words_for_and_drops_nothing():
-    everything = ASKED.changed(**ALL)
-    body = orjson.loads(OpenAIWire("vllm").body(everything.changed(model="vllm/q")))
-    assert {name: body[name] for name in ("top_p", "top_k", "min_p", "seed")} == {
-        "top_p": 0.9, "top_k": 40, "min_p": 0.05, "seed": 7,
-    }  # fmt: skip
-    assert (body["stop"], body["service_tier"]) == (["END"], "flex")
-    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+    body = OpenAIWire("vllm").body(ASKED.changed(**ALL, model="vllm/q"))
+    thinking = {"chat_template_kwargs": {"enable_thinking": False}}
+    plain = {name: value for name, value in ALL.items() if name != "extra_body"}
+    assert orjson.loads(body).items() >= (plain | thinking | {"stop": ["END"]}).items()
     mistral = OpenAIWire("mistral").body(ASKED.changed(model="mistral/m", seed=7))
     assert orjson.loads(mistral)["random_seed"] == 7
-    kept = ASKED.changed(model="anthropic/claude-3-haiku", top_k=3, service_tier="auto")
-    assert orjson.loads(AnthropicWire().body(kept)).items() >= {
-        "top_k": 3, "service_tier": "auto",
-    }.items()  # fmt: skip
+    kept = {"top_k": 3, "service_tier": "auto"}
+    claude = AnthropicWire().body(ASKED.changed(model="anthropic/claude-3-haiku", **kept))
+    assert orjson.loads(claude).items() >= kept.items()
     for wire in (AnthropicWire(), ResponsesWire()):
         for name in ("min_p", "seed"):
             with pytest.raises(InvalidRequest, match=name):
@@ -288,16 +220,15 @@ def test_each_draw_has_a_seed_of_its_own_and_the_first_that_of_the_role():
     assert ASKED.drawn(1).seed is None
 
 
-def test_a_model_costs_what_the_dearest_service_tier_of_its_roles_costs(tmp_path):
+def test_a_model_costs_what_the_dearest_service_tier_of_its_roles_costs():
     model = "openai/gpt-5-mini"
-    role = f"{{model: {model}, service_tier: flex}}"
+    flex, dear = (f"{{model: {model}, service_tier: {tier}}}" for tier in ("flex", "priority"))
     whole = listed().need(model)
-    half = sweep(tmp_path, role, role).models.priced(listed()).need(model)
+    half = opened(flex, flex).models.priced(listed()).need(model)
     assert (half.input, half.output) == (whole.input / 2, whole.output / 2)
     assert half.batched().input == whole.batched().input
-    mixed = sweep(tmp_path, role, f"{{model: {model}}}").models.priced(listed()).need(model)
+    mixed = opened(flex, f"{{model: {model}}}").models.priced(listed()).need(model)
     assert mixed.input == whole.input
-    dear = role.replace("flex", "priority")
-    assert sweep(tmp_path, role, dear).models.priced(listed()).find(model) is None
+    assert opened(flex, dear).models.priced(listed()).find(model) is None
     priced = PriceList({model: replace(whole, tiers={"priority": 2.0, "flex": 0.5})})
-    assert sweep(tmp_path, role, dear).models.priced(priced).need(model).input == 2 * whole.input
+    assert opened(flex, dear).models.priced(priced).need(model).input == 2 * whole.input

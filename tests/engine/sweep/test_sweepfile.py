@@ -10,10 +10,8 @@ import yaml
 from msgspec.structs import replace
 
 from oversight.engine.errors import UsageError
-from oversight.engine.run.loaded_sweep import open_sweep
-from oversight.engine.sweep.document import Document
-from oversight.engine.sweep.loading import problems_of, shots
-from oversight.engine.sweep.node import Node
+from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
+from oversight.engine.sweep.loading import problems_of
 from oversight.engine.sweep.originals import originals
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols.datasets.bundled import bundled
@@ -27,7 +25,7 @@ from oversight.protocols.transcript import Transcript
 from tests.engine.sweep_files import sweep, sweep_file
 from tests.fakes import APPLES, CRATES
 from tests.protocols.datasets.published import needs_published
-from tests.world import THREE, shipment, shipments
+from tests.world import THREE, shipments
 from tools.examples import PRICED, header, planned
 
 ROOT = Path(__file__).parents[3]
@@ -106,32 +104,27 @@ def test_the_text_stays_as_the_user_wrote_it(tmp_path):
     assert read_sweep_file(file, ["name=x"]).document.text == text
 
 
-def problems_in(folder: Path, n: int, start: int = 0) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    write_jsonl([shipment(start + number) for number in range(n)], folder / "p.jsonl")
-
-
-def test_a_path_in_the_file_starts_at_the_folder_of_the_file(written, tmp_path, monkeypatch):
-    problems_in(tmp_path, 2)
-    problems_in(tmp_path / "elsewhere", 1, start=5)
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    for setting in ("p.jsonl", "{path: p.jsonl}"):
-        file = written(PLAIN.replace("bundled: {name: arithmetic, limit: 2}", f"file: {setting}"))
-        assert len(read_sweep_file(file).problems) == 2
-
-
 @pytest.mark.parametrize(
-    "flag",
-    ["problems.file.path=p.jsonl", "problems.file={path: p.jsonl}", "problems={file: p.jsonl}"],
+    ("flag", "count", "words"),
+    [
+        ("seed=1", 2, "Here."),
+        ("problems.file.path=p.jsonl", 1, "Here."),
+        ("problems.file={path: p.jsonl}", 1, "Here."),
+        ("problems={file: p.jsonl}", 1, "Here."),
+        ("prompts=p.yaml", 2, "Elsewhere."),
+    ],
 )
-def test_a_path_typed_as_a_flag_starts_where_it_is_typed(written, tmp_path, monkeypatch, flag):
-    problems_in(tmp_path, 2)
-    problems_in(tmp_path / "elsewhere", 1, start=5)
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    file = written(
-        PLAIN.replace("{bundled: {name: arithmetic, limit: 2}}", "{file: {path: p.jsonl}}")
-    )
-    assert len(read_sweep_file(file, [flag]).problems) == 1
+def test_a_path_starts_at_the_folder_of_the_file_or_where_a_flag_is_typed(
+    written, tmp_path, monkeypatch, flag, count, words
+):
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    for folder, problems, said in ((tmp_path, 2, "Here."), (elsewhere, 1, "Elsewhere.")):
+        write_jsonl(shipments(problems), folder / "p.jsonl")
+        (folder / "p.yaml").write_text(f"naive_judge: {{judge: {said}}}")
+    monkeypatch.chdir(elsewhere)
+    text = PLAIN.replace("bundled: {name: arithmetic, limit: 2}", "file: {path: p.jsonl}")
+    file = read_sweep_file(written(f"{text}prompts: p.yaml\n"), [flag])
+    assert (len(file.problems), file.prompts["p.yaml"]) == (count, {"naive_judge.judge": words})
 
 
 def test_a_fault_of_the_data_is_told_with_its_own_file_and_line(written, tmp_path):
@@ -236,44 +229,28 @@ def test_the_example_of_a_hidden_passage_names_its_data_where_they_are_fetched_t
     assert yaml.safe_load(fetched)["quality"].items() <= stated.items()
 
 
-@pytest.mark.parametrize("name", ["starter.yaml", "demo.yaml"])
-def test_the_sweeps_that_come_with_the_program_are_right(name):
-    file = read_sweep_file(ROOT / "engine" / "data" / name, limit=2)
-    assert len(file.sweep({})) > 0
+def taught(folder: Path, problems: str, *judges: str) -> LoadedSweep:
+    file = folder / "sweep.yaml"
+    named = ", ".join(judges)
+    file.write_text(f"problems: {{{problems}}}\njudges: [{named}]\nprotocols: naive_judge\n")
+    return open_sweep(file)
 
 
-SWEEP = """\
-problems: {bundled: {name: arithmetic, limit: 2}}
-judges:
-  - {model: sim/weak, shots: {bundled: {name: passages, limit: 3}}}
-  - kind: ensemble
-    member: {model: sim/weak}
-    examples: {bundled: passages}
-    pool: [mean, logodds]
-protocols: naive_judge
-"""
+TWO = "bundled: {name: arithmetic, limit: 2}"
+STATED = "{model: sim/weak, shots: {bundled: {name: passages, limit: 3}}}"
+POOLED = "{kind: ensemble, member: sim/weak, examples: {bundled: passages}, pool: [mean, logodds]}"
 
 
-def read(yaml: str) -> tuple[Shot, ...]:
-    document = Document.parse(f"examples: {yaml}", "a.yaml")
-    return shots(Node.section(document, "examples"))
-
-
-def test_a_sweep_file_names_the_data_set_that_examples_are_taken_from(tmp_path):
-    path = tmp_path / "sweep.yaml"
-    path.write_text(SWEEP)
-    taught, mean, logodds = (p.judge for p in open_sweep(path).file.protocols)
+async def test_judges_learn_from_the_data_set_that_the_file_names_and_simulated_ones_know_it(
+    tmp_path,
+):
+    sweep = taught(tmp_path, TWO, STATED, POOLED)
     cases = tuple(map(Shot.of, bundled("passages")))
-    assert taught == StatedJudge("sim/weak", shots=cases[:3])
+    stated, mean, logodds = (protocol.judge for protocol in sweep.file.protocols)
+    assert stated == StatedJudge("sim/weak", shots=cases[:3])
     member = StatedJudge("sim/weak")
     assert mean == Ensemble(member, examples=cases)
     assert logodds == Ensemble(member, examples=cases, pool="logodds")
-
-
-async def test_simulated_judges_of_a_sweep_know_its_examples(tmp_path):
-    path = tmp_path / "sweep.yaml"
-    path.write_text(SWEEP)
-    sweep = open_sweep(path)
     for protocol in sweep.file.protocols:
         for problem in sweep.file.problems:
             for verdict in await protocol.worlds(problem, sweep.models):
@@ -282,15 +259,14 @@ async def test_simulated_judges_of_a_sweep_know_its_examples(tmp_path):
 
 def test_a_file_of_examples_is_named_by_its_whole_path(tmp_path):
     write_jsonl([APPLES], tmp_path / "mine.jsonl")
-    assert read(f"{{file: {tmp_path / 'mine.jsonl'}}}") == (
-        Shot(Transcript(CRATES), (1, 0), id="apples"),
-    )
+    judge = f"{{model: sim/weak, shots: {{file: {tmp_path / 'mine.jsonl'}}}}}"
+    (protocol,) = taught(tmp_path, TWO, judge).file.protocols
+    assert protocol.judge.shots == (Shot(Transcript(CRATES), (1, 0), id="apples"),)
 
 
 def test_best_answers_share_the_probability_of_an_example():
     assert Shot.of(APPLES).probs == (1, 0)
-    three = CRATES.answers[0], CRATES.answers[1]
-    tied = Problem("tied", type(CRATES)("?", (*three, type(three[0])("C", "12"))), (1, -1, 1))
+    tied = Problem("tied", THREE.question, (1, -1, 1))
     assert Shot.of(tied).probs == (0.5, 0, 0.5)
 
 
@@ -300,47 +276,39 @@ def test_a_simulated_world_is_told_every_example_of_a_tree_of_roles():
     found = list(problems_of([judge, judge.member]))
     assert len(found) == 3 and {problem.question for problem in found} == {CRATES}
     assert {problem.best for problem in found} == {APPLES.best}
-    assert list(problems_of(StatedJudge("sim/weak"))) == []
 
 
 @pytest.mark.parametrize(
-    "judge",
+    ("problems", "judge", "told"),
     [
-        "{model: sim/weak, shots: {bundled: arithmetic}}",
-        "{kind: ensemble, member: {model: sim/weak}, examples: {bundled: arithmetic}}",
+        (TWO, "{model: sim/weak, shots: {bundled: arithmetic}}", "apples-and-crates: stands"),
+        (
+            TWO,
+            "{kind: ensemble, member: {model: sim/weak}, examples: {bundled: arithmetic}}",
+            "apples-and-crates: stands",
+        ),
+        (
+            "file: problems.jsonl",
+            "{model: sim/weak, shots: {file: FOLDER/examples.jsonl}}",
+            "two: stands among the examples of a judge as well, by its id",
+        ),
     ],
 )
-def test_examples_that_are_problems_as_well_are_refused_with_the_first(tmp_path, judge):
-    path = tmp_path / "sweep.yaml"
-    problems = "problems: {bundled: {name: arithmetic, limit: 2}}"
-    path.write_text(f"{problems}\njudges: [{judge}]\nprotocols: naive_judge\n")
-    first = bundled("arithmetic")[0].id
-    with pytest.raises(UsageError, match=rf"yaml:1: problems: {first}: stands among the examples"):
-        open_sweep(path)
-
-
-def test_an_example_in_other_words_is_known_by_its_id(tmp_path):
+def test_examples_that_are_problems_as_well_are_refused_with_the_first(
+    tmp_path, problems, judge, told
+):
     def asked(id: str, text: str) -> Problem:
         return replace(APPLES, id=id, question=replace(CRATES, text=text))
 
     write_jsonl([asked("one", "How many?"), asked("two", "How much?")], tmp_path / "problems.jsonl")
     write_jsonl([asked("two", "What is the amount?")], tmp_path / "examples.jsonl")
-    path = tmp_path / "sweep.yaml"
-    path.write_text(
-        f"problems: {{file: problems.jsonl}}\njudges: [{{model: sim/weak, shots: {{file: "
-        f"{tmp_path / 'examples.jsonl'}}}}}]\nprotocols: naive_judge\n"
-    )
-    with pytest.raises(UsageError, match=r"yaml:1: problems: two: stands among the .* by its id"):
-        open_sweep(path)
+    with pytest.raises(UsageError, match=f"yaml:1: problems: {told}"):
+        taught(tmp_path, problems, judge.replace("FOLDER", str(tmp_path)))
 
 
 def test_ids_that_are_places_in_two_files_do_not_make_two_questions_one(tmp_path):
     for split, text in (("dev", "is it green"), ("train", "is it blue")):
         row = {"question": text, "passage": "Grass.", "answer": True}
         (tmp_path / f"{split}.jsonl").write_text(json.dumps(row))
-    path = tmp_path / "sweep.yaml"
-    path.write_text(
-        f"problems: {{boolq: {{path: dev.jsonl}}}}\njudges: [{{model: sim/weak, shots: {{boolq: "
-        f"{{path: {tmp_path / 'train.jsonl'}}}}}}}]\nprotocols: naive_judge\n"
-    )
-    assert len(open_sweep(path).file.problems) == 1
+    judge = f"{{model: sim/weak, shots: {{boolq: {{path: {tmp_path / 'train.jsonl'}}}}}}}"
+    assert len(taught(tmp_path, "boolq: {path: dev.jsonl}", judge).file.problems) == 1
