@@ -69,11 +69,9 @@ class Overheard(Conversation):
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working folder with a store of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
-    yield tmp_path
+def unheard(place: Path) -> Iterator[None]:
+    """In a working folder with a store of its own."""
+    yield
     heard.clear()
     faults.clear()
 

@@ -73,7 +73,7 @@ def test_json_has_every_measure_of_a_question(score: Command) -> None:
         },
     }
     assert found["questions"] == [{"id": "q1", **near(expected)}]
-    (brier,) = [row for row in found["rows"] if row["score"] == "brier"]
+    brier = of(found, "brier")
     assert brier["asd"]["value"] == pytest.approx(0.24)
     assert brier["chosen"]["EAS 1"]["value"] == near(expected["brier"]["eas"]["1"])
 
@@ -92,14 +92,6 @@ def test_groups_widen_the_interval(score: Command) -> None:
 
     alone = [{**row, "group": None} for row in rows]
     assert width(rows) == pytest.approx(2 * width(alone), rel=0.2)
-
-
-@pytest.mark.wire
-def test_a_dash_reads_standard_input() -> None:
-    command = [sys.executable, "-m", "oversight", "measure", "judgements", "-", "--json"]
-    ran = subprocess.run(command, input="{}", capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("<stdin>:1: id: missing")
 
 
 @pytest.mark.wire

@@ -12,7 +12,7 @@ from oversight.engine.run.listing import summarize
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Answer, Problem, Question
 from tests.command_line import run_in, within
-from tests.engine.conftest import Command
+from tests.engine.conftest import Command, Finished
 from tests.run_folders import only_run, outcomes
 
 SWEEP = """\
@@ -85,13 +85,13 @@ def test_as_many_worlds_stand_abreast_as_can_be_read(
     assert len(places) <= 1, "worlds below one another begin in one column"
 
 
-def test_a_run_whose_lock_is_held_is_running(made: Path, command: Command) -> None:
-    lock = take_lock(made)
+def test_a_run_whose_lock_is_held_is_running(finished: Finished, command: Command) -> None:
+    lock = take_lock(finished.folder)
     try:
         assert " running " in command("status").out
         (told,) = json.loads(command("status", "--json").out)
     finally:
-        let_go(made, lock)
+        let_go(finished.folder, lock)
     assert told["running"].startswith(f"pid {os.getpid()}, since ")
     assert " finished " in command("status").out
 
