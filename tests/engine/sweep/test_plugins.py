@@ -21,6 +21,7 @@ from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.run import Run
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.code import row_codes
+from oversight.engine.sweep.rows import Row
 from oversight.engine.system.entry_points import registered
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.command_line import calls
@@ -124,11 +125,11 @@ protocols: {{"{name}": }}
 """
 
 
-def refused(folder: Path, name: str) -> str:
-    (folder / "mine.yaml").write_text(SWEEP.format(name=name))
-    with pytest.raises(UsageError) as raised:
-        open_sweep(folder / "mine.yaml")
-    return str(raised.value)
+def row_of(name: str) -> Row:
+    """The row of a sweep with the protocol of this name."""
+    Path("mine.yaml").write_text(SWEEP.format(name=name))
+    (row,) = open_sweep(Path("mine.yaml")).sweep.rows
+    return row
 
 
 Groups = Mapping[str, Mapping[str, str]]
@@ -172,23 +173,18 @@ def package(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", ["steelman", "their_package.steelman:Steelman"])
-def test_a_package_is_named_by_module_or_by_what_it_registers(name, package, tmp_path):
-    (tmp_path / "mine.yaml").write_text(SWEEP.format(name=name))
-    (row,) = open_sweep(tmp_path / "mine.yaml").sweep.rows
-    assert (row.kind, type(row.protocol).__module__) == (
-        "steelman speeches 2",
-        "their_package.steelman",
-    )
+def test_a_package_is_named_by_module_or_by_what_it_registers(name, package, place):
+    assert row_of(name).kind == "steelman speeches 2"
+    assert type(row_of(name).protocol).__module__ == "their_package.steelman"
 
 
-def test_nobody_replaces_a_protocol_of_ours_and_what_is_wrong_is_told_by_name(package, tmp_path):
-    (tmp_path / "mine.yaml").write_text(SWEEP.format(name="debate"))
-    (row,) = open_sweep(tmp_path / "mine.yaml").sweep.rows
-    assert type(row.protocol).__module__ == "oversight.protocols.mechanisms.debate"
-    fault = refused(tmp_path, "broken")
-    assert "their_package registers it as their_package.gone:Gone" in fault
-    assert "ModuleNotFoundError" in fault
-    assert "did you mean 'steelman'?" in refused(tmp_path, "steelmen")
+def test_nobody_replaces_a_protocol_of_ours_and_what_is_wrong_is_told_by_name(package, place):
+    assert type(row_of("debate").protocol).__module__ == "oversight.protocols.mechanisms.debate"
+    gone = r"their_package registers it as their_package\.gone:Gone.*ModuleNotFoundError"
+    with pytest.raises(UsageError, match=gone):
+        row_of("broken")
+    with pytest.raises(UsageError, match="did you mean 'steelman'"):
+        row_of("steelmen")
 
 
 def test_a_file_that_is_edited_is_read_again_and_is_another_run(examples):

@@ -185,6 +185,9 @@ def test_a_run_with_a_protocol_of_ones_own_is_opened_and_compared_by_its_name() 
     assert str(compared) == str(compare(made, contrasts=["overheard - naive judge"]))
     with pytest.raises(RunFolderError, match="no run folder in runs"):
         open_run("yours")
+    message = r"was made from Python, and Overheard is defined in your own .*test_library: call run"
+    with pytest.raises(RunFolderError, match=message):
+        loaded_run(made.folder)
 
 
 def test_a_sweep_file_is_run_from_python_as_by_the_command(place: Path) -> None:
@@ -225,13 +228,6 @@ def test_defaults_are_left_to_models_that_take_no_temperature() -> None:
     assert [getattr(role, "temperature") for role in roles] == [None] * 4  # noqa: B009
     kept = python_sweep(Top("x"), shipments(1), [Propaganda(JUDGE, Agent(model, 0.7))], {}, {})
     assert kept.protocols == (Propaganda(JUDGE, Agent(model, 0.7)),)
-
-
-def test_a_run_of_ones_own_protocols_says_so_to_the_command_line() -> None:
-    made = run([NAIVE, Overheard(JUDGE, AGENT)], shipments(1))
-    message = r"was made from Python, and Overheard is defined in your own .*test_library: call run"
-    with pytest.raises(RunFolderError, match=message):
-        loaded_run(made.folder)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Answer, Problem, Question
 from tests.command_line import run_in, within
 from tests.engine.conftest import Command, Finished
-from tests.run_folders import only_run, outcomes
+from tests.run_folders import with_failures
 
 SWEEP = """\
 problems: {{file: {count}.jsonl}}
@@ -96,12 +96,7 @@ def test_a_run_whose_lock_is_held_is_running(finished: Finished, command: Comman
     assert " finished " in command("status").out
 
 
-@pytest.mark.usefixtures("muddled")
-def test_outcomes_are_counted_as_they_would_be_read(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml").code == 1
-    folder = only_run(place)
-    records = list(outcomes(folder))
-    failures = sum(record.failure is not None for record in records)
-    assert 0 < failures < 40
-    told = summarize(folder)
-    assert (told.finished, told.failed) == (len(records), failures)
+def test_failures_are_among_what_is_finished(finished: Finished) -> None:
+    with_failures(finished.folder, "unreadable", {0, 7, 39})
+    told = summarize(finished.folder)
+    assert (told.finished, told.failed) == (40, 3)
