@@ -24,13 +24,12 @@ from oversight.engine.sweep.code import row_codes
 from oversight.engine.sweep.rows import Row
 from oversight.engine.system.entry_points import registered
 from oversight.protocols.prompts.prompt_set import default_prompts
-from tests.command_line import calls
+from tests.command_line import ROOT, calls
 from tests.documents import shown
 from tests.run_folders import cut, outcomes
 
-DOCS = (Path(__file__).parents[3] / "docs" / "extending.md").read_text()
+DOCS = (ROOT / "docs" / "extending.md").read_text()
 FILES = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", DOCS, re.DOTALL))
-SWEEPS = [name for name in FILES if name.endswith(".yaml")]
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def examples(place: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("sweep", SWEEPS)
+@pytest.mark.parametrize("sweep", [name for name in FILES if name.endswith(".yaml")])
 def test_what_the_page_shows_runs_and_can_be_shown_replayed_and_resumed(sweep, examples, command):
     ran = command("run", examples / sweep, "--run-folder", "made", "--json")
     assert ran.code == 0, ran.err

@@ -99,6 +99,8 @@ def test_protocols_of_ones_own_run_resume_and_are_reported() -> None:
     again = run(protocols, shipments(3), name="mine")
     assert len(heard) == once, "a cell that has an outcome is not run again"
     assert (again.folder, again.table()) == (first.folder, first.table())
+    with pytest.raises(RunFolderError, match="belongs to another sweep"):
+        run([PROPAGANDA], shipments(1), folder=first.folder)
 
 
 def test_draws_and_scores_are_parameters() -> None:
@@ -123,12 +125,6 @@ def test_what_cannot_be_run_is_told_before_anything_is(
 ) -> None:
     session.check(request, expressions(PUBLIC | globals() | {"THREE": THREE}))
     assert not (place / "runs").exists()
-
-
-def test_a_folder_of_another_run_is_refused() -> None:
-    first = run([NAIVE], shipments(1))
-    with pytest.raises(RunFolderError, match="belongs to another sweep"):
-        run([PROPAGANDA], shipments(1), folder=first.folder)
 
 
 def test_a_halt_ends_the_run_early_and_the_same_call_goes_on() -> None:

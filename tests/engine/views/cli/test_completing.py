@@ -11,13 +11,12 @@ from click.shell_completion import ShellComplete
 
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.views.cli.group import oversight
-from tests.command_line import environment
+from tests.command_line import ROOT, environment
 from tests.engine.conftest import Finished
 from tests.run_folders import outcomes
 
 SWITCH_ON = 'eval "$(_OVERSIGHT_COMPLETE=bash_source oversight)"'
 """As docs/commands.md has it."""
-PAGE = (Path(__file__).parents[4] / "docs" / "commands.md").read_text()
 
 
 def offered(*words: str) -> list[str]:
@@ -30,7 +29,7 @@ def offered(*words: str) -> list[str]:
 def test_a_bash_that_is_switched_on_as_the_page_says_offers_runs(
     place: Path, finished: Finished
 ) -> None:
-    assert SWITCH_ON in PAGE
+    assert SWITCH_ON in (ROOT / "docs" / "commands.md").read_text()
     (place / "bin").mkdir()
     program = place / "bin" / "oversight"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m oversight.engine "$@"\n')
