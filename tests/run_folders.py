@@ -23,15 +23,12 @@ from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import CallCost, CellEnd, RecordedCall, RecordedCell
 from oversight.engine.run.run_folder import RunFolder
 from oversight.engine.stop import StopToken
-from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
-from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.transcript import Failure, Transcript, Verdict
-from tests.world import shipments
+from tests.world import sweep
 
 TEXT = b"# the sweep file, as written\n"
-GRID = Sweep("s", tuple(shipments(4)), report_rows([NaiveJudge(StatedJudge("sim/judge"))]))
+GRID = sweep(problems=4)
 CELLS = list(GRID.cells())
 FORMS = (*(("--format", each) for each in ("text", "markdown", "latex", "csv")), ("--json",))
 """Flags of `report`, for each form that it has."""

@@ -98,15 +98,11 @@ class Started(subprocess.Popen[Any]):
 _PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 
-def run(*given: Any, timeout: float | None = None, **settings: Any) -> Any:
+def run(*given: Any, **settings: Any) -> Any:
     """A process to its end, as `subprocess.run` has it, with what it says as text."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with Started(*given, **{"stdin": subprocess.DEVNULL} | pipes | settings) as process:
-        try:
-            out, err = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise
+        out, err = process.communicate()
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 

@@ -10,8 +10,11 @@ from oversight.cache.call import Call
 from oversight.cache.disk import DiskStore
 from oversight.cache.reply import Reply
 from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
+from oversight.engine.sweep.rows import report_rows
+from oversight.engine.sweep.sweep import Sweep
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem, labelled
 
@@ -35,6 +38,12 @@ def shipment(n: int) -> Problem:
 
 def shipments(n: int) -> list[Problem]:
     return [shipment(number) for number in range(n)]
+
+
+def sweep(*protocols: Protocol, problems: int = 2, draws: int = 1) -> Sweep:
+    """A sweep of these protocols, or of a naive judge."""
+    rows = report_rows(protocols or [NaiveJudge(StatedJudge("sim/judge"))])
+    return Sweep("s", tuple(shipments(problems)), rows, draws)
 
 
 THREE = labelled("three", "Which?", [("1", "", 1), ("2", "", -1), ("3", "", -1)])

@@ -64,24 +64,23 @@ def test_short_and_long_answers_are_learned_apart():
     assert estimator.demand(call(max_tokens=2_000)).output == pytest.approx(200, rel=0.1)
 
 
-def test_one_odd_reply_does_not_turn_the_estimate():
+def taught(usage, times=200, **more):
+    """What is expected of a call once so many like it took that much."""
     estimator = TokenEstimator()
-    estimator.observe(estimator.demand(call(max_tokens=1_000)), Usage(1, 1))
-    assert estimator.demand(call(max_tokens=1_000)).output > 300
+    for _ in range(times):
+        estimator.observe(estimator.demand(call(**more)), usage)
+    return estimator.demand(call(**more))
+
+
+def test_one_odd_reply_does_not_turn_the_estimate():
+    assert taught(Usage(1, 1), times=1, max_tokens=1_000).output > 300
 
 
 def test_a_reply_without_usage_teaches_nothing():
-    estimator = TokenEstimator()
-    before = estimator.demand(call())
-    estimator.observe(before, Usage())
-    assert estimator.demand(call()) == before
+    assert taught(Usage(), times=1) == TokenEstimator().demand(call())
 
 
 def test_the_worst_case_is_cautious_even_when_replies_were_cheap():
-    estimator = TokenEstimator()
-    for _ in range(200):
-        demand = estimator.demand(call())
-        estimator.observe(demand, Usage(round(demand.raw / 2), 1))
-    demand = estimator.demand(call())
+    demand = taught(Usage(50, 1))
     assert demand.input < 0.6 * demand.raw
     assert demand.max_input == CAUTION * demand.raw

@@ -19,9 +19,7 @@ pytestmark = pytest.mark.wire
 
 GREEDY = """\
 from dataclasses import dataclass
-
 from oversight.protocols.protocol import Protocol
-
 
 @dataclass(frozen=True)
 class Greedy(Protocol):
@@ -31,7 +29,8 @@ class Greedy(Protocol):
 
 
 RUN = ("run", "small.yaml", "--run-folder", "run")
-READERS = (
+LINES = (
+    "demo --run-folder runs/demo",
     "report runs/demo",
     "show runs/demo apples-and-crates",
     "show runs/demo --search apples",
@@ -43,7 +42,6 @@ READERS = (
     "export pack runs/demo -o demo.oversight",
     "export open demo.oversight -o runs/opened",
     "status",
-    "demo --run-folder runs/demo",
 )
 
 
@@ -64,12 +62,11 @@ def test_a_limit_on_the_size_of_files_stops_a_run_that_can_go_on(place, command,
     assert "ulimit -f" in ran.err or "File too large" in ran.err
     assert "Traceback" not in ran.err
     assert command(*RUN).code == 0
-    whole = sorted(written(place / "run").splitlines())
-    assert len(whole) == 40
+    assert len(written(place / "run").splitlines()) == 40
 
 
 def test_a_run_and_all_that_read_it_do_with_little_memory(place):
-    for line in ("demo --run-folder runs/demo", *READERS):
+    for line in LINES:
         ran = run_with("RLIMIT_AS", 1_500_000 * 1024, place, *line.split())
         assert ran.code == 0, (line, ran.err)
 
@@ -86,21 +83,13 @@ def test_without_memory_a_run_stops_names_its_folder_and_fails_no_cell(place, co
     assert outcomes(place / "run") == []
 
 
-def bomb() -> tuple[bytes, bytes]:
-    """Short on the wire, and just short of the cap when it is inflated."""
-    packer = zlib.compressobj(9, wbits=31)
-    body = packer.compress(b"x" * 31 * 2**20) + packer.flush()
-    return b"content-encoding: gzip\r\n", body
-
-
-def giant() -> tuple[bytes, bytes]:
-    return b"", b"x" * 34 * 2**20
-
-
-@pytest.mark.parametrize("answer", [bomb, giant])
-async def test_hundreds_of_huge_answers_do_not_take_the_memory(answer, campaign):
-    calls = campaign.size(14, 48)
-    headers, body = answer()
+@pytest.mark.parametrize("inflated", [True, False])
+async def test_hundreds_of_huge_answers_do_not_take_the_memory(inflated, campaign):
+    calls, headers, body = campaign.size(14, 48), b"", b"x" * 34 * 2**20
+    if inflated:
+        # Short on the wire, and just short of the cap when it is inflated.
+        packer, headers = zlib.compressobj(9, wbits=31), b"content-encoding: gzip\r\n"
+        body = packer.compress(b"x" * 31 * 2**20) + packer.flush()
     head = b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n" % (headers, len(body))
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -5,7 +5,14 @@ import pytest
 
 from oversight.engine.errors import ProviderDown, QuotaExhausted
 from oversight.engine.stop import StopToken
-from tests.virtual import virtually
+from tests.virtual import now, virtually
+
+
+@pytest.fixture
+def stopped() -> StopToken:
+    stop_token = StopToken()
+    stop_token.stop(QuotaExhausted("first"))
+    return stop_token
 
 
 @virtually
@@ -17,7 +24,7 @@ async def test_a_stop_wakes_all_sleepers_at_once_and_they_raise_the_halt():
         try:
             await stop_token.sleep(3_600)
         except QuotaExhausted as halt:
-            heard.append((asyncio.get_running_loop().time(), str(halt)))
+            heard.append((now(), str(halt)))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(50):
@@ -27,53 +34,36 @@ async def test_a_stop_wakes_all_sleepers_at_once_and_they_raise_the_halt():
     assert heard == [(pytest.approx(7), "no credit left")] * 50
 
 
-def test_the_first_reason_stands():
-    stop_token = StopToken()
-    stop_token.stop(QuotaExhausted("first"))
-    stop_token.stop(ProviderDown("second"))
-    with pytest.raises(QuotaExhausted, match="first"):
-        stop_token.raise_if_stopped()
+@virtually
+async def test_a_sleep_that_nobody_ends_lasts_as_long_as_asked():
+    await StopToken().sleep(12.5)
+    assert now() == pytest.approx(12.5)
 
 
 @virtually
-async def test_nobody_sleeps_after_a_stop():
-    stop_token = StopToken()
-    stop_token.stop(QuotaExhausted("gone"))
-    with pytest.raises(QuotaExhausted):
-        await stop_token.sleep(1)
-    assert asyncio.get_running_loop().time() < 0.01
-
-
-@virtually
-async def test_work_that_comes_after_a_stop_is_never_begun():
+async def test_after_a_stop_nobody_sleeps_and_no_work_is_begun(stopped):
     begun = []
 
     async def work():
         begun.append(True)
 
-    # Closed, or Python would warn of a coroutine that nobody awaited.
-    stop_token = StopToken()
-    stop_token.stop(QuotaExhausted("gone"))
+    with pytest.raises(QuotaExhausted):
+        await stopped.sleep(1)
     coming = work()
     with pytest.raises(QuotaExhausted):
-        await stop_token.until_stopped(coming)
+        await stopped.until_stopped(coming)
+    # Closed, or Python would warn of a coroutine that nobody awaited.
     assert inspect.getcoroutinestate(coming) == inspect.CORO_CLOSED
-    assert not begun
+    assert not begun and now() < 0.01
 
 
-@virtually
-async def test_a_sleep_that_nobody_ends_lasts_as_long_as_asked():
-    await StopToken().sleep(12.5)
-    assert asyncio.get_running_loop().time() == pytest.approx(12.5)
-
-
-def test_tracebacks_do_not_pile_up_on_the_one_halt_that_thousands_raise():
-    stop_token = StopToken()
-    stop_token.stop(QuotaExhausted("gone"))
+def test_the_first_reason_stands_and_tracebacks_do_not_pile_up_on_it(stopped):
+    """Thousands raise the one halt."""
+    stopped.stop(ProviderDown("second"))
     for _ in range(1_000):
-        with pytest.raises(QuotaExhausted):
-            stop_token.raise_if_stopped()
-    frames, traceback = 0, stop_token.halt.__traceback__
+        with pytest.raises(QuotaExhausted, match="first"):
+            stopped.raise_if_stopped()
+    frames, traceback = 0, stopped.halt.__traceback__
     while traceback is not None:
         frames, traceback = frames + 1, traceback.tb_next
     assert frames < 5

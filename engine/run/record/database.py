@@ -8,7 +8,6 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-import msgspec
 import orjson
 from msgspec.structs import replace
 
@@ -224,7 +223,8 @@ class RunDatabase(RunTables):
                     body, end = read_body(self.unpacked(cell[-1])), cell[6:-1]
                     if not _names(body, calls):
                         continue
-                    if end[0] == FAILED or any(said.call in calls for said in body.judgements):
+                    judged = calls.intersection(said.call for said in body.judgements)
+                    if judged or end[0] in (FAILED, WITHDRAWN):
                         gone += 1
                         end = (WITHDRAWN, end[1], None, None, "withdrawn")
                     left.append((*cell[:6], *end, pack(without(body, calls, TAKEN_BACK))))
@@ -365,11 +365,10 @@ class RunDatabase(RunTables):
 
 
 def _moved(cell: RecordedCell, place: int, row: int, problem: int) -> RecordedCell:
-    changed = msgspec.structs.replace
     calls = tuple(
-        changed(call, cost=changed(call.cost, origin="taken over")) for call in cell.calls
+        replace(call, cost=replace(call.cost, origin="taken over")) for call in cell.calls
     )
-    return changed(cell, place=place, row=row, problem=problem, calls=calls)
+    return replace(cell, place=place, row=row, problem=problem, calls=calls)
 
 
 _ORIGIN = 5

@@ -65,20 +65,22 @@ def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
 
 
 def test_a_row_is_beaten_within_its_judge_alone() -> None:
+    """And by none that costs more."""
     rng = np.random.default_rng(0)
     ids = tuple(map(str, range(60)))
     rows = {
         name: of_questions(ids, tuple((mean + rng.normal(0, 0.2, 60)).tolist()), ends=(-2.0, 2.0))
-        for name, mean in (("good", 1.0), ("poor", 0.0), ("other judge", -0.5))
+        for name, mean in (("good", 1.0), ("poor", 0.0), ("other judge", -0.5), ("dear", 1.5))
     }
     worth = {name: its.estimate() for name, its in rows.items()}
-    judges = {"good": "a", "poor": "a", "other judge": "b"}
-    cost = {"good": 1.0, "poor": 2.0, "other judge": 3.0}
+    judges = {"good": "a", "poor": "a", "other judge": "b", "dear": "a"}
+    cost = {"good": 1.0, "poor": 2.0, "other judge": 3.0, "dear": 4.0}
     points = frontier_points(cost, worth, partial(contrasts, rows), judges)
     assert [(each.name, each.on_frontier, each.beaten) for each in points] == [
         ("good", True, False),
         ("poor", False, True),
         ("other judge", True, False),
+        ("dear", True, False),
     ]
 
 

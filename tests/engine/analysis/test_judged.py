@@ -2,6 +2,7 @@
 
 import json
 import random
+import shlex
 import statistics
 from pathlib import Path
 from typing import Any
@@ -28,21 +29,18 @@ def table(file: Path, lines: list[dict[str, Any]]) -> Path:
 def judged(setting: str, far: float, count: int = 60, seed: int = 0) -> list[dict[str, Any]]:
     """Judgements of one world each, by ten judges of twenty texts."""
     rng = random.Random(seed)
-    lines = []
-    for n in range(count):
-        world = rng.choice("AB")
-        p = min(1.0, max(0.0, 0.5 + far + rng.gauss(0, 0.05)))
-        lines.append(
-            {
-                "id": f"{setting}{n}",
-                "values": {"A": 1, "B": -1},
-                "worlds": {world: {"A": p, "B": 1 - p}},
-                "group": f"text {n % 20}",
-                "judge": f"judge {n % 10}",
-                "setting": setting,
-            }
-        )
-    return lines
+    return [
+        {
+            "id": f"{setting}{n}",
+            "values": {"A": 1, "B": -1},
+            "worlds": {rng.choice("AB"): {"A": p, "B": 1 - p}},
+            "group": f"text {n % 20}",
+            "judge": f"judge {n % 10}",
+            "setting": setting,
+        }
+        for n in range(count)
+        for p in [min(1.0, max(0.0, 0.5 + far + rng.gauss(0, 0.05)))]
+    ]
 
 
 def test_settings_without_common_questions_are_compared(place: Path, command: Command) -> None:
@@ -86,21 +84,36 @@ def test_lines_that_contradict_each_other_are_named(
     assert "wrong.jsonl:2: " in ran.err and told in ran.err
 
 
-def test_what_cannot_be_compared_or_clustered_is_told(place: Path, command: Command) -> None:
-    lines = judged("debate", 0.4, 12)
-    del lines[3]["judge"]
-    file = table(place / "lacks.jsonl", lines)
-    ran = command("measure", "judgements", file)
-    assert ran.code == 2 and "line 4 names no judge" in ran.err
+LACKS = judged("debate", 0.4, 12)
+del LACKS[3]["judge"]
+ALONE = judged("debate", 0.4)
+TWO = [line for far in (0.1, 0.2) for line in judged(f"far {far}", far, 6)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words", "told"),
+    [
+        (LACKS, "measure judgements", "line 4 names no judge"),
+        (ALONE, "measure judgements --where mode=live", "--where mode=live: no line has it"),
+        (ALONE, "compare", "one setting, debate"),
+        (TWO, "compare --contrast 'near - far 0.1'", "no setting is called 'near'"),
+        (TWO, "compare --contrast 'far - far 0.1'", "several settings fit 'far'"),
+        ([], "compare", "empty; write one JSON object a line"),
+    ],
+)
+def test_what_a_table_lacks_is_told(
+    place: Path, command: Command, lines: list[dict[str, Any]], words: str, told: str
+) -> None:
+    ran = command(*shlex.split(words), table(place / "t.jsonl", lines))
+    assert ran.code == 2 and told in ran.err
+
+
+def test_a_judge_who_is_no_cluster_or_the_only_one_does_not_bar_the_figures(
+    place: Path, command: Command
+) -> None:
+    file = table(place / "lacks.jsonl", LACKS)
     assert command("measure", "judgements", file, "--cluster", "group").code == 0
-    alone = table(place / "alone.jsonl", judged("debate", 0.4))
-    ran = command("compare", alone)
-    assert ran.code == 2 and "one setting, debate" in ran.err
-    ran = command("compare", alone, "--contrast", "debate - other")
-    assert ran.code == 2
-    ran = command("measure", "judgements", alone, "--where", "mode=live")
-    assert ran.code == 2 and "--where mode=live: no line has it" in ran.err
-    same = [{**line, "judge": "one"} for line in judged("debate", 0.4)]
+    same = [{**line, "judge": "one"} for line in ALONE]
     out = command("measure", "judgements", table(place / "same.jsonl", same)).out
     assert "a single judge shows no variation" in " ".join(out.split())
 
@@ -146,9 +159,8 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
     assert {row["protocol"] for row in rows} > {"debate simultaneous 1 round", "In turn"}
     every = json.loads(command("report", "named.yaml", "--json").out)["rows"]
     its = json.loads(command("report", "named.yaml", "--where", "judge=able", "--json").out)["rows"]
-    (both, *_) = json.loads(command("report", "named.yaml", "--where", "valid", "--json").out)[
-        "rows"
-    ]
+    valid = json.loads(command("report", "named.yaml", "--where", "valid", "--json").out)
+    both = valid["rows"][0]
     assert both["valid"]["n"] == both["n"] and both["valid"]["asd"] == both["asd"]
     assert its == [row for row in every if row["judge"] == "Able"] and 0 < len(its) < len(every)
     sizes = [row["asd"]["value"] for row in rows]
@@ -211,33 +223,14 @@ def test_a_plan_on_a_table_takes_the_dependence_that_the_table_has(place: Path) 
 
 
 def test_settings_that_never_differ_have_no_spread_and_no_design_effect(place: Path) -> None:
-    worlds = {"A": {"A": 0.8, "B": 0.2}, "B": {"A": 0.8, "B": 0.2}}
+    same = {"values": {"A": 1, "B": -1}, "worlds": {side: {"A": 0.8, "B": 0.2} for side in "AB"}}
     lines = [
-        {
-            "id": n,
-            "values": {"A": 1, "B": -1},
-            "worlds": worlds,
-            "setting": setting,
-            "judge": f"j{n % 3}",
-        }
+        {"id": n, "setting": setting, "judge": f"j{n % 3}", **same}
         for n in range(6)
         for setting in ("s0", "s1")
     ]
     spread, questions, _ = table_spread(table(place / "t.jsonl", lines), ("s1", "s0"), "brier")
     assert (spread.between, spread.design_effect, questions) == (0, 1, 6)
-
-
-def test_a_table_says_which_setting_it_lacks_and_that_it_is_empty(
-    place: Path, command: Command
-) -> None:
-    lines = [line for far in (0.1, 0.2) for line in judged(f"far {far}", far, 6)]
-    file = table(place / "t.jsonl", lines)
-    none = command("compare", file, "--contrast", "near - far 0.1")
-    assert none.code == 2 and "no setting is called 'near'" in none.err
-    both = command("compare", file, "--contrast", "far - far 0.1")
-    assert both.code == 2 and "several settings fit 'far'" in both.err
-    empty = command("compare", table(place / "empty.jsonl", []))
-    assert empty.code == 2 and "empty; write one JSON object a line" in empty.err
 
 
 async def test_asd_is_one_number_everywhere(place: Path, command: Command) -> None:

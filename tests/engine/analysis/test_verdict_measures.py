@@ -65,6 +65,8 @@ def test_calibration_is_of_every_judge_that_could_be_read(kept: Kept, command: C
     bars = json.loads(command("measure", "calibration", kept(both), "--json").out)["bars"]
     assert {each["judge"] for each in bars} == {"sim/strong stated"}
     assert sum(each["verdicts"] for each in bars) == 40
+    # What is random are the four problems.
+    assert all(each["share"]["clusters"] <= 4 for each in bars)
     right = sum(each["verdicts"] * each["share"]["value"] for each in bars)
     run = read_rows(kept(both))
     first = [problem.best == 0 for problem in run.sweep.problems]

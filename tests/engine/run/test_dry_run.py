@@ -20,7 +20,6 @@ from oversight.engine.run.dry_run import (
     stand_ins,
 )
 from oversight.engine.sweep.sweep import Sweep
-from oversight.engine.sweep.sweepfile import report_rows
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges import Jury, LogprobJudge, StatedJudge
@@ -29,10 +28,12 @@ from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Answer, Problem, Question
-from tests.fakes import APPLES, Scripted
+from oversight.protocols.question import Answer, Question
+from tests.fakes import Scripted
+from tests.world import sweep
 
 AGENT, JUDGE = Agent("openai/gpt-4o"), StatedJudge("openai/gpt-4o-mini")
+JURORS = (StatedJudge("sim/a"), LogprobJudge("sim/b"))
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,15 @@ class Broken(Protocol):
         raise ZeroDivisionError
 
 
-def sweep_of(*protocols, problems: tuple[Problem, ...] = (APPLES,)) -> Sweep:
-    return Sweep("walk", problems, tuple(report_rows(protocols)))
+def sweep_of(*protocols: Protocol) -> Sweep:
+    return sweep(*protocols, problems=1)
 
 
-async def walked(sweep: Sweep) -> tuple[int, list[tuple[Call, Reply]]]:
+async def walked(grid: Sweep) -> tuple[int, list[tuple[Call, Reply]]]:
     seen: list[tuple[Call, Reply]] = []
-    provider = stand_ins(sweep, PRESETS)
+    provider = stand_ins(grid, PRESETS)
     walker = Walker(provider.reply, lambda call, reply: seen.append((call, reply)))
-    return await walker.walk(sweep.cells()), seen
+    return await walker.walk(grid.cells()), seen
 
 
 async def test_a_walk_sees_each_different_call_of_both_worlds_once():
@@ -129,38 +130,32 @@ def test_a_model_that_its_vendor_no_longer_serves_is_refused_with_the_day():
 
 
 async def test_rows_that_differ_in_name_only_are_refused():
-    once, twice = Agent("sim/a"), Agent("sim/a", words=7)
-    with pytest.raises(UsageError) as fault:
-        await require_distinct(sweep_of(OpenTrust(JUDGE, once), OpenTrust(JUDGE, twice)))
-    assert "open trust · sim/a · " in str(fault.value)
-    assert "open trust · sim/a + words 7 · " in str(fault.value)
-    assert "the same calls" in str(fault.value)
+    agents = Agent("sim/a"), Agent("sim/a", words=7)
+    judges = JUDGE, LogprobJudge(JUDGE.model)
+    for rows, named in (
+        ([OpenTrust(JUDGE, agent) for agent in agents], "open trust · sim/a + words 7 · "),
+        ([OpenTrust(judge, AGENT) for judge in judges], "gpt-4o-mini logprob"),
+    ):
+        with pytest.raises(UsageError, match="the same calls") as fault:
+            await require_abilities(sweep_of(*rows), PRESETS)
+        assert named in str(fault.value)
 
 
-async def test_rows_that_differ_in_what_they_make_of_equal_calls_are_told_apart():
-    judges = (StatedJudge("sim/a"), LogprobJudge("sim/b"))
-    rows = [NaiveJudge(Jury(judges, pool=pool)) for pool in ("mean", "median", "logodds")]
-    checked = [
-        Debate(JUDGE, SideCheck(Agent("sim/a"), Agent("sim/b"), retries)) for retries in (1, 2)
-    ]
-    await require_distinct(sweep_of(*rows[:1], *rows[2:], *checked))
-
-
-async def test_rows_that_crash_are_not_taken_for_equal_ones():
-    """They fail alike, whatever they are: that their code is wrong is told where they run."""
-    sweep = sweep_of(Broken(JUDGE, 1), Broken(JUDGE, 2))
-    await require_distinct(sweep)
-
-
-async def test_the_settings_of_a_protocol_are_taken_at_their_word():
-    drafts = [Critique(JUDGE, AGENT, critiques=1, shown=1), Critique(JUDGE, AGENT)]
-    await require_distinct(sweep_of(*drafts, NaiveJudge(JUDGE)))
-
-
-async def test_a_sweep_with_equal_rows_is_not_begun():
-    rows = sweep_of(*(OpenTrust(judge, AGENT) for judge in (JUDGE, LogprobJudge(JUDGE.model))))
-    with pytest.raises(UsageError, match="the same calls"):
-        await require_abilities(rows, PRESETS)
+@pytest.mark.parametrize(
+    "rows",
+    [
+        # They differ in what they make of equal calls.
+        [NaiveJudge(Jury(JURORS, pool=pool)) for pool in ("mean", "logodds")],
+        [Debate(JUDGE, SideCheck(Agent("sim/a"), Agent("sim/b"), retries)) for retries in (1, 2)],
+        # They fail alike, whatever they are: that their code is wrong is told where they run.
+        [Broken(JUDGE, 1), Broken(JUDGE, 2)],
+        # The settings of a protocol are taken at their word.
+        [Critique(JUDGE, AGENT, critiques=1, shown=1), Critique(JUDGE, AGENT), NaiveJudge(JUDGE)],
+    ],
+    ids=["pools", "retries", "crashes", "settings"],
+)
+async def test_rows_that_differ_are_told_apart(rows):
+    await require_distinct(sweep_of(*rows))
 
 
 async def test_a_chain_counts_what_is_asked_at_once_as_one_step():

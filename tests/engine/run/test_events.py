@@ -49,15 +49,15 @@ def test_a_run_stays_as_this_machine_left_it_whatever_events_come(half):
     assert is_as_left(half)
 
 
-def in_a_child(body: Callable[[], None]) -> int:
-    """How a forked process ends that runs the body."""
+def forked(body: Callable[[], None]) -> int:
+    """The process that runs the body."""
     child = os.fork()
     if not child:
         try:
             body()
         finally:
             os._exit(0)
-    return os.waitpid(child, 0)[1]
+    return child
 
 
 def killed_at(last: int, run: Path) -> None:
@@ -82,7 +82,7 @@ def test_whatever_line_a_process_is_killed_at_what_was_acknowledged_stays(half):
     add_event(half, "k", 0)
     kept = [0]
     for last in range(1, 500):
-        killed = in_a_child(partial(killed_at, last, half))
+        _, killed = os.waitpid(forked(partial(killed_at, last, half)), 0)
         sync_events(half)
         found = lines(half)
         assert found == rows(half) and found in (kept, [*kept, last])
@@ -125,14 +125,12 @@ def test_what_a_full_disk_takes_no_more_of_is_not_there_and_goes_later(tmp_path)
 
 @pytest.mark.wire
 def test_processes_that_add_to_one_run_take_turns(half):
-    children = []
-    for who in range(4):
-        if not (child := os.fork()):
-            for n in range(25):
-                add_event(half, "k", [who, n])
-            os._exit(0)
-        children.append(child)
-    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+    def add(who: int) -> None:
+        for n in range(25):
+            add_event(half, "k", [who, n])
+
+    for child in [forked(partial(add, who)) for who in range(4)]:
+        os.waitpid(child, 0)
     found = lines(half)
     assert found == rows(half) and len(found) == 100
     assert all([n for who, n in found if who == one] == list(range(25)) for one in range(4))

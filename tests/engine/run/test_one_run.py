@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -24,25 +24,12 @@ from oversight.engine.stop import StopToken
 from oversight.protocols import NaiveJudge, StatedJudge
 from tests.world import shipments
 
-SWEEP = """
-name: one run
-max_cells: 2
-problems: {bundled: {name: arithmetic, limit: 8}}
-agents: {model: sim/strong}
-judges: {kind: stated, model: sim/weak}
-protocols: {naive_judge: , propaganda: }
-"""
+OPTIONS = RunSettings(store=Path("store"), folder=Path("run"))
 
 
 @pytest.fixture
-def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedSweep:
-    monkeypatch.chdir(tmp_path)
-    Path("s.yaml").write_text(SWEEP)
-    return open_sweep(Path("s.yaml"))
-
-
-def options(folder: str = "run") -> RunSettings:
-    return RunSettings(store=Path("store"), folder=Path(folder))
+def loaded(place: Path) -> LoadedSweep:
+    return open_sweep(Path("small.yaml"), ("max_cells=2",))
 
 
 class Diary(Observer):
@@ -84,7 +71,7 @@ class Until(Observer):
 
 async def test_observers_see_each_cell_once_and_when_it_is_in_the_folder(loaded):
     one, other = Diary(Path("run")), Diary(Path("run"))
-    with Run.open(loaded, options()) as run:
+    with Run.open(loaded, OPTIONS) as run:
         assert await execute(run, one, other) is None
         cells = len(loaded.sweep)
         assert sorted(cell.place for cell in one.landed_cells) == list(range(cells))
@@ -101,14 +88,14 @@ async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_
 ):
     monkeypatch.setattr(run_folder, "MAX_GROUP", 1)
     monkeypatch.setattr(writer, "MAX_HELD", 1)
-    with Run.open(loaded, options()) as run:
+    with Run.open(loaded, OPTIONS) as run:
         halt = await execute(run, Until(5, loaded.stop_token))
         assert isinstance(halt, EnoughIsEnough)
         assert 5 <= run.folder.finished < len(loaded.sweep)
         done = run.folder.finished
-    again = open_sweep(Path("s.yaml"))
+    again = open_sweep(Path("small.yaml"))
     diary = Diary(Path("run"))
-    with Run.open(again, options()) as run:
+    with Run.open(again, OPTIONS) as run:
         assert await execute(run, diary) is None
     assert len(diary.landed_cells) == len(again.sweep) - done
 
@@ -120,37 +107,36 @@ async def test_what_went_wrong_first_is_told_where_the_disk_fails_as_well(loaded
     async def full(self: object) -> None:
         raise RunFolderError("no room")
 
-    with Run.open(loaded, options()) as run:
+    with Run.open(loaded, OPTIONS) as run:
         monkeypatch.setattr(RunSession, "run", raises)
         monkeypatch.setattr(writer.GroupCommit, "flush", full)
         with pytest.raises(RuntimeError, match="first"):
             await execute(run)
 
 
-def test_prices_are_a_parameter_in_python_too(loaded, tmp_path):
+def test_prices_are_a_parameter_in_python_too(place):
     problems, protocols = shipments(1), [NaiveJudge(StatedJudge("openai/gpt-unheard-of"))]
-    bad = tmp_path / "prices.toml"
+    bad = place / "prices.toml"
     bad.write_text("openai = 3\n")
     with pytest.raises(UsageError, match=r"prices\.toml"):
         run_from_python(protocols, problems, prices=bad, max_cost=1.0, quiet=True)
     assert not Path("runs").exists()
 
 
-class Asked(Metrics):
-    """Is asked over HTTP before the first cell and after the last."""
+class Asker(Observer):
+    """Asks for the metrics of a run over HTTP, before the first cell and after the last."""
 
-    def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
-        return self._asked(super().watching(snapshot))
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
 
     @asynccontextmanager
-    async def _asked(self, served: AbstractAsyncContextManager[None]) -> AsyncIterator[None]:
-        async with served:
-            self.before = await self._answer()
-            yield
-            self.after = await self._answer()
+    async def watching(self, snapshot: Callable[[], Snapshot]) -> AsyncIterator[None]:
+        self.before = await self._answer()
+        yield
+        self.after = await self._answer()
 
     async def _answer(self) -> dict[str, float]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._metrics.port)
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
         writer.close()
@@ -162,10 +148,10 @@ class Asked(Metrics):
 
 @pytest.mark.wire
 async def test_where_a_run_stands_is_told_while_it_goes_on(place):
-    watcher = Asked(0)
+    asker = Asker(metrics := Metrics(0))
     with Run.open(open_sweep(place / "small.yaml"), RunSettings(store=place / "store")) as run:
-        assert await execute(run, watcher) is None
-    before, after = watcher.before, watcher.after
+        assert await execute(run, metrics, asker) is None
+    before, after = asker.before, asker.after
     assert before.keys() == after.keys() == MEASURED.keys()
     assert (before["cells"], before["cells_finished"], before["calls"]) == (40, 0, 0)
     assert (after["cells_finished"], after["cells_failed"], after["calls_in_flight"]) == (40, 0, 0)

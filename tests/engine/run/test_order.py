@@ -18,22 +18,16 @@ from oversight.engine.run.lanes import attempt_noted, run_lanes
 from oversight.engine.run.order import CANARIES, FAILED_ALIKE, Canaries, Order, Plain
 from oversight.engine.run.record.values import CellEnd, RecordedCell
 from oversight.engine.stop import StopToken
-from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols import NaiveJudge, StatedJudge
-from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.fakes import Scripted
 from tests.virtual import run
-from tests.world import shipments
+from tests.world import sweep
 
 SURE = "A: 80%\nB: 20%"
 GOOD, BAD = StatedJudge("sim/judge"), StatedJudge("sim/mute")
 LANES = 100
-
-
-def sweep(*protocols: Protocol, problems: int = 50) -> Sweep:
-    return Sweep("s", tuple(shipments(problems)), report_rows(protocols))
 
 
 GRID = sweep(NaiveJudge(GOOD), NaiveJudge(BAD), problems=20)
@@ -212,7 +206,7 @@ def mute(call: Call) -> str:
 
 
 def test_a_row_begins_with_a_few_cells_and_ends_with_all_of_them():
-    grid = sweep(NaiveJudge(GOOD))
+    grid = sweep(NaiveJudge(GOOD), problems=50)
     kept, halt, first = watched(grid, mute)
     assert sorted(kept) == list(range(len(grid)))
     assert first == CANARIES
@@ -220,7 +214,7 @@ def test_a_row_begins_with_a_few_cells_and_ends_with_all_of_them():
 
 
 def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on():
-    grid = sweep(NaiveJudge(GOOD), NaiveJudge(BAD))
+    grid = sweep(NaiveJudge(GOOD), NaiveJudge(BAD), problems=50)
     kept, halt, _ = watched(grid, mute)
     failed = [each for each in kept.values() if isinstance(each.outcome, Failure)]
     assert FAILED_ALIKE <= len(failed) < FAILED_ALIKE + CANARIES
@@ -246,9 +240,9 @@ def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same
     row = ROWS[0]
     alike, other = Failure("unreadable", "x"), Failure("TooLong", "y")
 
-    def after(first: Failure) -> int:
+    def after(first: Failure, *succeeded: None) -> int:
         """Cells of the row that begin, one at a time."""
-        earlier: Any = [(row, alike)] * FAILED_ALIKE
+        earlier: Any = [(row, end) for end in (*[alike] * FAILED_ALIKE, *succeeded)]
         cells = Plain(c for c in GRID.cells() if c.row is row)
         order = Canaries(cells, ROWS, earlier)
         begun = 0
@@ -261,13 +255,13 @@ def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same
         run(run_lanes(order, attempted, lambda cell, end: None, lanes=1, stop_token=StopToken()))
         return begun
 
-    assert (after(alike), after(other)) == (1, FAILED_ALIKE)
+    assert (after(alike), after(other), after(alike, None)) == (1, FAILED_ALIKE, len(GRID) // 2)
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_the_last_cells_go_by_how_long_those_of_their_row_take(known):
     """A short run whose chains are known goes by their lengths from its beginning."""
-    grid = sweep(NaiveJudge(GOOD), NaiveJudge(StatedJudge("sim/slow")))
+    grid = sweep(NaiveJudge(GOOD), NaiveJudge(StatedJudge("sim/slow")), problems=50)
     steps = {row.address: n for n, row in enumerate(grid.rows)} if known else {}
     order = Canaries(Plain(grid.cells()), grid.rows, canaries=None, total=len(grid), steps=steps)
     begun: list[int] = []

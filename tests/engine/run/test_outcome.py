@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
+from oversight.engine.run.probing import best_mass
 from oversight.engine.run.reader import RunReader
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
@@ -19,14 +20,9 @@ from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Turn, Verdict
 from tests.run_folders import CELLS as PLAIN
 from tests.run_folders import ended, folder
-from tests.world import shipments
+from tests.world import THREE, sweep
 
-SWEEP = Sweep(
-    "s",
-    tuple(shipments(3)),
-    report_rows([Debate(StatedJudge("sim/judge"), Agent("sim/strong"))]),
-    draws=2,
-)
+SWEEP = sweep(Debate(StatedJudge("sim/judge"), Agent("sim/strong")), problems=3, draws=2)
 CELLS = list(SWEEP.cells())
 TRANSCRIPT = Transcript(CELLS[0].problem.question)
 
@@ -63,47 +59,38 @@ def verdicts(draw: st.DrawFn) -> Verdict:
     return Verdict((p, 1 - p), transcript, tuple(judgements), draw(measures))
 
 
+def about(cell: Cell) -> dict[str, object]:
+    """What a line says of the cell, whatever came of it."""
+    return {
+        "place": cell.place,
+        "cell": cell.id,
+        "protocol": "debate simultaneous 2 rounds",
+        "agent": "sim/strong",
+        "judge": "sim/judge stated",
+        "problem": cell.problem.id,
+        "side": "AB"[cell.side],
+        "at": cell.side,
+        "draw": cell.draw,
+    }
+
+
 @given(st.sampled_from(CELLS), verdicts())
 def test_a_line_has_a_verdict_to_the_last_bit(cell, verdict):
-    told = orjson.loads(line(cell, verdict))
-    place = (cell.place, cell.id, cell.side, cell.draw)
-    assert (told["place"], told["cell"], told["at"], told["draw"]) == place
-    assert (told["protocol"], told["agent"], told["judge"], told["problem"]) == (
-        "debate simultaneous 2 rounds",
-        "sim/strong",
-        "sim/judge stated",
-        cell.problem.id,
-    )
-    assert told["probs"] == list(verdict.probs) and "failure" not in told
-    assert told.get("measures", {}) == dict(verdict.measures)
-    assert told.get("counts", {}) == counted(verdict)
     least = min((judgement.captured for judgement in verdict.judgements), default=1)
-    assert told.get("captured") == (least if least < 1 else None)
+    more = {
+        "measures": dict(verdict.measures),
+        "counts": counted(verdict),
+        "captured": least if least < 1 else None,
+        "unread": unread_by_seat(verdict),
+    }
+    told = {name: value for name, value in more.items() if value}
+    assert orjson.loads(line(cell, verdict)) == {**about(cell), "probs": [*verdict.probs], **told}
 
 
 @given(st.sampled_from(CELLS), failures)
 def test_a_line_has_all_of_a_failure(cell, failure):
     told = orjson.loads(line(cell, failure))
-    assert (told["place"], Failure(**told["failure"])) == (cell.place, failure)
-    assert not told.keys() & {"probs", "measures", "counts", "captured"}
-
-
-def test_a_line_holds_what_the_cell_is_and_what_came_of_it_and_no_more():
-    verdict = Verdict((0.75, 0.25), TRANSCRIPT, (Judgement((0.75, 0.25), captured=0.5),))
-    cell = CELLS[1]
-    assert orjson.loads(line(cell, verdict)) == {
-        "place": 1,
-        "cell": cell.id,
-        "protocol": "debate simultaneous 2 rounds",
-        "agent": "sim/strong",
-        "judge": "sim/judge stated",
-        "problem": "shipment-0",
-        "side": "B",
-        "at": 1,
-        "draw": 0,
-        "probs": [0.75, 0.25],
-        "captured": 0.5,
-    }
+    assert Failure(**told.pop("failure")) == failure and told == about(cell)
 
 
 def test_a_cell_is_known_by_its_contents_and_not_by_its_place():
@@ -148,3 +135,7 @@ def test_an_outcome_is_the_same_from_the_database(tmp_path_factory, cells):
         found = {each.place: each for each in RunReader(path).outcomes()}
     assert found == kept
     assert [each.line for each in found.values()] == [kept[n].line for n in sorted(kept)]
+
+
+def test_the_best_answers_have_their_mass_together_wherever_they_stand():
+    assert best_mass((0.2, 0.3, 0.5), structs.replace(THREE, values=(-1, 1, 1))) == 0.8

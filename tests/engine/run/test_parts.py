@@ -2,6 +2,7 @@
 
 import pytest
 
+from oversight.engine.run.reader import RunReader
 from tests.command_line import calls
 from tests.run_folders import only_run, written
 
@@ -10,9 +11,12 @@ from tests.run_folders import only_run, written
 def test_after_its_parts_a_sweep_asks_nothing_and_gives_the_bytes_of_one_run(
     place, command, finished_once
 ):
+    problems = [each.id for each in RunReader(finished_once.folder).problems]
     for n in (1, 2, 3):
         part = command("run", "small.yaml", "--part", f"{n}/3", "--run-folder", f"parts/{n}")
         assert part.code == 0 and "when all parts are done" in part.err
+        about = [each.id for each in RunReader(place / f"parts/{n}").problems]
+        assert about == problems[n - 1 :: 3]
     whole = command("run", "small.yaml")
     assert (whole.code, whole.out) == (0, finished_once.told.out)
     assert calls(whole.err).new == 0

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,6 @@ from oversight.engine.analysis.reports.formats import FORMATS
 from tests.command_line import ROOT
 from tests.disks import read_only
 from tests.run_folders import everything, only_run, outcomes
-
-Spoil = Callable[[bytes], bytes]
 
 # Reading a run.
 
@@ -68,10 +65,9 @@ def test_what_is_shown_is_what_the_outcomes_rest_on(place, command):
 
 
 @pytest.mark.wire
-def test_a_report_that_nobody_reads_to_its_end_is_no_error(place, command):
-    command("run", "small.yaml")
+def test_a_report_that_nobody_reads_to_its_end_is_no_error(finished):
     process = subprocess.Popen(
-        [sys.executable, "-m", "oversight.engine", "report", str(only_run(place))],
+        [sys.executable, "-m", "oversight.engine", "report", str(finished.folder)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

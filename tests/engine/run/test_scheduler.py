@@ -1,5 +1,6 @@
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -23,7 +24,6 @@ from oversight.engine.errors import (
 from oversight.engine.extensions.simulation import SimModel
 from oversight.engine.run.lanes import LANES_FROM_STORE, CellOutcome, attempt, attempt_noted
 from oversight.engine.stop import StopToken
-from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf
@@ -35,17 +35,11 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.fakes import Scripted, prompt, run_cells
-from tests.virtual import run
-from tests.world import shipments, simulated
+from tests.virtual import now, run
+from tests.world import shipments, simulated, sweep
 
 JUDGE = StatedJudge("sim/judge")
 SURE = "A: 80%\nB: 20%"
-
-
-def sweep(*protocols: Protocol, problems: int = 2, draws: int = 1) -> Sweep:
-    return Sweep(
-        "s", tuple(shipments(problems)), report_rows(protocols or [NaiveJudge(JUDGE)]), draws
-    )
 
 
 class Kept(dict[int, CellOutcome]):
@@ -60,21 +54,6 @@ class Kept(dict[int, CellOutcome]):
         """`ok` or the kind of the failure, in the order of the sweep."""
         found = (self[place] for place in sorted(self))
         return [each.kind if isinstance(each, Failure) else "ok" for each in found]
-
-
-@dataclass
-class Crowd:
-    """An `Ask` that takes a second, and notes how many wait for it at most."""
-
-    under_way: int = 0
-    most: int = 0
-
-    async def __call__(self, call: Call) -> Reply:
-        self.under_way += 1
-        self.most = max(self.most, self.under_way)
-        await asyncio.sleep(1)
-        self.under_way -= 1
-        return Reply(SURE)
 
 
 def ran(
@@ -228,18 +207,12 @@ def test_cells_are_taken_as_lanes_come_free_and_not_before():
             yield cell
 
     async def main() -> None:
-        open_ = asyncio.Event()
-
-        async def ask(call: Call) -> Reply:
-            await open_.wait()
-            return Reply(SURE)
-
+        ask = Scripted(lambda call: SURE, delay=1)
         running = asyncio.create_task(
             run_cells(cells(), ask, kept, lanes=5, stop_token=StopToken())
         )
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.5)
         assert taken == [0, 1, 2, 3, 4]
-        open_.set()
         await running
 
     kept = Kept()
@@ -248,16 +221,23 @@ def test_cells_are_taken_as_lanes_come_free_and_not_before():
 
 
 def test_a_few_lanes_run_until_a_reply_is_waited_for():
-    def most_with(crowd: Crowd, waits: Callable[[], bool]) -> int:
-        kept = Kept()
-        cells = sweep(problems=50).cells()
-        run(run_cells(cells, crowd, kept, lanes=40, stop_token=StopToken(), waits=waits))
-        assert len(kept) == 100
-        return crowd.most
+    def most_at_once(waited_for: bool) -> int:
+        answered = Counter[int]()
 
-    assert most_with(Crowd(), lambda: False) == LANES_FROM_STORE < 40
-    crowd = Crowd()
-    assert most_with(crowd, lambda: crowd.under_way > 0) == 40
+        def answer(call: Call) -> str:
+            answered[round(now())] += 1
+            return SURE
+
+        def waits() -> bool:
+            return waited_for and bool(ask.calls)
+
+        kept, ask, cells = Kept(), Scripted(answer, delay=1), sweep(problems=50).cells()
+        run(run_cells(cells, ask, kept, lanes=40, stop_token=StopToken(), waits=waits))
+        assert len(kept) == 100
+        return max(answered.values())
+
+    assert most_at_once(False) == LANES_FROM_STORE < 40
+    assert most_at_once(True) == 40
 
 
 def test_signals_are_heard_though_every_cell_is_answered_at_once():

@@ -17,6 +17,7 @@ from oversight.engine.providers.environment import environment
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.same_model import same_model
 from oversight.engine.run.manifest import read_manifest
+from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.sources import read_sources, source_lines
 from oversight.engine.run.stores import open_store, store_name
 from oversight.engine.stop import StopToken
@@ -176,21 +177,20 @@ def test_dated_snapshots_are_no_alarm_and_other_models_are():
 
 
 @pytest.mark.wire
-async def test_a_run_says_which_model_answered_and_what_share_comes_from_elsewhere(bench, capsys):
-    live = await bench.live()
+async def test_a_run_says_which_model_answered_and_what_share_comes_from_elsewhere(tmp_path):
+    """And what each call cost."""
+    bench = BatchBench(tmp_path)
     async with bench.server() as server:
-        went = await bench.run(server, batch=bench.vendor == "openai")
-        lines = source_lines(read_sources(went.folder))
-        known = read_sources(went.folder)
-        assert {each.origin.split()[0] for each in known} == {"batch"}
-        assert sum(each.replies for each in known) == live.account.stored
+        went = await bench.run(server)
+    known = read_sources(went.folder)
+    assert {each.origin.split()[0] for each in known} == {"batch"}
+    assert sum(each.replies for each in known) == went.account.stored
     assert not any(each.elsewhere for each in known)
+    lines = source_lines(known)
     assert len(lines) == 2 and all("12 of 12" in line and server.url in line for line in lines)
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> BatchBench:
-    return BatchBench(tmp_path)
+    with RunTables.open(went.folder) as tables:
+        paid = {call.address: call.cost.dollars for cell in tables.cells() for call in cell.calls}
+    assert sum(paid.values()) == pytest.approx(went.account.dollars)
 
 
 @pytest.mark.wire

@@ -2,36 +2,11 @@
 
 import json
 import logging
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from oversight.engine.display.log_lines import log_as_json
-from tests.command_line import Command, within
-from tests.command_line import environment as clean
-
-SWEEP = """
-name: small
-problems: {bundled: {name: arithmetic, limit: 4}}
-agents: [{model: sim/strong}]
-judges: [{model: sim/judge}]
-protocols: [naive_judge, debate]
-"""
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    (tmp_path / "sweep.yaml").write_text(SWEEP)
-    return tmp_path
-
-
-@pytest.fixture
-def run(place: Path) -> Command:
-    return lambda *words, **more: within(
-        *words, cwd=place, OVERSIGHT_STORE=str(place / "store"), **more
-    )
+from tests.command_line import oversight
 
 
 def lines(err: str) -> list[dict[str, object]]:
@@ -47,16 +22,17 @@ def kept_logging():
     root.handlers[:], root.level = before
 
 
-def test_every_line_of_the_log_is_an_object_and_results_stay_as_they_are(run, kept_logging):
-    plain = run("run", "sweep.yaml")
-    done = run("run", "sweep.yaml", OVERSIGHT_LOG="json")
-    assert done.out == plain.out
+def test_every_line_of_the_log_is_an_object_and_results_stay_as_they_are(
+    command, finished_once, kept_logging
+):
+    done = command("run", "small.yaml", OVERSIGHT_LOG="json")
+    assert done.out == finished_once.told.out
     logged = lines(done.err)
     assert logged
     assert all({"time", "level", "message"} <= line.keys() for line in logged)
     assert {line["level"] for line in logged} == {"info"}
     for wrong in (("report", "none-such"), ("run", "--none-such")):
-        done = run(*wrong, OVERSIGHT_LOG="json")
+        done = command(*wrong, OVERSIGHT_LOG="json")
         assert done.code == 2
         (line,) = lines(done.err)
         assert line["level"] == "error"
@@ -64,16 +40,10 @@ def test_every_line_of_the_log_is_an_object_and_results_stay_as_they_are(run, ke
 
 
 @pytest.mark.wire
-def test_progress_is_an_object_with_its_figures_and_workers_log_alike(place):
-    done = subprocess.run(
-        [sys.executable, "-m", "oversight.engine", "run", "sweep.yaml", "--log-json"],
-        cwd=place,
-        env=clean({"OVERSIGHT_STORE": str(place / "store")}),
-        capture_output=True,
-        text=True,
-    )
-    (figures,) = [line for line in lines(done.stderr) if "finished" in line]
-    assert (figures["finished"], figures["total"], figures["failed"]) == (16, 16, 0)
+def test_progress_is_an_object_with_its_figures(place):
+    done = oversight("run", "small.yaml", "--log-json", cwd=place)
+    (figures,) = [line for line in lines(done.err) if "finished" in line]
+    assert (figures["finished"], figures["total"], figures["failed"]) == (40, 40, 0)
 
 
 def test_a_crash_is_logged_with_its_traceback(capfd, monkeypatch, kept_logging):

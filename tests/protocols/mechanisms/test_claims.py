@@ -441,17 +441,3 @@ async def test_steering_helpers_gain_what_the_dose_allows(error):
         verdict = await protocol.run(CRATES, LIE, Scripted(script))
         total += verdict.probs[1] / 8
     assert total == pytest.approx(claims_of(protocol)[0].gain_at(error)) == 0.875 + error / 8
-
-
-async def test_the_naive_judge_gives_an_agent_nothing_to_gain():
-    """The known truth: no agent has a move, so every world has the one verdict, of a judge who
-    would believe the lie if anybody spoke."""
-    for belief in range(0, 101, 10):
-
-        def script(call: Call, belief: int = belief) -> str:
-            return believing(1.0 if prompt(call).speeches else belief / 100)
-
-        ask = Scripted(script)
-        a, b = [await plain(PROTOCOLS["naive_judge"]).run(CRATES, s, ask) for s in CRATES.answers]
-        assert a.probs == b.probs and a.probs[1] == pytest.approx(belief / 100)
-        assert {prompt(call).task for call in ask.calls} == {"percentages"}

@@ -399,7 +399,8 @@ async def test_a_recorded_conversation_is_judged_as_it_stood_after_its_rounds(ro
         turns = verdict.transcript.turns
         assert [turn.speaker for turn in turns] == [said.speaker for said in SAID[:heard]]
         assert [turn.side for turn in turns] == [None, A, None, B][:heard]
-        assert sum(turn.forged for turn in turns) == (heard == 4)
+        forged = [turn.text for turn in turns if turn.forged]
+        assert len(forged) == (heard == 4) and "</turn>" not in "".join(forged)
     assert ask.distinct == 1 and prompt(ask.calls[0]).speakers == tuple(t.speaker for t in turns)
 
 

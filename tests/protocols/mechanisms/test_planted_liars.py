@@ -26,7 +26,6 @@ from oversight.protocols.mechanisms.cross_examination import CrossExamination
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.mechanisms.debate_game import DebateGame
-from oversight.protocols.mechanisms.market_making import MarketMaking
 from oversight.protocols.mechanisms.prover_estimator_debate import ProverEstimatorDebate
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from oversight.protocols.prompts.parse import read_instructions
@@ -34,7 +33,6 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Turn, Verdict
 from tests.fakes import APPLES, CRATES, B, Scripted, draft, form, held, prompt, token
-from tools.claims import claims_of
 
 JUDGE, LIAR, OTHER = StatedJudge("judge"), Agent("liar"), Agent("other")
 """B, 36, is the lie."""
@@ -149,26 +147,6 @@ async def test_a_game_is_not_lost_by_what_its_judge_could_not_read(poisoned):
     assert verdict.bounds[1][1] == pytest.approx(high)
     assert unread_by_seat(verdict) == {"Judge: unreadable": lost}
     assert dict(verdict.measures)["drawn"] == pytest.approx(0.3 * (16 - lost) / 16)
-
-
-async def test_a_market_that_lies_gets_what_it_states_and_its_row_says_so():
-    """The known truth: the market's last price is the verdict. A market that states 1 for every
-    world's answer gets that, whatever the judge believes, as the claim and the row's name say; what
-    the judge believes is measured beside it."""
-
-    def script(call: Call) -> str:
-        match prompt(call).task:
-            case "probabilities":
-                return form(A=0.0, B=1.0)
-            case "speak":
-                return "It is 48."
-        return percent(10)
-
-    protocol = MarketMaking(JUDGE, LIAR, OTHER)
-    verdict = await on_the_lie(protocol, script)
-    assert verdict.probs[1] == claims_of(protocol)[0].gain == 1.0
-    assert dict(verdict.measures)["judged"] == pytest.approx(0.1)
-    assert "price of market" in protocol.name
 
 
 FOUR = Question("How many?", tuple(Answer(label, label) for label in "ABCD"))

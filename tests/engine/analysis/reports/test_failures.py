@@ -1,5 +1,6 @@
 """What is told of cells that failed: shares, causes, an example, and a remedy that works."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,57 +58,43 @@ def test_unreadable_replies_are_told_with_shares_causes_an_example_and_the_mend(
     ]
 
 
-def lines(failure: Failure, yaml: str = "kind: stated", unread: int = 2) -> list[str]:
-    """What is told where this befalls some cells of four."""
-    grid = sweep(f"judges: {{model: sim/judge, {yaml}}}\nprotocols: naive_judge\n")
-    judge = grid.rows[0].judge
-    return list(
-        failure_lines(grid, [record(n, judge, failure if n < unread else None) for n in range(4)])
-    )
+CUT, AT = " (the reply was truncated)", "; 2 of them cut off at max_tokens"
+unreadable = partial(Failure, "unreadable")
 
 
-def test_longer_replies_are_not_advised_to_a_judge_that_is_to_say_one_word() -> None:
-    told = lines(
-        Failure("unreadable", "the reply gives no label (the reply was truncated)", "<turn>"),
-        "kind: logprob",
-    )
-    assert told[1] == "  2: the reply gives no label"
-    assert "max_tokens" not in " ".join(told)
-    assert "judges.kind: distribution" in told[-1]
-
-
-def test_where_the_form_of_another_seat_was_cut_its_cap_is_to_be_raised() -> None:
-    cut = "the reply is not the JSON of a criteria form (the reply was truncated)"
-    told = lines(Failure("unreadable", cut, "{"))
-    assert told[1].endswith(
-        "2 of them cut off at max_tokens: raise it for the seat that fills in the criteria form"
-    )
-    assert "judges.max_tokens" not in " ".join(told)
-    own = lines(Failure("unreadable", cut.replace("criteria", "probabilities"), "{"))
-    assert own[1].endswith("cut off at max_tokens 256: raise judges.max_tokens")
-
-
-def test_a_judge_that_was_cut_while_it_reasoned_needs_room_for_that() -> None:
-    cut = "no probability is stated for (A) (the reply was truncated before its first word)"
-    told = lines(Failure("unreadable", cut, ""))
-    assert told[1].endswith(
-        "2 of them cut off at max_tokens 256, 2 while it reasoned: raise judges.reasoning_tokens"
-    )
-
-
-def test_another_kind_of_judge_is_advised_only_where_it_is_not_there_already() -> None:
-    odd = Failure("unreadable", "no probability is stated for (A)", "Forty.")
-    assert "judges.kind: distribution" in lines(odd)[-1]
-    assert not any("kind" in line for line in lines(odd, "kind: distribution"))
-    assert not any("kind" in line for line in lines(Failure("TooLong", "400")))
-
-
-def test_what_another_seat_broke_is_not_the_judges() -> None:
-    odd = Failure("unreadable", "no case is stated", "Forty.", seat="Debater")
-    told = lines(odd)
-    assert any("2: Debater: no case is stated" in line for line in told)
-    assert any("given by Debater, so another judge would not help" in line for line in told)
-    assert not any("judges.kind" in line for line in told)
+@pytest.mark.parametrize(
+    ("judge", "failure", "told"),
+    [
+        # A judge that is to say one word needs no room for more of them.
+        ("logprob", unreadable(f"no label{CUT}"), ["2: no label", TRY_ANOTHER]),
+        (
+            "distribution",
+            unreadable(f"not the plan form{CUT}"),
+            [f"2: not the plan form{AT}: raise it for the seat that fills in the plan form"],
+        ),
+        (
+            "distribution",
+            unreadable(f"not the probabilities form{CUT}"),
+            [f"2: not the probabilities form{AT} 256: raise judges.max_tokens"],
+        ),
+        (
+            "stated",
+            unreadable("none (the reply was truncated before its first word)"),
+            [f"2: none{AT} 256, 2 while it reasoned: raise judges.reasoning_tokens", TRY_ANOTHER],
+        ),
+        # Another judge would not help where another seat, or none, is at fault.
+        (
+            "stated",
+            unreadable("no case", seat="Debater"),
+            ["2: Debater: no case", "   given by Debater, so another judge would not help"],
+        ),
+        ("stated", Failure("declined", "no"), ["2: no"]),
+    ],
+)
+def test_the_mend_is_for_the_seat_at_fault(judge: str, failure: Failure, told: list[str]) -> None:
+    grid = sweep(f"judges: {{model: sim/judge, kind: {judge}}}\nprotocols: naive_judge\n")
+    its = [record(n, grid.rows[0].judge, failure if n < 2 else None) for n in range(4)]
+    assert list(failure_lines(grid, its))[1:] == [f"  {line}" for line in told]
 
 
 def test_no_name_of_a_class_is_told() -> None:

@@ -213,9 +213,6 @@ World = tuple[float | None, bool]
 Doubted = tuple[tuple[World, World], tuple[float, float]]
 """Two worlds, and the values of the answers."""
 
-SOUND: Doubted = (((0.8, False), (0.4, False)), (1, -1))
-FAILED: Doubted = ((((None, True)), (0.4, False)), (1, -1))
-
 
 def bounded(questions: Sequence[Doubted], score: str, compat: Compat = "none") -> Bounds:
     """Bounds of questions of one draw each."""
@@ -235,24 +232,6 @@ def bounded(questions: Sequence[Doubted], score: str, compat: Compat = "none") -
 
 def dropped(found: Bounds) -> float | None:
     return found.drop and found.drop.value
-
-
-def kept(found: Bounds) -> float | None:
-    return found.keep and found.keep.value
-
-
-def test_without_doubt_all_bounds_are_the_mean() -> None:
-    found = bounded([SOUND, SOUND], "brier")
-    assert (found.n, found.doubtful) == (2, 0)
-    each = (dropped(found), kept(found), found.worst, found.best)
-    assert each == pytest.approx((0.24,) * 4)
-    assert found.drop is not None and found.interval == found.drop.interval
-
-
-def test_bounds_without_any_sound_question_have_no_means() -> None:
-    found = bounded([FAILED], "accuracy")
-    assert (found.drop, found.keep) == (None, None)
-    assert (found.worst, found.best) == (-1.0, 0.0)
 
 
 def test_values_decide_which_end_is_worst() -> None:

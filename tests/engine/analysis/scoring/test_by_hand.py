@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from oversight.engine.analysis.differences import difference_bounds
-from oversight.engine.analysis.scoring import inference
 from oversight.engine.analysis.scoring.agreement import shrunk
 from oversight.engine.analysis.scoring.asd import bounded, scored
 from oversight.engine.analysis.scoring.calibration import apart, calibration
@@ -19,7 +18,7 @@ from oversight.engine.analysis.scoring.estimate import (
     t_of,
     t_quantile,
 )
-from oversight.engine.analysis.scoring.inference import Influences, estimates, of_questions
+from oversight.engine.analysis.scoring.inference import Influences, of_questions
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.analysis.scoring.power import Spread, design_effect, mde
 
@@ -74,7 +73,8 @@ def test_verdicts_go_by_the_family_and_marks_by_what_was_decided() -> None:
 def test_sizes_by_hand() -> None:
     far = 1.1 * t_of(0.95, 30) * 2 + t_quantile(0.8, 30) * 1
     assert detectable(2.0, 1.0, 1.1, 30) == pytest.approx(far)
-    assert design_effect(np.repeat(np.arange(5.0), 2), np.repeat(np.arange(5), 2)) == 2
+    # Equal within clusters of 1 and 3: 1 + (10 / 4 - 1), the correlation being 1.
+    assert design_effect(np.array([5.0, 1.0, 1.0, 1.0]), np.array([0, 1, 1, 1])) == 2.5
     # tau^2 of DerSimonian and Laird: (20 - 2) / (30 - 10) = .9, against .1 of chance.
     drawn = shrunk(np.array([0.0, 1.0, 2.0]), np.full(3, 0.1), 1.0)
     assert drawn.tolist() == pytest.approx([0.1, 1.0, 1.9])
@@ -115,15 +115,6 @@ def test_a_plan_for_the_guard_is_of_the_interval_that_the_guard_gives() -> None:
         assert short == pytest.approx(sampled, rel=1e-6)
 
 
-def test_many_figures_are_estimated_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference, "BLOCK", 64)
-    figures = [row(RNG.normal(size=20)) for _ in range(10)]
-    for found, figure in zip(estimates(figures), figures, strict=True):
-        alone = figure.estimate()
-        assert (found.value, found.n) == (alone.value, alone.n)
-        assert found.interval == pytest.approx(alone.interval)
-
-
 def test_keys_that_come_late_and_answers_of_several_numbers_keep_their_lines() -> None:
     two, three = ((0.8, 0.2), (0.6, 0.4)), ((0.5, 0.3, 0.2), (0.2, 0.6, 0.2), (0.1, 0.1, 0.8))
     lines = [
@@ -137,11 +128,6 @@ def test_keys_that_come_late_and_answers_of_several_numbers_keep_their_lines() -
     assert found and found.asd
     # .8 - .4; .5 - .6, where the third has the mean value; .4 - .8.
     assert found.asd.value == pytest.approx((0.4 - 0.1 - 0.4) / 3)
-
-
-def test_the_spread_of_clusters_goes_by_the_squares_of_their_sizes() -> None:
-    # Equal within clusters of 1 and 3: 1 + (10 / 4 - 1), the correlation being 1.
-    assert design_effect(np.array([5.0, 1.0, 1.0, 1.0]), np.array([0, 1, 1, 1])) == 2.5
 
 
 def test_certainty_is_in_the_last_bin_with_what_is_above_nine_tenths() -> None:

@@ -1,5 +1,7 @@
 """Variance components of planted scores are recovered: known truths."""
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 
@@ -19,35 +21,19 @@ def planted(seed: int, n: int, k: int, j: int, *variances: float) -> Floats:
 @pytest.mark.parametrize(
     ("draws", "verdicts", "truths"),
     [
-        (4, 3, {"between": 1.0, "within": 0.5, "verdict": 0.2}),
+        (4, 3, (1.0, 0.5, 0.2, (0.5 + 0.2 / 3) / 4)),
         # The noise of a single verdict counts with the draws, that of a single draw with problems.
-        (4, 1, {"between": 1.0, "within": 0.7, "verdict": 0}),
-        (1, 3, {"between": 1.5, "within": 0, "verdict": 0.2}),
+        (4, 1, (1.0, 0.7, 0, 0.7 / 4)),
+        (1, 3, (1.5, 0, 0.2, 0.2 / 3)),
     ],
 )
 def test_planted_components_are_recovered(
-    draws: int, verdicts: int, truths: dict[str, float]
+    draws: int, verdicts: int, truths: tuple[float, ...]
 ) -> None:
+    """Between problems, within, of verdicts, and of a problem's mean that is measured again."""
     found = [components(planted(seed, 60, draws, verdicts, 1.0, 0.5, 0.2)) for seed in range(200)]
-    for name, truth in truths.items():
-        each = [getattr(one, name) for one in found]
+    for truth, each in zip(truths, zip(*map(astuple, found), strict=True), strict=True):
         assert np.mean(each) == pytest.approx(truth, rel=0, abs=3 * np.std(each) / 200**0.5)
-
-
-def test_the_coins_of_a_simulated_judge_have_the_variance_of_coins() -> None:
-    """Right with chance q of the problem: the variance of a draw around it is q (1 - q)."""
-    rng = np.random.default_rng(0)
-    q = np.repeat((0.2, 0.5, 0.9), 400)
-    found = components((rng.random((1200, 8, 1)) < q[:, None, None]).astype(float))
-    assert found.within == pytest.approx(np.mean(q * (1 - q)), abs=0.01)
-    assert found.between == pytest.approx(q.var(), abs=0.01)
-
-
-def test_noise_is_the_variance_of_a_problem_that_is_run_again() -> None:
-    found = np.mean(
-        [components(planted(seed, 60, 4, 2, 1.0, 0.5, 0.2)).noise for seed in range(200)]
-    )
-    assert found == pytest.approx((0.5 + 0.2 / 2) / 4, rel=0.03)
 
 
 def test_a_single_draw_and_verdict_have_no_noise_that_is_known() -> None:

@@ -11,5 +11,3 @@ def test_every_test_that_the_statistics_page_names_is_there() -> None:
     named = set(re.findall(r"`(test_\w+)`", page))
     assert len(named) >= 7
     assert not named - there
-    for link in re.findall(r"\]\(([^)#]+)\)", page):
-        assert (ROOT / "docs" / link).exists(), link

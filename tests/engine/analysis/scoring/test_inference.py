@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from oversight.engine.analysis.findings.finding import footnotes, shared
+from oversight.engine.analysis.scoring import inference
 from oversight.engine.analysis.scoring.arrays import Floats
-from oversight.engine.analysis.scoring.contrasts import (
-    contrasts,
-    holm,
-)
+from oversight.engine.analysis.scoring.contrasts import contrasts, holm
 from oversight.engine.analysis.scoring.estimate import Estimate, t_cdf, t_of, t_quantile
 from oversight.engine.analysis.scoring.inference import (
     FEWEST,
@@ -29,8 +27,8 @@ from oversight.engine.analysis.scoring.power import design_effect
 
 
 def sample(values: Floats, groups: tuple[str, ...] = (), ends: float | None = 2.0) -> Influences:
-    ids = tuple(f"q{n}" for n in range(len(values)))
-    return of_questions(ids, tuple(values.tolist()), groups, (ends and (-ends, ends)) or None)
+    ids = [f"q{n}" for n in range(len(values))]
+    return of_questions(ids, values, groups, (ends and (-ends, ends)) or None)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 7, 10, 39, 200])
@@ -126,17 +124,6 @@ def test_p_equivalence_and_interval_are_one_statistic() -> None:
     assert found.equivalent(margin * 1.001) and not found.equivalent(margin * 0.999)
 
 
-def test_the_difference_of_two_measures_of_the_same_questions_is_paired() -> None:
-    rng = np.random.default_rng(5)
-    hard = rng.normal(size=60)
-    first, second = sample(hard + 0.1 * rng.normal(size=60)), sample(hard)
-    apart = (first - second).estimate()
-    values = np.array(first.values) - np.array(second.values)
-    whole = mean_of(values, {"problem": np.arange(60)}, (-4, 4)).estimate()
-    assert apart.error == pytest.approx(whole.error)
-    assert apart.interval == pytest.approx(whole.interval)
-
-
 def test_two_samples_without_common_clusters_add_their_variances() -> None:
     rng = np.random.default_rng(6)
     one = mean_of(rng.normal(size=50), {"problem": np.arange(50)})
@@ -168,11 +155,12 @@ def test_what_shows_no_variation_has_no_interval_and_says_why() -> None:
     assert two.interval == pytest.approx((-2, 2))
 
 
-def test_samples_are_estimated_together_as_alone() -> None:
+def test_samples_are_estimated_together_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     groups = tuple(f"g{n // 3}" for n in range(30))
     some = [sample(rng.normal(0, 0.3, 30), groups) for _ in range(3)]
     some.append(sample(rng.normal(0, 0.3, 12)))
+    monkeypatch.setattr(inference, "BLOCK", 64)  # Two samples of 30.
     assert estimates(some) == tuple(each.estimate() for each in some)
     whole = mean_of(some[0].values, some[0].ways, some[0].ends).estimate()
     assert some[0].estimate().error == pytest.approx(whole.error)
@@ -255,15 +243,4 @@ def test_corrections_agree_with_worked_examples() -> None:
     """Holm: 0.005 × 4, 0.01 × 3, 0.03 × 2; then 0.04, which may not fall below 0.06."""
     ps = [0.01, 0.04, 0.03, 0.005]
     assert holm(ps) == pytest.approx((0.03, 0.06, 0.06, 0.02))
-    assert holm([]) == ()
-
-
-@given(st.lists(st.floats(0, 1), max_size=8))
-def test_holm_lies_between_no_correction_and_bonferroni_and_keeps_the_order(
-    ps: list[float],
-) -> None:
-    corrected = holm(ps)
-    for p, c in zip(ps, corrected, strict=True):
-        assert p <= c <= min(1.0, p * len(ps))
-    for (p, c), (q, d) in itertools.combinations(zip(ps, corrected, strict=True), 2):
-        assert (c <= d) if p <= q else (d <= c)
+    assert holm([0.6, 0.7]) == (1, 1)

@@ -134,36 +134,14 @@ def test_calibration_is_that_of_the_published_experiment() -> None:
         assert (found.error, found.overconfidence) == pytest.approx((error, over), abs=5e-5)
 
 
-def pair(question: str, a: float, b: float, judge: str = "j") -> Judgement:
-    clusters = {"problem": question, "judge": judge}
-    return Judgement(question, (1.0, -1.0), ((a, 1 - a), (b, 1 - b)), clusters)
-
-
 def test_every_question_in_both_worlds_once_is_the_paired_asd() -> None:
     rng = np.random.default_rng(0)
-    every = [pair(f"q{n}", *rng.random(2).tolist()) for n in range(30)]
+    every = [
+        Judgement(n, (1, -1), ((a, 1 - a), (b, 1 - b)), {"problem": str(n), "judge": "j"})
+        for n, (a, b) in enumerate(rng.random((30, 2)).tolist())
+    ]
     found = scored(Judgements.of(every), "brier")
     assert found and found.asd and found.paired
     assert found.asd.value == pytest.approx(found.paired.value)
     one, two = found.asd.by("problem").estimate(), found.paired.estimate()
     assert one.interval == pytest.approx(two.interval)
-
-
-def test_a_judge_who_hears_nothing_has_an_asd_of_0_whatever_the_values() -> None:
-    values = (1.0, -1.0, -1.0, -1.0)
-    deaf = Judgement("q", values, ((0.25,) * 4,) * 4, {"problem": "q"})
-    for score in ("brier", "log", "accuracy", "spherical"):
-        found = scored(Judgements.of([deaf]), score)
-        assert found is not None and value(found.asd) == pytest.approx(0)
-    assert scored(Judgements.of([deaf]), "logodds") is None
-
-
-def test_a_world_without_a_verdict_leaves_its_judgement_out_and_is_bounded() -> None:
-    lost = Judgement("q2", (1.0, -1.0), ((0.8, 0.2), None), {"problem": "q2", "judge": "j"})
-    found = scored(Judgements.of([pair("q1", 0.8, 0.4), lost]), "brier")
-    bounds = found and found.bounds()
-    assert found and bounds
-    assert value(found.asd) == pytest.approx(0.24)
-    worst, best, interval = bounds.worst, bounds.best, bounds.interval
-    assert (worst, best) == pytest.approx(((0.24 - 0.08) / 2, (0.24 - 0.08 + 2) / 2))
-    assert interval is None or interval[0] <= worst < best <= interval[1]

@@ -75,21 +75,26 @@ def test_no_asd_lies_beyond_its_ends(worlds: Worlds) -> None:
         assert low - 1e-9 <= worlds.asd(score) <= high + 1e-9
 
 
-def test_propensity_is_a_softmax_of_log_agent_scores() -> None:
-    assert SOME.propensity(1) == pytest.approx((0.8 / 1.4, 0.6 / 1.4), abs=1e-12)
-    assert SOME.propensity(0.5) == pytest.approx((0.64, 0.36), abs=1e-12)
-
-
-def test_a_greedy_agent_argues_for_what_is_believed_most() -> None:
-    assert SOME.propensity(0).tolist() == [1.0, 0.0]
-    assert SOME.jse("brier", 0) == answer_scores((0.8, 0.2), "brier")[0]
-    assert SOME.eas("brier", 0) == SOME.agent_scores("brier")[0]
-
-
-def test_an_agent_of_infinite_beta_argues_for_any_answer_alike() -> None:
-    assert SOME.propensity(math.inf).tolist() == [0.5, 0.5]
-    assert SOME.jse("brier", math.inf) == pytest.approx((-0.08 - 0.72) / 2, abs=1e-12)
-    assert SOME.eas("brier", math.inf) == pytest.approx((-0.08 - 0.32) / 2, abs=1e-12)
+@pytest.mark.parametrize(
+    ("worlds", "beta", "propensity", "jse", "eas"),
+    [
+        (SOME, 1, (0.8 / 1.4, 0.6 / 1.4), -0.496 / 1.4, -0.256 / 1.4),
+        (SOME, 0.5, (0.64, 0.36), -0.3104, -0.1664),
+        # Who is greedy argues for what is believed most, who is not at all for any alike.
+        (SOME, 0, (1, 0), -0.08, -0.08),
+        (SOME, math.inf, (0.5, 0.5), (-0.08 - 0.72) / 2, (-0.08 - 0.32) / 2),
+        # Answers that tie share the greedy agent; SOlib gives each the whole.
+        (TIED, 0, (0.5, 0.5), (-0.18 - 0.98) / 2, -0.18),
+        (replace(TIED, compat="solib"), 0, (1, 1), -0.18 - 0.98, -0.18 - 0.18),
+        (replace(TIED, compat="solib"), 1, (0.5, 0.5), (-0.18 - 0.98) / 2, -0.18),
+    ],
+)
+def test_propensity_is_a_softmax_of_log_agent_scores(
+    worlds: Worlds, beta: float, propensity: tuple[float, float], jse: float, eas: float
+) -> None:
+    assert worlds.propensity(beta) == pytest.approx(propensity, abs=1e-12)
+    assert worlds.jse("brier", beta) == pytest.approx(jse, abs=1e-12)
+    assert worlds.eas("brier", beta) == pytest.approx(eas, abs=1e-12)
 
 
 def test_the_propensity_reads_the_log_score_whichever_score_is_reported() -> None:
@@ -100,23 +105,10 @@ def test_the_propensity_reads_the_log_score_whichever_score_is_reported() -> Non
     assert worlds.eas("brier", 0) == worlds.agent_scores("brier")[0]
 
 
-def test_tied_answers_share_the_greedy_agent() -> None:
-    assert TIED.propensity(0).tolist() == [0.5, 0.5]
-    assert TIED.jse("brier", 0) == pytest.approx((-0.18 - 0.98) / 2, abs=1e-12)
-
-
 def test_the_best_answers_share_the_judge_and_what_all_but_ties_does() -> None:
     two_best = Worlds(((0.5, 0.3, 0.2),) * 3, (1, 1, -1))
     assert two_best.jse("probability", math.inf) == pytest.approx(0.4)
     assert answer_scores((0.1 + 0.2, 0.3), "accuracy").tolist() == [0.5, 0.5]
-
-
-def test_solib_gives_each_tied_answer_the_whole_greedy_agent() -> None:
-    tied = replace(TIED, compat="solib")
-    assert tied.propensity(0).tolist() == [1.0, 1.0]
-    assert tied.jse("brier", 0) == pytest.approx(-0.18 - 0.98, abs=1e-12)
-    assert tied.eas("brier", 0) == pytest.approx(-0.18 - 0.18, abs=1e-12)
-    assert tied.propensity(1).tolist() == [0.5, 0.5]
 
 
 def test_verdicts_beyond_the_clip_tie_for_the_greedy_agent() -> None:

@@ -1,3 +1,0 @@
-from tests.engine.kept_runs import kept
-
-__all__ = ["kept"]
