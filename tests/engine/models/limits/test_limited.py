@@ -260,6 +260,7 @@ async def test_limits_that_the_server_tells_fill_what_the_sweep_file_leaves_open
     assert by_requests == pytest.approx(29, abs=1)
     # The server counts 100 tokens a call, at 100 a second; 500 were estimated until it told.
     assert now() - by_requests >= 29
+    assert limited.limiter.statistics().binding is None, "nobody waits"
 
 
 @pytest.mark.parametrize("field", ["requests", "tokens", "input_tokens", "concurrency"])
@@ -328,10 +329,3 @@ async def test_a_pause_and_an_outage_are_shown_with_what_is_left_of_them():
     paused, down = shown
     assert paused.startswith("paused by the provider for 2")
     assert down.startswith("the provider does not answer; next probe in ")
-
-
-@virtually
-async def test_nothing_binds_while_nobody_waits():
-    limited = sender(Server(), Limits(requests=600))
-    await limited(call_of(10))
-    assert limited.limiter.statistics().binding is None
