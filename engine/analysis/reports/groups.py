@@ -216,12 +216,6 @@ def paper_table(part: Part, lead: Sequence[str]) -> str:
     return latex_table((table.title, *lead, *table.notes), columns, head, body)
 
 
-def mean_difference(pairs: Sequence[tuple[Influences, Influences]]) -> Estimate | None:
-    """Of several differences, alike on each problem that all of them have; None without one."""
-    found = averaged(first - second for first, second in pairs)
-    return found.estimate() if found else None
-
-
 def _of(n: int, line: PivotLine) -> str:
     return line.group[n] or NONE
 

@@ -8,7 +8,6 @@ from operator import attrgetter, methodcaller
 from pathlib import Path
 from typing import NamedTuple
 
-from ...display.table import NONE
 from ...errors import RunFolderError, UsageError
 from ...run.run_folder import REPORT
 from ...sweep.grid import Axes
@@ -273,8 +272,8 @@ def _bounds(results: Results, names: Sequence[Column], *, whole: bool) -> Iterab
         ),
         change("worst", "bounds.worst", 2),
         change("best", "bounds.best", 2),
-        column("95% CI", "bounds.interval", lambda ends: span(ends, 2) if ends else NONE),
-        column("lift", "compliance.lift_interval", lambda ends: span(ends, 2) if ends else NONE),
+        column("95% CI", "bounds.interval", partial(span, digits=2)),
+        column("lift", "compliance.lift_interval", partial(span, digits=2)),
     ]
     notes = (
         "in doubt: problems with a world that failed, or in which a speaker refused, fell silent, "
