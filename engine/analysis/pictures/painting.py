@@ -244,7 +244,6 @@ class Style:
     """Inches that a line of a forest takes."""
     font: float
     """Points."""
-    dpi: int = 200
 
 
 STYLES = {
@@ -358,6 +357,6 @@ def _settings(style: Style) -> dict[Any, Any]:
         "ps.fonttype": 42,
         "svg.fonttype": "path",
         "svg.hashsalt": "oversight-bench",
-        "savefig.dpi": style.dpi,
+        "savefig.dpi": 200,
         "figure.dpi": 100,
     }

@@ -125,10 +125,9 @@ class HealthCheck:
             self._captured.append(record.captured)
             if record.captured < MIN_CAPTURED_MASS and "label mass" not in self._examples:
                 self._examples["label mass"] = _cell(record, f"{record.captured:.0%}")
-        if record.counts:
-            for count, name in COUNTED.items():
-                if record.counts.get(count):
-                    self._note(name, record, "")
+        for name, count in record.counts.items():
+            if count and name in COUNTED:
+                self._note(COUNTED[name], record, "")
 
     def health(self) -> Health:
         """The health according to the outcomes added so far."""

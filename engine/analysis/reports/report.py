@@ -193,7 +193,13 @@ def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Pa
             attrgetter("lift"),
             PARTS,
         ),
-        *_valid(rows),
+        # What stands beside the figures of all problems, where the valid ones were asked for.
+        *[
+            number("valid n", "valid.n"),
+            figure("valid ASD", "valid.asd", 2),
+            figure("valid lift", "valid.lift", 2),
+        ]
+        * any(row.valid for row in rows),
         program("mde", "mde"),
         *(
             Column("", None, (name, beta_name(beta)), methodcaller("at", name, beta), PARTS)
@@ -225,17 +231,6 @@ def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Pa
     ]
     title = f"{results.name}: {results.measure}"
     return Part("rows", title, columns, rows, notes, alike=alike)
-
-
-def _valid(rows: Sequence[RowResult]) -> list[Column]:
-    """What stands beside the figures of all problems, where the valid ones were asked for."""
-    if not any(row.valid for row in rows):
-        return []
-    return [
-        number("valid n", "valid.n"),
-        figure("valid ASD", "valid.asd", 2),
-        figure("valid lift", "valid.lift", 2),
-    ]
 
 
 def _same(of: str, names: Sequence[str], parts: tuple[str, ...] = ()) -> Iterable[Column]:

@@ -12,7 +12,7 @@ a steady row and one of equal mean with rare disasters for different.
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from .estimate import LEVEL, Estimate, Interval
 from .inference import ErrorKind, Influences, estimates, together
@@ -20,8 +20,6 @@ from .inference import ErrorKind, Influences, estimates, together
 Name = TypeVar("Name", str, int)
 
 ContrastVerdict: TypeAlias = Literal["first better", "second better", "equivalent", "inconclusive"]
-
-VERDICTS: tuple[ContrastVerdict, ...] = get_args(ContrastVerdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +100,13 @@ def _decided(
     p_family: float,
     equivalence: float,
 ) -> Contrast:
-    value, verdict = its.value, VERDICTS[3]
     equivalent = its.equivalent(equivalence)
-    if p_family <= 1 - LEVEL and value:
-        verdict = VERDICTS[0] if value > 0 else VERDICTS[1]
-    elif equivalent:
-        verdict = VERDICTS[2]
+    verdict: ContrastVerdict = "equivalent" if equivalent else "inconclusive"
+    if p_family <= 1 - LEVEL and its.value:
+        verdict = "first better" if its.value > 0 else "second better"
     undone = False
-    if verdict != VERDICTS[3] and its.guard and not its.guarded:
-        rare, alike = its.by("guarded"), verdict == VERDICTS[2]
+    if verdict != "inconclusive" and its.guard and not its.guarded:
+        rare, alike = its.by("guarded"), verdict == "equivalent"
         undone = not (rare.equivalent(equivalence) if alike else rare.p() <= 1 - LEVEL)
     return Contrast(*names, means, its, p, p_family, equivalent, its.mde(), verdict, undone)
 

@@ -387,10 +387,6 @@ class Rows(NamedTuple):
     keys: Keys
     """Name of each question's cluster."""
 
-    @property
-    def codes(self) -> Places:
-        return codes_of(self.keys.tolist())
-
 
 def together(rows: Mapping[str, Influences]) -> Rows:
     """Join measures by name over the questions that all share, in the order of the first.
