@@ -34,13 +34,7 @@ from ....protocols.datasets.solution import (
 )
 from ....protocols.errors import DatasetError, Unreadable, unreadable
 from ....protocols.gather import gather_in_order
-from ....protocols.prompts.forms import (
-    NUMBER,
-    TEXTS,
-    as_format,
-    fields_of,
-    read_form,
-)
+from ....protocols.prompts.forms import NUMBER, TEXTS, as_format, fields_of, read_form
 from ....protocols.prompts.prompt_set import default_prompts
 from ....protocols.prompts.render import Instructions, answer_body
 from ....protocols.prompts.words import Words

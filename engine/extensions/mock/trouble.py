@@ -74,8 +74,6 @@ def spoil(
                 round(profile.drip / _DRIP_INTERVAL),
                 _DRIP_INTERVAL / profile.speed,
             )
-        case _:
-            raise ValueError(f"{fault} does not spoil a reply")
 
 
 def _drip(connection: Connection, body: bytes, drops: int, pause: float) -> None:

@@ -315,10 +315,13 @@ def cramped(sweep: Sweep) -> tuple[str, ...]:
             if not isinstance(role, (Agent, ModelJudge)):
                 continue
             if not role.reasoning_tokens and reasons(role.model, role.effort):
+                seat = "an agent"
+                if isinstance(role, ModelJudge):
+                    seat = f"a judge that is asked {role.kind}"
                 notes[
                     f"{role.model} reasons before it replies, and that counts against its "
-                    f"{role.max_tokens:,} tokens as {_named(role)}: set reasoning_tokens, such as "
-                    "4096, or replies are cut"
+                    f"{role.max_tokens:,} tokens as {seat}: set reasoning_tokens, such as 4096, or "
+                    "replies are cut"
                 ] = None
     return tuple(notes)
 
@@ -330,7 +333,3 @@ def reasons(model: str, effort: str) -> bool:
     efforts = abilities(model).efforts
     always = bool(efforts) and "none" not in efforts
     return effort in ("minimal", "low", "medium", "high") or (always and not effort)
-
-
-def _named(role: Agent | ModelJudge) -> str:
-    return "an agent" if isinstance(role, Agent) else f"a judge that is asked {role.kind}"

@@ -126,11 +126,8 @@ def _schema(shape: Call) -> Probe:
             said = orjson.loads(reply.text)
         except orjson.JSONDecodeError:
             return "it answers with no JSON"
-        missing = [
-            name
-            for name in schema.get("required", ())
-            if not isinstance(said, dict) or name not in said
-        ]
+        held = said if isinstance(said, dict) else {}
+        missing = [name for name in schema.get("required", ()) if name not in held]
         return f"its JSON lacks {', '.join(missing)}" if missing else ""
 
     text = f"Make up values, and answer with JSON of this schema: {orjson.dumps(schema).decode()}"

@@ -46,7 +46,6 @@ class SimProvider(SimulatedModels):
         """models: by full name, `sim/NAME`."""
         self._world = world
         self._models = dict(models)
-        self._identities = {name: f"sim/{VERSION}/{model.digest}" for name, model in models.items()}
         self._scene = lru_cache(MAX_PARSED_QUESTIONS)(self._new_scene)
         self._identity = lru_cache(MAX_PARSED_QUESTIONS)(self._new_identity)
 
@@ -66,8 +65,7 @@ class SimProvider(SimulatedModels):
 
     def model_identity(self, model: str) -> str:
         """The part of the identity that all calls of a model share."""
-        self._model(model)  # raises ModelNotFound
-        return self._identities[model]
+        return f"sim/{VERSION}/{self._model(model).digest}"
 
     def reply(self, call: Call) -> Reply:
         """The model's reply, without its latency."""

@@ -10,8 +10,10 @@ import orjson
 
 from ....cache.call import Call
 from ....cache.reply import Token, ToolCall
+from ....protocols.drafting import NO_SIDE
+from ....protocols.prompts.forms import REASONING
 from ....protocols.prompts.parse import Todo, find_question, find_statement, read_instructions
-from .form import NO_SIDE, REASONING, Contents, fill_form, form_kind
+from .form import Contents, fill_form, form_kind
 from .model import Chance, SimModel, share
 from .question import ParsedQuestion
 from .speech import excerpt, neutral
