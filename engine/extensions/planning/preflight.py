@@ -181,14 +181,10 @@ async def examine(
             persons.append(PreflightResult(model, True, ASKED_IN_BROWSER))
             continue
         named.setdefault((provider_of(model), reach(model).api), []).append(model)
-    probes = probes_of(shapes)
+    look = partial(_provider, environment=environment, reach=reach, probes=probes_of(shapes))
     async with asyncio.TaskGroup() as group:
         looking = [
-            group.create_task(
-                _provider(
-                    provider, asked, partial(settings, provider, api), environment, reach, probes
-                )
-            )
+            group.create_task(look(provider, asked, partial(settings, provider, api)))
             for (provider, api), asked in named.items()
         ]
     return persons + [finding for looked in looking for finding in looked.result()]
