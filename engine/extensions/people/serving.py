@@ -230,13 +230,9 @@ def judged_by_persons(
                     calls = [call for call, _ in tasks.values()]
                     answered = await ask_persons(calls, ask, stop_token=opened.stop_token)
 
+            seat = [(model, "judge")]
             halt, _ = ask_beside(
-                opened,
-                folder,
-                replies,
-                work,
-                lambda: (len(tasks), answered),
-                roles=[(model, "judge")],
+                opened, folder, replies, work, lambda: (len(tasks), answered), roles=seat
             )
     delete_from_run(run)
     if halt is not None and answered < len(tasks):

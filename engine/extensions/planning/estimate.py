@@ -154,6 +154,7 @@ async def plan_sweep(
     stratum of their own, since many of their replies are stored.
     """
     sweep, models, problems = opened.sweep, opened.models, opened.sweep.problems
+    limits = models.limits
     prices = models.priced(prices)
     await require_distinct(sweep)
     survey = Survey(sweep, models.simulated, models.identity, store)
@@ -178,12 +179,7 @@ async def plan_sweep(
     steps = await chains(sweep, models.simulated)
     planned = tuple(
         _model_plan(
-            model,
-            strata,
-            survey.habits,
-            prices.find(model),
-            models.limits.get(model),
-            model in batched,
+            model, strata, survey.habits, prices.find(model), limits.get(model), model in batched
         )
         for model in sweep.models
     )
@@ -247,7 +243,6 @@ def _model_plan(
     amounts = Amounts()
     for stratum in strata:
         amounts.add(stratum.total(model))
-
     cached = habits.cached(model)
     if cached is None and batched:
         cached = 0.0, 0.0  # the calls of a batch come in no order that a cache could count on

@@ -9,7 +9,7 @@ parameters and the truth: the same in every process, on every machine, in any or
 import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import orjson
 
@@ -44,9 +44,8 @@ class SimProvider(SimulatedModels):
 
     def __init__(self, world: GroundTruth, models: Mapping[str, SimModel] = PRESETS) -> None:
         """models: by full name, `sim/NAME`."""
-        self._world = world
         self._models = dict(models)
-        self._scene = lru_cache(MAX_PARSED_QUESTIONS)(self._new_scene)
+        self._scene = lru_cache(MAX_PARSED_QUESTIONS)(partial(ParsedQuestion, world=world))
         self._identity = lru_cache(MAX_PARSED_QUESTIONS)(self._new_identity)
 
     async def __call__(self, call: Call) -> Reply:
@@ -90,9 +89,6 @@ class SimProvider(SimulatedModels):
                 f"there is no simulated model {name!r}; describe it under `models:` in the sweep "
                 f"file, or use one of {', '.join(self._models)}"
             ) from None
-
-    def _new_scene(self, block: str) -> ParsedQuestion:
-        return ParsedQuestion(block, self._world)
 
     def _new_identity(self, model: str, system: str) -> str:
         try:

@@ -4,7 +4,6 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from importlib.resources import files
 from typing import TypeAlias
 
@@ -85,7 +84,9 @@ def prose(bank: Bank, words: int, chance: Chance) -> Iterator[str]:
 
 def neutral(question: str, task: str, words: int, chance: Chance) -> str:
     """A neutral reply to any question; at least one sentence."""
-    bank = _neutral_bank(question, task)
+    asked, named = in_sentences(question)[-1], excerpt(task or "something unmarked")
+    said = [template.format(question=asked, task=named) for template in SENTENCES["neutral"]]
+    bank = tuple((sentence, length(sentence)) for sentence in said)
     first, count = bank[0]
     return " ".join([first, *prose(bank, words - count, chance)])
 
@@ -115,13 +116,6 @@ def excerpt(text: str, characters: int = 90) -> str:
     if len(line) <= characters:
         return line.rstrip(".!;:,")
     return f"{line[:characters].rpartition(' ')[0] or line[:characters]} …"
-
-
-@lru_cache(1024)
-def _neutral_bank(question: str, task: str) -> Bank:
-    asked, task = in_sentences(question)[-1], excerpt(task or "something unmarked")
-    sentences = [template.format(question=asked, task=task) for template in SENTENCES["neutral"]]
-    return tuple((sentence, length(sentence)) for sentence in sentences)
 
 
 def in_sentences(text: str) -> list[str]:
