@@ -40,6 +40,7 @@ _MARKS = "tool_calls.extra_content"
 
 @dataclass(frozen=True, slots=True)
 class OpenAIWire(Wire):
+    path: ClassVar[str] = "/chat/completions"
     outcomes: ClassVar[Mapping[str, Outcome]] = {
         "stop": "ok",
         "": "ok",
@@ -49,10 +50,6 @@ class OpenAIWire(Wire):
     }
 
     provider: str = "openai"
-
-    @property
-    def path(self) -> str:
-        return "/chat/completions"
 
     def body(self, call: Call) -> bytes:
         request = call.request

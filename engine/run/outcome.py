@@ -60,17 +60,7 @@ class OutcomeRecord(msgspec.Struct, frozen=True, gc=False):
     @property
     def line(self) -> bytes:
         """The line of it, with its newline; equal bytes for equal outcomes."""
-        fields: dict[str, Any] = {
-            "place": self.place,
-            "cell": self.cell,
-            "protocol": self.protocol,
-            "agent": self.agent,
-            "judge": self.judge,
-            "problem": self.problem,
-            "side": self.label,
-            "at": self.side,
-            "draw": self.draw,
-        }
+        fields: dict[str, Any] = dict(zip(_ABOUT, astuple(self), strict=False))
         if self.not_run:
             fields["not_run"] = self.not_run
         elif self.failure is not None:
@@ -84,6 +74,8 @@ class OutcomeRecord(msgspec.Struct, frozen=True, gc=False):
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
+_ABOUT = ("place", "cell", "protocol", "agent", "judge", "problem", "side", "at", "draw")
+"""What a line calls the first fields, in their order."""
 _FAILURE = ("kind", "message", "raw", "call", "seat")
 _MORE = ("measures", "counts", "captured", "redraws", "bounds", "unread")
 

@@ -218,10 +218,9 @@ class RunFolder:
         """
         if not self.failed:
             return ()
-        failures = self.database.fetched("SELECT place, failure FROM cells WHERE status=?", FAILED)
-        dropped = tuple(
-            sorted(place for place, failure in failures if kinds is None or failure in kinds)
-        )
+        query = "SELECT place, failure FROM cells WHERE status=? ORDER BY place"
+        failures = self.database.fetched(query, FAILED)
+        dropped = tuple(place for place, failure in failures if kinds is None or failure in kinds)
         if dropped:
             self.database.forget(dropped, "run again")
             (self.path / OUTCOMES).unlink(missing_ok=True)

@@ -256,9 +256,6 @@ def _said(turn: Turn, answers: Sequence[Answer], numbers: Numbers) -> _Said:
         own = argued in answers
         side = answers.index(argued) if own else (argued.label, argued.text, argued.work)
     call, text = _worded(turn.call, turn.text, numbers)
-    plain = Turn(turn.speaker, turn.text, turn.side, turn.call, drafts=turn.drafts)
-    if turn == plain:
-        return _Said(turn.speaker, text, side, call)
     rest = {
         name: value
         for name, default in _DEFAULTS.items()
@@ -292,9 +289,7 @@ def _turn(said: _Said, answers: Sequence[Answer], calls: Mapping[int, RecordedCa
     argued = None
     if side is not None:
         argued = answers[side] if isinstance(side, int) else Answer(*side)
-    rest = said.rest
-    if rest:
-        rest = {name: msgspec.convert(value, _KINDS[name]) for name, value in rest.items()}
+    rest = {name: msgspec.convert(value, _KINDS[name]) for name, value in said.rest.items()}
     text = _words(said.text, said.call, calls)
     return Turn(said.speaker, text, argued, _address(said.call, calls), **rest)
 
