@@ -35,9 +35,7 @@ TURNS_OF_A_STEP = 4
 class Walker:
     """An `Ask` that answers with simulated replies, and reports each distinct call once."""
 
-    def __init__(
-        self, answer: Callable[[Call], Reply], see: Callable[[Call, Reply], None] | None = None
-    ) -> None:
+    def __init__(self, answer: Callable[[Call], Reply], see: Callable[[Call, Reply], None]) -> None:
         """answer: the simulated model. see: called with each distinct call and its reply."""
         self._answer = answer
         self._see = see
@@ -49,8 +47,7 @@ class Walker:
         reply = self.seen.get(address)
         if reply is None:
             reply = self.seen[address] = structs.replace(self._answer(call), call=address)
-            if self._see:
-                self._see(call, reply)
+            self._see(call, reply)
         return reply
 
     async def walk(self, cells: Iterable[Cell]) -> int:

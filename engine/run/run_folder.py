@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
@@ -121,12 +120,7 @@ class RunFolder:
             held.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
         try:
             # What went wrong first is told.
             with suppress(RunFolderError) if fault else nullcontext():

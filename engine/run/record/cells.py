@@ -173,10 +173,6 @@ def body_of(
     return _encode(Body(tuple(asked), tuple(turns), tuple(judged), beliefs, doubts))
 
 
-def read_body(packed: bytes) -> Body:
-    return _body.decode(packed)
-
-
 def read_figures(more: str | None) -> Figures:
     return NO_FIGURES if more is None else _figures.decode(more)
 
@@ -317,7 +313,7 @@ _DEFAULTS = {
 }
 _KINDS: dict[str, Any] = get_type_hints(Turn)
 _encode: Callable[[object], bytes] = msgspec.msgpack.Encoder().encode
-_body = msgspec.msgpack.Decoder(Body)
 _figures = msgspec.json.Decoder(Figures)
 encoded_reply = _encode
+read_body: Callable[[bytes], Body] = msgspec.msgpack.Decoder(Body).decode
 read_reply: Callable[[bytes], Replied] = msgspec.msgpack.Decoder(Replied).decode

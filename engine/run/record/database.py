@@ -96,10 +96,8 @@ class RunDatabase(RunTables):
     ) -> None:
         """Make the tables, and say what the run is about: whole, or not at all. DatasetError for
         problems that could not be read back. meta: what `told` gives back, by name."""
-        passages: dict[str, int] = {}
-        for problem in problems:
-            if problem.question.passage:
-                passages.setdefault(problem.question.passage, len(passages))
+        texts = dict.fromkeys(each.question.passage for each in problems if each.question.passage)
+        passages = {text: number for number, text in enumerate(texts)}
         bare = [replace(each, question=each.question.without_passage()) for each in problems]
         lines = zip(problems, jsonl(bare), strict=True)
         tables: dict[str, list[tuple[Any, ...]]] = {

@@ -199,7 +199,7 @@ def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
             calls = [Call(Request("vllm/m", (Message("user", str(n)),))) for n in range(24)]
             await asyncio.gather(*map(opened.models, calls))
             await opened.models.close()
-            return opened.models.limiter("vllm/m").unknown_width
+            return opened.models._sender("vllm/m").limiter.unknown_width
 
     assert asyncio.run(width()) >= 8.0
 
@@ -222,7 +222,7 @@ def test_no_more_calls_go_out_at_once_than_the_server_has_places(place, command)
         with telling(PROPS) as (url, _):
             opened = open_sweep(file, (f"providers.llamacpp.base_url={url}/v1", *overrides))
             await opened.models.servers.inquire("llamacpp/m")
-            return opened.models.limiter("llamacpp/m")._set.concurrency
+            return opened.models._sender("llamacpp/m").limiter._set.concurrency
 
     assert asyncio.run(width()) == 2
     assert asyncio.run(width("models.llamacpp/m.concurrency=1")) == 1
