@@ -112,6 +112,7 @@ def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Pro
                 found[digest] = text
         if len(found) == len(wanted):
             break
+    whole = []
     for problem in given:
         digest = _left_out(problem)
         if digest and digest not in found:
@@ -119,10 +120,8 @@ def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Pro
                 f"--passages {source}: it has {len(found)} of the {len(wanted)} source texts, and "
                 f"not that of {problem.id}, whose sha256 is {digest}"
             )
-    return tuple(
-        _with(problem, found[digest]) if (digest := _left_out(problem)) else problem
-        for problem in given
-    )
+        whole.append(_with(problem, found[digest]) if digest else problem)
+    return tuple(whole)
 
 
 def _left_out(problem: Problem) -> str:
