@@ -375,8 +375,9 @@ def test_a_probe_asks_after_each_turn_once(probed: Path) -> None:
 
 
 def test_the_cap_of_a_probe_counts_what_earlier_ones_have_paid(tmp_path: Path) -> None:
-    sweep = "agents: sim/strong\njudges: openai/gpt-4o-mini\nprotocols: naive_judge\n"
-    loaded = load_sweep(sweep_file(sweep), {"OPENAI_API_KEY": "k"})
+    sweep = "judges: openai/gpt-4o-mini\nprotocols: naive_judge\n"
+    nowhere = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    loaded = load_sweep(sweep_file(sweep), nowhere)
     paid = replace(sum_usage(()), dollars=2.0)
     note_paid(tmp_path, {"openai/gpt-4o-mini": paid})
     call = Call(Request("openai/gpt-4o-mini", (Message("user", "?"),)), (0,))

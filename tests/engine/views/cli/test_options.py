@@ -37,6 +37,11 @@ def test_every_command_says_what_it_does_and_what_each_option_is_for(words: str)
     assert all(len((each.help or "").split()) > 1 for each in options if not each.hidden)
 
 
+def test_there_are_few_commands() -> None:
+    assert len(oversight.list_commands(click.Context(oversight))) <= 17
+    assert len(COMMANDS) <= 41
+
+
 def test_exit_codes_are_those_that_scripts_rely_on() -> None:
     assert {code.name: code.value for code in ExitCode} == {
         "DONE": 0,
