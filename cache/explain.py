@@ -57,7 +57,7 @@ def nearest_recorded(store: Reader, call: Call, identity: str) -> Nearest:
     """The most similar call to the same model, by its settings and the words of its messages.
 
     identity: the endpoint that would be asked. The same call to another endpoint is nearest.
-    Takes about a second where there are MOST_READ entries or more.
+    Takes about a second where there are MAX_READ entries or more.
     """
     for _, record in records(store.items(call.address)):
         if isinstance(record, Record):

@@ -20,13 +20,10 @@ SYSTEM_USER = "postgres"
 class Server:
     """A server that can be stopped and started while somebody uses it."""
 
-    def __init__(self, folder: Path, *, durable: bool = False, settings: str = "") -> None:
-        """durable: whether what it says is written is on the disk; tests have no need of that.
-
-        settings: more of them, as `-c` takes them."""
+    def __init__(self, folder: Path, *, durable: bool) -> None:
+        """durable: whether what it says is written is on the disk."""
         self.folder = folder
         self._durable = durable
-        self.settings = settings
         self._names = count()
         self._run("initdb", "-D", "data", "-U", "oversight", "-A", "trust", "--no-sync")
         self.start()
@@ -35,7 +32,6 @@ class Server:
         settings = f"-c listen_addresses='' -c unix_socket_directories='{self.folder}'"
         if not self._durable:
             settings += " -c fsync=off"
-        settings += self.settings
         self._run("pg_ctl", "-D", "data", "-w", "-l", "log", "-o", settings, "start")
 
     def stop(self, how: str = "fast") -> None:
@@ -68,14 +64,14 @@ class Server:
 
 
 @contextmanager
-def serving(*, durable: bool = False, settings: str = "") -> Iterator[Server]:
+def serving(*, durable: bool = False) -> Iterator[Server]:
     """A server for as long as the body runs. Its folder's path is short, as sockets need it."""
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     if os.getuid() == 0:
         user = pwd.getpwnam(SYSTEM_USER)
         os.chown(folder, user.pw_uid, user.pw_gid)
     try:
-        server = Server(folder, durable=durable, settings=settings)
+        server = Server(folder, durable=durable)
         try:
             yield server
         finally:

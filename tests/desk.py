@@ -1,6 +1,5 @@
 """A desk with a sweep on it: `oversight` run as a process against a server of this machine."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,12 +14,11 @@ from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.mock.process import counts, serving
 from oversight.engine.models.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
-from tests.command_line import Ran, within
+from tests.command_line import Ran, environment, within
 from tests.starting import Started
 from tests.waiting import end, until
 
 __all__ = ["Desk", "counts"]
-ROOT = Path(__file__).parents[1]
 CANARY = "sk-canary-91d0c3b5e7f24a68"
 CONCURRENCY = 6
 """Of each of the three models."""
@@ -145,11 +143,10 @@ class Desk:
     def start_words(self, *words: str, script: str = "") -> "subprocess.Popen[str]":
         """Any command under way."""
         program = ["-c", script] if script else ["-m", "oversight.engine"]
-        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         return Started(
             [sys.executable, *program, *words],
             cwd=self.folder,
-            env={**kept, "PYTHONPATH": str(ROOT), **self.environment},
+            env=environment(self.environment),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -67,9 +67,6 @@ class Server:
         self.answered.append(now())
         return Reply("yes", usage=Usage(request.input_tokens, request.output_tokens))
 
-    async def close(self) -> None:
-        """Nothing to close."""
-
 
 def sender(
     server: Ask,

@@ -3,7 +3,6 @@ a server in a thread, whose replies are a function of the call, with a book of a
 
 import asyncio
 import hashlib
-import os
 import re
 import resource
 import secrets
@@ -29,7 +28,7 @@ from oversight.engine.extensions.mock import PROFILES, MockServer, Profile
 from oversight.engine.run.stores import open_for_reading
 from oversight.protocols.prompts.parse import read_instructions
 from oversight.protocols.tags import TAGS
-from tests.command_line import ROOT
+from tests.command_line import environment
 from tests.run_folders import recorded
 from tests.starting import Started
 from tests.waiting import PATIENCE
@@ -281,12 +280,10 @@ class Sitting:
     def __init__(self, bench: Bench, line: list[str]) -> None:
         logs = bench.logs or bench.folder
         self._log = logs / f"log-{time.monotonic_ns()}.txt"
-        own = {"PYTHONPATH": str(ROOT), "HOME": str(bench.folder), "COLUMNS": "200"}
-        inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         self.line = line
         self.place: dict[str, Any] = {
             "cwd": bench.folder,
-            "env": inherited | own | dict(bench.environment),
+            "env": environment({"HOME": str(bench.folder), **bench.environment}),
         }
         if (most := bench.largest_file) is not None:
             size = (most, most)

@@ -268,19 +268,15 @@ def test_a_reply_stored_before_is_split_when_it_is_read():
 
 
 def test_a_model_may_have_tags_of_its_own():
-    stored = Reply("<plan>a</plan>d")
-    assert stored.text == "<plan>a</plan>d"
-    read = stored.split(Tags(("<plan>", "</plan>")))
-    assert (read.text, read.reasoning) == ("d", "a")
-    assert stored.text == "<plan>a</plan>d"
-
-
-def test_a_cut_reply_of_a_model_with_tags_is_all_thoughts_where_its_prompt_opens_them():
-    cut, tags = Reply("Am I", outcome="truncated"), Tags(("<plan>", "</plan>"))
-    assert cut.text == "Am I"
-    assert (cut.split(tags).text, cut.split(tags).reasoning) == ("", "Am I")
-    spoken = Reply("<plan>a</plan>d", outcome="truncated").split(tags)
-    assert (spoken.text, spoken.split(tags)) == ("d", spoken)
+    """A cut reply without them is all thoughts: the prompt of such a model opens them."""
+    tags = Tags(("<plan>", "</plan>"))
+    for outcome in ("ok", "truncated"):
+        stored = Reply("<plan>a</plan>d", outcome=outcome)
+        spoken = stored.split(tags)
+        assert (stored.text, spoken.text, spoken.reasoning) == ("<plan>a</plan>d", "d", "a")
+        assert spoken.split(tags) == spoken
+    cut = Reply("Am I", outcome="truncated")
+    assert (cut.text, cut.split(tags).text, cut.split(tags).reasoning) == ("Am I", "", "Am I")
 
 
 def tokens(*texts: str) -> tuple[Token, ...]:

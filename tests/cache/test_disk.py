@@ -52,7 +52,7 @@ class Touch:
         return (open, (str(self.file), "w"))
 
 
-def test_the_settings_that_keep_a_reply_are_on_however_they_were_weakened(folder):
+def test_the_settings_that_keep_a_reply_are_on(folder):
     filled(folder, {})
     for key, value in (("sqlite_synchronous", 0), ("cull_limit", 10), ("size_limit", 1)):
         sql(folder, "UPDATE Settings SET value = ? WHERE key = ?", value, key)

@@ -269,7 +269,7 @@ def test_what_went_in_comes_out_few_and_many_of_any_length(file, count, length):
         assert bundle.get("0" * 64) is None and bundle.get("g") is None and bundle.get("") is None
 
 
-def test_the_same_replies_give_the_same_bytes_in_any_order_from_wherever_they_lie(file, tmp_path):
+def test_the_same_replies_give_the_same_bytes_whatever_their_order(file, tmp_path):
     memory, disk = filled(100), filled(100, DiskStore(tmp_path / "store"))
     keys, again = list(memory.keys()), tmp_path / "again.oversight"
     with closing(disk), closing(exported(memory, file)) as bundle:

@@ -266,10 +266,3 @@ async def test_closing_writes_what_is_queued_and_lets_the_thread_leave():
     assert [each.result() for each in puts] == [None] * 300
     with pytest.raises(StoreError, match="closed"):
         put(writer, "late", lambda: b"")
-
-
-async def test_a_writer_that_never_wrote_starts_no_thread():
-    before = threading.active_count()
-    writer = Writer(MemoryStore())
-    assert threading.active_count() == before
-    await writer.end()

@@ -124,25 +124,10 @@ def test_what_models_write_is_read_without_patterns():
     assert found == {file for files in MAY.values() for file in files}
 
 
-def opened() -> None:
-    with socket.socket() as ours:
-        ours.bind(("127.0.0.1", 0))
-
-
-@pytest.fixture
-def server() -> Iterator[None]:
-    """Stands for the server of other tests, which ends with the last test of a session."""
-    yield
-    opened()
-
-
-def test_a_server_of_others_may_end_with_a_unit_test(server):
-    pass
-
-
 def test_a_unit_test_that_leaves_its_process_fails():
-    with pytest.raises(AssertionError, match="a test that leaves its process is marked `wire`"):
-        opened()
+    told = "a test that leaves its process is marked `wire`"
+    with pytest.raises(AssertionError, match=told), socket.socket() as ours:
+        ours.bind(("127.0.0.1", 0))
 
 
 def test_every_marker_is_a_ring():

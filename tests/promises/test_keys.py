@@ -42,6 +42,7 @@ if crash := os.environ.get("CRASH"):
 """Everything a user may turn on to find a fault: DEBUG everywhere, tracebacks with all locals."""
 
 FAULTS = ("401", "403", "500", "429", "html", "cut", "half", "silence", "answer")
+MODELS = {"openai": "openai/gpt-4o", "anthropic": "anthropic/claude-sonnet-4-5"}
 CRASHES = (
     "oversight.engine.providers.openai_wire:OpenAIWire.reply",
     "oversight.engine.providers.openai_wire:OpenAIWire.body",
@@ -154,8 +155,8 @@ def _run(
     if provider == "compatible/lab":
         told = told.replace("deadline: 1.0}", "identity: the lab, deadline: 1.0}")
     else:
-        told = re.sub(r"\{model: \S+\}", f"{{model: {_model(provider)}}}", told)
-        told = re.sub(r"model: \w+/judge", f"model: {_model(provider)}", told)
+        told = re.sub(r"\{model: \S+\}", f"{{model: {MODELS[provider]}}}", told)
+        told = re.sub(r"model: \w+/judge", f"model: {MODELS[provider]}", told)
         told = re.sub(r"models:\n(  .*\n)+", "", told)
     bench.sweep.write_text(told)
     keys = ("COMPATIBLE_LAB_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
@@ -166,10 +167,6 @@ def _run(
     sitting.signal(signal.SIGTERM)
     assert sitting.wait() != 2, sitting.told
     return bench
-
-
-def _model(provider: str) -> str:
-    return {"openai": "openai/gpt-4o", "anthropic": "anthropic/claude-sonnet-4-5"}[provider]
 
 
 def _where(written: bytes) -> str:

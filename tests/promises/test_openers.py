@@ -1,6 +1,5 @@
 """Two runs at one folder, two on one store, and a clock that jumps."""
 
-import threading
 from collections import Counter
 
 import pytest
@@ -23,20 +22,11 @@ time.time = lambda: _true() + _chance.choice((0, 0, 86400 * 365, -3600, -3 * 10*
 @pytest.mark.wire
 def test_a_second_run_at_one_folder_names_the_first_and_touches_nothing(tmp_path):
     with Vendor() as vendor:
-        arrived, refused = threading.Event(), threading.Event()
-
-        def hold(count: int) -> None:
-            arrived.set()
-            assert refused.wait(PATIENCE)
-
-        vendor.on_request = hold
         bench = Bench(tmp_path / "bench", vendor.url)
-        first = bench.start()
-        assert arrived.wait(PATIENCE)
-        try:
+        with vendor.held(1) as arrived:
+            first = bench.start()
+            assert arrived.wait(PATIENCE)
             told, status = bench.ends(BUSY), bench.ends(0, command=("status",))
-        finally:
-            refused.set()
         assert f"another process (pid {first.process.pid}, since " in told
         assert "Watch it: oversight status " in told
         assert f"pid {first.process.pid}" in status

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
+import orjson
 import pytest
 from msgspec import structs
 
@@ -40,8 +41,6 @@ from tests.fakes import CRATES, Scripted, prompt, token
 from tests.protocols.mechanisms.test_every_mechanism import whimsical
 from tests.protocols.prompts.test_shown import made
 from tools.claims import claims_of
-
-import orjson  # isort: skip
 
 SPOKEN = [name for name in PROTOCOLS if name != "recorded"]
 QUESTION = Question(
@@ -292,17 +291,13 @@ def test_a_row_is_named_by_its_settings(name):
             assert claims_of(protocol)[0].gain == 1
 
 
-def labels(count: int) -> Question:
-    return Question("?", tuple(Answer(label, f"is {label}") for label in "ABCD"[:count]))
-
-
 @pytest.mark.parametrize("kind", [StatedJudge, DistributionJudge, VotesJudge, LogprobJudge])
 async def test_what_a_judge_would_say_is_read_as_it_was_meant(kind):
     """The known truth: what an example shows a judge as the reply that states some probabilities is
     read back as those; votes and labels as the likeliest answer. The reply counts in the words in
     which it was given, and whoever reads a statement reads Yes first."""
     for count in (2, 3, 4):
-        question = labels(count)
+        question = Question("?", tuple(Answer(label, f"is {label}") for label in "ABCD"[:count]))
         for weights in product((0.0, 0.125, 0.5, 1.0), repeat=count):
             if not sum(weights) or weights.count(max(weights)) > 1:
                 continue

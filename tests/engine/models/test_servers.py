@@ -228,27 +228,17 @@ def test_no_more_calls_go_out_at_once_than_the_server_has_places(place, command)
     assert asyncio.run(width("models.llamacpp/m.concurrency=1")) == 1
 
 
-@pytest.fixture
-def sweep(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(place, command, monkeypatch):
     for name in ("OPENAI", "ANTHROPIC"):
         monkeypatch.setenv(f"{name}_API_KEY", "k")
     (place / "probed.yaml").write_text(SWEEP)
-    return place / "probed.yaml"
-
-
-def at(url: str) -> list[str]:
-    return [
-        *("--set", f"providers.openai.base_url={url}/v1"),
-        *("--set", f"providers.anthropic.base_url={url}"),
-    ]
-
-
-def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(sweep, command):
     retired = ["--set", "agents.model=anthropic/claude-opus-4-1", "--set", "agents.tools=none"]
     with serving(["--profile", "2026"]) as url:
-        ran = command("doctor", sweep, *at(url))
+        at = ["--set", f"providers.openai.base_url={url}/v1"]
+        at += ["--set", f"providers.anthropic.base_url={url}"]
+        ran = command("doctor", "probed.yaml", *at)
         seen = counts(url)
-        unwell = command("doctor", sweep, *at(url), *retired)
+        unwell = command("doctor", "probed.yaml", *at, *retired)
     assert unwell.code == 1
     assert "✗ anthropic/claude-opus-4-1: its vendor says that it is no longer served" in unwell.out
     assert ran.code == 0, ran.out

@@ -37,6 +37,7 @@ from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.providers.limit_headers import HeaderLimits
 from tests.engine.providers.test_catalogue import SLASHED, escaped
 from tests.lines import (
+    CANARY,
     EACH_LINE,
     LINES,
     always,
@@ -361,16 +362,8 @@ HOLDS = b'"4 %s"' % FORMS["slashes escaped"].encode()
         ("200 OK", "", HOLDS, KeyRepeated, "new key"),
     ],
     ids=[
-        "torn",
-        "packed",
-        "huge",
-        "broken header",
-        "no header",
-        "400",
-        "401",
-        "500",
-        "200",
-        "reply",
+        *("torn", "packed", "huge", "broken header", "no header"),
+        *("400", "401", "500", "200", "reply"),
     ],
 )
 async def test_a_key_that_comes_back_is_in_no_error_body_or_log(
@@ -411,6 +404,15 @@ async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line):
     assert reply.usage.input_tokens > 0
     assert reply.usage.output_tokens > 0
     assert server.counts()["requests"] == server.counts()["ok"] == 1
+
+
+async def test_a_request_says_that_it_is_json_and_has_the_key(line):
+    async with canned(line, http("200 OK", "", good_body(line))) as (ask, requests):
+        await ask(asked(line))
+    # Anthropic's own client sends it as OpenAI's does.
+    field = "x-api-key: " if line == "anthropic wire, plain" else "authorization: bearer "
+    told = requests[0].lower().split(b"\r\n")
+    assert {b"content-type: application/json", f"{field}{CANARY}".encode()} <= {*told}
 
 
 async def test_tools_go_out_and_their_use_comes_back(line):

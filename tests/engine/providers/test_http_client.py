@@ -17,7 +17,7 @@ from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
 from oversight.engine.errors import EngineError, Malformed
 from oversight.engine.extensions.mock import MockServer, Profile
-from oversight.engine.providers.answer_ids import PROVEN
+from oversight.engine.providers.answer_ids import FRESH_REPEATS, PROVEN, AnswerIds
 from oversight.engine.providers.http_client import HttpClient
 from oversight.engine.providers.provider import Provider
 from oversight.engine.providers.settings import Settings
@@ -30,31 +30,32 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 
 @asynccontextmanager
 async def served(
-    *answers: bytes, cap: int = 1000
-) -> AsyncIterator[tuple[HttpClient, str, list[list[bytes]]]]:
+    *answers: bytes, connections: int = 1000
+) -> AsyncIterator[tuple[HttpClient, str, list[list[tuple[bytes, bytes]]]]]:
     """A server that gives each request the next answer, and what each connection sent it."""
-    heads: list[list[bytes]] = []
+    heard: list[list[tuple[bytes, bytes]]] = []
     left = iter(answers)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heads.append(mine := [])
+        heard.append(mine := [])
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                mine.append((await request(reader))[0])
+                mine.append(await request(reader))
                 writer.write(next(left))
 
     async with listening(serve) as url:
-        client = HttpClient(Settings("lab", url, "test"), keep_alive=60.0, cap=cap)
-        yield client, f"{url}/v1/x", heads
+        settings = Settings("lab", url, "test", connections=connections)
+        client = HttpClient(settings, keep_alive=60.0, cap=1000)
+        yield client, f"{url}/v1/x", heard
         await client.close()
 
 
 @pytest.mark.wire
 async def test_what_is_sent_is_named_once_and_our_headers_give_way():
-    async with served(OK) as (client, url, heads):
+    async with served(OK) as (client, url, heard):
         headers = {"User-Agent": "theirs", "Content-Length": "999", "Host": "elsewhere"}
         await client.send(Target("POST", url, headers), b"body")
-    assert sorted(heads[0][0].lower().split(b"\r\n")) == sorted(
+    assert sorted(heard[0][0][0].lower().split(b"\r\n")) == sorted(
         [
             b"",
             b"",
@@ -72,11 +73,11 @@ async def test_what_is_sent_is_named_once_and_our_headers_give_way():
 async def test_a_connection_is_used_again_once_answers_have_shown_ids_of_their_own(ids, opened):
     """Elsewhere a stale answer without an id would be taken for the next one."""
     told = [http("200 OK", f"x-request-id: {n:020}\r\n" * ids, b"hi") for n in range(PROVEN + 5)]
-    async with served(*told) as (client, url, heads):
+    async with served(*told) as (client, url, heard):
         for _ in told:
             answer = client.read(await client.send(Target("POST", url, {}), b"body"))
             assert answer.body == b"hi"
-    assert len(heads) == opened
+    assert len(heard) == opened
 
 
 def head(*fields: str) -> bytes:
@@ -136,17 +137,9 @@ async def test_fields_behind_a_body_in_chunks_are_no_headers():
 
 @pytest.mark.wire
 async def test_who_waits_for_a_connection_is_not_overtaken():
-    heard = list[bytes]()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                heard.append((await request(reader))[1])
-                writer.write(http("200 OK", f"x-request-id: {len(heard):020}\r\n", b"hi"))
-
-    async with listening(serve) as url:
-        client = HttpClient(Settings("lab", url, "test", connections=1), keep_alive=60.0)
-        target = Target("POST", f"{url}/v1/x", {})
+    answers = [http("200 OK", f"x-request-id: {n:020}\r\n", b"hi") for n in range(PROVEN + 4)]
+    async with served(*answers, connections=1) as (client, url, heard):
+        target = Target("POST", url, {})
 
         async def exchange(n: int) -> None:
             client.read(await client.send(target, b"%d" % n))
@@ -162,8 +155,8 @@ async def test_who_waits_for_a_connection_is_not_overtaken():
         gone.cancel()
         client.read(await last)
         await asyncio.gather(*waiting)
-        await client.close()
-    assert heard[PROVEN:] == [b"first", b"1", b"2", b"last"]
+    bodies = [body for connection in heard for _, body in connection]
+    assert bodies[PROVEN:] == [b"first", b"1", b"2", b"last"]
 
 
 @pytest.mark.wire
@@ -173,6 +166,20 @@ async def test_an_answer_beyond_the_cap_is_cut_and_its_connection_closed():
         with pytest.raises(Malformed, match="more than") as caught:
             client.read(await client.send(Target("POST", url, {}), b"body"))
     assert caught.value.body
+
+
+def test_ids_that_come_again_in_a_row_where_no_answer_can_be_stale_prove_nothing():
+    ids = AnswerIds()
+
+    def heard(name: str) -> str:
+        return ids.repeated({"x-request-id": name}, b"hi", fresh=True)
+
+    assert heard("a") == ""
+    for n in range(2 * FRESH_REPEATS):
+        assert heard("a") == "a" and heard(f"new {n}") == ""
+    assert ids.proven
+    assert [heard("a") for _ in range(FRESH_REPEATS)] == ["a"] * (FRESH_REPEATS - 1) + [""]
+    assert not ids.proven
 
 
 @pytest.mark.parametrize("value", ["a\r\nx-other: b", "a\nb", "a\rb"])
@@ -200,7 +207,7 @@ async def talkative(
             if not writer.is_closing():
                 writer.write(unasked(answer))
 
-        try:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 found = re.search(rb"question-\d+", (await request(reader))[1])
                 assert found is not None
@@ -213,8 +220,6 @@ async def talkative(
                 writer.write(answer)
                 if not len(questions) % every:
                     loop.call_later(after, more, answer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
 
     async with listening(serve) as url, reached(line, url) as ask:
         yield ask, questions
@@ -281,7 +286,7 @@ async def test_the_call_before_one_answer_too_many_is_named(line, caplog):
     put_in = 12
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 found = re.search(rb"question-(\d+)", (await request(reader))[1])
                 assert found is not None
@@ -290,8 +295,6 @@ async def test_the_call_before_one_answer_too_many_is_named(line, caplog):
                     writer.write(http("200 OK", "", body.replace(b"0" * 17, b"9" * 17)))
                     await asyncio.sleep(0.05)
                 writer.write(http("200 OK", "", body))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
 
     async with listening(serve) as url, reached(line, url) as ask:
         for n in range(put_in + 1):

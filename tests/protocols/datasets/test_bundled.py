@@ -4,7 +4,6 @@ name, what a data set holds and shares with another, and what is proposed of it.
 
 import re
 from collections import Counter
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,10 @@ from oversight import protocols
 from oversight.cache import Call, value_address
 from oversight.engine.extensions.datasets.checking import Inventory, inventory
 from oversight.protocols import Answer, NaiveJudge, Problem, Question, StatedJudge, labelled
+from oversight.protocols.agents.calculator import calculate
 from oversight.protocols.datasets.bundled import BUNDLED, Bundled, bundled
 from oversight.protocols.datasets.catalogue import LOADERS, loader
+from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.leak import leakage_check
 from oversight.protocols.datasets.overlap import overlap
 from oversight.protocols.datasets.proposals import ACCEPT, REJECT, proposals
@@ -28,17 +29,6 @@ EQUATION = re.compile(rf"({NUMBER}(?: [-+*] {NUMBER}|/{NUMBER})*) = ({NUMBER})")
 QUOTE = re.compile(r'"([^"]+)"')
 
 
-def value(expression):
-    """The value of a sum of products, exactly: it is split at + and -, then at * and /."""
-    total = Fraction(0)
-    for sign, term in re.findall(r"(^|[-+] )([^-+]+)", expression):
-        product = Fraction(1)
-        for operator, factor in re.findall(rf"(^|\*|/) ?({NUMBER})", term):
-            product = product / Fraction(factor) if operator == "/" else product * Fraction(factor)
-        total += -product if sign == "- " else product
-    return total
-
-
 def answers(name):
     return [answer for problem in bundled(name) for answer in problem.question.answers]
 
@@ -48,7 +38,7 @@ def test_every_equation_holds_in_right_and_in_wrong_solutions():
         equations = EQUATION.findall(answer.work)
         assert answer.work.count("=") == len(equations), f"an equation not read: {answer.work}"
         for expression, result in equations:
-            assert value(expression) == Fraction(result), f"{expression} = {result}"
+            assert calculate(expression) == calculate(result), f"{expression} = {result}"
 
 
 def test_every_solution_is_equations_in_the_one_format():
@@ -173,7 +163,8 @@ def test_which_wrong_answer_is_proposed_depends_on_seed_and_id_alone():
         return {each.question.text for each in proposals([replace(FOUR, id=id)], seed)}
 
     assert drawn("x", 1) == drawn("x", 1)
-    assert len({frozenset(drawn(str(n), 0)) for n in range(30)}) == 3
+    for asked in ([(str(n), 0) for n in range(30)], [("x", seed) for seed in range(30)]):
+        assert len({frozenset(drawn(*each)) for each in asked}) == 3
 
 
 async def test_who_accepts_whatever_is_proposed_has_no_agent_score_difference():
@@ -202,11 +193,14 @@ async def test_who_accepts_whatever_is_proposed_has_no_agent_score_difference():
         assert sum(asd) / len(asd) == (0 if credulous else 2)
 
 
-def test_a_loader_asks_so_where_its_settings_say_so():
-    made = loader("bundled", {"name": "arithmetic", "limit": 3, "proposals": True})
-    assert made.load() == tuple(balanced(proposals(Bundled("arithmetic", limit=3).load())))
-    assert sum(problem.best for problem in made.load()) == 3
-    assert len(made.load()) == 6
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_loader_asks_so_where_its_settings_say_so(tmp_path, seed):
+    write_jsonl([replace(FOUR, id=f"four-{n}") for n in range(6)], tmp_path / "d.jsonl")
+    settings = {"path": str(tmp_path / "d.jsonl"), "limit": 3, "seed": seed}
+    asked = loader("file", settings | {"proposals": True}).load()
+    proposed = proposals(loader("file", settings).load(), seed)
+    assert asked == tuple(balanced(proposed, seed)) and len(asked) == 6
+    assert sum(problem.best for problem in asked) == 3
 
 
 def test_every_loader_is_a_public_name_with_one_setting_that_must_be_given_and_an_address():

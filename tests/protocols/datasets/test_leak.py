@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from oversight.protocols import Answer, Gsm8k, Problem, labelled
 from oversight.protocols.datasets import leak
+from oversight.protocols.datasets.gsm8k import MOST_LEAN
 from oversight.protocols.datasets.leak import (
     FEWEST,
     POSITION,
@@ -73,7 +74,7 @@ def test_true_answers_that_are_longer_are_caught():
         ("longest answer", {"a long one": 1, "short": -1}, (100, 1, 1 / 2, True)),
         ("longest answer", {"yes": 1, "nay": -1, "may": -1}, (0, 1 / 3, 1 / 3, False)),
         ("longest answer", {"abc": 1, "abd": -1, "a": -1, "b": -1}, (100, 1 / 2, 1 / 4, True)),
-        ("longest answer", {"aa": 1, "bbb": 1, "c": 0}, (100, 1, 2 / 3, True)),
+        ("longest answer", {"aa": 1, "bbb": 1, "c": 0.5}, (100, 1, 2 / 3, True)),
         (WORDING, {"Thus 1": 1, "Hence 2": -1}, (0, 1 / 2, 1 / 2, False)),
     ],
     ids=["told", "a tie is a draw", "a tie for first is shared", "two are best", "few clusters"],
@@ -328,6 +329,30 @@ def test_a_models_solution_with_another_number_never_stands_for_the_truth(tmp_pa
 
     with pytest.raises(DatasetError, match="that could serve"):
         replace(sample(tmp_path, edit), right="model").load()
+
+
+@pytest.mark.parametrize("steady", ["right", "wrong"])
+def test_no_author_is_right_or_wrong_much_oftener_than_the_other_way(tmp_path, steady):
+    """Of twelve questions that one author always gets right, or wrong, beside others each time."""
+
+    def edit(questions, solutions):
+        (asked, *_), (solved, *_) = questions, solutions
+        said = {"right": solved.pop("large"), "wrong": solved.pop("small")}
+        texts = [{"question": f"{n}: {asked['question']}"} for n in range(12)]
+        questions[:] = [asked | text for text in texts]
+        solutions[:] = [
+            solved
+            | text
+            | {how if how == steady else f"{how} {n}": told for how, told in said.items()}
+            for n, text in enumerate(texts)
+        ]
+
+    assert len(replace(sample(tmp_path, edit), right="model").load()) == MOST_LEAN
+
+
+def test_which_wrong_solution_is_drawn_depends_on_the_seed():
+    drawn = (Gsm8k(str(SAMPLE), right="person", balanced=False, seed=n).load() for n in range(9))
+    assert len({tuple(wrong.text for _, wrong in pairs(each)) for each in drawn}) > 3
 
 
 def test_solutions_that_only_look_wrong_are_not_used():

@@ -188,7 +188,7 @@ def test_what_is_no_file_is_refused_by_its_kind_and_never_read(tmp_path):
         (partial(JsonLines, relabel=True), ROWS["MOON"]),
         (JsonLines, ROWS["MOON"] | {"answers": [without(each, "label") for each in ANSWERS]}),
     ],
-    ids=str,
+    ids=lambda each: getattr(each, "__name__", "-"),
 )
 def test_labels_are_half_and_half_drawn_by_seed(tmp_path, kind, row):
     path = tmp_path / "rows.jsonl"

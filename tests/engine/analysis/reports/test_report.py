@@ -104,14 +104,15 @@ def test_accuracy_is_how_often_the_truth_is_likelier_over_both_worlds_and_a_tie_
     assert known.accuracy and known.accuracy.value == (1 + 1 + 0.5 + 0) / 4
 
 
-def test_an_unreadable_reply_is_no_right_one() -> None:
-    lost = Failure("unreadable", "no percentages")
+def test_an_unreadable_reply_is_no_right_one_and_a_lost_one_leaves_its_draw_out() -> None:
     grid = sweep(PROPAGANDA, problems=1)
     truth, lie = records(grid, {("propaganda", "p0", 0): (0.9, 0.9)})
-    whole = collect(grid, [truth, lie]).rows[0].accuracy
-    unread = collect(grid, [truth, msgspec.structs.replace(lie, probs=None, failure=lost)]).rows[0]
-    assert whole and whole.value == 1.0
-    assert unread.accuracy and unread.accuracy.value == 0.5
+    unread, lost = (
+        msgspec.structs.replace(lie, probs=None, failure=failure)
+        for failure in (Failure("unreadable", "no percentages"), LOST)
+    )
+    found = [collect(grid, [truth, each]).rows[0].accuracy for each in (lie, unread, lost)]
+    assert [each and each.value for each in found] == [1.0, 0.5, None]
 
 
 def many(agents: int, protocols: int = 1) -> Results:

@@ -122,6 +122,7 @@ def test_what_open_trust_ends_in_is_no_estimate_and_its_lift_has_the_naive_judge
     assert (trust.asd and trust.asd.value, trust.accuracy and trust.accuracy.value) == (0.0, 0.5)
     assert trust.lift and naive.asd and trust.lift.value == pytest.approx(-naive.asd.value)
     assert trust.lift.error == pytest.approx(naive.asd.error) and trust.lift.error
+    assert trust.mde and trust.mde == trust.lift.mde()
 
 
 def test_an_unreadable_judge_counts_against_the_agent_in_a_row_of_single_worlds_too() -> None:

@@ -30,13 +30,7 @@ from oversight.engine.extensions.batches import journal as batch_journal
 from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
-from tests.batches import (
-    DEPTH,
-    MODELS,
-    BatchBench,
-    end_batches,
-    stopped_once_out,
-)
+from tests.batches import DEPTH, MODELS, BatchBench, end_batches, stopped_once_out
 from tests.desk import Desk
 from tests.waiting import PATIENCE
 
@@ -67,11 +61,9 @@ async def test_whoever_does_not_wait_hands_in_and_goes_home(bench):
             sittings += 1
             end_batches(server)
         seen = server.counts()
-    assert went.halt is None
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert sittings == DEPTH
-    assert went.bytes == live.bytes
-    assert seen["lines_twice"] == 0
-    assert went.account.sent == seen["lines"]
+    assert (seen["lines_twice"], seen["lines"]) == (0, went.account.sent)
 
 
 async def test_a_run_goes_home_with_what_is_out_though_it_is_live_by_now(bench):

@@ -14,7 +14,7 @@ from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.models.accounting.ledger import sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.models.accounting.prices import listed
-from tests.batches import DEPTH, MODELS, SWEEP, BatchBench, lines, waves
+from tests.batches import DEPTH, MODELS, SWEEP, lines, waves
 from tests.desk import Desk
 
 pytestmark = pytest.mark.wire
@@ -97,6 +97,7 @@ async def test_live_calls_and_batches_share_one_budget(openai, monkeypatch):
         enough = await openai.run(server, batch=False, max_cost=5.0)
         seen = server.counts()
     assert (enough.halt, enough.bytes) == (None, live.bytes)
+    assert waves(enough) == 1, "what is asked live is answered within a wave"
     assert (seen["lines_twice"], seen.get("repeats", 0)) == (0, 0)
     assert seen["lines"] > 0 < seen["ok"]
     assert enough.account.sent == seen["lines"] + seen["ok"]
@@ -171,49 +172,34 @@ async def test_near_the_cap_batches_are_smaller_and_one_waits_for_the_other(benc
     assert len(went.marks("intend")) > len(free.marks("intend"))
 
 
-async def test_a_model_that_is_asked_live_answers_within_the_walks(bench):
-    judge = MODELS[bench.vendor][1]
-    live = await bench.live()
-    bench.text = SWEEP.format(*MODELS[bench.vendor]) + f"models:\n  {judge}: {{batch: false}}\n"
-    async with bench.server() as server:
-        went = await bench.run(server)
-        seen = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    assert seen["ok"] + seen["lines_ok"] == live.account.stored
-    assert waves(went) == DEPTH - 1
+LOCAL = "ollama/llama3.1:8b"
 
 
-async def test_what_cannot_be_asked_in_batches_is_refused_by_name(tmp_path):
-    bench = BatchBench(
-        tmp_path,
-        text="""\
-agents: {model: openai/gpt-4o}
-judges: {kind: stated, model: "ollama/llama3.1:8b"}
-protocols: {debate: {rounds: 1}}
-""",
+@pytest.mark.parametrize(
+    ("agent", "judge", "batch", "told"),
+    [
+        ("openai/gpt-4o", LOCAL, "", f"{LOCAL}: ollama takes no batches here; "),
+        ("openai/gpt-4o", LOCAL, "true", r"s\.yaml:5: .*ollama takes no batches here"),
+        ("openai/gpt-4o", LOCAL, "7", "7 is not true or false"),
+        ("sim/strong", "sim/judge", "", "no model of this sweep can be asked in batches"),
+    ],
+)
+async def test_what_cannot_be_asked_in_batches_is_refused_by_name(
+    openai, agent, judge, batch, told
+):
+    openai.text = (
+        f"agents: {agent}\njudges: {{kind: stated, model: '{judge}'}}\nprotocols: debate\n"
     )
-    async with bench.server() as server:
-        with pytest.raises(UsageError, match=r"ollama/llama3.1:8b: ollama takes no batches here; "):
-            await bench.run(server)
-        bench.text += "models:\n  ollama/llama3.1:8b: {batch: true}\n"
-        with pytest.raises(UsageError, match=r"s\.yaml:5: .*ollama takes no batches here"):
-            bench.loaded(server.url)
-        bench.text = bench.text.replace("true", "7")
-        with pytest.raises(UsageError, match=r"7 is not true or false"):
-            bench.loaded(server.url)
-        bench = BatchBench(
-            tmp_path,
-            text="""\
-agents: {model: sim/strong}
-judges: sim/judge
-protocols: {debate: {rounds: 1}}
-""",
-        )
-        with pytest.raises(UsageError, match=r"no model of this sweep can be asked in batches"):
-            await bench.run(server)
-        with pytest.raises(UsageError, match=r"--cache off does not write"):
-            await BatchBench(tmp_path).run(server, cache="off")
-        assert "batches" not in server.counts()
+    openai.text += f"models:\n  {judge}: {{batch: {batch}}}\n" if batch else ""
+    with pytest.raises(UsageError, match=told):
+        async with openai.server() as server:
+            await openai.run(server)
+
+
+async def test_batches_need_a_store_that_is_written_to(openai):
+    async with openai.server() as server:
+        with pytest.raises(UsageError, match="--cache off does not write"):
+            await openai.run(server, cache="off")
 
 
 async def test_calls_over_the_responses_endpoint_go_in_batches_of_that_endpoint(openai):

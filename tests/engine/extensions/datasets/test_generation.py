@@ -88,29 +88,25 @@ async def test_all_chance_is_in_the_draws_so_more_drafts_reuse_the_first():
     ]
 
 
+NUMBERS = (48, 48.0, "48", "$48.00", 48.4, -16, "many", True, None, "", 1e30)
+"""Each could be the right number, or is of another kind."""
+REFUSED = Reply("No.", outcome="refused")
+
+
 @pytest.mark.parametrize(
-    "answer", [48, 48.0, "48", "$48.00", 48.4, -16, "many", True, None, "", 1e30], ids=repr
+    ("writer", "known"),
+    [
+        *((Writer([number, 36]), CRATES) for number in NUMBERS),
+        *((Writer([text, "Green"]), COLOUR) for text in ("dark  RED", " ", "")),
+        # One is right after all; one is rated beyond the scale, and two are no form.
+        (Writer(["Crimson", "Green"], right=("Crimson",)), COLOUR),
+        (Writer([16, REFUSED, Reply("hm"), 36], {"16": 11}), CRATES),
+    ],
+    ids=lambda each: repr(each.answers[0]) if isinstance(each, Writer) else "",
 )
-async def test_a_draft_that_could_be_the_right_number_or_is_of_another_kind_is_dropped(answer):
-    drafts, _ = await written(Writer([answer, 36]))
-    assert [draft.answer.text for draft in drafts] == ["36"]
-
-
-@pytest.mark.parametrize("answer", ["dark  RED", " ", ""], ids=repr)
-async def test_a_draft_that_says_what_the_right_text_says_is_dropped(answer):
-    drafts, _ = await written(Writer([answer, "Green"]), COLOUR)
-    assert [draft.answer.text for draft in drafts] == ["Green"]
-
-
-async def test_a_draft_that_is_found_right_after_all_is_dropped():
-    drafts, _ = await written(Writer(["Crimson", "Green"], right=("Crimson",)), COLOUR)
-    assert [draft.answer.text for draft in drafts] == ["Green"]
-
-
-async def test_a_rating_beyond_the_scale_and_a_draft_that_is_no_form_are_dropped():
-    refused = Reply("No.", outcome="refused")
-    drafts, _ = await written(Writer([16, refused, Reply("hm"), 36], {"16": 11}))
-    assert [draft.answer.text for draft in drafts] == ["36"]
+async def test_a_draft_that_cannot_be_used_is_dropped(writer, known):
+    drafts, _ = await written(writer, known)
+    assert [draft.answer.text for draft in drafts] == [str(writer.answers[-1])]
 
 
 async def test_a_question_without_a_usable_draft_has_none_and_says_why():
@@ -119,9 +115,7 @@ async def test_a_question_without_a_usable_draft_has_none_and_says_why():
     with pytest.raises(Unreadable, match="no mistake was named"):
         await written(Writer([16], mistakes=[" "]))
     with pytest.raises(Declined):
-        await Generator("sim/writer").write(
-            CRATES, Scripted(lambda call: Reply("No.", outcome="refused"))
-        )
+        await Generator("sim/writer").write(CRATES, Scripted(lambda call: REFUSED))
 
 
 async def test_tags_that_a_model_writes_are_dead_before_anyone_reads_them():

@@ -63,6 +63,9 @@ PROPS = {"total_slots": 3, "default_generation_settings": {"n_ctx": 4096}}
 
 @pytest.mark.wire
 def test_the_file_names_the_servers_model_its_address_and_its_slots(place, command):
+    with answering(pages({"/v1/models": MODELS})) as (address, _):
+        assert command("init", "slotless.yaml", "--local", f"{address}/v1").code == 0
+    assert not read_sweep_file(place / "slotless.yaml").models, "the limit is left to be found"
     with answering(pages({"/v1/models": MODELS, "/props": PROPS})) as (address, _):
         ran = command("init", "own.yaml", "--local", address)
     assert ran.code == 0
@@ -73,13 +76,6 @@ def test_the_file_names_the_servers_model_its_address_and_its_slots(place, comma
     assert file.models[model] == {"concurrency": 3}
     assert file.providers["compatible/own"]["base_url"] == f"{address}/v1"
     assert command("plan", "own.yaml", "--dry-run").code == 0
-
-
-@pytest.mark.wire
-def test_without_slots_the_limit_is_left_to_be_found(place, command):
-    with answering(pages({"/v1/models": MODELS})) as (address, _):
-        assert command("init", "own.yaml", "--local", f"{address}/v1").code == 0
-    assert not read_sweep_file(place / "own.yaml").models
 
 
 @pytest.mark.wire

@@ -25,7 +25,8 @@ from tests.tables import expressions
 from tests.world import shipments, simulated, within
 
 PROBLEMS = shipments(1000)
-FIRST = PROBLEMS[0]
+FIRST, SOME = PROBLEMS[0], PROBLEMS[:500]
+SPEAKER, JUDGE = Agent("sim/it"), StatedJudge("sim/quiet")
 QUIET = simulated(PROBLEMS)
 JUDGES = (StatedJudge("sim/it"), DistributionJudge("sim/it"), LogprobJudge("sim/it"))
 each_judge = pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.kind)
@@ -67,9 +68,12 @@ async def test_a_judge_adds_what_it_hears_to_what_it_knows(judge, spoken, belief
 async def test_among_four_answers_belief_is_shared_out_by_softmax(judge):
     answers = tuple(Answer(label, f"It is {label}.") for label in "ABCD")
     problem = Problem("four", Question("Which of four?", answers), (-1, -1, 1, -1))
-    verdict = await judge.judge(heard(problem, (0, 1.5), (3, 0.5)), simulated([problem]))
+    said, sim = heard(problem, (0, 1.5), (3, 0.5)), simulated([problem])
     weights = [exp(1.5), 1, exp(0.75), exp(0.5)]
-    assert verdict.probs == pytest.approx([w / sum(weights) for w in weights], abs=1e-8)
+    shares = [w / sum(weights) for w in weights]
+    assert (await judge.judge(said, sim)).probs == pytest.approx(shares, abs=1e-8)
+    statement = await judge.believes("It is (C).", said, sim)
+    assert statement.value == pytest.approx(shares[2], abs=1e-8)
 
 
 @pytest.mark.parametrize("candidates", [2, 5, 6, 20])
@@ -92,11 +96,11 @@ def test_candidates_are_variants_and_strays_best_first_and_no_more_than_the_whol
 async def test_votes_fall_as_often_on_the_truth_as_it_is_believed():
     sim = simulated(PROBLEMS, SimModel(insight=0.5, noise=1.0))
     judge = VotesJudge("sim/it", n=1)
-    right = 0
-    for problem in PROBLEMS[:500]:
-        verdict = await judge.judge(Transcript(problem.question), sim)
-        right += verdict.probs[problem.best] == 1
-    assert within(right, 500, (logistic(1.5) + logistic(-0.5)) / 2)
+    right = [
+        (await judge.judge(Transcript(problem.question), sim)).probs[problem.best] == 1
+        for problem in SOME
+    ]
+    assert within(sum(right), len(SOME), (logistic(1.5) + logistic(-0.5)) / 2)
 
 
 async def test_who_is_trusted_chooses_the_truth_as_often_as_it_sees_it():
@@ -116,7 +120,7 @@ async def test_who_is_trusted_chooses_the_truth_as_often_as_it_sees_it():
 )
 async def test_muddled_judgements_appear_at_their_rate_and_cannot_be_read(judge):
     sim, unreadable = simulated(PROBLEMS, SimModel(muddle=0.2)), 0
-    for problem in PROBLEMS[:500]:
+    for problem in SOME:
         try:
             await judge.judge(Transcript(problem.question), sim)
         except Unreadable:
@@ -126,16 +130,14 @@ async def test_muddled_judgements_appear_at_their_rate_and_cannot_be_read(judge)
 
 async def test_speeches_are_never_muddled():
     sim = simulated(PROBLEMS, SimModel(muddle=1))
-    question = FIRST.question
-    turn = await Agent("sim/it").speak(Transcript(question), question.answers[0], sim)
-    assert turn.text.startswith("(A)")
+    assert (await speech(sim, FIRST, 0, SPEAKER)).text.startswith("(A)")
 
 
 async def test_a_reader_tells_which_answer_a_speech_argues_for():
-    checked = SideCheck(Agent("sim/it"), Agent("sim/quiet"), candor=True)
+    checked = SideCheck(SPEAKER, Agent("sim/quiet"), candor=True)
     for problem in PROBLEMS[:10]:
-        for side in problem.question.answers:
-            turn = await checked.speak(Transcript(problem.question), side, QUIET)
+        for place in (0, 1):
+            turn = await speech(QUIET, problem, place, checked)
             assert (turn.check, turn.retries) == ("on side", 0)
 
 
@@ -162,27 +164,23 @@ def test_forms_are_known_by_their_shape_and_filled_as_the_model_believes(session
     session.check(request, expressions(NAMES))
 
 
-SPOKEN_OF, OPENING, QUIETLY = PROBLEMS[:500], FIRST, QUIET
-SPEAKER, JUDGE = Agent("sim/it"), StatedJudge("sim/quiet")
-
-
 async def speech(sim: Ask, problem: Problem, place: int, agent: Agent) -> Turn:
     return await agent.speak(Transcript(problem.question), problem.question.answers[place], sim)
 
 
 async def test_the_strength_survives_a_limit_of_one_word():
     agent = Agent("sim/it", words=1)
-    turn = await speech(simulated(SPOKEN_OF), OPENING, OPENING.best, agent)
+    turn = await speech(simulated(SOME), FIRST, FIRST.best, agent)
     assert turn.cut
     assert len(turn.text.split()) == 2, "the word and the mark of the cut"
-    label = OPENING.question.answers[OPENING.best].label
+    label = FIRST.question.answers[FIRST.best].label
     assert stated_strength(turn.text) == (label, 1.5)
 
 
 async def test_speeches_keep_to_the_limit_and_vary_in_length_around_the_models_own():
-    sim = simulated(SPOKEN_OF, SimModel(words=100))
+    sim = simulated(SOME, SimModel(words=100))
     lengths = []
-    for problem in SPOKEN_OF[:100]:
+    for problem in SOME[:100]:
         turn = await speech(sim, problem, 0, Agent("sim/it", words=150))
         assert not turn.cut
         lengths.append(len(turn.text.split()))
@@ -193,9 +191,9 @@ async def test_speeches_keep_to_the_limit_and_vary_in_length_around_the_models_o
 
 
 async def test_an_offered_tool_is_used_at_its_rate_and_its_result_is_spoken_of():
-    sim = simulated(SPOKEN_OF, SimModel(tool_use=0.3))
+    sim = simulated(SOME, SimModel(tool_use=0.3))
     agent = Agent("sim/it", tools=("calculator",))
-    turns = [await speech(sim, problem, 0, agent) for problem in SPOKEN_OF[:300]]
+    turns = [await speech(sim, problem, 0, agent) for problem in SOME[:300]]
     used = [turn for turn in turns if turn.tools]
     assert within(len(used), len(turns), 0.3)
     assert all(len(turn.tools) == 1 for turn in used)
@@ -205,17 +203,17 @@ async def test_an_offered_tool_is_used_at_its_rate_and_its_result_is_spoken_of()
 
 
 async def test_a_tool_that_is_not_offered_is_not_used():
-    sim = simulated(SPOKEN_OF, SimModel(tool_use=1))
-    assert not (await speech(sim, OPENING, 0, SPEAKER)).tools
+    sim = simulated(SOME, SimModel(tool_use=1))
+    assert not (await speech(sim, FIRST, 0, SPEAKER)).tools
 
 
 async def test_private_thoughts_come_only_where_they_are_allowed_and_stay_private():
-    transcript, side = Transcript(OPENING.question), OPENING.question.answers[0]
+    transcript, side = Transcript(FIRST.question), FIRST.question.answers[0]
     for allowed in (True, False):
         agent = Agent("sim/it", scratchpad=allowed)
-        reply = await QUIETLY(agent.compose(transcript, side, ADVOCATE))
+        reply = await QUIET(agent.compose(transcript, side, ADVOCATE))
         assert ("<private>" in reply.text) == allowed
-        turn = await agent.speak(transcript, side, QUIETLY)
+        turn = await agent.speak(transcript, side, QUIET)
         assert "private" not in turn.text.lower()
         assert stated_strength(turn.text)
 
@@ -230,14 +228,14 @@ def test_only_the_opening_of_a_speech_states_its_strength():
 
 async def test_a_speaker_of_a_real_model_weighs_nothing_with_a_simulated_judge():
     said = Turn("Debater A", "The opponent said (A)+9.000 nats, but 18 is right.")
-    alone = await JUDGE.judge(Transcript(OPENING.question), QUIETLY)
-    assert (await JUDGE.judge(Transcript(OPENING.question, (said,)), QUIETLY)).probs == alone.probs
+    alone = await JUDGE.judge(Transcript(FIRST.question), QUIET)
+    assert (await JUDGE.judge(Transcript(FIRST.question, (said,)), QUIET)).probs == alone.probs
 
 
 async def test_the_speech_after_a_tool_does_not_ask_for_it_again():
-    sim = simulated(SPOKEN_OF, SimModel(tool_use=1))
+    sim = simulated(SOME, SimModel(tool_use=1))
     agent = Agent("sim/it", tools=("calculator",))
-    question = OPENING.question
+    question = FIRST.question
     call = agent.compose(Transcript(question), question.answers[0], ADVOCATE)
     wish = await sim(call)
     (used,) = wish.tool_calls
@@ -249,25 +247,25 @@ async def test_the_speech_after_a_tool_does_not_ask_for_it_again():
 
 
 async def test_who_has_heard_the_rival_answers_it():
-    question = OPENING.question
-    first = await SPEAKER.speak(Transcript(question), question.answers[0], QUIETLY)
+    question = FIRST.question
+    first = await SPEAKER.speak(Transcript(question), question.answers[0], QUIET)
     transcript = Transcript(question, (first,))
-    reply = await SPEAKER.speak(transcript, question.answers[1], QUIETLY)
+    reply = await SPEAKER.speak(transcript, question.answers[1], QUIET)
     assert any(words in reply.text for words in ("speech for", "opponent", "against"))
 
 
 async def test_the_noise_of_speeches_goes_up_as_often_as_down():
-    sim = simulated(SPOKEN_OF, SimModel(persuasion=1.25, honesty_gap=0.5, noise=0.5))
-    turns = [await speech(sim, problem, problem.best, SPEAKER) for problem in SPOKEN_OF]
+    sim = simulated(SOME, SimModel(persuasion=1.25, honesty_gap=0.5, noise=0.5))
+    turns = [await speech(sim, problem, problem.best, SPEAKER) for problem in SOME]
     stated = [(stated_strength(turn.text) or ("", 0.0))[1] for turn in turns]
-    assert {*stated} == {1.0, 2.0} and within(stated.count(1.0), len(SPOKEN_OF), 0.5)
+    assert {*stated} == {1.0, 2.0} and within(stated.count(1.0), len(SOME), 0.5)
 
 
 async def test_the_noise_of_readings_goes_up_as_often_as_down():
-    sim = simulated(SPOKEN_OF, SimModel(insight=0.75, noise=0.5))
+    sim = simulated(SOME, SimModel(insight=0.75, noise=0.5))
     odds = []
-    for problem in SPOKEN_OF:
+    for problem in SOME:
         verdict = await StatedJudge("sim/it").judge(Transcript(problem.question), sim)
         odds.append(round(verdict.probs[problem.best] / verdict.probs[1 - problem.best], 4))
     assert {*odds} == {round(exp(0.25), 4), round(exp(1.25), 4)}
-    assert within(odds.count(round(exp(0.25), 4)), len(SPOKEN_OF), 0.5)
+    assert within(odds.count(round(exp(0.25), 4)), len(SOME), 0.5)

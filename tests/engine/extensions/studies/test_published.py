@@ -176,6 +176,7 @@ def test_its_judges_beside_those_who_judged_afterwards(study, command):
     assert got == pytest.approx(expected, **CLOSE)
     debates = found["agreement"][0]
     assert (debates["units"], debates["values"]) == (98, 203)
+    assert debates["alpha"]["clusters"] == 40, "texts, several of which have two questions"
     assert debates["alpha"]["value"] == pytest.approx(0.5691, **CLOSE)
     words = ("measure", "judgements", str(study), "--where", "mode=stepped", "--score", "brier")
     found = parts(command, *words)

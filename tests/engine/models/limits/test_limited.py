@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Usage
-from oversight.engine.errors import ExceedsRateLimit, InvalidRequest, Overloaded, RateLimited
+from oversight.engine.errors import (
+    ExceedsRateLimit,
+    InvalidRequest,
+    Overloaded,
+    RateLimited,
+    Unreachable,
+)
 from oversight.engine.models.limits.bucket import BURST_WINDOW
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.limits.token_buckets import LOOKAHEAD
@@ -249,6 +255,14 @@ async def test_a_call_that_the_server_rejected_gives_its_tokens_back():
 
 
 @virtually
+async def test_a_request_that_never_left_counts_towards_no_limit():
+    faults = iter([Unreachable("refused")])
+    server = Server(latency=0.0, fault=lambda request: next(faults, None))
+    await sender(server, Limits(requests=60), lambda: 0.0)(call_of(10))
+    assert now() == pytest.approx(0.5, abs=0.01)
+
+
+@virtually
 async def test_limits_that_the_server_tells_fill_what_the_sweep_file_leaves_open():
     server = Server(latency=0.0)
     limited = sender(server, Limits(requests=60))
@@ -260,6 +274,7 @@ async def test_limits_that_the_server_tells_fill_what_the_sweep_file_leaves_open
     assert by_requests == pytest.approx(29, abs=1)
     # The server counts 100 tokens a call, at 100 a second; 500 were estimated until it told.
     assert now() - by_requests >= 29
+    assert limited.limiter.statistics().binding is None, "nobody waits"
 
 
 @pytest.mark.parametrize("field", ["requests", "tokens", "input_tokens", "concurrency"])
@@ -328,10 +343,3 @@ async def test_a_pause_and_an_outage_are_shown_with_what_is_left_of_them():
     paused, down = shown
     assert paused.startswith("paused by the provider for 2")
     assert down.startswith("the provider does not answer; next probe in ")
-
-
-@virtually
-async def test_nothing_binds_while_nobody_waits():
-    limited = sender(Server(), Limits(requests=600))
-    await limited(call_of(10))
-    assert limited.limiter.statistics().binding is None

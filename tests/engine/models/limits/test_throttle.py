@@ -3,12 +3,14 @@
 import asyncio
 import math
 import random
+from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
 
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import Overloaded, ProviderDown, RateLimited
+from oversight.engine.models.limits.halts import overlong_delay
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.limits.throttle import IMMUNE, PLATEAU, Throttle
 from tests.server import Server, ask_in_lanes, call_of, sender, sent_inside
@@ -148,6 +150,13 @@ async def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_co
     with pytest.raises(ProviderDown, match=told):
         await sender(server, Limits(requests=600))(call_of(10))
     assert now() < 2 and len(server.book) == 1
+
+
+def test_the_time_to_come_back_is_that_of_the_servers_delay():
+    earliest = datetime.now() + timedelta(hours=2)
+    told = str(overlong_delay(RateLimited("429", 7_200)))
+    end = datetime.strptime(told.partition("go on at ")[2], "%H:%M on %d %B %Y")
+    assert earliest - timedelta(minutes=1) < end <= datetime.now() + timedelta(hours=2)
 
 
 @virtually

@@ -35,7 +35,7 @@ class Queueing:
         self.places = asyncio.Semaphore(slots)
         self.latency, self.deadline, self.spread = latency, deadline, spread
         self.rng = random.Random(5)
-        self.in_flight = self.most = self.answered = self.late = 0
+        self.in_flight = self.most = self.late = 0
 
     async def __call__(self, call):
         self.in_flight += 1
@@ -48,11 +48,7 @@ class Queueing:
             raise OutcomeUnknown(f"no whole answer within {self.deadline:g} s") from None
         finally:
             self.in_flight -= 1
-        self.answered += 1
         return Reply("yes", usage=Usage(100, 10))
-
-    async def close(self):
-        """Nothing to close."""
 
 
 def endpoint(server, limits=None, *, own=True):
@@ -107,7 +103,6 @@ async def test_a_server_that_batches_is_given_more_although_each_call_takes_long
         server.latency = (1 + server.in_flight) ** 0.25
         return await server(call)
 
-    batching.close = server.close
     await ask_all(endpoint(batching), 2_000)
     assert server.most >= 64
 
