@@ -75,10 +75,12 @@ def probability(probs: tuple[float, ...], answer: int) -> float:
 SCORES: Mapping[str, Score] = {"log": log, "brier": brier, "logodds": logodds, "accuracy": accuracy}
 """By name, in the order of reports. `logodds` is for two answers only."""
 
-FURTHER_SCORES: Mapping[str, Score] = {"spherical": spherical, "probability": probability}
-"""Scores that are reported where they are asked for by name."""
-
-ALL_SCORES: Mapping[str, Score] = {**SCORES, **FURTHER_SCORES}
+ALL_SCORES: Mapping[str, Score] = {
+    **SCORES,
+    "spherical": spherical,
+    "probability": probability,
+}
+"""Those, and scores that are reported where they are asked for by name."""
 
 SOLIB_SCORES: Mapping[str, Score] = {**SCORES, "accuracy": partial(accuracy, ties="zero")}
 """`SCORES` with the tie rule of SOlib: an answer that ties is not accurate."""
@@ -94,9 +96,6 @@ RANGES: Mapping[str, tuple[float, float]] = {
 """The lowest and the highest value of each score."""
 
 
-def applicable(answers: int, compat: Compat = "none") -> Mapping[str, Score]:
-    """The scores by name, under the tie rule of `compat`; log odds only for two answers."""
-    scores = ALL_SCORES if compat == "none" else {**SOLIB_SCORES, **FURTHER_SCORES}
-    if answers == 2:
-        return scores
-    return {name: score for name, score in scores.items() if name != "logodds"}
+def applicable(answers: int) -> Mapping[str, Score]:
+    """The scores by name; log odds only for two answers."""
+    return {name: score for name, score in ALL_SCORES.items() if name != "logodds" or answers == 2}

@@ -95,15 +95,11 @@ class Transcript(Struct, frozen=True, cache_hash=True):
     def then(self, *turns: Turn) -> "Transcript":
         """This transcript with more turns at its end. TypeError for what is no turn."""
         for turn in turns:
-            if type(turn) is not Turn:
-                _require_turn(turn)
+            given: object = turn  # by anybody's protocol
+            if not isinstance(given, Turn):
+                why = ": write await before what makes the turn" if isawaitable(given) else ""
+                raise TypeError(f"a transcript consists of turns, not of {given!r:.60}{why}")
         return Transcript(self.question, self.turns + turns)
-
-
-def _require_turn(given: object) -> None:
-    if not isinstance(given, Turn):
-        why = ": write await before what makes the turn" if isawaitable(given) else ""
-        raise TypeError(f"a transcript consists of turns, not of {given!r:.60}{why}")
 
 
 class Judgement(Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Run folders and stores that a test looks into, or does something to."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from msgspec import structs
 from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.pack.lines import cell_line
+from oversight.engine.models.accounting.ledger import UsageTotals
+from oversight.engine.models.accounting.ledger_file import LedgerFile
 from oversight.engine.run.folders import note_run
 from oversight.engine.run.manifest import Manifest, encoded, read_manifest
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
@@ -19,6 +22,7 @@ from oversight.engine.run.record.schema import sealed
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import CallCost, CellEnd, RecordedCall, RecordedCell
 from oversight.engine.run.run_folder import RunFolder
+from oversight.engine.stop import StopToken
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.world import sweep
@@ -155,6 +159,16 @@ def with_failures(folder: Path, kind: str, places: set[int]) -> bytes:
         database.write([structs.replace(cell, outcome=failure) for cell in cells])
     (folder / "outcomes.jsonl").unlink(missing_ok=True)
     return before
+
+
+def note_paid(folder: Path, accounts: Mapping[str, UsageTotals]) -> None:
+    """Write a ledger into a folder, as the end of a sitting does."""
+
+    async def written() -> None:
+        async with LedgerFile(folder, lambda: accounts).kept(StopToken()):
+            pass
+
+    asyncio.run(written())
 
 
 def len_of(store: Path) -> int:

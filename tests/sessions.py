@@ -14,7 +14,7 @@ import runpy
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -73,7 +73,7 @@ def commands(names: dict[str, Any], shape: Shape, monkeypatch: pytest.MonkeyPatc
 
     def answer(line: str) -> Iterator[str]:
         words, _, typed = line.partition(" <<< ")
-        monkeypatch.setattr("sys.stdin", StringIO(f"{typed}\n"))
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(f"{typed}\n".encode()), "utf-8"))
         program, *given = shlex.split(words.format_map(names))
         match program:
             case "cat":

@@ -337,7 +337,6 @@ class Agent(Parameters, Speaker):
         )
 
 
-@lru_cache(maxsize=512)
 def called(brief: Brief, side: Answer | None) -> str:
     """What everyone calls a seat: `Debater A`, or `Client` for one without a side."""
     return f"{brief.title} {side.label}" if side else brief.title

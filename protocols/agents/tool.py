@@ -135,7 +135,8 @@ class Tool:
             if not isinstance(value, _TYPES[kind]) or isinstance(value, bool) != (
                 kind == "boolean"
             ):
-                return f"error: the arguments need {name!r}, {_an(kind)}"
+                article = "an" if kind[0] in "aio" else "a"
+                return f"error: the arguments need {name!r}, {article} {kind}"
             found[name] = folded(value)[0].strip() if isinstance(value, str) else value
         return found
 
@@ -180,10 +181,6 @@ def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:
 
 def listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
-
-
-def _an(kind: str) -> str:
-    return f"{'an' if kind[0] in 'aio' else 'a'} {kind}"
 
 
 _AT_ONCE: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]" = WeakKeyDictionary()

@@ -8,7 +8,6 @@ problems that it was not fitted on.
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -86,12 +85,8 @@ def _words(text: str) -> npt.NDArray[np.int_]:
     """How often each word and each pair of words occurs, by bucket."""
     words = _WORD.findall(text.casefold())
     pairs = (f"{a} {b}" for a, b in pairwise(words))
-    return np.bincount([_bucket(term) for term in (*words, *pairs)], minlength=BUCKETS)
-
-
-@lru_cache(maxsize=1 << 16)
-def _bucket(term: str) -> int:
-    return zlib.crc32(term.encode()) % BUCKETS
+    buckets = [zlib.crc32(term.encode()) % BUCKETS for term in (*words, *pairs)]
+    return np.bincount(buckets, minlength=BUCKETS)
 
 
 def _letters(text: str) -> npt.NDArray[np.int_]:

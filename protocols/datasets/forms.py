@@ -299,18 +299,5 @@ class ProntoQa(Form):
     )
 
 
-FORMS: dict[str, type[Form]] = {
-    "boolq": BoolQ,
-    "gpqa": Gpqa,
-    "logiqa": LogiQa,
-    "mmlu": Mmlu,
-    "mmlu_pro": MmluPro,
-    "prontoqa": ProntoQa,
-    "quality": Quality,
-    "supergpqa": SuperGpqa,
-    "truthfulqa": TruthfulQa,
-}
-
-
 def _informative(answers: Iterable[str]) -> list[str]:
     return [each for each in answers if each.strip(" .").casefold() != NO_COMMENT]

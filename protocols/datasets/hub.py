@@ -9,8 +9,9 @@ from typing import Self
 
 from ..errors import DatasetError
 from ..question import Problem
+from .catalogue import LOADERS
 from .columns import columns_of
-from .forms import FORMS, Form, Placed
+from .forms import Form, Placed
 from .loader import Loader
 from .tabular import TABLES, records
 
@@ -41,8 +42,8 @@ class Hub(Loader):
 
     def __post_init__(self) -> None:
         super(Hub, self).__post_init__()
-        if isinstance(self.columns, str) and self.columns not in FORMS:
-            raise ValueError(f"columns: no form {self.columns!r}; there are {', '.join(FORMS)}")
+        if isinstance(self.columns, str) and self.columns not in (known := _forms()):
+            raise ValueError(f"columns: no form {self.columns!r}; there are {', '.join(known)}")
         if isinstance(self.columns, dict):
             columns_of(self.columns)
 
@@ -50,9 +51,10 @@ class Hub(Loader):
         """root is not used. DatasetError where the Hub has no such thing, or it cannot be read."""
         rows = self._placed(self._snapshot())
         first = next(rows)
-        kinds = [kind for kind in FORMS.values() if any(form.fit(first[3]) for form in kind.forms)]
+        known = _forms()
+        kinds = [kind for kind in known.values() if any(form.fit(first[3]) for form in kind.forms)]
         if isinstance(self.columns, str):
-            kinds = [FORMS[self.columns]]
+            kinds = [known[self.columns]]
         mapped = isinstance(self.columns, dict)
         if not kinds and not mapped:
             raise DatasetError(
@@ -112,3 +114,8 @@ class Hub(Loader):
                 place += 1
                 name = f"{self.name}/{path.relative_to(folder)}"
                 yield name, line, f"{self.name.rpartition('/')[2]}-{place}".lower(), row
+
+
+def _forms() -> dict[str, type[Form]]:
+    """The forms of published tables, by the names of their loaders."""
+    return {name: kind for name, kind in LOADERS.items() if issubclass(kind, Form)}

@@ -1,6 +1,6 @@
 """The case put to a judge: which answer is right, or whether a statement holds."""
 
-from functools import cache, lru_cache
+from functools import cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,7 +30,9 @@ class Case(Struct, frozen=True):
     @property
     def options(self) -> Question:
         """The options to choose from, as the answers of a question."""
-        return _of_statement(self.statement) if self.statement else self.transcript.question
+        if not self.statement:
+            return self.transcript.question
+        return Question(self.statement, (Answer(AFFIRM, ""), Answer(DENY, "")))
 
     @property
     def briefing(self) -> Brief:
@@ -86,11 +88,6 @@ def probs_of(p: float, side: Answer, question: Question) -> tuple[float, ...]:
     """A verdict that gives `side` the probability p, and the others equal shares of the rest."""
     share = (1 - p) / (len(question.answers) - 1)
     return tuple(p if answer == side else share for answer in question.answers)
-
-
-@lru_cache(maxsize=1024)
-def _of_statement(statement: str) -> Question:
-    return Question(statement, (Answer(AFFIRM, ""), Answer(DENY, "")))
 
 
 @cache

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, get_args
 
 from msgspec import Struct
@@ -196,14 +195,15 @@ class ModelJudge(Parameters, Judge):
         """The case as this judge reads it. order: None for that of the options; blind: the passage
         was hidden from it."""
         question = case.transcript.question
-        brief, options = case.brief or case.briefing, case.options if case.statement else question
+        brief, options = case.briefing, case.options
         order = range(len(options.answers)) if order is None else order
         told = self._told(brief, question.graded, blind, bool(case.statement))
         examples = None
         # An example about the question at hand would tell its answer.
         if shots := [each for each in self.shots if each.floor.question.text != question.text]:
             examples = as_examples(shots, self.put, brief.words, self.reads_passage)
-        return Shown(case, order, brief, options, _labels(options, order), *told, examples)
+        labels = tuple([options.answers[place].label for place in order])
+        return Shown(case, order, brief, options, labels, *told, examples)
 
     @memoized
     def _told(
@@ -329,8 +329,7 @@ class Elicited(Struct, frozen=True):
     @property
     def spans(self) -> tuple[Span, ...]:
         """The mean over all replies, those that could not be read included."""
-        rows = [_spans(each) for each in self.judgements]
-        return spans_with_unread(rows, len(self.doubts))
+        return spans_with_unread([_spans(each) for each in self.judgements], len(self.doubts))
 
     def reversed(self) -> "Elicited":
         """This elicitation with the answers in reverse order."""
@@ -383,11 +382,6 @@ class Shown(Struct, frozen=True):
     told: tuple[Words, ...]
     """Instructions between the judge's role and the request for an answer."""
     examples: Examples | None = None
-
-
-@lru_cache(maxsize=1024)
-def _labels(options: Question, order: Order) -> tuple[str, ...]:
-    return tuple(options.answers[place].label for place in order)
 
 
 def average(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:

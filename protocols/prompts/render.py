@@ -142,7 +142,7 @@ def question_block(question: Question, order: Sequence[int] | None = None) -> st
 def turn_block(turn: Turn) -> str:
     """One turn as the others read it; results of tools and checked quotes carry our tags, which no
     model can write."""
-    used = "".join([f"{_tool_block(use)}\n" for use in turn.tools]) if turn.tools else ""
+    used = "".join(map(_tool_block, turn.tools))
     thought = f"{escape_tags(turn.reasoning)}\n" if turn.aloud and turn.reasoning else ""
     said = escape_tags(turn.text) if "<" in turn.text else turn.text
     if turn.quotes:
@@ -159,4 +159,4 @@ def answer_body(answer: Answer) -> str:
 
 def _tool_block(use: ToolUse) -> str:
     computed = f"{use.arguments} → {use.result}" if use.arguments else use.result
-    return f'<tool name="{use.tool}">{escape_tags(computed)}</tool>'
+    return f'<tool name="{use.tool}">{escape_tags(computed)}</tool>\n'

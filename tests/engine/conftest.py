@@ -63,11 +63,3 @@ def finished(place: Path, finished_once: Finished) -> Finished:
         shutil.copytree(made / name, place / name)
     moved(folder := only_run(place), made, place)
     return Finished(folder, finished_once.told)
-
-
-@pytest.fixture
-def muddled(place: Path) -> None:
-    """Of what the judge says, a third cannot be read."""
-    text = (place / "small.yaml").read_text()
-    models = "models: {sim/judge: {muddle: 0.3}}\n"
-    (place / "small.yaml").write_text(text + models)

@@ -6,35 +6,50 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 import pytest
+from msgspec import structs
 
 from oversight import plot
+from oversight.cache.call import Ask, Call, Message, Request
+from oversight.cache.memory import MemoryStore
 from oversight.engine.analysis.findings.chart import Chart
 from oversight.engine.analysis.findings.finding import Part, figure, word
 from oversight.engine.analysis.pictures.kinds import ALL_KINDS, Forest, caption, data_of, pictured
 from oversight.engine.analysis.pictures.painting import draw, save
+from oversight.engine.analysis.rows import read_rows
 from oversight.engine.analysis.scoring.estimate import Estimate
-from oversight.engine.errors import UsageError
+from oversight.engine.errors import BudgetReached, UsageError
+from oversight.engine.models.accounting.ledger import sum_usage
+from oversight.engine.models.accounting.prices import PriceList, listed
+from oversight.engine.run.loaded_sweep import load_sweep
 from oversight.engine.run.probing import read_probes
 from oversight.engine.run.reader import Place, RunReader
+from oversight.engine.run.record.database import RunDatabase
+from oversight.engine.run.settings import AskSettings
 from oversight.engine.run.sources import origins
+from oversight.engine.views.cli.beside import ask_beside
 from oversight.engine.views.pages.answer import compare_page
+from oversight.engine.views.pages.failures import causes_part
 from oversight.engine.views.pages.findings import shown_part
 from oversight.engine.views.pages.guard import is_loopback
+from oversight.engine.views.pages.measures import cost_page
 from oversight.engine.views.pages.overview import overview_page
 from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.routes import Asked, Served, page_of
 from oversight.engine.views.pages.site import telling
 from oversight.engine.views.pages.transcripts import row_page
+from oversight.protocols.transcript import Failure
 from tests.command_line import run_in, within
+from tests.engine.sweep_files import sweep_file
 from tests.pages.browser import served, unpacked
-from tests.run_folders import FORMS, everything, with_failures
+from tests.run_folders import FORMS, everything, note_paid, with_failures
 
 
 def figures(*words: str | Path, cwd: Path) -> list[list[str]]:
@@ -103,14 +118,28 @@ def test_equal_runs_give_equal_bundles(site: Path, small: Path, tmp_path: Path) 
     }
 
 
-def test_what_a_bundle_takes_first_is_what_failed(small: Path, tmp_path: Path) -> None:
+def test_what_failed_is_taken_first_counted_by_cause_and_read_up_to_its_fault(
+    small: Path, tmp_path: Path
+) -> None:
     mine = Path(copytree(small, tmp_path / small.name))
-    places = {*range(0, 72, 5)}
+    places = {*range(0, 60, 5)}
     with_failures(mine, "unreadable", places)
     with RunReader(mine) as run:
+        debated = next(n for n, row in enumerate(run.sweep.rows) if row.mechanism == "debate")
+        at = run.worlds(Place(debated, 5))[0]
+        cell = run.cells([at])[at]
+    _, second, *_ = cell.calls
+    refused = structs.replace(cell, outcome=Failure("refused", "no", call=second.address))
+    with closing(RunDatabase(mine)) as database:
+        database.write([refused])
+    with RunReader(mine) as run:
         taken = telling(run, 9)
-        failed = [place for place in taken if not places.isdisjoint(run.worlds(place))]
+        failed = [place for place in taken if not {*places, at}.isdisjoint(run.worlds(place))]
+        causes = causes_part(run, read_rows(run), Served("a")).lines
+        (spoken,) = read(run, Place(debated, 5)).worlds[0].turns
     assert len(taken) == 9 and len(failed) >= 3
+    assert [(each.count, each.share) for each in causes] == [(12, 12 / 13), (1, 1 / 13)]
+    assert spoken.turn.text == cell.calls[0].text.strip()
 
 
 @pytest.mark.wire
@@ -143,9 +172,6 @@ def test_the_first_page_is_there_before_models_and_figures_are_loaded() -> None:
     assert told.stdout == "[]\n"
 
 
-DRAWN = ("asd", "lift", "worlds", "jse", "calibration", "frontier")
-
-
 @pytest.fixture(scope="module")
 def opened(small: Path) -> Iterator[RunReader]:
     with RunReader(small) as run:
@@ -158,7 +184,7 @@ def test_a_cell_stands_in_the_reading_that_is_found_for_it(opened: RunReader) ->
         assert opened.worlds(place)[side] == at
 
 
-@pytest.mark.parametrize("kind", DRAWN)
+@pytest.mark.parametrize("kind", ["asd", "lift", "worlds", "jse", "calibration", "frontier"])
 def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: RunReader) -> None:
     pytest.importorskip("matplotlib")
     picture = pictured(opened, kind)
@@ -224,6 +250,31 @@ def test_a_plot_draws_one_column_and_nothing_for_a_line_without_it() -> None:
     part = Part("", "Rows", columns, [Line("naive judge", None, asd), Line("debate", lift, asd)])
     shown = shown_part(part, {})
     assert shown.drawn == "lift" and [line.drawn for line in shown.lines] == [None, lift]
+
+
+def test_the_overview_has_naive_judges_beside_the_rows_and_the_worst_of_those_that_argue(
+    opened: RunReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("oversight.engine.views.pages.overview.run_page", lambda *_, **told: told)
+    told: Any = overview_page(opened, Served("a"), Asked())
+    rows = read_rows(opened).results("brier").rows
+    naive = {its.row.judge: its.asd.value for its in rows if its.row.naive and its.asd}
+    groups = {line.cells[0].text: line.members for line in told["rows"].lines}
+    drawn = [line.baseline for line in groups["debate simultaneous 1 round"]]
+    assert drawn == pytest.approx([naive[its.row.judge] for its in rows if its.row.naive])
+    argued = [n for n, its in enumerate(rows) if not its.row.naive]
+    lowest = read_rows(opened).asd_by_problem("brier")[:, argued].mean(axis=1).min()
+    assert told["parts"][0].lines[0].cells[2].text == f"{lowest:+.2f}".replace("-", "−")
+
+
+def test_the_whole_run_has_a_price_where_each_of_its_models_has_one(
+    opened: RunReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    price = listed().need("openai/gpt-4o-mini")
+    for models, known in ((opened.sweep.models, True), (["sim/judge"], False)):
+        monkeypatch.setattr(RunReader, "prices", PriceList(dict.fromkeys(models, price)))
+        whole = re.search(r"The whole run: [^<]*", cost_page(opened, Served("a"), Asked()))
+        assert whole and ("at list prices" in whole[0]) is known
 
 
 def test_an_answer_counts_every_contrast_and_lists_both_ends(
@@ -321,6 +372,21 @@ def test_a_probe_asks_after_each_turn_once(probed: Path) -> None:
         assert all(0 <= p <= 1 for _, p in points)
     again = within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
     assert "0 new beliefs, 16 in" in again.err
+
+
+def test_the_cap_of_a_probe_counts_what_earlier_ones_have_paid(tmp_path: Path) -> None:
+    sweep = "judges: openai/gpt-4o-mini\nprotocols: naive_judge\n"
+    nowhere = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    loaded = load_sweep(sweep_file(sweep), nowhere)
+    paid = replace(sum_usage(()), dollars=2.0)
+    note_paid(tmp_path, {"openai/gpt-4o-mini": paid})
+    call = Call(Request("openai/gpt-4o-mini", (Message("user", "?"),)), (0,))
+
+    async def asked(ask: Ask, later: object) -> None:
+        with pytest.raises(BudgetReached):
+            await ask(call)
+
+    ask_beside(loaded, tmp_path, MemoryStore(), asked, lambda: (1, 0), AskSettings(max_cost=1.0))
 
 
 def test_a_probe_that_was_torn_off_stands_in_the_database_too(probed: Path) -> None:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -13,13 +14,14 @@ from msgspec import structs
 from oversight.engine.analysis.reports.results import collect
 from oversight.engine.analysis.rows import OutcomesRead
 from oversight.engine.errors import RunFolderError
+from oversight.engine.models.accounting.ledger import ABANDONED, sum_usage
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.reader import Follower, RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.sources import origins
 from oversight.engine.views.pages.grid import ordered_by_mean
 from oversight.engine.views.pages.live import Watcher, recent_rate
-from tests.run_folders import CELLS, edited, end_of, ended, folder, land, outcomes
+from tests.run_folders import CELLS, edited, end_of, ended, folder, land, note_paid, outcomes
 
 
 def same(read: OutcomesRead, run: Path, score: str = "brier") -> None:
@@ -122,6 +124,16 @@ def test_failures_that_are_dropped_are_counted_no_more(tmp_path: Path) -> None:
         assert told(watcher) == (4, "2")
         run.forget_failures()
         assert told(watcher) == (2, "0")
+
+
+def test_requests_in_flight_are_no_faults_as_long_as_somebody_runs_it(tmp_path: Path) -> None:
+    faults = ("ambiguous", ABANDONED, 3), ("failed", "Overloaded", 2)
+    with folder(tmp_path):
+        note_paid(tmp_path, {"m": replace(sum_usage(()), faults=faults)})
+        with RunReader(tmp_path) as opened:
+            assert Watcher(opened).snapshot()["faults"] == "2"
+    with RunReader(tmp_path) as opened:
+        assert Watcher(opened).snapshot()["faults"] == "5"
 
 
 def test_a_map_begins_with_the_hardest_problem_and_the_best_row() -> None:

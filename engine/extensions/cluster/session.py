@@ -273,13 +273,11 @@ class RaySession(RunSession):
         return CacheStatistics(*map(sum, zip((0, 0, 0, 0, 0), *every, strict=True)))
 
     def accounts(self) -> dict[str, UsageTotals]:
-        alive = {hand.life for hand in self._hands}
+        # What the dead had in flight stays so until the ledger is closed: it may have been billed.
         every: dict[str, list[UsageTotals]] = {}
-        for life, standing in self._standings.items():
+        for standing in self._standings.values():
             for model, account in standing.accounts.items():
-                # What the dead had in flight may have been billed.
-                told = account if life in alive else account.cut_off()
-                every.setdefault(model, []).append(told)
+                every.setdefault(model, []).append(account)
         return {model: sum_usage(accounts) for model, accounts in every.items()}
 
     @property

@@ -87,6 +87,7 @@ def edit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[str], str]
     return edited
 
 
+@pytest.mark.wire
 def test_a_comment_in_every_module_and_another_layout_change_no_row(edit):
     before, ours = codes(), "oversight.protocols."
     for name in [name.removeprefix(ours) for name in sys.modules if name.startswith(ours)]:

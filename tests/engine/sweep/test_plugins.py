@@ -21,15 +21,15 @@ from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.run import Run
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.code import row_codes
+from oversight.engine.sweep.rows import Row
 from oversight.engine.system.entry_points import registered
 from oversight.protocols.prompts.prompt_set import default_prompts
-from tests.command_line import calls
+from tests.command_line import ROOT, calls
 from tests.documents import shown
 from tests.run_folders import cut, outcomes
 
-DOCS = (Path(__file__).parents[3] / "docs" / "extending.md").read_text()
+DOCS = (ROOT / "docs" / "extending.md").read_text()
 FILES = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", DOCS, re.DOTALL))
-SWEEPS = [name for name in FILES if name.endswith(".yaml")]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def examples(place: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("sweep", SWEEPS)
+@pytest.mark.parametrize("sweep", [name for name in FILES if name.endswith(".yaml")])
 def test_what_the_page_shows_runs_and_can_be_shown_replayed_and_resumed(sweep, examples, command):
     ran = command("run", examples / sweep, "--run-folder", "made", "--json")
     assert ran.code == 0, ran.err
@@ -124,11 +124,11 @@ protocols: {{"{name}": }}
 """
 
 
-def refused(folder: Path, name: str) -> str:
-    (folder / "mine.yaml").write_text(SWEEP.format(name=name))
-    with pytest.raises(UsageError) as raised:
-        open_sweep(folder / "mine.yaml")
-    return str(raised.value)
+def row_of(name: str) -> Row:
+    """The row of a sweep with the protocol of this name."""
+    Path("mine.yaml").write_text(SWEEP.format(name=name))
+    (row,) = open_sweep(Path("mine.yaml")).sweep.rows
+    return row
 
 
 Groups = Mapping[str, Mapping[str, str]]
@@ -172,23 +172,18 @@ def package(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", ["steelman", "their_package.steelman:Steelman"])
-def test_a_package_is_named_by_module_or_by_what_it_registers(name, package, tmp_path):
-    (tmp_path / "mine.yaml").write_text(SWEEP.format(name=name))
-    (row,) = open_sweep(tmp_path / "mine.yaml").sweep.rows
-    assert (row.kind, type(row.protocol).__module__) == (
-        "steelman speeches 2",
-        "their_package.steelman",
-    )
+def test_a_package_is_named_by_module_or_by_what_it_registers(name, package, place):
+    assert row_of(name).kind == "steelman speeches 2"
+    assert type(row_of(name).protocol).__module__ == "their_package.steelman"
 
 
-def test_nobody_replaces_a_protocol_of_ours_and_what_is_wrong_is_told_by_name(package, tmp_path):
-    (tmp_path / "mine.yaml").write_text(SWEEP.format(name="debate"))
-    (row,) = open_sweep(tmp_path / "mine.yaml").sweep.rows
-    assert type(row.protocol).__module__ == "oversight.protocols.mechanisms.debate"
-    fault = refused(tmp_path, "broken")
-    assert "their_package registers it as their_package.gone:Gone" in fault
-    assert "ModuleNotFoundError" in fault
-    assert "did you mean 'steelman'?" in refused(tmp_path, "steelmen")
+def test_nobody_replaces_a_protocol_of_ours_and_what_is_wrong_is_told_by_name(package, place):
+    assert type(row_of("debate").protocol).__module__ == "oversight.protocols.mechanisms.debate"
+    gone = r"their_package registers it as their_package\.gone:Gone.*ModuleNotFoundError"
+    with pytest.raises(UsageError, match=gone):
+        row_of("broken")
+    with pytest.raises(UsageError, match="did you mean 'steelman'"):
+        row_of("steelmen")
 
 
 def test_a_file_that_is_edited_is_read_again_and_is_another_run(examples):

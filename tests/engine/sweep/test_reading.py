@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,10 @@ def loaded(text: str, **variables: str) -> object:
     return load_sweep(sweep_file(NAMED + text), variables)
 
 
+def at(url: str) -> Callable[[str], object]:
+    return partial(loaded, COMPATIBLE_LAB_BASE_URL=url)
+
+
 READERS: dict[str, Callable[[str], Any]] = {
     "agents": speakers,
     "judges": judged,
@@ -115,13 +120,9 @@ READERS: dict[str, Callable[[str], Any]] = {
     "a text": lambda text: [parsed(text).value],
     "a flag": flagged,
     "a flag, behind the text that it changes": flagged,
-    "providers and models, their servers named in the environment": lambda text: loaded(
-        text, COMPATIBLE_LAB_BASE_URL="http://127.0.0.1:9/v1"
-    ),
     "providers and models": loaded,
-    "providers and models, a server of the environment's that is no address": lambda text: loaded(
-        text, COMPATIBLE_LAB_BASE_URL="http://[::1"
-    ),
+    "providers and models, their servers named in the environment": at("http://127.0.0.1:9/v1"),
+    "providers and models, a server of the environment's that is no address": at("http://[::1"),
     "a judge, its model and a setting": lambda text: sweep_file(
         f"agents: sim/strong\njudges:\n  - {{model: {text}}}\nprotocols: debate\n"
     ).sweep({}),

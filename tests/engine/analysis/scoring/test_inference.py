@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from oversight.engine.analysis.findings.finding import footnotes, shared
+from oversight.engine.analysis.findings.finding import estimated, footnotes, shared
 from oversight.engine.analysis.scoring import inference
 from oversight.engine.analysis.scoring.arrays import Floats
 from oversight.engine.analysis.scoring.contrasts import contrasts, holm
@@ -213,6 +213,7 @@ def test_what_never_failed_has_the_exact_bound_of_a_share() -> None:
     assert found.p(low) == pytest.approx(0.05, rel=1e-9)
     none = mean_of(np.zeros(20), {"problem": np.arange(20)}, (0.0, 1.0)).estimate()
     assert none.interval == (0.0, pytest.approx(0.1684, abs=1e-4))
+    assert estimated(none) == "0.000 [0.000, 0.168]‡"
     # The bound of a share needs no mark; another one by the guard has it, and its footnote.
     assert shared(found) == "100% [96, 100]" and not list(footnotes([], [found]))
     few = mean_of(np.array([1, 0, 1]), {"problem": np.arange(3)}, (0.0, 1.0)).estimate()

@@ -1,7 +1,6 @@
 """An `ask` for Python, with no sweep around it."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -14,15 +13,10 @@ from oversight.engine.extensions.mock.process import counts, serving
 from oversight.protocols import Agent, Debate, Problem, StatedJudge
 from tests.world import shipments
 
+pytestmark = pytest.mark.usefixtures("place")
+
 DEBATE = Debate(StatedJudge("sim/judge"), Agent("sim/strong"))
 CALL = Call(Request("openai/gpt-4o-mini", (Message("user", "Say hello."),)))
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
-    return tmp_path
 
 
 @pytest.fixture
@@ -64,7 +58,7 @@ async def test_a_replay_asks_nobody(problem: Problem) -> None:
 
 @pytest.mark.wire
 async def test_real_models_answer_over_http_and_are_paid_once(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with serving([]) as url:
         there = {"openai": {"base_url": f"{url}/v1", "identity": "here"}}
@@ -89,7 +83,7 @@ async def test_real_models_answer_over_http_and_are_paid_once(
 
 @pytest.mark.wire
 async def test_calls_with_tools_go_where_the_model_takes_them(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The vendor refuses functions of such models over chat completions, where others go."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")

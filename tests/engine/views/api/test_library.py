@@ -69,11 +69,9 @@ class Overheard(Conversation):
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working folder with a store of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
-    yield tmp_path
+def unheard(place: Path) -> Iterator[None]:
+    """In a working folder with a store of its own."""
+    yield
     heard.clear()
     faults.clear()
 
@@ -101,6 +99,8 @@ def test_protocols_of_ones_own_run_resume_and_are_reported() -> None:
     again = run(protocols, shipments(3), name="mine")
     assert len(heard) == once, "a cell that has an outcome is not run again"
     assert (again.folder, again.table()) == (first.folder, first.table())
+    with pytest.raises(RunFolderError, match="belongs to another sweep"):
+        run([PROPAGANDA], shipments(1), folder=first.folder)
 
 
 def test_draws_and_scores_are_parameters() -> None:
@@ -125,12 +125,6 @@ def test_what_cannot_be_run_is_told_before_anything_is(
 ) -> None:
     session.check(request, expressions(PUBLIC | globals() | {"THREE": THREE}))
     assert not (place / "runs").exists()
-
-
-def test_a_folder_of_another_run_is_refused() -> None:
-    first = run([NAIVE], shipments(1))
-    with pytest.raises(RunFolderError, match="belongs to another sweep"):
-        run([PROPAGANDA], shipments(1), folder=first.folder)
 
 
 def test_a_halt_ends_the_run_early_and_the_same_call_goes_on() -> None:
@@ -187,6 +181,9 @@ def test_a_run_with_a_protocol_of_ones_own_is_opened_and_compared_by_its_name() 
     assert str(compared) == str(compare(made, contrasts=["overheard - naive judge"]))
     with pytest.raises(RunFolderError, match="no run folder in runs"):
         open_run("yours")
+    message = r"was made from Python, and Overheard is defined in your own .*test_library: call run"
+    with pytest.raises(RunFolderError, match=message):
+        loaded_run(made.folder)
 
 
 def test_a_sweep_file_is_run_from_python_as_by_the_command(place: Path) -> None:
@@ -227,13 +224,6 @@ def test_defaults_are_left_to_models_that_take_no_temperature() -> None:
     assert [getattr(role, "temperature") for role in roles] == [None] * 4  # noqa: B009
     kept = python_sweep(Top("x"), shipments(1), [Propaganda(JUDGE, Agent(model, 0.7))], {}, {})
     assert kept.protocols == (Propaganda(JUDGE, Agent(model, 0.7)),)
-
-
-def test_a_run_of_ones_own_protocols_says_so_to_the_command_line() -> None:
-    made = run([NAIVE, Overheard(JUDGE, AGENT)], shipments(1))
-    message = r"was made from Python, and Overheard is defined in your own .*test_library: call run"
-    with pytest.raises(RunFolderError, match=message):
-        loaded_run(made.folder)
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from click.shell_completion import ShellComplete
 
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.views.cli.group import oversight
-from tests.command_line import environment
+from tests.command_line import ROOT, environment
+from tests.engine.conftest import Finished
 from tests.run_folders import outcomes
 
 SWITCH_ON = 'eval "$(_OVERSIGHT_COMPLETE=bash_source oversight)"'
 """As docs/commands.md has it."""
-PAGE = (Path(__file__).parents[4] / "docs" / "commands.md").read_text()
 
 
 def offered(*words: str) -> list[str]:
@@ -26,8 +26,10 @@ def offered(*words: str) -> list[str]:
 
 
 @pytest.mark.wire
-def test_a_bash_that_is_switched_on_as_the_page_says_offers_runs(place: Path, made: Path) -> None:
-    assert SWITCH_ON in PAGE
+def test_a_bash_that_is_switched_on_as_the_page_says_offers_runs(
+    place: Path, finished: Finished
+) -> None:
+    assert SWITCH_ON in (ROOT / "docs" / "commands.md").read_text()
     (place / "bin").mkdir()
     program = place / "bin" / "oversight"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m oversight.engine "$@"\n')
@@ -39,33 +41,35 @@ def test_a_bash_that_is_switched_on_as_the_page_says_offers_runs(place: Path, ma
         capture_output=True,
         text=True,
     )
-    assert (done.stdout.split(), done.stderr) == ([made.name, "small.yaml"], "")
+    assert (done.stdout.split(), done.stderr) == ([finished.folder.name, "small.yaml"], "")
 
 
-def test_commands_runs_sweep_files_problems_and_cells_are_offered(place: Path, made: Path) -> None:
+def test_commands_runs_sweep_files_problems_and_cells_are_offered(
+    place: Path, finished: Finished
+) -> None:
     (place / "sweeps").mkdir()
     shutil.copy(place / "small.yaml", place / "sweeps" / "large.yaml")
     assert {"replay", "report", "run"} <= set(offered("r"))
-    assert offered("report", "") == [made.name, "small.yaml", "sweeps/large.yaml"]
-    assert offered("report", "sm") == [made.name, "small.yaml"]
-    assert offered("status", "runs/sm") == [f"runs/{made.name}"]
+    assert offered("report", "") == [finished.folder.name, "small.yaml", "sweeps/large.yaml"]
+    assert offered("report", "sm") == [finished.folder.name, "small.yaml"]
+    assert offered("status", "runs/sm") == [f"runs/{finished.folder.name}"]
     assert offered("run", "sw") == ["sweeps/large.yaml"]
     assert offered("plan", "sweeps/") == ["sweeps/large.yaml"]
 
     problems = offered("show", "small", "")
     assert len(problems) == 4
-    assert offered("show", made.name, "--draw", "0", problems[0][:5])[0] == problems[0]
-    cell = outcomes(made)[0].cell
+    assert offered("show", finished.folder.name, "--draw", "0", problems[0][:5])[0] == problems[0]
+    cell = outcomes(finished.folder)[0].cell
     assert offered("show", "small", cell[:6]) == [cell]
 
 
 def test_where_nothing_can_be_read_nothing_is_offered_and_nothing_told(
-    made: Path, capfd: pytest.CaptureFixture[str]
+    finished: Finished, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with closing(RunDatabase(made)) as database:
+    with closing(RunDatabase(finished.folder)) as database:
         database.db.execute("UPDATE problems SET body = x'ff'")
-    assert offered("show", made.name, "") == []
-    (made / "run.db").write_text("{")
+    assert offered("show", finished.folder.name, "") == []
+    (finished.folder / "run.db").write_text("{")
     assert offered("report", "sm") == ["small.yaml"]
     assert offered("show", "nowhere", "x") == []
     assert capfd.readouterr() == ("", "")

@@ -1,6 +1,5 @@
 import json
 import math
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -73,33 +72,15 @@ def test_json_has_every_measure_of_a_question(score: Command) -> None:
         },
     }
     assert found["questions"] == [{"id": "q1", **near(expected)}]
-    (brier,) = [row for row in found["rows"] if row["score"] == "brier"]
+    brier = of(found, "brier")
     assert brier["asd"]["value"] == pytest.approx(0.24)
     assert brier["chosen"]["EAS 1"]["value"] == near(expected["brier"]["eas"]["1"])
 
 
-def test_groups_widen_the_interval(score: Command) -> None:
-    draw = random.Random(1)
-    rows = []
-    for text in range(30):
-        p = round(draw.uniform(0.1, 0.9), 3)
-        worlds = {"A": {"A": p, "B": 1 - p}, "B": {"A": p, "B": 1 - p}}
-        rows += [{**ONE, "worlds": worlds, "id": f"{text}-{n}", "group": text} for n in range(4)]
-
-    def width(rows: list[dict[str, Any]]) -> float:
-        asd = of(plain(score(rows, "--json")), "brier")["asd"]
-        return float(asd["high"] - asd["low"])
-
-    alone = [{**row, "group": None} for row in rows]
-    assert width(rows) == pytest.approx(2 * width(alone), rel=0.2)
-
-
-@pytest.mark.wire
-def test_a_dash_reads_standard_input() -> None:
-    command = [sys.executable, "-m", "oversight", "measure", "judgements", "-", "--json"]
-    ran = subprocess.run(command, input="{}", capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("<stdin>:1: id: missing")
+def test_questions_of_one_group_are_one_cluster(score: Command) -> None:
+    rows = [{**ONE, "id": f"{n}", "group": f"text {n // 4}"} for n in range(12)]
+    asd = of(plain(score(rows, "--json")), "brier")["asd"]
+    assert (asd["n"], asd["clusters"]) == (12, 3)
 
 
 @pytest.mark.wire

@@ -16,6 +16,7 @@ from oversight.engine.extensions.mock.process import counts, serving
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Problem, labelled, randomness
 from tests.command_line import within
+from tests.engine.conftest import Finished
 from tests.run_folders import everything as tree
 from tests.sessions import Session, commands, sessions
 
@@ -39,7 +40,7 @@ def drawn(answers: Callable[[Random], list[tuple[str, str, float]]]) -> list[Pro
 @sessions(*(each for each in sorted(SESSIONS.glob("*.md")) if each.stem != "cache"))
 def test_a_session(
     session: Session,
-    made: Path,
+    finished: Finished,
     place: Path,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
@@ -48,7 +49,7 @@ def test_a_session(
     for vendor in VENDORS:
         monkeypatch.delenv(f"{vendor}_API_KEY", raising=False)
         monkeypatch.delenv(f"{vendor}_BASE_URL", raising=False)
-    run = str(made.relative_to(place))
+    run = str(finished.folder.relative_to(place))
 
     def serve(profile: str = "", *flags: str) -> str:
         """A mock server of this profile, at which all providers are from now on, with keys."""

@@ -12,8 +12,8 @@ from oversight.engine.run.listing import summarize
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Answer, Problem, Question
 from tests.command_line import run_in, within
-from tests.engine.conftest import Command
-from tests.run_folders import only_run, outcomes
+from tests.engine.conftest import Command, Finished
+from tests.run_folders import with_failures
 
 SWEEP = """\
 problems: {{file: {count}.jsonl}}
@@ -85,23 +85,18 @@ def test_as_many_worlds_stand_abreast_as_can_be_read(
     assert len(places) <= 1, "worlds below one another begin in one column"
 
 
-def test_a_run_whose_lock_is_held_is_running(made: Path, command: Command) -> None:
-    lock = take_lock(made)
+def test_a_run_whose_lock_is_held_is_running(finished: Finished, command: Command) -> None:
+    lock = take_lock(finished.folder)
     try:
         assert " running " in command("status").out
         (told,) = json.loads(command("status", "--json").out)
     finally:
-        let_go(made, lock)
+        let_go(finished.folder, lock)
     assert told["running"].startswith(f"pid {os.getpid()}, since ")
     assert " finished " in command("status").out
 
 
-@pytest.mark.usefixtures("muddled")
-def test_outcomes_are_counted_as_they_would_be_read(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml").code == 1
-    folder = only_run(place)
-    records = list(outcomes(folder))
-    failures = sum(record.failure is not None for record in records)
-    assert 0 < failures < 40
-    told = summarize(folder)
-    assert (told.finished, told.failed) == (len(records), failures)
+def test_failures_are_among_what_is_finished(finished: Finished) -> None:
+    with_failures(finished.folder, "unreadable", {0, 7, 39})
+    told = summarize(finished.folder)
+    assert (told.finished, told.failed) == (40, 3)
