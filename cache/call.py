@@ -218,10 +218,8 @@ class Call(Struct, frozen=True, dict=True):
         seed = self.request.seed
         if seed is None or not self.draw:
             return seed
-        return (
-            int.from_bytes(hashlib.sha256(b"%d %b" % (seed, _ending(self.draw))).digest()[:8])
-            % _SEEDS
-        )
+        made = hashlib.sha256(b"%d %b" % (seed, _ending(self.draw))).digest()
+        return int.from_bytes(made[:8]) % _SEEDS
 
 
 _UNSET = b',"top_k":null,"min_p":null,"seed":null,"service_tier":"","extra_body":""}'
@@ -260,7 +258,6 @@ Who writes one keeps to this:
 Identity: TypeAlias = Callable[[Call], str]
 """Identifies the endpoint that answers a call. Two servers that serve one model name have two
 identities."""
-
 
 Part: TypeAlias = tuple[str, str, int]
 """What a call was for, who was asked, and how many turns there were to hear."""

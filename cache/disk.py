@@ -138,11 +138,7 @@ class DiskStore(RowReader, Store):
         found: dict[str, bytes | DamagedEntry] = {}
         for start in range(0, len(keys), ASKED_AT_ONCE):
             some = orjson.dumps(keys[start : start + ASKED_AT_ONCE]).decode()
-            try:
-                rows = self._db.execute(_GET_MANY, (some,)).fetchall()
-            except FAULTS as exc:
-                raise fault(exc, self.file) from exc
-            found |= [self._found(*row) for row in rows]
+            found |= [self._found(*row) for row in self._fetched(_GET_MANY, some)]
         return found
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
@@ -327,14 +323,13 @@ class ReadOnlyStore(RowReader):
 
     def get(self, key: str) -> bytes | None:
         try:
-            if (value := super().get(key)) is not None:
-                return value
+            value = super().get(key)
         except StoreError:
             if not self._reopened():
                 raise
         else:
-            if not self._reopened():
-                return None
+            if value is not None or not self._reopened():
+                return value
         return super().get(key)
 
     def _text(self, address: str) -> bytes:
@@ -368,15 +363,14 @@ def _rows(entries: Iterable[tuple[str, bytes]]) -> tuple[list[_Row], list[_Row]]
     """The rows of records, and those of the texts that they share."""
     now = time.time()
     rows: list[_Row] = []
-    texts: dict[bytes, _Row] = {}
+    texts: dict[str, _Row] = {}
     for key, value in entries:
-        record, text = split_shared(value) if value[:1] == SHARES else (value, b"")
+        record, text = split_shared(value)
         if text:
             address = hashlib.sha256(text)
             record += address.digest()
-            if address.digest() not in texts:
-                name = address.hexdigest()
-                texts[address.digest()] = name, now, now, add_checksum(name, text)
+            if (name := address.hexdigest()) not in texts:
+                texts[name] = name, now, now, add_checksum(name, text)
         rows.append((checked_key(key), now, now, add_checksum(key, record)))
     return rows, list(texts.values())
 

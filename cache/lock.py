@@ -41,10 +41,6 @@ def _lock(folder: Path, kind: int, refusal: str) -> int:
         except BlockingIOError:
             os.close(lock)
             raise StoreError(f"{folder}: {refusal}") from None
-        except FileNotFoundError:
-            # Moved away between opening and locking; the next opener makes a new one.
-            os.close(lock)
-            raise
         except OSError as exc:
             if exc.errno in (errno.EBADF, errno.ENOTSUP, errno.ENOLCK) and kind == fcntl.LOCK_SH:
                 # A file system without locks on folders: runs go on there, nothing is recovered.

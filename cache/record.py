@@ -180,20 +180,13 @@ class Record(Struct, frozen=True, gc=False):
             before, found, after = asked.partition(text)
             if found:
                 part, asked, at = packed, before + after, len(before)
-        reply, call = zstd.pack(self.reply_part), zstd.pack(asked)
-        return Record(
-            self.key,
-            SHARING if part else PACKED,
-            self.outcome,
-            self.stored_at,
-            self.identity,
-            self.model,
-            self.reply_size,
-            reply,
-            self.call_size,
-            call,
-            part,
-            at,
+        return replace(
+            self,
+            form=SHARING if part else PACKED,
+            reply_part=zstd.pack(self.reply_part),
+            call_part=zstd.pack(asked),
+            shared_part=part,
+            shared_at=at,
         )
 
     def to_bytes(self) -> bytes:
@@ -272,7 +265,9 @@ def new_record(key: str, call: Call, reply: Reply, identity: str, stored_at: int
 
 def read_record(key: str, value: bytes) -> Record:
     """The record, nothing of it unpacked. DamagedEntry if it is none."""
-    form, outcome, _, identity, model, reply_size, reply, call_size, call = _head(key, value)
+    form, outcome, at, identity, model, reply_size, reply, call_size, call = _head(key, value)
+    if at > _YEAR_9999:
+        raise DamagedEntry(key, f"it claims to be stored at {at}, which is no time")
     value, shared = split_shared(value)
     start, place = _HEAD.size, 0
     parts = []
@@ -289,7 +284,6 @@ def read_record(key: str, value: bytes) -> Record:
         how = _OUTCOMES[outcome]
     except (UnicodeDecodeError, IndexError) as exc:
         raise DamagedEntry(key, "its head cannot be read") from exc
-    at = stored_at(key, value)
     return Record(
         key, form, how, at, *names, reply_size, parts[2], call_size, parts[3], shared, place
     )
@@ -324,14 +318,6 @@ def stored_reply(key: str, value: bytes, address: str) -> Reply:
     form, _, _, identity, model, size, length, _, _ = _head(key, value)
     start = _HEAD.size + identity + model
     return read_reply(key, _unpacked(key, form, value[start : start + length], size), address)
-
-
-def stored_at(key: str, value: bytes) -> int:
-    """When a reply was stored, in seconds since 1970: `Record.stored_at`, from the head alone."""
-    seconds = _head(key, value)[2]
-    if seconds > _YEAR_9999:
-        raise DamagedEntry(key, f"it claims to be stored at {seconds}, which is no time")
-    return seconds
 
 
 def _head(key: str, value: bytes) -> tuple[int, int, int, int, int, int, int, int, int]:

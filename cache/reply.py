@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 Outcome: TypeAlias = Literal["ok", "truncated", "refused", "empty"]
 """How a paid reply ended: as asked, cut at max_tokens, declined, or with nothing in it."""
 
-
 _OPENINGS = ("<", "[", "◁")
 """How tags of thoughts begin: most texts have none of these, and need no search for each tag."""
 

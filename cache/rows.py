@@ -5,7 +5,7 @@ import hashlib
 import resource
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -63,24 +63,20 @@ class RowReader(Reader):
         self.file = file
         self._closed = False
         self._texts: dict[str, bytes] = {}
-        try:
-            self._db = connect_safely(file, options)
-        except FAULTS as exc:
-            raise fault(exc, file) from exc
-        try:
-            found = self._db.execute(_CACHE).fetchone()
-        except FAULTS as exc:
-            self._db.close()
-            raise fault(exc, file) from exc
-        if not found:
-            empty = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
-            self._db.close()
-            if empty:
-                raise StoreError(f"{file} holds no store yet: whoever began it was cut off")
-            raise StoreError(
-                f"{file} is no store: it holds no table of replies; if it was one, save what can "
-                f"be read of it: oversight cache verify --recover --store {file.parent}"
-            )
+        with ExitStack() as undo:
+            try:
+                self._db = undo.enter_context(closing(connect_safely(file, options)))
+                found = self._db.execute(_CACHE).fetchone()
+            except FAULTS as exc:
+                raise fault(exc, file) from exc
+            if not found:
+                if self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
+                    raise StoreError(f"{file} holds no store yet: whoever began it was cut off")
+                raise StoreError(
+                    f"{file} is no store: it holds no table of replies; if it was one, save what "
+                    f"can be read of it: oversight cache verify --recover --store {file.parent}"
+                )
+            undo.pop_all()
 
     @property
     def id(self) -> str:
@@ -98,14 +94,10 @@ class RowReader(Reader):
             return None
 
     def get(self, key: str) -> bytes | None:
-        try:
-            row = self._db.execute(_GET, (key,)).fetchone()
-        except FAULTS as exc:
-            raise fault(exc, self.file) from exc
-        if row is None:
+        if not (rows := self._fetched(_GET, key)):
             return None
-        record = _value(key, *row)
-        return record if record[:1] != SHARES else self._whole(key, *row)
+        record = _value(key, *rows[0])
+        return record if record[:1] != SHARES else self._whole(key, *rows[0])
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         for (key,) in self._batches(_KEYS, prefix):
@@ -157,25 +149,26 @@ class RowReader(Reader):
             yield str(exc)
 
     def __len__(self) -> int:
-        try:
-            # A count that is kept would be one flipped byte away from being wrong.
-            (count,) = self._db.execute("SELECT COUNT(*) FROM Cache WHERE raw = 1").fetchone()
-        except FAULTS as exc:
-            raise fault(exc, self.file) from exc
+        # A count that is kept would be one flipped byte away from being wrong.
+        ((count,),) = self._fetched("SELECT COUNT(*) FROM Cache WHERE raw = 1")
         return int(count)
 
     def close(self) -> None:
         self._closed = True
         self._db.close()
 
+    def _fetched(self, sql: str, *values: object) -> list[Any]:
+        """All rows of a query. StoreError for an error of SQLite's."""
+        try:
+            return self._db.execute(sql, values).fetchall()
+        except FAULTS as exc:
+            raise fault(exc, self.file) from exc
+
     def _batches(self, query: str, prefix: str) -> Iterator[tuple[Any, ...]]:
         comparison, last = ">=", prefix.encode(errors="surrogateescape")
         end = last + b"\xff\xff"
         while True:
-            try:
-                rows = self._db.execute(query.format(comparison), (last, end, _BATCH)).fetchall()
-            except FAULTS as exc:
-                raise fault(exc, self.file) from exc
+            rows = self._fetched(query.format(comparison), last, end, _BATCH)
             yield from rows
             if len(rows) < _BATCH:
                 return

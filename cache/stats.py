@@ -44,7 +44,8 @@ def store_statistics(found: Iterable[tuple[str, Record | DamagedEntry]]) -> Stor
         if isinstance(record, DamagedEntry):
             damaged += 1
         else:
-            cell = record.model, _month(record.stored_at), record.outcome
+            month = datetime.fromtimestamp(record.stored_at, UTC).strftime("%Y-%m")
+            cell = record.model, month, record.outcome
             counts[cell] += 1
             sizes[cell] += record.reply_size + record.call_size
             try:
@@ -78,7 +79,3 @@ def source(origin: str) -> str:
     if not words:
         return "unknown"
     return words[0] if words[0] in ("simulated", IMPORTED) else " ".join(words[:2])
-
-
-def _month(stored_at: int) -> str:
-    return datetime.fromtimestamp(stored_at, UTC).strftime("%Y-%m")

@@ -48,13 +48,7 @@ class Reader(ABC):
     def items(self, prefix: str = "") -> Iterator[tuple[str, bytes | DamagedEntry]]:
         """Every entry in key order; where one is damaged, what is wrong in place of its value."""
         for key in self.keys(prefix):
-            try:
-                value = self.get(key)
-            except DamagedEntry as damage:
-                yield key, damage
-            else:
-                if value is not None:
-                    yield key, value
+            yield from self.get_many([key]).items()
 
     @abstractmethod
     def __len__(self) -> int: ...

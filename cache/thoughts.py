@@ -150,10 +150,7 @@ def _end(text: str, at: int, opening: str, closing: str) -> int:
 
 def _lone(text: str, at: int, tags: Tags) -> tuple[tuple[str, str], int] | None:
     """The first tag that ends thoughts of which nothing shows the beginning, and its place."""
-    for first in tags.ends:
-        if first in text:
-            break
-    else:
+    if not any(first in text for first in tags.ends):
         return None
     found = []
     for opening, closing in tags.pairs:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..providers.retirements import Retirement
     from .limits.limits import Limits
 
-
 MEANING = "is"
 """The setting that names the underlying model of a name of the user's."""
 
@@ -29,7 +28,6 @@ BATCHED = "batch"
 
 THINKING = "thinking_tags"
 """The setting with what a model's thoughts begin and end with, where its replies hold both."""
-
 
 ABOUT = (MEANING, BATCHED, THINKING)
 """Settings of a model that are neither limits nor those of a simulated model."""

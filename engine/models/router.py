@@ -21,11 +21,9 @@ from .accounting.prices import listed
 from .directory import ModelDirectory
 
 if TYPE_CHECKING:
-    from ..providers.limit_headers import HeaderLimits
     from ..providers.provider import Provider
     from ..throughput import LimitStatistics
     from .limits.limits import Limits
-    from .limits.rate_limiter import RateLimiter
     from .own_servers import OwnServers
     from .sender import Sender
 
@@ -184,10 +182,6 @@ class Models(ModelDirectory):
         """Whether some model that was prepared may cost money: it is on no server of the user's."""
         return any(not entry(provider_of(model)).own for model in self._senders)
 
-    def limiter(self, model: str) -> "RateLimiter":
-        """The rate limiter of a model, which is not a simulated one."""
-        return self._sender(model).limiter
-
     def statistics(self) -> "dict[str, LimitStatistics]":
         """Throughput and bottleneck of each model; without simulated ones."""
         return {model: sender.limiter.statistics() for model, sender in self._senders.items()}
@@ -212,7 +206,10 @@ class Models(ModelDirectory):
                 self._room = self._room or room(2)
                 connections = min(settings.connections, self._room)
                 settings = replace(settings, connections=connections)
-                self._providers[name] = connect(settings, self._adopt_limits)
+                self._providers[name] = connect(
+                    settings,
+                    lambda model, stated: self._senders[model].adopt_limits(stated, self.sharers),
+                )
             self._senders[model] = Sender(
                 model,
                 self._providers[name],
@@ -222,6 +219,3 @@ class Models(ModelDirectory):
                 own=entry(provider).own,
             )
         return self._senders[model]
-
-    def _adopt_limits(self, model: str, stated: "HeaderLimits") -> None:
-        self._senders[model].adopt_limits(stated, self.sharers)

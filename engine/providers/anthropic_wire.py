@@ -23,6 +23,7 @@ _MIN_BUDGET = 1024
 
 @dataclass(frozen=True, slots=True)
 class AnthropicWire(Wire):
+    path: ClassVar[str] = "/v1/messages"
     outcomes: ClassVar[Mapping[str, Outcome]] = {
         "end_turn": "ok",
         "stop_sequence": "ok",
@@ -39,10 +40,6 @@ class AnthropicWire(Wire):
     """Version of the API."""
     version_in_body: bool = False
     """Whether `version` goes into the body, as clouds require, or into a header."""
-
-    @property
-    def path(self) -> str:
-        return "/v1/messages"
 
     def headers(self) -> dict[str, str]:
         edition = {} if self.version_in_body else {"anthropic-version": self.version}

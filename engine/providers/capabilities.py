@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 import orjson
+from msgspec import convert
 
 from ...cache.call import Call, Effort
 from ...protocols.settings import PARAMETERS
@@ -116,9 +117,9 @@ def abilities(model: str) -> Abilities:
     `parameters` that do."""
     family, served = (
         next(row for row in rows if any(fnmatchcase(model, each) for each in row["match"]))
-        for rows in _table()
+        for rows in map(_table().__getitem__, ("family", "parameters"))
     )
-    return Abilities(**served | family)
+    return convert(served | family, Abilities)
 
 
 def takes_temperature(model: str, effort: Effort, top_p: float | None, reach: Endpoint) -> bool:
@@ -224,15 +225,6 @@ def _logprobs_lack(call: Call, able: Abilities) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=1)
-def _table() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _table() -> dict[str, list[dict[str, Any]]]:
     source = files(__package__).joinpath("capabilities.toml").read_text(encoding="utf-8")
-    told: dict[str, list[dict[str, Any]]] = tomllib.loads(source)
-    families, served = (
-        [{name: _frozen(value) for name, value in row.items()} for row in told[kind]]
-        for kind in ("family", "parameters")
-    )
-    return families, served
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return tomllib.loads(source)

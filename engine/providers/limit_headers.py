@@ -53,7 +53,7 @@ class HeaderLimits:
     def longest_reset(self) -> float:
         """Seconds until every stated limit is wholly available again; 0 if none is stated."""
         named = (self.requests, self.tokens, self.input_tokens, self.output_tokens)
-        return max((allowance.reset or 0.0 for allowance in named), default=0.0)
+        return max(allowance.reset or 0.0 for allowance in named)
 
 
 def delay(status: int, headers: Mapping[str, str]) -> float:
@@ -123,8 +123,6 @@ def _count(text: str) -> int | None:
 
 
 def _duration(text: str) -> float | None:
-    if not text:
-        return None
     text = text.strip()
     steps = _STEP.findall(text)
     if not steps or "".join(number + unit for number, unit in steps) != text:

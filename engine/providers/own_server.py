@@ -19,7 +19,6 @@ OWN = "compatible/own"
 OLLAMA_CONTEXT = 4_096
 """Ollama's default context, in tokens."""
 
-
 _GAUGE = re.compile(
     r"^(?:vllm:num_requests_(?P<vllm>running|waiting)|sglang:num_(?P<sglang>running|queue)_reqs)"
     r"(?:\{[^\n]*\})? +(?P<value>[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,2})?)",
@@ -59,9 +58,8 @@ async def local_server(settings: Settings, name: str) -> LocalServer:
             case "llamacpp" | "any":
                 return await _llamacpp(settings, root)
             case "sglang":
-                return LocalServer(
-                    slots=_sglang(await inquire(settings, f"{root}/get_server_info"))
-                )
+                info = await inquire(settings, f"{root}/get_server_info")
+                return LocalServer(slots=_sglang(info))
             case "ollama":
                 loaded = await inquire(settings, f"{root}/api/ps")
                 details = await inquire(settings, f"{root}/api/show", {"model": name})

@@ -18,6 +18,7 @@ _STATUS_OF_CODE = {"rate_limit_exceeded": 429, "server_error": 500}
 
 @dataclass(frozen=True, slots=True)
 class ResponsesWire(Wire):
+    path: ClassVar[str] = "/responses"
     outcomes: ClassVar[Mapping[str, Outcome]] = {
         "completed": "ok",
         "max_output_tokens": "truncated",
@@ -25,10 +26,6 @@ class ResponsesWire(Wire):
     }
 
     provider: str = "openai"
-
-    @property
-    def path(self) -> str:
-        return "/responses"
 
     def body(self, call: Call) -> bytes:
         if call.stop:

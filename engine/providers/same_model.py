@@ -16,8 +16,4 @@ def same_model(asked: str, served: str) -> bool:
 
 def _bare(name: str) -> str:
     name = name.lower().rpartition("/")[2].removesuffix("-latest").removesuffix(":latest")
-    return _letters(_DATED.sub("", name))
-
-
-def _letters(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    return re.sub(r"[^a-z0-9]", "", _DATED.sub("", name))

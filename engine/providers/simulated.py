@@ -71,9 +71,3 @@ def simulation() -> Simulation | None:
     """The registered simulation; None where there is none."""
     names = registered(SIMULATION_GROUP)
     return next((load_one(SIMULATION_GROUP, name, Simulation) for name in names), None)
-
-
-def presets() -> Mapping[str, SimulatedModel]:
-    """Simulated models that need no description, by full name."""
-    found = simulation()
-    return found.presets if found else {}

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import orjson
 from msgspec.structs import replace
@@ -14,10 +14,6 @@ from ..errors import Malformed, UnrecognizedReply
 from .capabilities import Abilities, abilities
 from .fault import inside_200, read_fault
 from .payload import body_start, brief, compact, tree
-
-Headers: TypeAlias = Mapping[str, str]
-"""HTTP headers, looked up by lower-case name."""
-
 
 COST = "x-litellm-response-cost"
 """Header in which a gateway says, in dollars, what a call was billed."""
@@ -31,6 +27,8 @@ class Wire(ABC):
     read no clock.
     """
 
+    path: ClassVar[str]
+    """URL path to which calls are posted, below the provider's base URL."""
     outcomes: ClassVar[Mapping[str, Outcome]]
     """By the stop reasons that are known here, how a reply ended."""
 
@@ -38,11 +36,6 @@ class Wire(ABC):
     """Its name in front of a model's name."""
     models: tuple[tuple[str, str], ...] = ()
     """(name, underlying model) of models under names of the user's, such as deployments."""
-
-    @property
-    @abstractmethod
-    def path(self) -> str:
-        """URL path to which calls are posted, below the provider's base URL."""
 
     def headers(self) -> dict[str, str]:
         """Headers of every request, without credentials."""
@@ -86,8 +79,8 @@ class Wire(ABC):
         """The error for a part of a reply that is unknown here. what: that the server did."""
         return UnrecognizedReply(f"{self.provider} {what} unknown here: {brief(value)}")
 
-    def reply(self, status: int, headers: Headers, body: bytes) -> Reply:
-        """The reply in an answer.
+    def reply(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply:
+        """The reply in an answer. headers: looked up by lower-case name.
 
         Refusals, truncations and empty texts are replies; for a prompt rejected by a policy the
         outcome is `refused`. All else raises one of `oversight.engine.errors`: a 200 that holds

@@ -35,9 +35,7 @@ TURNS_OF_A_STEP = 4
 class Walker:
     """An `Ask` that answers with simulated replies, and reports each distinct call once."""
 
-    def __init__(
-        self, answer: Callable[[Call], Reply], see: Callable[[Call, Reply], None] | None = None
-    ) -> None:
+    def __init__(self, answer: Callable[[Call], Reply], see: Callable[[Call, Reply], None]) -> None:
         """answer: the simulated model. see: called with each distinct call and its reply."""
         self._answer = answer
         self._see = see
@@ -49,16 +47,12 @@ class Walker:
         reply = self.seen.get(address)
         if reply is None:
             reply = self.seen[address] = structs.replace(self._answer(call), call=address)
-            if self._see:
-                self._see(call, reply)
+            self._see(call, reply)
         return reply
 
     async def walk(self, cells: Iterable[Cell]) -> int:
         """Run the cells one by one; returns the number that reached a verdict."""
-        verdicts = 0
-        for cell in cells:
-            verdicts += not isinstance(await attempt(cell, self), Failure)
-        return verdicts
+        return sum([not isinstance(await attempt(cell, self), Failure) for cell in cells])
 
 
 def stand_ins(
@@ -165,12 +159,9 @@ async def shapes(sweep: Sweep, simulated: Mapping[str, SimulatedModel]) -> dict[
     for row in sweep.rows:
         alone = Sweep(sweep.name, tuple(problems.values()), (row,))
         await walker.walk(cell for cell in alone.cells() if cell.side == 0)
-        # Most calls of a row differ in their prompts alone.
-        for shape in dict.fromkeys(
-            Call(structs.replace(call.request, messages=())) for call in calls
-        ):
-            if not shape.model.startswith(PREFIX):
-                found.setdefault(shape, row)
+        for call in calls:
+            if not call.model.startswith(PREFIX):
+                found.setdefault(Call(structs.replace(call.request, messages=())), row)
         calls.clear()
     return found
 

@@ -3,7 +3,7 @@ its store has, so that a later start detects lost ones."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,8 @@ class ProgressNotes(Observer):
             await asyncio.sleep(WRITE_EVERY)
 
     def _note(self, now: Snapshot) -> None:
-        try:
+        with suppress(RunFolderError):
             self._database.tell("progress", orjson.dumps(now))
-        except RunFolderError:
-            return
 
 
 def read_progress(folder: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ..errors import RunFolderError, UsageError
 from ..providers.settings import Api
 from ..sweep.document import Document, code_named
 from ..sweep.in_python import PYTHON_MARK, read_python_sweep
+from ..sweep.named import texts
 from ..sweep.sweepfile import checked_sweep
 from ..system.files import read_bounded
 from .folders import is_run
@@ -111,6 +112,7 @@ def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Pro
                 found[digest] = text
         if len(found) == len(wanted):
             break
+    whole = []
     for problem in given:
         digest = _left_out(problem)
         if digest and digest not in found:
@@ -118,10 +120,8 @@ def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Pro
                 f"--passages {source}: it has {len(found)} of the {len(wanted)} source texts, and "
                 f"not that of {problem.id}, whose sha256 is {digest}"
             )
-    return tuple(
-        _with(problem, found[digest]) if (digest := _left_out(problem)) else problem
-        for problem in given
-    )
+        whole.append(_with(problem, found[digest]) if digest else problem)
+    return tuple(whole)
 
 
 def _left_out(problem: Problem) -> str:
@@ -153,13 +153,4 @@ def _texts(source: Path) -> Iterator[str]:
         # What is no table is a text as a whole, or something else.
         with suppress(DatasetError):
             for _, row in records(file):
-                yield from _strings(row)
-
-
-def _strings(value: object) -> Iterator[str]:
-    """Every string in a row."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _strings(each)
+                yield from (text for _, text in texts((), row))

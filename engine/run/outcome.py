@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import orjson
-from msgspec.structs import astuple
+from msgspec.structs import asdict, astuple
 
 from ...protocols.counts import counted, unread_by_seat
 from ...protocols.transcript import NOT_RUN, Failure, Scalar, Verdict
-from .record.cells import figures, read_figures, unpacked_floats
+from .record.cells import Figures, figures, read_figures, unpacked_floats
 from .record.schema import WITHDRAWN
 from .record.tables import AT_ONCE, RunTables, damage_named
 from .record.values import are_probabilities
@@ -60,32 +60,21 @@ class OutcomeRecord(msgspec.Struct, frozen=True, gc=False):
     @property
     def line(self) -> bytes:
         """The line of it, with its newline; equal bytes for equal outcomes."""
-        fields: dict[str, Any] = {
-            "place": self.place,
-            "cell": self.cell,
-            "protocol": self.protocol,
-            "agent": self.agent,
-            "judge": self.judge,
-            "problem": self.problem,
-            "side": self.label,
-            "at": self.side,
-            "draw": self.draw,
-        }
+        fields: dict[str, Any] = dict(zip(_ABOUT, astuple(self), strict=False))
         if self.not_run:
             fields["not_run"] = self.not_run
         elif self.failure is not None:
-            failure = self.failure
-            fields["failure"] = {name: getattr(failure, name) for name in _FAILURE}
+            fields["failure"] = asdict(self.failure)
         else:
             fields["probs"] = self.probs
-            for name in _MORE:
+            for name in Figures.__struct_fields__:
                 if value := getattr(self, name):
                     fields[name] = value
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
-_FAILURE = ("kind", "message", "raw", "call", "seat")
-_MORE = ("measures", "counts", "captured", "redraws", "bounds", "unread")
+_ABOUT = ("place", "cell", "protocol", "agent", "judge", "problem", "side", "at", "draw")
+"""What a line calls the first fields, in their order."""
 
 
 def outcome_of(cell: "Cell", end: Verdict | Failure) -> OutcomeRecord:

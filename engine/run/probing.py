@@ -58,11 +58,11 @@ class Probes:
         """RunFolderError if the disk takes no more."""
         cell, turns = probe.cell, len(probe.transcript.turns)
         told = _Heard(cell.place, cell.id, turns)
-        if isinstance(verdict, Verdict):
+        if isinstance(verdict, Failure):
+            told = replace(told, failure=verdict.kind)
+        else:
             best = best_mass(verdict.probs, cell.problem)
             told = replace(told, best=best, probs=verdict.probs)
-        else:
-            told = replace(told, failure=verdict.kind)
         # Its reply is in the store.
         add_event(self._run, PROBES, told, durable=False)
         self.known.add((cell.id, turns))

@@ -2,7 +2,6 @@
 
 from collections import deque
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import MsgspecError
@@ -28,21 +27,13 @@ from .settings import RunSettings
 from .stores import open_store, shown_name, store_name
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """What was made again."""
-
-    cells: int
-    missing: int
-    """Cells for which the store lacks a reply; a run asks for them again."""
-
-
 async def rebuild(
     folder: Path,
     store: Path | str | None = None,
     own: Path | None = None,
-) -> Rebuilt:
-    """Make the database of a run again, beside which the damaged one is kept under another name.
+) -> tuple[int, int]:
+    """Make the database of a run again, beside which the damaged one is kept under another name:
+    (cells made again, cells for which the store lacks a reply, which a run asks for again).
 
     own: the user's sweep file, in place of the folder's copy, for a sweep that names code by files.
     UsageError for a run that is sound, or is of another sweep; RunFolderError; StoreError.
@@ -71,7 +62,7 @@ async def rebuild(
             run.note(replies=len(replies), store_id=replies.id)
             if run.complete:
                 run.settle()
-            return Rebuilt(run.finished, missing)
+            return run.finished, missing
 
 
 async def _cells(loaded: LoadedSweep, run: RunFolder, replies: Store) -> int:

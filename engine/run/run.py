@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from ...cache.cache import CacheStatistics
 from ...cache.store import Store
@@ -24,9 +25,6 @@ from .run_folder import RunFolder
 from .settings import FOLDER, RunSettings
 from .stores import is_url, open_store, shown_name, store_name
 
-if TYPE_CHECKING:
-    from .takeover import Taken
-
 
 @dataclass(eq=False)
 class Run:
@@ -42,8 +40,8 @@ class Run:
     store: Store
     run_again: int
     """Number of failed cells whose outcome was deleted, so that they run again."""
-    taken: "Sequence[Taken]"
-    """What was taken over from other runs."""
+    taken: Sequence[tuple[Path, int]]
+    """(other run, cells that were taken over from it)."""
     waits_for_people: bool = False
     """Whether people answer at their own pace; set before `execute`."""
     cancels: bool = False
@@ -74,7 +72,7 @@ class Run:
             asks, stored = not folder.complete or folder.failed, settings.cache in ("use", "replay")
             if stored and asks and not settings.accept_empty:
                 folder.check_store(store.__len__, named, store.id)
-            taken: Sequence[Taken] = ()
+            taken: Sequence[tuple[Path, int]] = ()
             if stored and not folder.complete and beside(folder.path):
                 from .takeover import take_over
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
@@ -121,12 +120,7 @@ class RunFolder:
             held.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
         try:
             # What went wrong first is told.
             with suppress(RunFolderError) if fault else nullcontext():
@@ -218,10 +212,9 @@ class RunFolder:
         """
         if not self.failed:
             return ()
-        failures = self.database.fetched("SELECT place, failure FROM cells WHERE status=?", FAILED)
-        dropped = tuple(
-            sorted(place for place, failure in failures if kinds is None or failure in kinds)
-        )
+        query = "SELECT place, failure FROM cells WHERE status=? ORDER BY place"
+        failures = self.database.fetched(query, FAILED)
+        dropped = tuple(place for place, failure in failures if kinds is None or failure in kinds)
         if dropped:
             self.database.forget(dropped, "run again")
             (self.path / OUTCOMES).unlink(missing_ok=True)

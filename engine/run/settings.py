@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -29,37 +30,31 @@ def _score(text: str) -> str:
 FOLDER = "batches"
 """What a run keeps of its batches, in its folder."""
 
+_cost, _execution, _sweep = (partial(flag, under=it) for it in ("Cost", "Execution", "Sweep"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskSettings:
     """What the calls of a command may cost, and which of them go in batches."""
 
-    max_cost: float | None = flag(
-        "Budget: stop before the total cost could exceed it.",
-        metavar="DOLLARS",
-        least=0,
-        under="Cost",
+    max_cost: float | None = _cost(
+        "Budget: stop before the total cost could exceed it.", metavar="DOLLARS", least=0
     )
-    max_tokens: float | None = flag(
+    max_tokens: float | None = _cost(
         "Budget in tokens, in and out, for models of which no price is known.",
         metavar="50M",
         read=_tokens,
-        under="Cost",
     )
-    prices: Path | None = flag(
-        "TOML file with prices that take precedence over the built-in ones.",
-        exists=True,
-        under="Cost",
+    prices: Path | None = _cost(
+        "TOML file with prices that take precedence over the built-in ones.", exists=True
     )
-    batch: bool = flag(
+    batch: bool = _cost(
         "Ask through the vendors' batch endpoints: half the price, replies within a day.",
         default=False,
-        under="Cost",
     )
-    no_wait: bool = flag(
+    no_wait: bool = _cost(
         "Submit and collect batches, then exit; run the same command again to continue.",
         default=False,
-        under="Cost",
         rare=True,
     )
 
@@ -82,11 +77,10 @@ class FolderSettings(AskSettings):
     folder: Path | None = flag(
         "Folder of the run. Default: runs/NAME-xxxxxx.", name="--run-folder", under="Folders"
     )
-    adopt_code: bool | Literal["anew"] = flag(
+    adopt_code: bool | Literal["anew"] = _sweep(
         "Resume a run although its code has changed: missing cells run with the present code, and "
         "the manifest says so.",
         default=False,
-        under="Sweep",
     )
     """`anew`: a run whose code has changed stays, and another is made beside it."""
 
@@ -95,11 +89,10 @@ class FolderSettings(AskSettings):
 class RunSettings(FolderSettings):
     """How a sweep is run."""
 
-    cache: Mode = flag(
+    cache: Mode = _execution(
         "use: send only calls whose replies are not stored; refresh: send all calls again; replay: "
         "send nothing; off: neither read nor write the store.",
         default="use",
-        under="Execution",
     )
     score: str = flag(
         "Scoring rule of the verdicts.",
@@ -108,33 +101,25 @@ class RunSettings(FolderSettings):
         read=_score,
         under="Report",
     )
-    retry_failed: bool = flag("Run failed cells again.", default=False, under="Sweep")
-    accept_empty: bool = flag(
+    retry_failed: bool = _sweep("Run failed cells again.", default=False)
+    accept_empty: bool = _execution(
         "Resume although the store has lost replies, and pay for them again.",
         default=False,
-        under="Execution",
         rare=True,
     )
-    keep_going: bool = flag(
-        "Do not pause rows whose first cells all fail for one cause.",
-        default=False,
-        under="Execution",
-        rare=True,
+    keep_going: bool = _execution(
+        "Do not pause rows whose first cells all fail for one cause.", default=False, rare=True
     )
-    workers: int = flag(
+    workers: int = _execution(
         "Processes of this machine, or of the cluster of --ray; they share every limit and "
         "--max-cost.",
         default=1,
         least=1,
         metavar="N",
-        under="Execution",
     )
-    ray: str = flag("Run on a Ray cluster.", default="", metavar="ADDRESS", under="Execution")
-    part: str = flag(
-        "Run part K of N: every Nth problem, from the Kth on.",
-        default="",
-        metavar="K/N",
-        under="Sweep",
+    ray: str = _execution("Run on a Ray cluster.", default="", metavar="ADDRESS")
+    part: str = _sweep(
+        "Run part K of N: every Nth problem, from the Kth on.", default="", metavar="K/N"
     )
 
     def __post_init__(self) -> None:

@@ -32,8 +32,11 @@ def store_name(given: Path | str | None) -> str:
 
 
 def shown_name(named: str) -> str:
-    """The name for files that others read: without the user's home folder."""
-    return named if is_url(named) else homely(Path(named))
+    """The name for files that others read: with `~` for the user's home folder."""
+    if is_url(named):
+        return named
+    whole, home = Path(named).resolve(), Path.home().resolve()
+    return f"~/{whole.relative_to(home)}" if whole.is_relative_to(home) else str(whole)
 
 
 def open_store(named: str, id: str = "") -> Store:
@@ -50,7 +53,7 @@ def open_for_reading(named: str) -> Reader:
 
 
 def _database(url: str, make: bool) -> Store:
-    name = scheme_of(url)
+    name = url.partition(":")[0]
     store = load_function(STORES_GROUP, name)(url, make)
     if not isinstance(store, Store):
         raise UsageError(f"{name}: {store!r}, which is registered, is no {Store.__name__}")
@@ -60,11 +63,6 @@ def _database(url: str, make: bool) -> Store:
 def is_url(named: str) -> bool:
     """Whether a store has the name of a database, and not of a folder."""
     return _SCHEME.match(named) is not None
-
-
-def scheme_of(url: str) -> str:
-    """What the URL of a database begins with."""
-    return url.partition(":")[0]
 
 
 def checked_name(named: str) -> str:
@@ -81,19 +79,12 @@ def checked_name(named: str) -> str:
                 "a password into ~/.pgpass, or into the variable PGPASSWORD"
             )
         return named
-    lower = scheme[1].lower() + name[scheme.end(1) :]
-    if scheme_of(lower) in registered(STORES_GROUP):
-        return lower
+    if (lower := scheme[1].lower()) in registered(STORES_GROUP):
+        return lower + name[scheme.end(1) :]
     raise UsageError(
         f"the store begins with {scheme[1]}:, which names no database that can be a store "
         f"(those are: {known})"
     )
-
-
-def homely(path: Path) -> str:
-    """The absolute path with `~` for the home folder, so that it does not reveal the user."""
-    whole, home = path.resolve(), Path.home().resolve()
-    return f"~/{whole.relative_to(home)}" if whole.is_relative_to(home) else str(whole)
 
 
 def store_path(given: Path | str | None) -> Path:

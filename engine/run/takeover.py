@@ -8,7 +8,6 @@ again from the store, which gives the same.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,17 +26,9 @@ Moved = dict[int, tuple[int, int, int]]
 """By place of a cell in its source: its place, row and problem in this run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What was taken over from one run."""
-
-    source: Path
-    cells: int
-
-
-def take_over(sweep: Sweep, folder: RunFolder, store: Store) -> Iterator[Taken]:
-    """Take over from the runs beside an open one; those that have nothing, or cannot be read, are
-    passed over. RunFolderError if this one takes no more."""
+def take_over(sweep: Sweep, folder: RunFolder, store: Store) -> Iterator[tuple[Path, int]]:
+    """Take over from the runs beside an open one: (run, how many of its cells). Those that have
+    nothing, or cannot be read, are passed over. RunFolderError if this one takes no more."""
     for source in beside(folder.path):
         if folder.complete:
             return
@@ -50,7 +41,7 @@ def take_over(sweep: Sweep, folder: RunFolder, store: Store) -> Iterator[Taken]:
                 continue
         if moved:
             folder.take(source, moved)
-            yield Taken(source, len(moved))
+            yield source, len(moved)
 
 
 def _is_whole(manifest: Manifest, store: Store) -> bool:

@@ -82,16 +82,16 @@ def naming(document: Document, provider: str) -> Key:
 def _mentions(value: Mapping[str, Any]) -> Iterator[tuple[Key, str]]:
     """Every text in the sections that name models, with its key."""
     for section in ("agents", "judges", "protocols"):
-        yield from _texts((section,), value.get(section))
+        yield from texts((section,), value.get(section))
 
 
-def _texts(key: Key, value: Any) -> Iterator[tuple[Key, str]]:
+def texts(key: Key, value: Any) -> Iterator[tuple[Key, str]]:
     """Every text in a tree of mappings and lists, with its key."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, dict):
         for name, inner in value.items():
-            yield from _texts((*key, name), inner)
+            yield from texts((*key, name), inner)
     elif isinstance(value, list):
         for n, inner in enumerate(value):
-            yield from _texts((*key, n), inner)
+            yield from texts((*key, n), inner)

@@ -20,7 +20,7 @@ from ...protocols.prompts.prompt_set import PromptError, PromptSet, default_prom
 from ...protocols.protocol import Protocol
 from ...protocols.settings import PARAMETERS, check_numbers, ranged
 from ..errors import UsageError
-from ..providers.simulated import PREFIX, presets
+from ..providers.simulated import PREFIX, simulation
 from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
 from .document import Document
 from .loading import class_named, shots
@@ -287,7 +287,8 @@ def _check_calls(node: Node, point: RoleSettings) -> None:
 
         check_parameters(node, point)
         return
-    known = [*presets(), *Node.section(node.document, "models").settings()]
+    by = simulation()
+    known = [*(by.presets if by else ()), *Node.section(node.document, "models").settings()]
     if model not in known:
         raise node.child("model", model).fault(
             f"there is no simulated model {model!r}",
@@ -350,7 +351,8 @@ def _values(node: Node, type_: Any) -> list[Any]:
         return [tuple(judges(node))]
     if get_origin(type_) is tuple and _is(get_args(type_)[0], Shot):
         return [shots(node)]
-    if get_origin(type_) is tuple and get_args(type_)[0] is float and not _nested(node.value):
+    nested = isinstance(node.value, list) and any(isinstance(part, list) for part in node.value)
+    if get_origin(type_) is tuple and get_args(type_)[0] is float and not nested:
         # Numbers belong together; a list of names is an axis, since most tools are used alone.
         return [checked_value(node, type_)]
     return [made for part in _different(node) for made in _made(part, type_)]
@@ -376,10 +378,6 @@ def _made(node: Node, type_: Any) -> Sequence[Any]:
     if _is(type_, Judge):
         return judges(node)
     return [checked_value(node, type_)]
-
-
-def _nested(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(part, list) for part in value)
 
 
 def _is(type_: Any, role: type[Any]) -> bool:

@@ -32,7 +32,6 @@ ANALYSES_GROUP = "oversight.analyses"
 
 _EXTENSIONS = Path(__file__).parents[1] / "extensions"
 
-
 Kind = TypeVar("Kind")
 
 

@@ -118,9 +118,7 @@ def refuse_links_within(run: Path) -> None:
     if run.is_dir():
         with os.scandir(run) as entries:
             for each in entries:
-                if each.is_symlink():
-                    refuse_links(Path(each.path))
-                if each.is_dir(follow_symlinks=False):
+                if each.is_symlink() or each.is_dir(follow_symlinks=False):
                     refuse_links(Path(each.path))
 
 

@@ -4,7 +4,7 @@ import gc
 import os
 import resource
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -64,11 +64,9 @@ def raise_limit() -> None:
     most = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
     if soft == resource.RLIM_INFINITY or soft >= most:
         return
-    try:
+    # macOS may enforce a lower limit of its own; then the current one has to do.
+    with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    except (OSError, ValueError):
-        # macOS may enforce a lower limit of its own; then the current one has to do.
-        return
 
 
 def require_room() -> None:

@@ -60,9 +60,10 @@ class LedgerFile:
     """Keeps the ledger of a run up to date: the accounts of earlier sessions and of this one."""
 
     def __init__(self, folder: Path, sitting: Callable[[], Mapping[str, UsageTotals]]) -> None:
-        """sitting: returns the present accounts of this session by model. Raises RunFolderError."""
+        """sitting: returns the present accounts of this session by model. RunFolderError if those
+        of earlier ones cannot be read; what may yet turn out not to be owed is not among them."""
         self._path = folder / LEDGER_FILE
-        self._earlier = read_entries(folder)
+        self._earlier = _read(self._path)[1]
         self._sitting = sitting
         self._stop_token = StopToken()
         self._file = -1
@@ -172,16 +173,8 @@ def read_ledger(folder: Path) -> dict[str, UsageTotals]:
     return accounts
 
 
-def read_entries(folder: Path) -> dict[str, UsageTotals]:
-    """The accounts in a run folder by model, without what may yet turn out not to be owed.
-
-    A request whose fate is unknown counts as ambiguous: it may have been billed.
-    Raises RunFolderError if the file cannot be read.
-    """
-    return _read(folder / LEDGER_FILE)[1]
-
-
 def _read(path: Path) -> tuple[dict[str, tuple[int, float]], dict[str, UsageTotals]]:
+    """(what is owed, accounts), by model."""
     try:
         content = read_bounded(path, MAX_LEDGER)
         line, _, rest = content[OWED:].partition(b"\n")

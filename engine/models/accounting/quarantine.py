@@ -22,19 +22,14 @@ class Quarantine:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.lost = 0
-        """Bodies not kept, since the folder was full or could not be written."""
         self._next: int | None = None
 
     def keep(self, call: Call, fault: Malformed) -> Path | None:
-        """Write the body to a file and return its path; if that fails, None, counted in `lost`.
-
-        A failed write is only logged, since it must not end the run.
-        """
+        """Write the body to a file and return its path; None where the folder is full, or cannot be
+        written: that is only logged, since it must not end the run."""
         try:
             return self._write(call, fault)
         except OSError as exc:
-            self.lost += 1
             log.error("a malformed body could not be kept in %s: %s", self.folder, exc)
             return None
 
@@ -43,7 +38,6 @@ class Quarantine:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._next = len(list(self.folder.glob("*.body")))
         if self._next >= MAX_BODIES:
-            self.lost += 1
             return None
         model = re.sub(r"[^\w.-]+", "-", call.model)
         path = self.folder / f"{self._next:03}-{model}-{call.address[:12]}.body"

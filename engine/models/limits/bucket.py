@@ -30,13 +30,7 @@ class Bucket:
     that come after it have that at hand, and pass the gate.
     """
 
-    def __init__(
-        self,
-        per_minute: float,
-        stop_token: StopToken,
-        *,
-        least: float = 0.0,
-    ) -> None:
+    def __init__(self, per_minute: float, stop_token: StopToken, *, least: float = 0.0) -> None:
         """least: units that may be spent at one moment even if a window holds fewer. For requests
         it is 1: otherwise each would wait for its share to drain even while nothing else is sent.
         """

@@ -11,7 +11,6 @@ CUT = 0.7
 WIDENING_STEP = 0.025
 """Relative growth of the width by a round of answers after a fault; at least one call."""
 
-
 MIN_VENDOR_WIDTH = 4.0
 """Calls that may always be in flight at a vendor: with one, a single request that hangs holds back
 all the others until its deadline."""

@@ -45,9 +45,7 @@ def overlong_delay(exc: TransientError) -> Halt | None:
     if exc.delay > MAX_DATED_DELAY:
         return ProviderDown(f"{message} for more than a year: ask those who run it, then resume")
     end = datetime.now().astimezone() + timedelta(seconds=exc.delay)
-    unit, seconds = next(
-        ((unit, seconds) for unit, seconds in _UNITS if exc.delay >= 2 * seconds), _UNITS[-1]
-    )
+    unit, seconds = next((each for each in _UNITS if exc.delay >= 2 * each[1]), _UNITS[-1])
     return ProviderDown(
         f"{message} {exc.delay / seconds:,.0f} {unit}: go on at {end:%H:%M on %d %B %Y}"
     )

@@ -120,18 +120,13 @@ class Throttle:
         wait = delay or min(2.0 ** (self._unexplained - 1), MAX_PAUSE)
         known = self._answered * SHARE_WEIGHT >= 1.0
         crowd = min(self._share / STORM_SHARE, 1.0) if known else 1.0
-        self.hold(now + wait * (1 + crowd * self._jitter() / 10), now)
-        return storm
-
-    def hold(self, until: float, now: float) -> None:
-        """Let nothing leave before `until`, nor before the end of an earlier pause."""
-        until = max(self.until, until)
-        if until <= now:
-            return
+        # Nor does anything leave before the end of an earlier pause.
+        until = max(self.until, now + wait * (1 + crowd * self._jitter() / 10))
         self._paused += until - max(self.until, now)
         self.until = until
         self._rises_at = max(self._rises_at, until + self._plateau)
         self.quiet = False
+        return storm
 
     def answered(self) -> None:
         """A call was answered: an unexplained refusal after this is a first one."""

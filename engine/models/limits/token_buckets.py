@@ -26,10 +26,6 @@ class TokenReservation(Struct, frozen=True):
     bucket: Bucket
     amount: float
 
-    def release(self) -> None:
-        """Give all of it back."""
-        self.bucket.settle(self.amount, 0.0)
-
 
 class TokenBuckets:
     """Input, output or combined tokens a minute, as far as limits are known; falsy without any."""
@@ -95,8 +91,8 @@ class TokenBuckets:
                     taken.append(TokenReservation(limit, bucket, amount))
                 yield taken
         except BaseException:
-            for reservation in taken:
-                reservation.release()
+            for each in taken:
+                each.bucket.settle(each.amount, 0.0)
             raise
 
     def bottlenecks(self, now: float) -> list[Bottleneck]:

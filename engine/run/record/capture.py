@@ -88,7 +88,7 @@ class Capture:
             cell.draw,
             outcome,
             tuple(calls.values()),
-            self._judgements(readings) if readings else (),
+            tuple(sorted(dict.fromkeys(map(self._belief, readings)), key=_ORDER_OF_BELIEFS)),
             counted(outcome) if isinstance(outcome, Verdict) else {},
             unread_by_seat(outcome) if isinstance(outcome, Verdict) else {},
         )
@@ -159,10 +159,6 @@ class Capture:
         self._sources[model, origin] = known
         return known
 
-    def _judgements(self, readings: Sequence[Reading]) -> tuple[RecordedJudgement, ...]:
-        """What judges believed before the verdict, each belief once."""
-        return tuple(sorted(dict.fromkeys(map(self._belief, readings)), key=_order_of_beliefs))
-
     def _belief(self, reading: Reading) -> RecordedJudgement:
         known = self._beliefs.get(id(reading))
         if known is None:
@@ -186,6 +182,7 @@ _STATED = [
     if name not in ("model", "messages", "tools", "response_format")
 ]
 _stated = attrgetter(*_STATED)
+_ORDER_OF_BELIEFS = attrgetter("heard", "role", "judge", "calls", "about", "statement", "error")
 
 
 def _decides(reading: Reading, outcome: Verdict | Failure | NotRun) -> bool:
@@ -198,10 +195,6 @@ def _decides(reading: Reading, outcome: Verdict | Failure | NotRun) -> bool:
         and verdict.probs == outcome.probs
         and [part.call for part in verdict.judgements] == [part.call for part in outcome.judgements]
     )
-
-
-def _order_of_beliefs(each: RecordedJudgement) -> tuple[object, ...]:
-    return each.heard, each.role, each.judge, each.calls, each.about, each.statement, each.error
 
 
 def _belief(each: Reading) -> RecordedJudgement:

@@ -96,10 +96,8 @@ class RunDatabase(RunTables):
     ) -> None:
         """Make the tables, and say what the run is about: whole, or not at all. DatasetError for
         problems that could not be read back. meta: what `told` gives back, by name."""
-        passages: dict[str, int] = {}
-        for problem in problems:
-            if problem.question.passage:
-                passages.setdefault(problem.question.passage, len(passages))
+        texts = dict.fromkeys(each.question.passage for each in problems if each.question.passage)
+        passages = {text: number for number, text in enumerate(texts)}
         bare = [replace(each, question=each.question.without_passage()) for each in problems]
         lines = zip(problems, jsonl(bare), strict=True)
         tables: dict[str, list[tuple[Any, ...]]] = {
@@ -249,16 +247,12 @@ class RunDatabase(RunTables):
         """Find the numbers of calls that are in the file, and not in memory."""
         new = [address for address in addresses if address not in self._numbers]
         self._numbers |= {address: [] for address in new}
-        for row in self._under(new):
-            call = self._call(row)
-            self._numbers[call.address].append((row[0], call))
-
-    def _under(self, addresses: Iterable[str]) -> list[Sequence[Any]]:
-        """The columns of the calls under these addresses."""
-        wanted = {bytes.fromhex(address) for address in addresses}
+        wanted = set(map(bytes.fromhex, new))
         query = f"SELECT * FROM calls WHERE {BEGINNING} IN ({{}})"
-        found = self.sound(self.among(query, {address[:8] for address in wanted}))
-        return [row for row in found if row[1] in wanted]
+        for row in self.sound(self.among(query, {address[:8] for address in wanted})):
+            if row[1] in wanted:
+                call = self._call(row)
+                self._numbers[call.address].append((row[0], call))
 
     def _row(self, cell: RecordedCell, calls: list[tuple[Any, ...]]) -> tuple[Any, ...]:
         """The row of a cell; those of its calls that are new are added to `calls`."""
@@ -377,14 +371,7 @@ _ORIGIN = 5
 
 def _same(known: RecordedCall, call: RecordedCall) -> bool:
     """Whether two calls under one address have one answer, of one endpoint."""
-    return (
-        known.text == call.text
-        and known.outcome == call.outcome
-        and known.cost.identity == call.cost.identity
-        and known.draw == call.draw
-        and known.tool_calls == call.tool_calls
-        and known.reasoning == call.reasoning
-    )
+    return known.cost.identity == call.cost.identity and replied(known) == replied(call)
 
 
 def _names(body: Body, calls: set[int]) -> bool:

@@ -94,8 +94,8 @@ def _execute(
 ) -> int:
     if run.run_again:
         say(f"retrying {counted(run.run_again, 'failed cell')}")
-    for taken in run.taken:
-        say(f"reused from {taken.source}: {counted(taken.cells, 'cell')}")
+    for source, cells in run.taken:
+        say(f"reused from {source}: {counted(cells, 'cell')}")
     say(_headline(run))
     real = [model for model in run.loaded.sweep.models if not model.startswith(PREFIX)]
     if real:

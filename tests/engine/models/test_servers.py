@@ -199,7 +199,7 @@ def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
             calls = [Call(Request("vllm/m", (Message("user", str(n)),))) for n in range(24)]
             await asyncio.gather(*map(opened.models, calls))
             await opened.models.close()
-            return opened.models.limiter("vllm/m").unknown_width
+            return opened.models._sender("vllm/m").limiter.unknown_width
 
     assert asyncio.run(width()) >= 8.0
 
@@ -222,33 +222,23 @@ def test_no_more_calls_go_out_at_once_than_the_server_has_places(place, command)
         with telling(PROPS) as (url, _):
             opened = open_sweep(file, (f"providers.llamacpp.base_url={url}/v1", *overrides))
             await opened.models.servers.inquire("llamacpp/m")
-            return opened.models.limiter("llamacpp/m")._set.concurrency
+            return opened.models._sender("llamacpp/m").limiter._set.concurrency
 
     assert asyncio.run(width()) == 2
     assert asyncio.run(width("models.llamacpp/m.concurrency=1")) == 1
 
 
-@pytest.fixture
-def sweep(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(place, command, monkeypatch):
     for name in ("OPENAI", "ANTHROPIC"):
         monkeypatch.setenv(f"{name}_API_KEY", "k")
     (place / "probed.yaml").write_text(SWEEP)
-    return place / "probed.yaml"
-
-
-def at(url: str) -> list[str]:
-    return [
-        *("--set", f"providers.openai.base_url={url}/v1"),
-        *("--set", f"providers.anthropic.base_url={url}"),
-    ]
-
-
-def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(sweep, command):
     retired = ["--set", "agents.model=anthropic/claude-opus-4-1", "--set", "agents.tools=none"]
     with serving(["--profile", "2026"]) as url:
-        ran = command("doctor", sweep, *at(url))
+        at = ["--set", f"providers.openai.base_url={url}/v1"]
+        at += ["--set", f"providers.anthropic.base_url={url}"]
+        ran = command("doctor", "probed.yaml", *at)
         seen = counts(url)
-        unwell = command("doctor", sweep, *at(url), *retired)
+        unwell = command("doctor", "probed.yaml", *at, *retired)
     assert unwell.code == 1
     assert "✗ anthropic/claude-opus-4-1: its vendor says that it is no longer served" in unwell.out
     assert ran.code == 0, ran.out

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from dataclasses import asdict
 from datetime import date, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,10 +53,8 @@ def test_what_a_model_does_not_take_is_told_before_it_is_asked(session, request)
 def test_every_row_of_the_table_is_of_the_types_it_declares():
     models = ["openai/gpt-4o", "openai/o1", "anthropic/claude-opus-5", "deepseek/x", "x/y"]
     for able in map(abilities, models):
-        for name, value in (
-            (field, getattr(able, field)) for field in Abilities.__dataclass_fields__
-        ):
-            default = getattr(Abilities(), name)
+        for name, default in asdict(Abilities()).items():
+            value = getattr(able, name)
             numeric = isinstance(default, (int, float)) and not isinstance(default, bool)
             assert isinstance(value, (int, float) if numeric else type(default)), (name, value)
 
@@ -74,17 +73,6 @@ def source(package: str, path: str) -> str:
     return Path(spec.origin).parent.joinpath(path).read_text(encoding="utf-8")
 
 
-def openai_says() -> list[tuple[str, date]]:
-    told = []
-    text = source("openai", "types/shared/chat_model.py")
-    for entry in re.split(r"\n- ", text.partition("Deprecated values:")[2]):
-        day = re.search(r"shutdown\s+date:\s+(\d{4}-\d\d-\d\d)", entry)
-        if day:
-            names = re.findall(r'"([^"]+)"', entry[: day.start()])
-            told += [(name, date.fromisoformat(day[1])) for name in names]
-    return told
-
-
 def test_every_model_that_the_anthropic_sdk_calls_deprecated_is_in_the_table():
     text = source("anthropic", "resources/messages/messages.py")
     table = re.search(r"^DEPRECATED_MODELS = (\{.*?^\})", text, re.MULTILINE | re.DOTALL)
@@ -97,11 +85,16 @@ def test_every_model_that_the_anthropic_sdk_calls_deprecated_is_in_the_table():
 
 
 def test_every_model_that_the_openai_sdk_calls_deprecated_is_in_the_table():
-    told = openai_says()
-    assert len(told) > 60
-    for name, day in told:
+    deprecated = {}
+    text = source("openai", "types/shared/chat_model.py")
+    for entry in re.split(r"\n- ", text.partition("Deprecated values:")[2]):
+        if day := re.search(r"shutdown\s+date:\s+(\d{4}-\d\d-\d\d)", entry):
+            names = re.findall(r'"([^"]+)"', entry[: day.start()])
+            deprecated |= dict.fromkeys(names, date.fromisoformat(day[1]))
+    assert len(deprecated) > 60
+    for name, last in deprecated.items():
         ends = retirement(f"openai/{name}")
-        assert ends is not None and ends.day == day, name
+        assert ends is not None and ends.day == last, name
 
 
 def test_an_end_is_near_for_some_weeks_and_then_past():

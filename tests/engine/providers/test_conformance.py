@@ -362,16 +362,8 @@ HOLDS = b'"4 %s"' % FORMS["slashes escaped"].encode()
         ("200 OK", "", HOLDS, KeyRepeated, "new key"),
     ],
     ids=[
-        "torn",
-        "packed",
-        "huge",
-        "broken header",
-        "no header",
-        "400",
-        "401",
-        "500",
-        "200",
-        "reply",
+        *("torn", "packed", "huge", "broken header", "no header"),
+        *("400", "401", "500", "200", "reply"),
     ],
 )
 async def test_a_key_that_comes_back_is_in_no_error_body_or_log(

@@ -17,7 +17,7 @@ from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
 from oversight.engine.errors import EngineError, Malformed
 from oversight.engine.extensions.mock import MockServer, Profile
-from oversight.engine.providers.answer_ids import PROVEN
+from oversight.engine.providers.answer_ids import FRESH_REPEATS, PROVEN, AnswerIds
 from oversight.engine.providers.http_client import HttpClient
 from oversight.engine.providers.provider import Provider
 from oversight.engine.providers.settings import Settings
@@ -166,6 +166,20 @@ async def test_an_answer_beyond_the_cap_is_cut_and_its_connection_closed():
         with pytest.raises(Malformed, match="more than") as caught:
             client.read(await client.send(Target("POST", url, {}), b"body"))
     assert caught.value.body
+
+
+def test_ids_that_come_again_in_a_row_where_no_answer_can_be_stale_prove_nothing():
+    ids = AnswerIds()
+
+    def heard(name: str) -> str:
+        return ids.repeated({"x-request-id": name}, b"hi", fresh=True)
+
+    assert heard("a") == ""
+    for n in range(2 * FRESH_REPEATS):
+        assert heard("a") == "a" and heard(f"new {n}") == ""
+    assert ids.proven
+    assert [heard("a") for _ in range(FRESH_REPEATS)] == ["a"] * (FRESH_REPEATS - 1) + [""]
+    assert not ids.proven
 
 
 @pytest.mark.parametrize("value", ["a\r\nx-other: b", "a\nb", "a\rb"])

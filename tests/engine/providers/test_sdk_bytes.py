@@ -236,7 +236,6 @@ async def test_what_goes_out_is_what_the_vendors_client_sends(wire, call, given)
     theirs, ours = headers(their_head), headers(our_head)
     for name in ("host", "content-type", "authorization", "x-api-key"):
         assert ours.get(name) == theirs.get(name), name
-    # What is read here, and no more.
     assert ours["accept-encoding"] == "gzip, deflate"
     if wire == "messages":
         assert ours["anthropic-version"] == "2023-06-01"

@@ -24,7 +24,7 @@ def command(
     had another one than yours. A damaged file is kept beside it.
     """
     with asyncio.Runner(loop_factory=event_loop()) as runner:
-        made = runner.run(rebuild(run, store, sweep))
-    say(f"{counted(made.cells, 'cell')} made again in {run}")
-    if made.missing:
-        say(f"{counted(made.missing, 'cell')} lack replies: go on with oversight run")
+        made, missing = runner.run(rebuild(run, store, sweep))
+    say(f"{counted(made, 'cell')} made again in {run}")
+    if missing:
+        say(f"{counted(missing, 'cell')} lack replies: go on with oversight run")

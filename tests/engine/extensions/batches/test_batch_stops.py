@@ -30,7 +30,7 @@ from oversight.engine.extensions.batches import journal as batch_journal
 from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
-from tests.batches import MODELS, BatchBench, end_batches, stopped_once_out
+from tests.batches import DEPTH, MODELS, BatchBench, end_batches, stopped_once_out
 from tests.desk import Desk
 from tests.waiting import PATIENCE
 
@@ -51,6 +51,19 @@ async def test_a_stop_while_waiting_leaves_batches_there_and_the_same_command_ta
     assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines_twice"] == 0
     assert went.account.sent == seen["lines"]
+
+
+async def test_whoever_does_not_wait_hands_in_and_goes_home(bench):
+    live = await bench.live()
+    async with bench.server(delay=60.0) as server:
+        sittings = 0
+        while isinstance((went := await bench.run(server, no_wait=True)).halt, BatchesOut):
+            sittings += 1
+            end_batches(server)
+        seen = server.counts()
+    assert (went.halt, went.bytes) == (None, live.bytes)
+    assert sittings == DEPTH
+    assert (seen["lines_twice"], seen["lines"]) == (0, went.account.sent)
 
 
 async def test_a_run_goes_home_with_what_is_out_though_it_is_live_by_now(bench):

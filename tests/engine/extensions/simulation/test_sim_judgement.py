@@ -68,9 +68,12 @@ async def test_a_judge_adds_what_it_hears_to_what_it_knows(judge, spoken, belief
 async def test_among_four_answers_belief_is_shared_out_by_softmax(judge):
     answers = tuple(Answer(label, f"It is {label}.") for label in "ABCD")
     problem = Problem("four", Question("Which of four?", answers), (-1, -1, 1, -1))
-    verdict = await judge.judge(heard(problem, (0, 1.5), (3, 0.5)), simulated([problem]))
+    said, sim = heard(problem, (0, 1.5), (3, 0.5)), simulated([problem])
     weights = [exp(1.5), 1, exp(0.75), exp(0.5)]
-    assert verdict.probs == pytest.approx([w / sum(weights) for w in weights], abs=1e-8)
+    shares = [w / sum(weights) for w in weights]
+    assert (await judge.judge(said, sim)).probs == pytest.approx(shares, abs=1e-8)
+    statement = await judge.believes("It is (C).", said, sim)
+    assert statement.value == pytest.approx(shares[2], abs=1e-8)
 
 
 @pytest.mark.parametrize("candidates", [2, 5, 6, 20])

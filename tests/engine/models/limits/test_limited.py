@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Usage
-from oversight.engine.errors import ExceedsRateLimit, InvalidRequest, Overloaded, RateLimited
+from oversight.engine.errors import (
+    ExceedsRateLimit,
+    InvalidRequest,
+    Overloaded,
+    RateLimited,
+    Unreachable,
+)
 from oversight.engine.models.limits.bucket import BURST_WINDOW
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.limits.token_buckets import LOOKAHEAD
@@ -246,6 +252,14 @@ async def test_a_call_that_the_server_rejected_gives_its_tokens_back():
         with pytest.raises(InvalidRequest):
             await limited(call_of(900, n))
     assert now() < 3
+
+
+@virtually
+async def test_a_request_that_never_left_counts_towards_no_limit():
+    faults = iter([Unreachable("refused")])
+    server = Server(latency=0.0, fault=lambda request: next(faults, None))
+    await sender(server, Limits(requests=60), lambda: 0.0)(call_of(10))
+    assert now() == pytest.approx(0.5, abs=0.01)
 
 
 @virtually
