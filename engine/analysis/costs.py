@@ -83,13 +83,6 @@ class Spent:
     judge_tokens: int = 0
     """Input and output tokens of the calls from which verdicts were read."""
 
-    @property
-    def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
-
-    def on(self, axis: CostAxis) -> float | None:
-        return self.dollars if axis == "dollars" else float(self.tokens)
-
 
 @dataclass(frozen=True, slots=True)
 class RowCost:
@@ -102,7 +95,9 @@ class RowCost:
 
     def each(self, axis: CostAxis) -> float:
         """Cost a problem."""
-        return (self.alone.on(axis) or 0.0) / max(self.problems, 1)
+        its = self.alone
+        tokens = its.input_tokens + its.output_tokens
+        return ((its.dollars or 0.0) if axis == "dollars" else tokens) / max(self.problems, 1)
 
 
 @dataclass(frozen=True, slots=True)

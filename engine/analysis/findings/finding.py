@@ -6,7 +6,7 @@ clusters} for programs. ± stands for a standard error only.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -190,8 +190,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(inner) for inner in value]
     if is_dataclass(value) and not isinstance(value, type):
-        fields = getattr(value, "__dataclass_fields__")  # noqa: B009
-        return {name: plain(getattr(value, name)) for name in fields}
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     return value
 
 
