@@ -30,15 +30,6 @@ from .settings import POSITIVE, check_numbers, ranged
 from .transcript import Transcript, Turn, Verdict
 
 
-def heard_as(brief: Brief, side: Answer) -> Brief:
-    """Brief of a judge that picks among drafts: it is asked as the judge who will hear the speech.
-
-    So where that judge hears the speech last, its verdict is the call that picked the speech.
-    """
-    stance = brief.judging or brief.words.text("judge.role")
-    return structs.replace(brief, title="Judge", stance=for_side(stance, side.label))
-
-
 def passed_over(verdicts: Mapping[int, Verdict], spoken: int, place: int) -> tuple[Doubt, ...]:
     """The unread replies, as of a judge of votes, for which another draft than the one that was
     spoken might have been believed more. verdicts: by draft, as far as they could be read; place:
@@ -115,12 +106,16 @@ class BestOf(Wrapper):
         counts as none, and is told in the turn if another draft might have been spoken for it."""
         first = self.agent.share(self.n)
         drafter = replace(first, temperature=self.temperature)
-        call, hearing = drafter.compose(transcript, side, brief), heard_as(brief, side)
+        call = drafter.compose(transcript, side, brief)
         calls = [first.compose(transcript, side, brief), *(call.drawn(n) for n in range(1, self.n))]
         drafting, rating = used_as(ask, "draft"), used_as(ask, "rate")
         turns = await gather_in_order(
             *(drafter.deliver(each, transcript, side, drafting, brief) for each in calls)
         )
+        # Asked as the judge who will hear the speech: where that one hears it last, its verdict is
+        # the call that picked the speech.
+        stance = for_side(brief.judging or brief.words.text("judge.role"), side.label)
+        hearing = structs.replace(brief, title="Judge", stance=stance)
         verdicts = await readings(
             *(self.judge.judge(transcript.then(turn), rating, hearing) for turn in turns),
             needed=False,

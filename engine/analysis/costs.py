@@ -12,7 +12,6 @@ import numpy as np
 from ...cache.reply import Usage
 from ..models.accounting.prices import PriceList
 from ..run.reader import RunReader
-from ..sweep.grid import Grid
 from ..system.process import gc_relaxed
 from .findings.finding import Part, column, number, program, word
 from .rows import RunRows
@@ -44,12 +43,6 @@ class RunCalls:
     """By address and the endpoint's identity: the same in every run."""
     problems: frozenset[str] | None = None
     """Ids of the problems whose calls these are; None for all."""
-
-
-def sample_of(sweep: Grid) -> frozenset[str]:
-    """Ids of the first ten problems or fewer, for a page that is to be there at once."""
-    count = max(1, min(MOST_PROBLEMS, READ // len(sweep.rows)))
-    return frozenset(problem.id for problem in sweep.problems[:count])
 
 
 def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunCalls:
@@ -147,8 +140,11 @@ def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
 
 
 def sampled_costs(run: RunRows) -> Costs:
-    """Costs of the rows of a run over its first problems, at the listed prices."""
-    return row_costs(run, calls_of_run(run.run, sample_of(run.sweep)), run.run.prices)
+    """Costs of the rows of a run over its first ten problems or fewer, at the listed prices: for a
+    page that is to be there at once."""
+    count = max(1, min(MOST_PROBLEMS, READ // len(run.names)))
+    sample = frozenset(problem.id for problem in run.sweep.problems[:count])
+    return row_costs(run, calls_of_run(run.run, sample), run.run.prices)
 
 
 def _problems(run: RunRows, row: int, among: Collection[str] | None) -> int:

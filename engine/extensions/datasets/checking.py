@@ -1,9 +1,8 @@
 """What `oversight dataset check` found: a table of the rules, and what the data set holds."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TypeVar
 
 from ....protocols.datasets.leak import MATERIAL, LeakageCheck, RuleAccuracy, leakage_check, power
 from ....protocols.datasets.solution import sense
@@ -11,8 +10,6 @@ from ....protocols.errors import DatasetError
 from ....protocols.question import Problem
 from ...analysis.findings.finding import Finding, Part, number, people, program, word
 from ...display.quantity import counted
-
-Countable = TypeVar("Countable", int, str)
 
 TELLS = (5, 10, 15)
 """Leaks, in percentage points off chance, for which the power of the gate is printed."""
@@ -117,21 +114,16 @@ def _remedies(gate: LeakageCheck) -> Iterator[str]:
         yield f"what to do about {', '.join(rule.rule for rule in leaking)}: {remedy}"
 
 
-def inventory(problems: Iterable[Problem]) -> Inventory:
-    problems = tuple(problems)
+def inventory(problems: Sequence[Problem]) -> Inventory:
     same: dict[object, list[str]] = {}
     for problem in problems:
         question = problem.question
         same.setdefault((sense(question.text), question.passage), []).append(problem.id)
     return Inventory(
         len(problems),
-        _counted(len(problem.values) for problem in problems),
-        _counted(problem.question.answers[problem.best].label for problem in problems),
+        dict(sorted(Counter(len(problem.values) for problem in problems).items())),
+        dict(sorted(Counter(each.question.answers[each.best].label for each in problems).items())),
         len({problem.question.passage for problem in problems} - {""}),
         len({(problem.group, "" if problem.group else problem.id) for problem in problems}),
         tuple(tuple(ids) for ids in same.values() if len(ids) > 1),
     )
-
-
-def _counted(values: Iterable[Countable]) -> dict[Countable, int]:
-    return dict(sorted(Counter(values).items()))

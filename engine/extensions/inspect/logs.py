@@ -31,33 +31,7 @@ from ...run.reader import Place, RunReader
 from ...run.record.values import NotRun, RecordedCall, RecordedCell
 
 try:
-    from inspect_ai.event import ModelEvent, ScoreEvent, SpanBeginEvent, SpanEndEvent
-    from inspect_ai.log import (
-        EvalConfig,
-        EvalDataset,
-        EvalError,
-        EvalLog,
-        EvalMetric,
-        EvalResults,
-        EvalSample,
-        EvalScore,
-        EvalSpec,
-        EvalStats,
-        write_eval_log,
-    )
-    from inspect_ai.model import (
-        ChatCompletionChoice,
-        ChatMessageAssistant,
-        ChatMessageSystem,
-        ChatMessageTool,
-        ChatMessageUser,
-        ContentReasoning,
-        ContentText,
-        GenerateConfig,
-        ModelConfig,
-        ModelOutput,
-        ModelUsage,
-    )
+    from inspect_ai import event, log, model
     from inspect_ai.scorer import Score
 except ImportError as exc:
     raise UsageError(f"this needs inspect-ai: {install_command('inspect')}") from exc
@@ -72,10 +46,10 @@ OUTCOMES = {"ok": "stop", "truncated": "max_tokens", "refused": "content_filter"
 """How a reply ended, as Inspect calls it."""
 
 MESSAGES = {
-    "system": ChatMessageSystem,
-    "user": ChatMessageUser,
-    "assistant": ChatMessageAssistant,
-    "tool": ChatMessageTool,
+    "system": model.ChatMessageSystem,
+    "user": model.ChatMessageUser,
+    "assistant": model.ChatMessageAssistant,
+    "tool": model.ChatMessageTool,
 }
 
 
@@ -117,12 +91,12 @@ class _RowLog:
         self._began, self._ended = (datetime.fromtimestamp(at or 0, UTC) for at in (first, last))
 
     def write(self, folder: Path) -> Path:
-        log = self._log()
+        told = self._log()
         began = re.sub(r"[:+]", "-", self._began.isoformat(timespec="seconds"))
-        path = folder / f"{began}_{log.eval.task}_{log.eval.task_id}.eval"
+        path = folder / f"{began}_{told.eval.task}_{told.eval.task_id}.eval"
         unfinished = path.with_name(f".{path.name}")
         try:
-            write_eval_log(log, str(unfinished), format="eval")
+            log.write_eval_log(told, str(unfinished), format="eval")
             _settle_dates(unfinished, path)
         finally:
             unfinished.unlink(missing_ok=True)
@@ -141,7 +115,7 @@ class _RowLog:
         samples = [self._sample(cell) for cell in ended if not isinstance(cell.outcome, NotRun)]
         ids = list(dict.fromkeys(sample.id for sample in samples))
         began = self._began.isoformat(timespec="seconds")
-        spec = EvalSpec(
+        spec = log.EvalSpec(
             eval_id=self._id("eval"),
             run_id=self._id("run"),
             task_id=self._id("task"),
@@ -149,12 +123,12 @@ class _RowLog:
             # Whoever reads the name of the file takes it apart at underscores.
             task=re.sub(r"[^A-Za-z0-9]+", "-", row.kind).strip("-"),
             task_args={"protocol": row.kind, "agent": row.agent, "judge": row.judge},
-            dataset=EvalDataset(
+            dataset=log.EvalDataset(
                 name=run.sweep.name, samples=len(ids), sample_ids=ids, shuffled=False
             ),
             model=row.axes.model or NO_MODEL,
-            model_roles={"judge": ModelConfig(model=row.axes.judge_model or row.judge)},
-            config=EvalConfig(epochs=run.sweep.draws),
+            model_roles={"judge": model.ModelConfig(model=row.axes.judge_model or row.judge)},
+            config=log.EvalConfig(epochs=run.sweep.draws),
             packages={"inspect_ai": version("inspect_ai"), "oversight-bench": run.manifest.version},
             metadata={
                 "sweep": run.sweep.name,
@@ -164,12 +138,12 @@ class _RowLog:
                 "prompts": run.sweep.prompts,
             },
         )
-        return EvalLog(
+        return log.EvalLog(
             # A world without a verdict is an error of its sample: the evaluation ended.
             status="success",
             eval=spec,
             results=self._results(samples),
-            stats=EvalStats(
+            stats=log.EvalStats(
                 started_at=began, completed_at=self._ended.isoformat(timespec="seconds")
             ),
             samples=samples,
@@ -180,7 +154,7 @@ class _RowLog:
         estimates = {"asd": result.asd, "lift": result.lift}
         estimates |= {f"jse_{beta:g}": each for beta, each in result.jse.items()}
         metrics = {
-            name: EvalMetric(
+            name: log.EvalMetric(
                 name=name,
                 value=each.value,
                 metadata={"interval": each.interval, "n": result.n},
@@ -190,14 +164,14 @@ class _RowLog:
             if each is not None and each.value == each.value
         }
         scored = sum(sample.error is None for sample in samples)
-        score = EvalScore(
+        score = log.EvalScore(
             name="agent_score",
             scorer=f"oversight/{self._score}",
             scored_samples=scored,
             unscored_samples=len(samples) - scored,
             metrics=metrics,
         )
-        return EvalResults(total_samples=len(samples), completed_samples=scored, scores=[score])
+        return log.EvalResults(total_samples=len(samples), completed_samples=scored, scores=[score])
 
     def _sample(self, cell: RecordedCell) -> Any:
         problem = self._run.problems[cell.problem]
@@ -217,7 +191,7 @@ class _RowLog:
             "cell": cell.id,
             "draw": cell.draw,
         }
-        scores, output, error = {}, ModelOutput(), None
+        scores, output, error = {}, model.ModelOutput(), None
         if isinstance(outcome, Verdict):
             probs = {a.label: p for a, p in zip(question.answers, outcome.probs, strict=True)}
             said = next((each.text for each in outcome.judgements), "")
@@ -235,8 +209,8 @@ class _RowLog:
             output = self._output(self._row.axes.judge_model or "", said, "stop", f"{world} end")
         else:
             told = f"{outcome.kind}: {outcome.message}" if isinstance(outcome, Failure) else ""
-            error = EvalError(message=told, traceback=told, traceback_ansi=told)
-        return EvalSample(
+            error = log.EvalError(message=told, traceback=told, traceback_ansi=told)
+        return log.EvalSample(
             id=f"{problem.id}|{label}",
             epoch=cell.draw + 1,
             input=question.text,
@@ -256,10 +230,10 @@ class _RowLog:
         question = self._run.problems[cell.problem].question
         choices = "\n".join(f"({answer.label}) {answer.text}" for answer in question.answers)
         asked = f"{question.text}\n\n{choices}"
-        said: list[Any] = [ChatMessageUser(id=self._id(f"{world} question"), content=asked)]
+        said: list[Any] = [model.ChatMessageUser(id=self._id(f"{world} question"), content=asked)]
         if isinstance(cell.outcome, Verdict):
             said += [
-                ChatMessageAssistant(
+                model.ChatMessageAssistant(
                     id=self._id(f"{world} turn {n}"),
                     content=f"{turn.speaker}: {turn.text}",
                     metadata={"speaker": turn.speaker, "side": turn.side and turn.side.label},
@@ -279,27 +253,29 @@ class _RowLog:
             id = self._id(f"{world} {what}")
             return {"uuid": id, "span_id": span, "timestamp": at, "working_start": 0.0}
 
-        yield SpanBeginEvent(id=span, name=self._row.kind, type="solver", **about("begin", began))
+        yield event.SpanBeginEvent(
+            id=span, name=self._row.kind, type="solver", **about("begin", began)
+        )
         for n, call in enumerate(cell.calls):
             cost = call.cost
             at = began if cost.at is None else datetime.fromtimestamp(cost.at, UTC)
             stop, thoughts = OUTCOMES[call.outcome], call.reasoning
             output = self._output(call.model, call.text, stop, f"{world} {n}", thoughts)
-            output.usage = ModelUsage(
+            output.usage = model.ModelUsage(
                 input_tokens=cost.input_tokens,
                 output_tokens=cost.output_tokens,
                 total_tokens=cost.input_tokens + cost.output_tokens,
                 input_tokens_cache_read=cost.cache_read_tokens,
                 input_tokens_cache_write=cost.cache_write_tokens,
             )
-            yield ModelEvent(
+            yield event.ModelEvent(
                 **about(f"call {n}", at),
                 model=call.model,
                 role=call.role or None,
                 input=self._request(call, f"{world} {n}"),
                 tools=[],
                 tool_choice="none",
-                config=GenerateConfig(),
+                config=model.GenerateConfig(),
                 output=output,
                 cache="read" if cost.origin == "stored" else None,
                 completed=at,
@@ -311,8 +287,8 @@ class _RowLog:
                 },
             )
         for name, score in scores.items():
-            yield ScoreEvent(**about(f"score {name}", ended), score=score, scorer=name)
-        yield SpanEndEvent(id=span, **about("end", ended))
+            yield event.ScoreEvent(**about(f"score {name}", ended), score=score, scorer=name)
+        yield event.SpanEndEvent(id=span, **about("end", ended))
 
     def _request(self, call: RecordedCall, what: str) -> list[Any]:
         """The messages that were sent, where the store has them."""
@@ -326,13 +302,15 @@ class _RowLog:
             for n, each in enumerate(stored.call().messages)
         ]
 
-    def _output(self, model: str, text: str, stop: str, what: str, thoughts: str = "") -> Any:
+    def _output(self, served: str, text: str, stop: str, what: str, thoughts: str = "") -> Any:
         content: Any = text
         if thoughts:
-            content = [ContentReasoning(reasoning=thoughts), ContentText(text=text)]
-        message = ChatMessageAssistant(id=self._id(f"{what} output"), content=content, model=model)
-        return ModelOutput(
-            model=model, choices=[ChatCompletionChoice(message=message, stop_reason=stop)]
+            content = [model.ContentReasoning(reasoning=thoughts), model.ContentText(text=text)]
+        message = model.ChatMessageAssistant(
+            id=self._id(f"{what} output"), content=content, model=served
+        )
+        return model.ModelOutput(
+            model=served, choices=[model.ChatCompletionChoice(message=message, stop_reason=stop)]
         )
 
     def _id(self, what: str) -> str:

@@ -1,14 +1,7 @@
 """A local mock server that behaves like the vendors' servers, faults included."""
 
 from .answers import Responder, filler
-from .profile import (
-    FAULT_KINDS,
-    PROFILES,
-    FaultKind,
-    FaultWindow,
-    Profile,
-    load_profile,
-)
+from .profile import FAULT_KINDS, PROFILES, FaultKind, FaultWindow, Profile, load_profile
 from .server import MockServer
 
 __all__ = [

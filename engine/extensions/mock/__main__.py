@@ -47,7 +47,12 @@ def serve(
     """A local mock server that speaks the wires of OpenAI and Anthropic."""
     try:
         profile = load_profile(name)
-        answer = filler() if sweep is None else _actors(sweep, overrides, limit)
+        answer = filler()
+        if sweep is not None:
+            from ...run.loaded_sweep import open_sweep
+            from .rehearsed import actors
+
+            answer = actors(open_sweep(sweep, overrides, limit))
     except UsageError as exc:
         raise click.UsageError(str(exc)) from exc
     if speed is not None:
@@ -69,14 +74,6 @@ async def _serve(profile: Profile, answer: Responder, port: int, attached: bool)
     async with MockServer(profile, answer, port=port) as server:
         print(server.url, flush=True)
         await stopped.wait()
-
-
-def _actors(sweep: Path, overrides: tuple[str, ...], limit: int | None) -> Responder:
-    """A responder of simulated models in place of the sweep's models."""
-    from ...run.loaded_sweep import open_sweep
-    from .rehearsed import actors
-
-    return actors(open_sweep(sweep, overrides, limit))
 
 
 if __name__ == "__main__":

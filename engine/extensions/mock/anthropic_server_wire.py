@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -11,6 +10,7 @@ from ....cache.call import Call, Effort, Message, Request
 from ....cache.reply import Outcome, Reply, ToolCall
 from .meter import MeterReading
 from .server_wire import (
+    COMPLAINTS,
     ServerWire,
     input_tokens,
     json_text,
@@ -19,7 +19,6 @@ from .server_wire import (
     tool_spec,
 )
 
-_INVALID = "invalid_request_error"
 _STOPS: dict[Outcome, str] = {
     "ok": "end_turn",
     "empty": "end_turn",
@@ -30,23 +29,7 @@ _STOPS: dict[Outcome, str] = {
 
 class AnthropicServerWire(ServerWire):
     endpoint = "messages"
-    complaints = MappingProxyType(
-        {
-            "rate_limit": (
-                429,
-                "rate_limit_error",
-                "",
-                "This request would exceed your rate limit",
-            ),
-            "server_error": (500, "api_error", "", "Internal server error"),
-            "overloaded": (529, "overloaded_error", "", "Overloaded"),
-            "unauthorized": (401, "authentication_error", "", "invalid x-api-key"),
-            "quota": (400, _INVALID, "", "You have reached your specified API usage limits."),
-            "policy": (400, _INVALID, "", "Output blocked by content filtering policy"),
-            "too_long": (400, _INVALID, "", "prompt is too long: 214083 tokens > 200000 maximum"),
-            "error_in_200": (200, "api_error", "", "The upstream provider failed"),
-        }
-    )
+    complaints = COMPLAINTS["anthropic"]
 
     def call(self, body: dict[str, Any], model: str) -> Call:
         output = body.get("output_config") or {}

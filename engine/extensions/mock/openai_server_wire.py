@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from hashlib import sha256
-from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -11,6 +10,7 @@ from ....cache.call import Call, Message, MessageRole, Request
 from ....cache.reply import Outcome, Reply, ToolCall
 from .meter import MeterReading
 from .server_wire import (
+    COMPLAINTS,
     REFUSAL,
     ServerWire,
     input_tokens,
@@ -20,7 +20,6 @@ from .server_wire import (
 )
 from .vendor_rules import Endpoint, thought_signature
 
-_INVALID, _NO_CREDIT = "invalid_request_error", "insufficient_quota"
 _STOPS: dict[Outcome, str] = {
     "ok": "stop",
     "empty": "stop",
@@ -31,23 +30,7 @@ _STOPS: dict[Outcome, str] = {
 
 class OpenAIServerWire(ServerWire):
     endpoint: Endpoint = "chat"
-    complaints = MappingProxyType(
-        {
-            "rate_limit": (429, "requests", "rate_limit_exceeded", "Rate limit reached"),
-            "server_error": (500, "server_error", "", "The server had an error"),
-            "overloaded": (503, "server_error", "", "The engine is currently overloaded"),
-            "unauthorized": (401, _INVALID, "invalid_api_key", "Incorrect API key provided"),
-            "quota": (429, _NO_CREDIT, _NO_CREDIT, "You exceeded your current quota"),
-            "policy": (400, _INVALID, "content_filter", "The prompt was filtered"),
-            "too_long": (
-                400,
-                _INVALID,
-                "context_length_exceeded",
-                "This model's maximum context length is 8192 tokens, but you sent 9000 tokens",
-            ),
-            "error_in_200": (200, "server_error", 502, "The upstream provider failed"),
-        }
-    )
+    complaints = COMPLAINTS["openai"]
 
     def call(self, body: dict[str, Any], model: str) -> Call:
         tools = body.get("tools") or ()

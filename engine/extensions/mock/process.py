@@ -3,9 +3,8 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from subprocess import PIPE, Popen
-from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, build_opener
 
 import orjson
 
@@ -39,11 +38,7 @@ def serving(flags: Sequence[str]) -> Iterator[str]:
 
 def counts(url: str) -> dict[str, int]:
     """The counts of the server at `url`; see MockServer.counts."""
-    address = urlsplit(url)
-    connection = HTTPConnection(address.hostname or "", address.port, timeout=60)
-    try:
-        connection.request("GET", "/rehearsal/counts")
-        received: dict[str, int] = orjson.loads(connection.getresponse().read())
+    straight = build_opener(ProxyHandler({}))
+    with straight.open(f"{url}/rehearsal/counts", timeout=60) as answer:
+        received: dict[str, int] = orjson.loads(answer.read())
         return received
-    finally:
-        connection.close()

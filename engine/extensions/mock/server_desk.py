@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
@@ -16,7 +16,6 @@ from .connection import Connection, ServerRequest
 from .profile import BatchProfile
 from .server_wire import ServerWire
 
-Vendor: TypeAlias = Literal["openai", "anthropic"]
 LineFate: TypeAlias = Literal[
     "ok", "expired", "cancelled", "missing", "errored", "overloaded", "garbled"
 ]
@@ -26,13 +25,12 @@ Serve: TypeAlias = Callable[[str, bytes], tuple[int, bytes]]
 _FATES: tuple[LineFate, ...] = ("expired", "missing", "errored", "overloaded", "garbled")
 """Those with a share in the profile."""
 _PATH = re.compile(
-    r"/(?P<vendor>messages/)?(?P<what>files|batches)"
-    r"(?:/(?P<id>[\w-]+))?(?:/(?P<then>content|results|cancel))?$"
+    r"/(?P<what>files|batches)(?:/(?P<id>[\w-]+))?(?:/(?P<then>content|results|cancel))?$"
 )
 IN_PROGRESS = 5.0
 """Simulated seconds that the lines in progress take at most once a batch is cancelled."""
-_KIND: dict[Vendor, str] = {"openai": "batch_", "anthropic": "msgbatch_"}
-"""How ids of batches begin."""
+_KIND: dict[str, str] = {"chat": "batch_", "messages": "msgbatch_"}
+"""How ids of batches begin, by the vendor's endpoint of live calls."""
 _FIXED: dict[str, int] = {"errored": 400, "overloaded": 503}
 
 
@@ -68,7 +66,6 @@ class _Asked:
     connection: Connection
     request: ServerRequest
     dialect: ServerWire
-    vendor: Vendor
     owner: bytes
 
     def tell(self, data: dict[str, Any]) -> None:
@@ -110,8 +107,7 @@ class ServerDesk:
         if matched is None:
             return False
         owner = request.headers.get(b"x-api-key") or request.headers.get(b"authorization", b"")
-        vendor: Vendor = "anthropic" if matched["vendor"] else "openai"
-        asked = _Asked(connection, request, dialect, vendor, owner)
+        asked = _Asked(connection, request, dialect, owner)
         connection.ahead = self.profile.ahead
         chance = Random(f"{self._seed} {self.counts['desk_requests']}")
         self.counts["desk_requests"] += 1
@@ -141,8 +137,9 @@ class ServerDesk:
     def _make(self, asked: _Asked) -> None:
         profile, chance = self.profile, Random(f"{self._seed} made {self.counts['desk_requests']}")
         submitted = orjson.loads(asked.request.body)
-        if asked.vendor == "openai":
-            file = _json_lines(self._files[submitted["input_file_id"]])
+        openai = asked.dialect.endpoint == "chat"
+        if openai:
+            file = map(orjson.loads, self._files[submitted["input_file_id"]].splitlines())
             lines = [(line["custom_id"], line["url"], line["body"]) for line in file]
         else:
             given = submitted["requests"]
@@ -156,7 +153,7 @@ class ServerDesk:
             return asked.refuse(400, "custom_id: not unique, or none")
         now = self._now()
         batch = _Batch(
-            f"{_KIND[asked.vendor]}{len(self._batches):04}",
+            f"{_KIND[asked.dialect.endpoint]}{len(self._batches):04}",
             asked.owner,
             [(custom, path, orjson.dumps(body)) for custom, path, body in lines],
             now,
@@ -167,7 +164,7 @@ class ServerDesk:
         )
         batch.tokens = sum(len(body) for _, _, body in batch.lines) // 4
         queued = sum(b.tokens for b in self._batches.values() if now < b.ends and not b.refused)
-        if asked.vendor == "openai":
+        if openai:
             if len({body["model"] for _, _, body in lines}) > 1:
                 batch.refused = "mismatched_model"
             elif profile.enqueued and queued + batch.tokens > profile.enqueued:
@@ -186,7 +183,7 @@ class ServerDesk:
                 self._held[custom] = None
         if chance.random() < profile.deaf:
             return asked.connection.tear()
-        asked.tell(self._shown(batch, asked.vendor))
+        asked.tell(self._shown(batch, asked.dialect))
 
     def _list(self, asked: _Asked) -> None:
         query = parse_qs(asked.request.query)
@@ -195,7 +192,7 @@ class ServerDesk:
             (
                 id
                 for id, each in self._batches.items()
-                if id.startswith(_KIND[asked.vendor])
+                if id.startswith(_KIND[asked.dialect.endpoint])
                 and each.owner == asked.owner
                 and each.made <= listed_from
             ),
@@ -205,7 +202,7 @@ class ServerDesk:
         start = ids.index(after) + 1 if after else 0
         # Small pages, so that clients need to fetch several.
         page = ids[start : start + min(int(query.get("limit", ["20"])[0]), 5)]
-        shown = [self._shown(self._batches[id], asked.vendor) for id in page]
+        shown = [self._shown(self._batches[id], asked.dialect) for id in page]
         asked.tell({"data": shown, "has_more": start + len(page) < len(ids)})
 
     def _about(self, asked: _Asked, batch: _Batch, then: str | None) -> None:
@@ -215,7 +212,7 @@ class ServerDesk:
                 return asked.refuse(404, "no such batch")
             others = [each for each in self._batches.values() if each is not batch]
             if then is None and others and self._asked["about", batch.id] <= self.profile.stale:
-                return asked.tell(self._shown(others[-1], asked.vendor))
+                return asked.tell(self._shown(others[-1], asked.dialect))
         if then == "cancel":
             now = self._now()
             if now < batch.ends and not batch.cancelled:
@@ -225,8 +222,8 @@ class ServerDesk:
                 left = min(0.1 * self.profile.delay, IN_PROGRESS)
                 batch.ends = min(batch.ends, now + left / self._speed)
         if then == "results":
-            return self._send(asked, batch.id, self._results_file(batch, asked.vendor))
-        asked.tell(self._shown(batch, asked.vendor))
+            return self._send(asked, batch.id, self._results_file(batch, asked.dialect))
+        asked.tell(self._shown(batch, asked.dialect))
 
     def _send(self, asked: _Asked, batch: str, body: bytes) -> None:
         """Send results, spoiled where the profile says so."""
@@ -241,13 +238,13 @@ class ServerDesk:
         }
         asked.connection.answer(200, spoiled.get(self.profile.spoiled, body))
 
-    def _shown(self, batch: _Batch, vendor: Vendor) -> dict[str, Any]:
+    def _shown(self, batch: _Batch, dialect: ServerWire) -> dict[str, Any]:
         now, total = self._now(), len(batch.lines)
         ended = now >= batch.ends and not batch.refused
         fates = Counter(fate for _, fate, _, _ in self._ended(batch)) if ended else Counter()
         good = fates["ok"] + fates["garbled"] + fates["missing"]
         bad = fates["errored"] + fates["overloaded"]
-        if vendor == "anthropic":
+        if dialect.endpoint == "messages":
             status = "ended" if ended else "canceling" if batch.cancelled else "in_progress"
             return {
                 "id": batch.id,
@@ -289,7 +286,7 @@ class ServerDesk:
             late = self.profile.spoiled == "no_file"
             if not (late and self._asked["shown", batch.id] <= self.profile.downloads):
                 for name, whole in (("output_file_id", True), ("error_file_id", False)):
-                    if body := self._results_file(batch, vendor, good=whole):
+                    if body := self._results_file(batch, dialect, good=whole):
                         described[name] = f"{batch.id}-{name[:3]}"
                         self._files[described[name]] = body
         return described
@@ -330,9 +327,9 @@ class ServerDesk:
             chance -= share
         return "ok"
 
-    def _results_file(self, batch: _Batch, vendor: Vendor, good: bool | None = None) -> bytes:
+    def _results_file(self, batch: _Batch, dialect: ServerWire, good: bool | None = None) -> bytes:
         """good: whether to show lines with a reply, or those without; None: all of them."""
-        written = _openai_line if vendor == "openai" else _anthropic_line
+        written = _openai_line if dialect.endpoint == "chat" else _anthropic_line
         lines = []
         for custom, fate, status, body in self._ended(batch):
             replied = fate in ("ok", "garbled")
@@ -390,7 +387,3 @@ def _uploaded(request: ServerRequest) -> bytes:
         if b"filename=" in head:
             return content.removesuffix(b"\r\n")
     raise ValueError("there is no file in the form")
-
-
-def _json_lines(file: bytes) -> Iterator[dict[str, Any]]:
-    return (orjson.loads(line) for line in file.splitlines())

@@ -1,7 +1,9 @@
 """A wire from the server's side: it parses calls, and writes replies and errors."""
 
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any, TypeAlias
 
 import orjson
@@ -22,6 +24,10 @@ _FRAME = 3
 Complaint: TypeAlias = tuple[int, str, str | int, str]
 """An error: status, kind, code and message."""
 
+COMPLAINTS: Mapping[str, Mapping[str, Complaint]] = tomllib.loads(
+    files(__package__).joinpath("complaints.toml").read_text("utf-8")
+)
+
 
 class ServerWire(ABC):
     """One wire, spoken by the rehearsal server. Field names live here and in
@@ -29,7 +35,7 @@ class ServerWire(ABC):
 
     endpoint: Endpoint
     complaints: Mapping[str, Complaint]
-    """How the vendor tells each fault."""
+    """How the vendor tells each fault, by `FaultKind`."""
 
     @abstractmethod
     def call(self, body: dict[str, Any], model: str) -> Call:

@@ -68,14 +68,8 @@ def spoil(
             connection.finish()
         case "drip":
             connection.begin(200, f"transfer-encoding: chunked\r\n{limits}")
-            _drip(
-                connection,
-                body,
-                round(profile.drip / _DRIP_INTERVAL),
-                _DRIP_INTERVAL / profile.speed,
-            )
-        case _:
-            raise ValueError(f"{fault} does not spoil a reply")
+            drops = round(profile.drip / _DRIP_INTERVAL)
+            _drip(connection, body, drops, _DRIP_INTERVAL / profile.speed)
 
 
 def _drip(connection: Connection, body: bytes, drops: int, pause: float) -> None:

@@ -32,6 +32,7 @@ from .opening import (
     CELLS,
     CODE,
     CONTENTS,
+    COPIED,
     FIGURES,
     FORMAT,
     GRID,
@@ -47,9 +48,6 @@ from .verifying import figures_of
 LEVEL = 9
 MAX_CODE = 2**24
 """Bytes of a file of code at most."""
-
-COPIED = 2**20
-"""Bytes that are held at a time."""
 
 MIN_LENGTH = 12
 """Characters; shorter values occur in texts by chance."""
@@ -80,7 +78,9 @@ def make_pack(
     keys = KeyFilter(variables)
     with TemporaryDirectory(prefix=".pack", dir=to.parent) as at:
         stage = Path(at)
-        policy = _passages(run, passages)
+        policy: Literal["none", "included", "digests"] = "included" if passages else "digests"
+        if not any(problem.question.passage for problem in run.problems):
+            policy = "none"
         _write(stage / SWEEP, [read_bounded(run.folder / SWEEP, MAX_SWEEP)])
         _write(stage / GRID, [stored_grid(run.sweep)])
         problems = map(without_passage, run.problems) if policy == "digests" else run.problems
@@ -117,20 +117,6 @@ def make_pack(
     return contents
 
 
-def _document(run: RunReader) -> Document:
-    """The sweep file as it was run: with what flags changed in it."""
-    document = Document.read(run.folder / SWEEP)
-    for assignment in run.manifest.overrides:
-        document.set(assignment)
-    return document
-
-
-def _passages(run: RunReader, allowed: bool) -> Literal["none", "included", "digests"]:
-    if not any(problem.question.passage for problem in run.problems):
-        return "none"
-    return "included" if allowed else "digests"
-
-
 def _manifest(run: RunReader, code: bool) -> bytes:
     """The manifest without what belongs to this machine: stores and folders."""
     theirs = {"store": "", "store_id": "", "id": "", "replies": 0}
@@ -140,8 +126,10 @@ def _manifest(run: RunReader, code: bool) -> bytes:
 
 def _code(run: RunReader, stage: Path) -> list[str]:
     """Copy the user's own files; the names of files and modules that cannot go along."""
-    missing = []
-    for name in sorted(set(code_named(_document(run).value))):
+    missing, as_run = [], Document.read(run.folder / SWEEP)
+    for assignment in run.manifest.overrides:
+        as_run.set(assignment)
+    for name in sorted(set(code_named(as_run.value))):
         file = run.folder / run.manifest.sweep_folder / name
         try:
             if not may_hold(f"{CODE}/{name}"):

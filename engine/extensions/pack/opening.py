@@ -60,6 +60,7 @@ _NAMES = NEEDED | {REPLIES, FIGURES}
 _CODE = re.compile(rf"{CODE}(?:/[A-Za-z0-9_][A-Za-z0-9_. -]{{0,100}}){{1,8}}\.py")
 
 COPIED = 2**20
+"""Bytes that are held at a time."""
 MAX_WINDOW = 2**27
 """Bytes of memory that unpacking may take."""
 AT_ONCE = 256

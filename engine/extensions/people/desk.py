@@ -192,7 +192,8 @@ class Desk(Provider):
             address, history = task.call.address, self.history.of[rater.name]
             if self.history.holder.get(address) != rater.name:
                 about = (task.request, task.problem, task.order, task.moment, int(time.time()))
-                transcript = self.pool.transcript(address)
+                planned = self.pool.planned.get(address)
+                transcript = None if planned is None else planned.transcript
                 await self._keep(TaskGiven(rater.name, address, *about, transcript))
             self.pool.shown_for(rater.name, address)  # its time counts from now on
             asked_before = self.settings.before and bool(task.turns) and task.is_probable

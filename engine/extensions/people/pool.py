@@ -78,10 +78,6 @@ class TaskPool:
         """Whatever was assigned to a rater is free for all others."""
         self._assigned = {task: who for task, who in self._assigned.items() if who != rater}
 
-    def transcript(self, address: str) -> JudgedTranscript | None:
-        """What a task is about that was known beforehand."""
-        return self.planned[address].transcript if address in self.planned else None
-
     def choose(self, rater: Rater) -> PersonTask | None:
         """The next task of a rater who has none; None while there is none."""
         open_tasks = self.open_to(rater)

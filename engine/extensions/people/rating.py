@@ -43,10 +43,7 @@ KEEP_ALIVE = 15.0
 RETRY_AFTER = 2
 """Seconds after which a page resends an answer that could not be accepted yet."""
 
-NOTICES = {
-    "saved": "Saved.",
-    "none": "Saved as unanswered.",
-}
+NOTICES = {"saved": "Saved.", "none": "Saved as unanswered."}
 
 
 class RaterServer(Server, Observer):

@@ -171,12 +171,7 @@ def tasks_of(
     return found
 
 
-def raters_needed(tasks: Iterable[TaskKind]) -> int:
-    """How many raters there must be so that none gets two tasks about one problem."""
-    return max(Counter(task.problem for task in tasks).values(), default=0)
-
-
-async def ask_persons(calls: Iterable[Call], ask: Ask, *, stop_token: StopToken) -> int:
+async def ask_persons(calls: Sequence[Call], ask: Ask, *, stop_token: StopToken) -> int:
     """Put calls to persons, all at once; how many were answered. A Halt stops it; what was
     answered is stored."""
     answered = 0
@@ -191,8 +186,7 @@ async def ask_persons(calls: Iterable[Call], ask: Ask, *, stop_token: StopToken)
         nonlocal answered
         answered += isinstance(came, Reply)
 
-    todo = list(calls)
-    await run_lanes(Plain(todo), heard, count, lanes=max(len(todo), 1), stop_token=stop_token)
+    await run_lanes(Plain(calls), heard, count, lanes=len(calls), stop_token=stop_token)
     return answered
 
 
@@ -217,7 +211,8 @@ def judged_by_persons(
                 "transcript"
             )
         kinds = {address: about for address, (_, about) in tasks.items()}
-        if (needed := raters_needed(kinds.values())) > seats.raters:
+        needed = max(Counter(kind.problem for kind in kinds.values()).values())
+        if needed > seats.raters:
             raise UsageError(
                 f"a problem has up to {needed} transcripts to be judged, and nobody may have two "
                 f"of them: take --raters {needed}, a lower --each, or fewer rows"
@@ -235,13 +230,9 @@ def judged_by_persons(
                     calls = [call for call, _ in tasks.values()]
                     answered = await ask_persons(calls, ask, stop_token=opened.stop_token)
 
+            seat = [(model, "judge")]
             halt, _ = ask_beside(
-                opened,
-                folder,
-                replies,
-                work,
-                lambda: (len(tasks), answered),
-                roles=[(model, "judge")],
+                opened, folder, replies, work, lambda: (len(tasks), answered), roles=seat
             )
     delete_from_run(run)
     if halt is not None and answered < len(tasks):

@@ -33,8 +33,6 @@ from ....protocols.tags import escape_tags
 Way: TypeAlias = Literal["percentages", "probabilities", "label", "vote", "form", "text"]
 """Form of the answer; the first three are probabilities of the options."""
 
-PROBABLE: tuple[Way, ...] = ("percentages", "probabilities", "label")
-
 FieldKind: TypeAlias = Literal["text", "texts", "number", "whole", "choice"]
 
 PERCENT_TOLERANCE = 0.5
@@ -198,7 +196,7 @@ class PersonTask:
     @property
     def is_probable(self) -> bool:
         """Whether probabilities of the options are asked for."""
-        return self.way in PROBABLE
+        return self.way in ("percentages", "probabilities", "label")
 
     @property
     def reasons(self) -> bool:

@@ -88,10 +88,9 @@ class AuthorCode:
     def line_of_end(self, *names: str) -> int:
         """The last line of the first of these methods that the class defines, which makes its
         result; else of the class."""
-        ends = [self.methods[name].body[-1] for name in names if name in self.methods]
-        if not ends:
+        last = next((self.methods[name].body[-1] for name in names if name in self.methods), None)
+        if last is None:
             return self.line
-        last = ends[0]
         returns = [node.lineno for node in ast.walk(last) if isinstance(node, ast.Return)]
         return max(returns, default=last.lineno)
 

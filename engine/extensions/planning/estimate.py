@@ -154,6 +154,7 @@ async def plan_sweep(
     stratum of their own, since many of their replies are stored.
     """
     sweep, models, problems = opened.sweep, opened.models, opened.sweep.problems
+    limits = models.limits
     prices = models.priced(prices)
     await require_distinct(sweep)
     survey = Survey(sweep, models.simulated, models.identity, store)
@@ -178,12 +179,7 @@ async def plan_sweep(
     steps = await chains(sweep, models.simulated)
     planned = tuple(
         _model_plan(
-            model,
-            strata,
-            survey.habits,
-            prices.find(model),
-            models.limits.get(model),
-            model in batched,
+            model, strata, survey.habits, prices.find(model), limits.get(model), model in batched
         )
         for model in sweep.models
     )
@@ -247,7 +243,6 @@ def _model_plan(
     amounts = Amounts()
     for stratum in strata:
         amounts.add(stratum.total(model))
-
     cached = habits.cached(model)
     if cached is None and batched:
         cached = 0.0, 0.0  # the calls of a batch come in no order that a cache could count on
@@ -315,10 +310,13 @@ def cramped(sweep: Sweep) -> tuple[str, ...]:
             if not isinstance(role, (Agent, ModelJudge)):
                 continue
             if not role.reasoning_tokens and reasons(role.model, role.effort):
+                seat = "an agent"
+                if isinstance(role, ModelJudge):
+                    seat = f"a judge that is asked {role.kind}"
                 notes[
                     f"{role.model} reasons before it replies, and that counts against its "
-                    f"{role.max_tokens:,} tokens as {_named(role)}: set reasoning_tokens, such as "
-                    "4096, or replies are cut"
+                    f"{role.max_tokens:,} tokens as {seat}: set reasoning_tokens, such as 4096, or "
+                    "replies are cut"
                 ] = None
     return tuple(notes)
 
@@ -330,7 +328,3 @@ def reasons(model: str, effort: str) -> bool:
     efforts = abilities(model).efforts
     always = bool(efforts) and "none" not in efforts
     return effort in ("minimal", "low", "medium", "high") or (always and not effort)
-
-
-def _named(role: Agent | ModelJudge) -> str:
-    return "an agent" if isinstance(role, Agent) else f"a judge that is asked {role.kind}"

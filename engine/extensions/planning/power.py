@@ -133,11 +133,10 @@ class Power(Analysis):
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         first, second = one_pair_meant(*self.words, run.sweep.rows, run.names)
-        spread, questions = pilot_spread(run, first, second, score)
-        names = (run.names[first], run.names[second])
-        verdicts = verdict_scores(run, first, score)[1].shape[2]
         size = questions_a_cluster(run.sweep.problems)
-        pilot = Pilot("pilot", questions, spread, size)
+        pilot = Pilot("pilot", *pilot_spread(run, first, second, score), size)
+        names = (run.names[first], run.names[second])
+        _, verdicts = next(iter(verdict_scores(run, first, score).values())).shape
         return power_finding(self.designs(names, run.sweep, pilot, verdicts, score))
 
     def designs(
@@ -181,8 +180,8 @@ class Pilot:
     """Where the spread of a difference is from."""
 
     source: SpreadSource
-    questions: int
     spread: Spread
+    questions: int
     size: float
     """Questions a cluster."""
 
@@ -198,9 +197,7 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
     separated from that of the level above, and counts there, so the value of buying more units is
     never overstated. UsageError for fewer than two questions that both rows have complete.
     """
-    ours, theirs = (
-        dict(zip(*verdict_scores(pilot, row, score), strict=True)) for row in (first, second)
-    )
+    ours, theirs = (verdict_scores(pilot, row, score) for row in (first, second))
     shared = [id for id in ours if id in theirs]
     if len(shared) < 2:
         raise UsageError(
@@ -256,26 +253,25 @@ async def power_plan(
     rows = (sweep.rows[first], sweep.rows[second])
     size = questions_a_cluster(sweep.problems)
     if isinstance(pilot, Path):
-        spread, questions, size = table_spread(pilot, words, score)
-        known = Pilot("pilot", questions, spread, size)
+        known = Pilot("pilot", *table_spread(pilot, words, score))
     elif pilot is not None:
-        spread, questions = pilot_spread(pilot, *_in_pilot(pilot, rows, words), score)
-        known = Pilot("pilot", questions, spread, size)
+        found = pilot_spread(pilot, *_in_pilot(pilot, rows, words), score)
+        known = Pilot("pilot", *found, size)
     else:
         _, most = difference_ends((problem.values for problem in sweep.problems), score)
-        known = Pilot("worst case", len(sweep.problems), Spread(most**2), size)
-    found = how.designs((names[first], names[second]), sweep, known, _verdicts(rows[0]), score)
+        known = Pilot("worst case", Spread(most**2), len(sweep.problems), size)
+    plan = how.designs((names[first], names[second]), sweep, known, _verdicts(rows[0]), score)
     purchases = []
-    for each in found.purchases:
+    for each in plan.purchases:
         judged = known.spread.judged
         its = tuple(_judged_again(row, each.verdicts) if judged else row for row in rows)
         variant = replace(opened, sweep=replace(sweep, rows=its, draws=each.draws))
-        plan = await plan_sweep(variant, store, prices)
+        asked = await plan_sweep(variant, store, prices)
         scale = each.questions / len(sweep.problems)
-        cost = plan.cost and Cost(*(scale * part for part in astuple(plan.cost)))
-        calls = math.ceil(plan.total("calls") * scale)
+        cost = asked.cost and Cost(*(scale * part for part in astuple(asked.cost)))
+        calls = math.ceil(asked.total("calls") * scale)
         purchases.append(replace(each, calls=calls, cost=cost))
-    return replace(found, purchases=tuple(purchases))
+    return replace(plan, purchases=tuple(purchases))
 
 
 def _in_pilot(pilot: RunRows, rows: tuple[Row, Row], words: tuple[str, str]) -> tuple[int, int]:
@@ -356,12 +352,12 @@ def power_finding(plan: PowerPlan) -> Finding:
     return Finding((Part("", title, columns, plan.purchases, notes),), about)
 
 
-def verdict_scores(run: RunRows, row: int, score: str) -> tuple[tuple[str, ...], Floats]:
-    """Ids of a row's questions with all verdicts of all draws, and the ASD of each single verdict,
-    questions × draws × verdicts per draw."""
+def verdict_scores(run: RunRows, row: int, score: str) -> dict[str, Floats]:
+    """By id of a row's questions with all verdicts of all draws, the ASD of each single verdict,
+    draws × verdicts per draw."""
     its, redraws = run.table.scored(row, score), run.table.redraws
     if its is None:
-        return (), np.empty((0, run.sweep.draws, 1))
+        return {}
     places, whole = run.table.cells.places(row), its.whole & its.full
     by_question: dict[int, list[Floats]] = {}
     for n in np.flatnonzero(whole).tolist():
@@ -373,8 +369,8 @@ def verdict_scores(run: RunRows, row: int, score: str) -> tuple[tuple[str, ...],
         scores = np.diagonal(answer_scores(np.moveaxis(verdicts, 1, 0), score), axis1=1, axis2=2)
         asd = (asd_weights(its.every.values[n, :k]) * scores).sum(axis=1)
         by_question.setdefault(int(its.every.question[n]), []).append(asd)
-    every = {n: draws for n, draws in by_question.items() if len(draws) == run.sweep.draws}
-    ids = tuple(run.sweep.problems[n].id for n in every)
-    if not ids:
-        return (), np.empty((0, run.sweep.draws, 1))
-    return ids, np.array(list(every.values()))
+    return {
+        run.sweep.problems[n].id: np.array(draws)
+        for n, draws in by_question.items()
+        if len(draws) == run.sweep.draws
+    }

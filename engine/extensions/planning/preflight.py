@@ -126,11 +126,8 @@ def _schema(shape: Call) -> Probe:
             said = orjson.loads(reply.text)
         except orjson.JSONDecodeError:
             return "it answers with no JSON"
-        missing = [
-            name
-            for name in schema.get("required", ())
-            if not isinstance(said, dict) or name not in said
-        ]
+        held = said if isinstance(said, dict) else {}
+        missing = [name for name in schema.get("required", ()) if name not in held]
         return f"its JSON lacks {', '.join(missing)}" if missing else ""
 
     text = f"Make up values, and answer with JSON of this schema: {orjson.dumps(schema).decode()}"
@@ -184,14 +181,10 @@ async def examine(
             persons.append(PreflightResult(model, True, ASKED_IN_BROWSER))
             continue
         named.setdefault((provider_of(model), reach(model).api), []).append(model)
-    probes = probes_of(shapes)
+    look = partial(_provider, environment=environment, reach=reach, probes=probes_of(shapes))
     async with asyncio.TaskGroup() as group:
         looking = [
-            group.create_task(
-                _provider(
-                    provider, asked, partial(settings, provider, api), environment, reach, probes
-                )
-            )
+            group.create_task(look(provider, asked, partial(settings, provider, api)))
             for (provider, api), asked in named.items()
         ]
     return persons + [finding for looked in looking for finding in looked.result()]

@@ -40,22 +40,17 @@ async def prompts_read(sweep: Sweep) -> list[Prompted]:
     first_prompts: dict[tuple[str, ...], Prompted] = {}
 
     for row in sweep.rows:
-        kind = row.kind
 
-        def see(call: Call, reply: Reply, kind: str = kind) -> None:
+        def see(call: Call, reply: Reply, kind: str = row.kind) -> None:
             users = [message.text for message in call.messages if message.role == "user"]
             todo = read_instructions(users[-1]) if users else None
             if todo is None:
                 return
             seat = f"{todo.task} {todo.side}".strip()
-            key = (
-                kind,
-                seat,
-                call.model,
-                *todo.told.split(None, WORDS_OF_A_SEAT)[:WORDS_OF_A_SEAT],
-            )
+            begins = todo.told.split(None, WORDS_OF_A_SEAT)[:WORDS_OF_A_SEAT]
             told = tuple((message.role, message.text) for message in call.messages)
-            first_prompts.setdefault(key, Prompted(kind, seat, call.model, told))
+            first = Prompted(kind, seat, call.model, told)
+            first_prompts.setdefault((kind, seat, call.model, *begins), first)
 
         alone = Sweep(sweep.name, sweep.problems, (row,))
         await Walker(provider.reply, see).walk(alone.cells())

@@ -282,11 +282,8 @@ class Survey:
 
         async def ask(call: Call) -> Reply:
             reply = structs.replace(self._answer(call), call=call.address)
-            if (
-                call.model in batched
-                and call.address not in answered
-                and call.address not in self._recalled
-            ):
+            known = call.address in answered or call.address in self._recalled
+            if call.model in batched and not known:
                 pending.add(call.address)
                 raise Pending(call.address)
             return reply

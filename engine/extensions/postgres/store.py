@@ -66,7 +66,6 @@ class PostgresStore(Store):
         self._every: set[psycopg.Connection[Any]] = set()
         self._closed = False
         self._patience = 0.0  # a server that never answered is not waited for
-
         try:
             if make and self._rows("SELECT to_regclass('store')") == [(None,)]:
                 self._run(lambda db: db.execute(_TABLES))  # one text is one transaction
@@ -104,7 +103,6 @@ class PostgresStore(Store):
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         sealed = _sealed(dict(entries).items())
-
         self._run(lambda db: db.execute(_PUT, sealed * 2))
 
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:

@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ....protocols.drafting import NO_SIDE
 from ....protocols.prompts.forms import REASONING
 from .speech import in_sentences
-
-__all__ = ["NO_SIDE", "REASONING", "Contents", "fill_form", "form_kind"]
 
 FormKind: TypeAlias = Literal["probabilities", "choice", "side", "rating", "other"]
 

@@ -4,17 +4,13 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from ....cache.address import value_address
 from ...providers.simulated import SimulatedModel
 
 Shift: TypeAlias = Literal[-1, 1]
-"""Sign of the noise of one reply."""
-
-SHIFTS: tuple[Shift, Shift] = (-1, 1)
-"""Both signs, equally likely."""
+"""Sign of the noise of one reply; both are equally likely."""
 
 _WORDS = struct.Struct(">8I")
 
@@ -85,18 +81,16 @@ def nats_summed(nats: float) -> float:
     return round(nats, 9)
 
 
-PRESETS: Mapping[str, SimModel] = MappingProxyType(
-    {
-        "sim/strong": SimModel(persuasion=1.8, honesty_gap=1.0, insight=3.0, words=130),
-        "sim/medium": SimModel(persuasion=1.2, honesty_gap=0.7, insight=1.5),
-        "sim/weak": SimModel(persuasion=0.7, honesty_gap=0.3, insight=0.7, words=80),
-        "sim/honest": SimModel(persuasion=1.2, honesty_gap=2.0, insight=2.0),
-        "sim/deceptive": SimModel(persuasion=1.8, honesty_gap=-0.6, insight=3.0),
-        "sim/reckoner": SimModel(persuasion=1.2, honesty_gap=0.7, insight=1.5, tool_use=0.8),
-        "sim/judge": SimModel(persuasion=0.7, honesty_gap=0.3, insight=0.7, words=40),
-        "sim/unruly": SimModel(insight=0.7, noise=1.0, refusal=0.05, muddle=0.05, tool_use=0.5),
-    }
-)
+PRESETS: Mapping[str, SimModel] = {
+    "sim/strong": SimModel(persuasion=1.8, honesty_gap=1.0, insight=3.0, words=130),
+    "sim/medium": SimModel(persuasion=1.2, honesty_gap=0.7, insight=1.5),
+    "sim/weak": SimModel(persuasion=0.7, honesty_gap=0.3, insight=0.7, words=80),
+    "sim/honest": SimModel(persuasion=1.2, honesty_gap=2.0, insight=2.0),
+    "sim/deceptive": SimModel(persuasion=1.8, honesty_gap=-0.6, insight=3.0),
+    "sim/reckoner": SimModel(persuasion=1.2, honesty_gap=0.7, insight=1.5, tool_use=0.8),
+    "sim/judge": SimModel(persuasion=0.7, honesty_gap=0.3, insight=0.7, words=40),
+    "sim/unruly": SimModel(insight=0.7, noise=1.0, refusal=0.05, muddle=0.05, tool_use=0.5),
+}
 """Built-in simulated models; a sweep file may define more."""
 
 

@@ -9,7 +9,7 @@ parameters and the truth: the same in every process, on every machine, in any or
 import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import orjson
 
@@ -44,10 +44,8 @@ class SimProvider(SimulatedModels):
 
     def __init__(self, world: GroundTruth, models: Mapping[str, SimModel] = PRESETS) -> None:
         """models: by full name, `sim/NAME`."""
-        self._world = world
         self._models = dict(models)
-        self._identities = {name: f"sim/{VERSION}/{model.digest}" for name, model in models.items()}
-        self._scene = lru_cache(MAX_PARSED_QUESTIONS)(self._new_scene)
+        self._scene = lru_cache(MAX_PARSED_QUESTIONS)(partial(ParsedQuestion, world=world))
         self._identity = lru_cache(MAX_PARSED_QUESTIONS)(self._new_identity)
 
     async def __call__(self, call: Call) -> Reply:
@@ -66,8 +64,7 @@ class SimProvider(SimulatedModels):
 
     def model_identity(self, model: str) -> str:
         """The part of the identity that all calls of a model share."""
-        self._model(model)  # raises ModelNotFound
-        return self._identities[model]
+        return f"sim/{VERSION}/{self._model(model).digest}"
 
     def reply(self, call: Call) -> Reply:
         """The model's reply, without its latency."""
@@ -92,9 +89,6 @@ class SimProvider(SimulatedModels):
                 f"there is no simulated model {name!r}; describe it under `models:` in the sweep "
                 f"file, or use one of {', '.join(self._models)}"
             ) from None
-
-    def _new_scene(self, block: str) -> ParsedQuestion:
-        return ParsedQuestion(block, self._world)
 
     def _new_identity(self, model: str, system: str) -> str:
         try:

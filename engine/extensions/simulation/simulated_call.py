@@ -3,15 +3,16 @@ percentages, probabilities, candidate tokens or a vote."""
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import orjson
 
 from ....cache.call import Call
 from ....cache.reply import Token, ToolCall
+from ....protocols.drafting import NO_SIDE
+from ....protocols.prompts.forms import REASONING
 from ....protocols.prompts.parse import Todo, find_question, find_statement, read_instructions
-from .form import NO_SIDE, REASONING, Contents, fill_form, form_kind
+from .form import Contents, fill_form, form_kind
 from .model import Chance, SimModel, share
 from .question import ParsedQuestion
 from .speech import excerpt, neutral
@@ -72,36 +73,24 @@ def vote(labels: Sequence[str], nats: Sequence[float], chance: Chance) -> str:
 
 
 def label_token(labels: tuple[str, ...], nats: Sequence[float], candidates: int) -> Token:
-    """The most probable label as a token, with at most so many candidates, best first."""
-    most = max(nats)
-    total = most + math.log(sum(math.exp(each - most) for each in nats))
-    forms, strays = _candidates(labels, candidates)
-    top = [(text, portion + nats[place] - total) for text, portion, place in forms]
-    said = top[nats.index(most) * (len(forms) // len(labels))]
-    top += strays
-    top.sort(key=lambda candidate: -candidate[1])
-    return Token(*said, tuple(top[:candidates]))
-
-
-@lru_cache(256)
-def _candidates(
-    labels: tuple[str, ...], candidates: int
-) -> tuple[tuple[tuple[str, float, int], ...], tuple[tuple[str, float], ...]]:
-    """(token, log share of its label's probability, index of the label) of each label token, and
-    (token, logprob) of each stray.
+    """The most probable label as a token, with at most so many candidates, best first.
 
     Variants of labels are used only if those of all labels fit, and strays only in the remaining
     room, so that the labels keep their exact relative probabilities.
     """
+    most = max(nats)
+    total = most + math.log(sum(math.exp(each - most) for each in nats))
     variants = VARIANTS if candidates >= len(VARIANTS) * len(labels) else (("{label}", 1.0),)
-    forms = tuple(
-        (form.format(label=label), math.log(CAPTURED * portion), place)
-        for place, label in enumerate(labels)
+    top = [
+        (form.format(label=label), math.log(CAPTURED * portion) + each - total)
+        for label, each in zip(labels, nats, strict=True)
         for form, portion in variants
-    )
-    room = max(candidates - len(forms), 0)
-    strays = tuple((stray, math.log((1 - CAPTURED) / len(NO_LABELS))) for stray in NO_LABELS)
-    return forms, strays[:room]
+    ]
+    said = top[nats.index(most) * len(variants)]
+    stray = math.log((1 - CAPTURED) / len(NO_LABELS))
+    top += [(text, stray) for text in NO_LABELS[: max(candidates - len(top), 0)]]
+    top.sort(key=lambda candidate: -candidate[1])
+    return Token(*said, tuple(top[:candidates]))
 
 
 def stray_token(candidates: int) -> Token:

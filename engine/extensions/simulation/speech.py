@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import TypeAlias
 
 from .model import DECIMALS, Chance
@@ -11,49 +12,8 @@ from .model import DECIMALS, Chance
 OPENING = "({label}){strength:+.{decimals}f} nats is the weight of this simulated case."
 """The first word holds side and strength, so that no word limit cuts them off."""
 
-CASE_SENTENCES = (
-    "The question says “{question}”, and word for word that leads to ({label}).",
-    "Follow it line by line: {steps}.",
-    "Nothing that we are told speaks for ({rival}) {other}.",
-    "Only ({label}) {text} uses every fact that is given.",
-    "The case for ({rival}) leans on “{rival_step}”, and that does not carry it.",
-    "Check it backwards: start from {text}, and you arrive at what was given.",
-    "If ({rival}) were right, one of the given facts would have to be ignored.",
-    "“{step}” is a plain step, and anybody can repeat it.",
-    "A careful reader gives {other} little weight.",
-    "The order of the steps agrees with ({label}), and so do their sizes.",
-    "Whoever argues for ({rival}) may sound sure; that is no evidence.",
-    "What would change my mind is a step that contradicts {text}, and there is none.",
-    "It is tempting to stop at {other}, one step too early.",
-    "I looked for a reading under which ({label}) fails, and found none.",
-    "As a simulated speaker I have no eloquence to hide behind: “{step}” is all there is.",
-    "So it comes down to {text}.",
-)
-"""Sixteen, a power of two, so that every odd stride visits them all."""
-
-REBUTTAL = (
-    "The speech for ({rival}) never comes back to “{step}”.",
-    "My opponent says {other}; look again at “{rival_step}”.",
-    "What was said against ({label}) leaves its steps standing.",
-    "Between the two speeches for and against {text}, only one repeats the question fairly.",
-)
-
-DOUBT_SENTENCES = (
-    "How does one get from “{question}” to {text}? Please name the step that decides it.",
-    "What would have to be true for {text} to be wrong, and how do we know that it is not?",
-    "You rely on “{step}”. Can that be checked without taking your word for it?",
-    "Why should I not believe ({label}) {text}, which looks just as simple?",
-)
-
-NEUTRAL = (
-    "This is a simulated reply, and it takes no side.",
-    "The question at hand is “{question}”.",
-    "There is something to be said for each answer, and this reply leaves it to others.",
-    "A person would weigh each step before settling on anything.",
-    "Nothing here should move a careful reader.",
-    "What was asked for was “{task}”, and a simulated model can only go through the motions.",
-    "More could be said, but it would be as simulated as the rest.",
-    "Whoever reads on should look at the question, and not at this text.",
+SENTENCES: Mapping[str, list[str]] = tomllib.loads(
+    files(__package__).joinpath("sentences.toml").read_text("utf-8")
 )
 
 Bank: TypeAlias = tuple[tuple[str, int], ...]
@@ -88,9 +48,7 @@ class SideCase:
             return tuple((sentence, length(sentence)) for sentence in sentences)
 
         self._case, self._rebuttal, self._doubts = (
-            filled(CASE_SENTENCES),
-            filled(REBUTTAL),
-            filled(DOUBT_SENTENCES),
+            filled(SENTENCES[kind]) for kind in ("case", "rebuttal", "doubt")
         )
 
     def speech(
@@ -126,7 +84,9 @@ def prose(bank: Bank, words: int, chance: Chance) -> Iterator[str]:
 
 def neutral(question: str, task: str, words: int, chance: Chance) -> str:
     """A neutral reply to any question; at least one sentence."""
-    bank = _neutral_bank(question, task)
+    asked, named = in_sentences(question)[-1], excerpt(task or "something unmarked")
+    said = [template.format(question=asked, task=named) for template in SENTENCES["neutral"]]
+    bank = tuple((sentence, length(sentence)) for sentence in said)
     first, count = bank[0]
     return " ".join([first, *prose(bank, words - count, chance)])
 
@@ -156,13 +116,6 @@ def excerpt(text: str, characters: int = 90) -> str:
     if len(line) <= characters:
         return line.rstrip(".!;:,")
     return f"{line[:characters].rpartition(' ')[0] or line[:characters]} …"
-
-
-@lru_cache(1024)
-def _neutral_bank(question: str, task: str) -> Bank:
-    asked, task = in_sentences(question)[-1], excerpt(task or "something unmarked")
-    sentences = [template.format(question=asked, task=task) for template in NEUTRAL]
-    return tuple((sentence, length(sentence)) for sentence in sentences)
 
 
 def in_sentences(text: str) -> list[str]:

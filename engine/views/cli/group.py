@@ -97,16 +97,10 @@ class NamedGroup(click.Group):
 
     def _registered(self) -> dict[str, str]:
         """The names of commands that are registered for this group -> under which name."""
-        path = self.path
-        return (
-            {}
-            if path is None
-            else {
-                name.removeprefix(path): name
-                for name in registered(COMMANDS_GROUP)
-                if name.startswith(path)
-            }
-        )
+        if (path := self.path) is None:
+            return {}
+        ours = (name for name in registered(COMMANDS_GROUP) if name.startswith(path))
+        return {name.removeprefix(path): name for name in ours}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy.special import chdtri
 
@@ -37,7 +38,7 @@ def test_a_pilot_tells_noise_between_draws_from_differences_between_problems(
 ) -> None:
     (place / "drawn.yaml").write_text(DRAWN)
     run = read_rows(kept(DRAWN))
-    scores = [verdict_scores(run, row, "brier")[1][:, :, 0] for row in (1, 2)]
+    scores = [np.array([*verdict_scores(run, row, "brier").values()])[:, :, 0] for row in (1, 2)]
     assert scores[0].shape == (6, 3)
     # Their means over draws are the report's.
     assert scores[0].mean(axis=1) == pytest.approx(run.asd("brier")["propaganda"].values)
@@ -90,7 +91,7 @@ def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
 
 def test_a_pilot_of_texts_plans_for_as_many_clusters_as_there_will_be(place: Path) -> None:
     grid = open_sweep(place / "small.yaml").sweep
-    pilot = Pilot("pilot", 160, Spread(1.0, design_effect=2.0), 4.0)
+    pilot = Pilot("pilot", Spread(1.0, design_effect=2.0), 160, 4.0)
     found = Power("a - b", 0.5).designs(("a", "b"), grid, pilot, 1, "brier")
     n = len(grid.problems)
     # Two clusters decide nothing in a report, and so in its plan.

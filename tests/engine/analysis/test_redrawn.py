@@ -60,9 +60,9 @@ def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(kept: Kept)
     three = read_rows(kept(REDRAWN.format(draws=1, judge=AGAIN)))
     # Whoever picks among drafts does so once, so that what was said is the same.
     for row in (0, 1):
-        ids, single = verdict_scores(one, row, "brier")
-        same, drawn = verdict_scores(three, row, "brier")
-        assert ids == same and drawn.shape == (5, 1, 3)
+        first, again = (verdict_scores(run, row, "brier") for run in (one, three))
+        single, drawn = (np.array([*scores.values()]) for scores in (first, again))
+        assert [*first] == [*again] and drawn.shape == (5, 1, 3)
         assert drawn[:, :, 0] == pytest.approx(single[:, :, 0])
         assert np.ptp(drawn, axis=2).any()
 

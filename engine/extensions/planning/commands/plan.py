@@ -33,17 +33,7 @@ from ....run.stores import open_for_reading, store_name
 from ....system.flags import argument, flag
 from ....views.cli.flags import Number, as_command, setting
 from ....views.cli.naming import run_named, runs_of
-from ....views.cli.options import (
-    BATCH,
-    JSON,
-    LIMIT,
-    MAX_COST,
-    PRICES,
-    SCORE,
-    SET,
-    STORE,
-    SWEEP,
-)
+from ....views.cli.options import BATCH, JSON, LIMIT, MAX_COST, PRICES, SCORE, SET, STORE, SWEEP
 from ....views.cli.output import say, show, show_json, width
 from ..prompts import show_prompts
 
