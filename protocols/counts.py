@@ -41,8 +41,17 @@ COUNTED: Mapping[str, Callable[[Turn], int]] = MappingProxyType(
 def counted(verdict: Verdict) -> dict[str, int]:
     """The sum of each count over the transcript behind a verdict, where that is not 0."""
     turns = verdict.transcript.turns
+    if all(map(_as_asked, turns)):
+        return {}
     sums = ((name, sum(map(count, turns))) for name, count in COUNTED.items())
     return {name: count for name, count in sums if count}
+
+
+def _as_asked(turn: Turn) -> bool:
+    """Whether nothing is to be counted of a turn, as of most."""
+    marked = turn.forged or turn.hidden or turn.cut or turn.quotes or turn.tools
+    whole = turn.text and turn.outcome == "ok" and turn.check == "unchecked"
+    return bool(whole and not marked and not turn.retries and not turn.conceded)
 
 
 def unread_by_seat(verdict: Verdict) -> dict[str, int]:

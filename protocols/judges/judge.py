@@ -380,6 +380,8 @@ class Shown(Struct, frozen=True):
 
 def average(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
     """The mean probability of each answer; each row is one reading."""
+    if len(rows) == 1:
+        return rows[0]
     return tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
 
 
