@@ -375,14 +375,10 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
                 raise
             mistakes.append(Mistake(line, "bounded", "it was here when it was interrupted"))
     mistakes += {*trial.mistakes, *dropped}
-    checks = {each.check for each in mistakes}
-    told = {follows for check, follows in CONSEQUENCES.items() if check in checks}
-    causes = {each for each in mistakes if each.check not in told}
+    # What is not awaited, or cannot be called, fails for that reason alone.
+    known = any(each.check in ("awaited", "called") for each in mistakes)
+    causes = {each for each in mistakes if not (known and each.check == "fails")}
     return Tried(subject, trial, tuple(sorted(causes)))
-
-
-CONSEQUENCES = {"awaited": "fails", "called": "fails"}
-"""Checks that fail for the reason that another one has given already."""
 
 
 @contextmanager
