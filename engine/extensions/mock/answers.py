@@ -18,25 +18,23 @@ Responder: TypeAlias = Callable[[Call], Reply]
 empty since wires do not carry it. Must be quick: it blocks the server."""
 
 
-def filler(words: int = 60) -> Responder:
-    """A responder with replies of `words` words; or, where a call asks for it, with JSON of its
-    schema, a label with logprobs, or a tool call."""
-    text = " ".join(f"word{n % 10}" for n in range(words))
+_FILLER = " ".join(f"word{n % 10}" for n in range(60))
 
-    def answer(call: Call) -> Reply:
-        told = call.messages[-1].text if call.messages else ""
-        if call.tools and f"Call the tool {call.tools[0].name}" in told:
-            tool = call.tools[0]
-            return Reply("", (ToolCall("call_0", tool.name, _filled(tool.parameters)),))
-        if call.response_format is not None:
-            return Reply(_filled(call.response_format.schema))
-        if call.top_logprobs:
-            shared = math.log(1 / call.top_logprobs)
-            labels = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: call.top_logprobs]
-            return Reply("A", logprobs=(Token("A", shared, tuple((c, shared) for c in labels)),))
-        return Reply(text)
 
-    return answer
+def filler(call: Call) -> Reply:
+    """60 words; or, where a call asks for it, JSON of its schema, a label with logprobs, or a tool
+    call."""
+    told = call.messages[-1].text if call.messages else ""
+    if call.tools and f"Call the tool {call.tools[0].name}" in told:
+        tool = call.tools[0]
+        return Reply("", (ToolCall("call_0", tool.name, _filled(tool.parameters)),))
+    if call.response_format is not None:
+        return Reply(_filled(call.response_format.schema))
+    if call.top_logprobs:
+        shared = math.log(1 / call.top_logprobs)
+        labels = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: call.top_logprobs]
+        return Reply("A", logprobs=(Token("A", shared, tuple((c, shared) for c in labels)),))
+    return Reply(_FILLER)
 
 
 def simulated(provider: SimulatedModels) -> Responder:

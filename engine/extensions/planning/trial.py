@@ -359,7 +359,9 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
     except Exception as exc:
         if not mistakes or not isinstance(exc, UsageError):
             line = line_in(code.path, exc) or code.line
-            mistakes.append(Mistake(line, "settings", _said(exc)))
+            ours = isinstance(exc, (EngineError, DatasetError))
+            said = str(exc) if ours else f"{type(exc).__name__}: {exc}"
+            mistakes.append(Mistake(line, "settings", said))
         return Tried(subject, None, tuple(sorted(mistakes)))
     if file.problems != again.problems:
         why = "loaded twice, its problems differ: draw from the seed and the id, with randomness()"
@@ -403,8 +405,3 @@ def _never_awaited(path: str) -> Iterator[list[Mistake]]:
             what = told.split("'")[1]
             why = f"{what} is never awaited: write await before it"
             found.append(Mistake(lines[-1], "awaited", why))
-
-
-def _said(fault: Exception) -> str:
-    ours = isinstance(fault, (EngineError, DatasetError))
-    return str(fault) if ours else f"{type(fault).__name__}: {fault}"
