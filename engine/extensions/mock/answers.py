@@ -5,13 +5,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
-import orjson
 from msgspec.structs import replace
 
 from ....cache.call import Call
 from ....cache.reply import Reply, Token, ToolCall, Usage
 from ...providers.simulated import SimulatedModels
-from ..simulation.form import Contents, fill_form
+from ..simulation.form import Contents, filled
 
 Responder: TypeAlias = Callable[[Call], Reply]
 """Produces the model's reply to a call. The call's model has no provider prefix, and its draw is
@@ -19,6 +18,7 @@ empty since wires do not carry it. Must be quick: it blocks the server."""
 
 
 _FILLER = " ".join(f"word{n % 10}" for n in range(60))
+_WORD = Contents("word", agrees=True)
 
 
 def filler(call: Call) -> Reply:
@@ -27,9 +27,9 @@ def filler(call: Call) -> Reply:
     told = call.messages[-1].text if call.messages else ""
     if call.tools and f"Call the tool {call.tools[0].name}" in told:
         tool = call.tools[0]
-        return Reply("", (ToolCall("call_0", tool.name, _filled(tool.parameters)),))
+        return Reply("", (ToolCall("call_0", tool.name, filled(tool.parameters, _WORD)),))
     if call.response_format is not None:
-        return Reply(_filled(call.response_format.schema))
+        return Reply(filled(call.response_format.schema, _WORD))
     if call.top_logprobs:
         shared = math.log(1 / call.top_logprobs)
         labels = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: call.top_logprobs]
@@ -51,8 +51,3 @@ def simulated(provider: SimulatedModels) -> Responder:
         return replace(provider.reply(call.drawn(times[address])), usage=Usage())
 
     return answer
-
-
-def _filled(schema: str) -> str:
-    """JSON that fits a JSON schema."""
-    return orjson.dumps(fill_form(orjson.loads(schema), Contents("word", agrees=True))).decode()

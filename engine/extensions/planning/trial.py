@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import orjson
 from msgspec.structs import replace
 
 from ....cache.call import Asked, Call
@@ -32,7 +31,7 @@ from ...run.dry_run import stand_ins
 from ...run.lanes import attempt_noted, first_fault
 from ...run.record.values import RecordedCell
 from ...sweep.sweep import Cell, Sweep
-from ..simulation.form import Contents, fill_form
+from ..simulation.form import Contents, filled
 from .author import JUDGE, AuthorCode, Kind, Mistake, Subject, line_in, subject_named
 
 MAX_CALLS = 300
@@ -314,8 +313,7 @@ def _filled(call: Call, text: str, belief: float = 0.5) -> Reply:
     """A form with this text in it where one is asked for, else the text."""
     if call.response_format is None:
         return Reply(text)
-    form = fill_form(orjson.loads(call.response_format.schema), Contents(text, belief))
-    return Reply(orjson.dumps(form).decode())
+    return Reply(filled(call.response_format.schema, Contents(text, belief)))
 
 
 EMPTY = Reply("", outcome="empty")
