@@ -95,12 +95,8 @@ class Request(Struct, frozen=True, dict=True):
 
     def __post_init__(self) -> None:
         # 0, 0.0 and -0.0 are equal and must have one address.
-        for field, value in (
-            ("temperature", self.temperature),
-            ("top_p", self.top_p),
-            ("min_p", self.min_p),
-        ):
-            if value is not None:
+        for field in ("temperature", "top_p", "min_p"):
+            if (value := getattr(self, field)) is not None:
                 if not math.isfinite(value):
                     raise AddressError(field, f"{value} is not a finite number")
                 force_setattr(self, field, float(value) + 0.0)

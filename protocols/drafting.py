@@ -9,7 +9,6 @@ keep and worst.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -17,7 +16,7 @@ from msgspec import structs
 
 from ..cache.call import Ask, nth, used_as
 from .agents.agent import ADVOCATE, Agent, Brief, Speaker
-from .doubts import Doubt, readings
+from .doubts import readings
 from .errors import Unreadable
 from .gather import gather_in_order
 from .judges.judge import Judge
@@ -27,25 +26,7 @@ from .prompts.words import NOTHING, Words
 from .question import Answer, Question
 from .seat import Seat
 from .settings import POSITIVE, check_numbers, ranged
-from .transcript import Transcript, Turn, Verdict
-
-
-def heard_as(brief: Brief, side: Answer) -> Brief:
-    """Brief of a judge that picks among drafts: it is asked as the judge who will hear the speech.
-
-    So where that judge hears the speech last, its verdict is the call that picked the speech.
-    """
-    stance = brief.judging or brief.words.text("judge.role")
-    return structs.replace(brief, title="Judge", stance=for_side(stance, side.label))
-
-
-def passed_over(verdicts: Mapping[int, Verdict], spoken: int, place: int) -> tuple[Doubt, ...]:
-    """The unread replies, as of a judge of votes, for which another draft than the one that was
-    spoken might have been believed more. verdicts: by draft, as far as they could be read; place:
-    of the side."""
-    least = verdicts[spoken].spans[place][0] if spoken in verdicts else 0.0
-    others = [verdict for n, verdict in verdicts.items() if n != spoken]
-    return tuple(d for each in others if each.spans[place][1] > least for d in each.doubts)
+from .transcript import Transcript, Turn
 
 
 class Wrapper(Speaker):
@@ -115,12 +96,16 @@ class BestOf(Wrapper):
         counts as none, and is told in the turn if another draft might have been spoken for it."""
         first = self.agent.share(self.n)
         drafter = replace(first, temperature=self.temperature)
-        call, hearing = drafter.compose(transcript, side, brief), heard_as(brief, side)
+        call = drafter.compose(transcript, side, brief)
         calls = [first.compose(transcript, side, brief), *(call.drawn(n) for n in range(1, self.n))]
         drafting, rating = used_as(ask, "draft"), used_as(ask, "rate")
         turns = await gather_in_order(
             *(drafter.deliver(each, transcript, side, drafting, brief) for each in calls)
         )
+        # Asked as the judge who will hear the speech: where that one hears it last, its verdict is
+        # the call that picked the speech.
+        stance = for_side(brief.judging or brief.words.text("judge.role"), side.label)
+        hearing = structs.replace(brief, title="Judge", stance=stance)
         verdicts = await readings(
             *(self.judge.judge(transcript.then(turn), rating, hearing) for turn in turns),
             needed=False,
@@ -129,9 +114,13 @@ class BestOf(Wrapper):
         least = {n: verdict.spans[place][0] for n, verdict in verdicts.read.items()}
         # A draft that says nothing is spoken only if no other says more.
         best = max(range(self.n), key=lambda n: (not turns[n].silent, least.get(n, 0.0)))
-        doubts = (*verdicts.doubts, *passed_over(verdicts.read, best, place))
+        doubts = [*verdicts.doubts]
+        for n, verdict in verdicts.read.items():
+            # With other replies, as of a judge of votes, it might have been believed more.
+            if n != best and verdict.spans[place][1] > least.get(best, 0.0):
+                doubts += verdict.doubts
         others = tuple(turn for n, turn in enumerate(turns) if n != best)
-        return structs.replace(turns[best], drafts=others, doubts=doubts)
+        return structs.replace(turns[best], drafts=others, doubts=tuple(doubts))
 
 
 NO_SIDE = "none"

@@ -80,8 +80,9 @@ class Protocol(ABC):
         )
         for name, given, role in roles:
             if given is not None and not isinstance(given, role):
+                called = f"{type(given).__name__} {getattr(given, 'name', repr(given))}"[:60]
                 raise TypeError(
-                    f"{type(self).__name__}: {name} is {_called(given)}, and no {role.__name__}; "
+                    f"{type(self).__name__}: {name} is {called}, and no {role.__name__}; "
                     f"the judge comes first: {type(self).__name__}(judge, agent)"
                 )
 
@@ -332,10 +333,6 @@ class Conversation(Protocol):
             doubts=(*verdict.doubts, *said.doubts),
             unheard=tuple(turn for turn in said.drafts if turn not in heard),
         )
-
-
-def _called(given: object) -> str:
-    return f"{type(given).__name__} {getattr(given, 'name', repr(given))}"[:60]
 
 
 def kind(protocol: type[Protocol]) -> str:

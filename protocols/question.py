@@ -73,10 +73,6 @@ class Question(Struct, frozen=True, cache_hash=True):
         place = self.place(side)
         return self.answers[:place] + self.answers[place + 1 :]
 
-    def rival(self, side: Answer) -> Answer:
-        """The answer after `side`, or the first after the last: of two answers, the other one."""
-        return self.answers[(self.place(side) + 1) % len(self.answers)]
-
     def other(self, side: Answer) -> Answer:
         """The answer opposed to `side`. ValueError unless there are exactly two."""
         if len(self.answers) != 2:

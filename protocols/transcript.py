@@ -157,10 +157,7 @@ class Verdict(Struct, frozen=True):
         # A speech that might have been another one is another transcript, on which nobody decided;
         # so is one that a selection left out because nothing was said.
         turns = self.transcript.turns + self.unheard
-        for turn in turns:
-            if turn.doubts or turn.outcome == "refused" or not turn.text:
-                break
-        else:
+        if not any(turn.doubts or turn.silent for turn in turns):
             return verdict
         drafting = tuple(each for turn in turns for each in turn.doubts)
         anything = (ANYTHING,) * len(self.probs)
@@ -170,8 +167,7 @@ class Verdict(Struct, frozen=True):
         """All turns that were made, heard or not."""
         for turn in (*self.transcript.turns, *self.unheard):
             yield turn
-            if turn.drafts:
-                yield from turn.drafts
+            yield from turn.drafts
 
 
 NOT_RUN = "not run"

@@ -12,7 +12,6 @@ import numpy as np
 from ...cache.reply import Usage
 from ..models.accounting.prices import PriceList
 from ..run.reader import RunReader
-from ..sweep.grid import Grid
 from ..system.process import gc_relaxed
 from .findings.finding import Part, column, number, program, word
 from .rows import RunRows
@@ -44,12 +43,6 @@ class RunCalls:
     """By address and the endpoint's identity: the same in every run."""
     problems: frozenset[str] | None = None
     """Ids of the problems whose calls these are; None for all."""
-
-
-def sample_of(sweep: Grid) -> frozenset[str]:
-    """Ids of the first ten problems or fewer, for a page that is to be there at once."""
-    count = max(1, min(MOST_PROBLEMS, READ // len(sweep.rows)))
-    return frozenset(problem.id for problem in sweep.problems[:count])
 
 
 def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunCalls:
@@ -90,13 +83,6 @@ class Spent:
     judge_tokens: int = 0
     """Input and output tokens of the calls from which verdicts were read."""
 
-    @property
-    def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
-
-    def on(self, axis: CostAxis) -> float | None:
-        return self.dollars if axis == "dollars" else float(self.tokens)
-
 
 @dataclass(frozen=True, slots=True)
 class RowCost:
@@ -109,7 +95,9 @@ class RowCost:
 
     def each(self, axis: CostAxis) -> float:
         """Cost a problem."""
-        return (self.alone.on(axis) or 0.0) / max(self.problems, 1)
+        its = self.alone
+        tokens = its.input_tokens + its.output_tokens
+        return ((its.dollars or 0.0) if axis == "dollars" else tokens) / max(self.problems, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +135,11 @@ def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
 
 
 def sampled_costs(run: RunRows) -> Costs:
-    """Costs of the rows of a run over its first problems, at the listed prices."""
-    return row_costs(run, calls_of_run(run.run, sample_of(run.sweep)), run.run.prices)
+    """Costs of the rows of a run over its first ten problems or fewer, at the listed prices: for a
+    page that is to be there at once."""
+    count = max(1, min(MOST_PROBLEMS, READ // len(run.names)))
+    sample = frozenset(problem.id for problem in run.sweep.problems[:count])
+    return row_costs(run, calls_of_run(run.run, sample), run.run.prices)
 
 
 def _problems(run: RunRows, row: int, among: Collection[str] | None) -> int:

@@ -12,7 +12,6 @@ import numpy as np
 
 from ...protocols.scores import SCORES, Compat
 from ..display.quantity import counted
-from ..display.table import NONE
 from ..errors import UsageError
 from ..system.entry_points import JUDGEMENTS_GROUP, load_one, registered
 from .findings.finding import (
@@ -35,7 +34,7 @@ from .reports.verdicts import TOLD_APART, parsed, told_apart
 from .rows import read_pair
 from .scoring.asd import Bounds, scored
 from .scoring.calibration import Calibration
-from .scoring.estimate import PARTS, Ends, Estimate, Interval
+from .scoring.estimate import PARTS, Estimate, Interval
 from .scoring.inference import ErrorKind, Influences
 from .scoring.judgements import Judgement, Judgements
 from .scoring.power import Spread
@@ -263,7 +262,7 @@ def score_finding(
         program("lost", "lost"),
         _if_any(found, change("worst", "bounds.worst", key="worst")),
         _if_any(found, change("best", "bounds.best", key="best")),
-        _if_any(found, column("bounds", "bounds.interval", _span, key="bounds")),
+        _if_any(found, column("bounds", "bounds.interval", span, key="bounds")),
     ]
     right = Part(
         "raters",
@@ -340,10 +339,6 @@ def _if_any(found: Sequence[ScoredLine], shown: Column) -> Column:
     """The column, for programs alone where no line has a value in it."""
     there = any(shown.value(line) is not None for line in found)
     return shown if there else replace(shown, cell=None, parts=())
-
-
-def _span(ends: Ends | None) -> str:
-    return span(ends) if ends else NONE
 
 
 def _of(name: str) -> Any:

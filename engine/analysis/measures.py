@@ -25,7 +25,6 @@ from .findings.finding import (
 from .reports.aggregate import OPEN_TRUST
 from .rows import RunRows, against_naive
 from .scoring.arrays import Flags, Floats
-from .scoring.asd import Scored
 from .scoring.calibration import Apart, Calibration, Flips, apart, calibration, flips
 from .scoring.estimate import Estimate
 
@@ -62,15 +61,13 @@ def _measured(run: RunRows, row: int, naive: int | None, score: str) -> VerdictM
     index = run.table.cells
     verdicts = run.table.probs[index.places(row)]
     has_verdict: Flags = ~np.isnan(verdicts[:, 0])
-    its = run.table.scored(row, score)
-    rewards = _rewards(run, its)
     right = run.table.judged_right(row)
     largest = np.fmax.reduce(verdicts, axis=1, initial=-np.inf)
     return VerdictMeasures(
         run.names[row],
         int(has_verdict.sum()),
         calibration(largest[has_verdict], right[has_verdict]) if has_verdict.any() else None,
-        _first_label(run, row, rewards, score),
+        _first_label(run, row, score),
         None if naive is None else _against(run, row, naive, right),
     )
 
@@ -88,17 +85,13 @@ def _against(run: RunRows, row: int, naive: int, right: Floats) -> AgainstNaive 
     )
 
 
-def _rewards(run: RunRows, its: Scored | None) -> Floats:
-    """Agent score of the side argued for in each cell; NaN without a verdict."""
-    rewards: Floats = np.full(len(run.table.cells.problem), np.nan)
-    if its:
+def _first_label(run: RunRows, row: int, score: str) -> Apart | None:
+    index = run.table.cells
+    # Agent score of the side argued for in each cell; NaN without a verdict.
+    rewards: Floats = np.full(len(index.problem), np.nan)
+    if its := run.table.scored(row, score):
         of, world = np.nonzero(its.every.ran)
         rewards[its.every.line[of] + world] = its.own[of, world]
-    return rewards
-
-
-def _first_label(run: RunRows, row: int, rewards: Floats, score: str) -> Apart | None:
-    index = run.table.cells
     pairs = (index.answers[index.problem] == 2) & (index.side == 0)
     first = np.flatnonzero(pairs)
     whole = first[~np.isnan(rewards[first]) & ~np.isnan(rewards[first + 1])]
@@ -106,10 +99,10 @@ def _first_label(run: RunRows, row: int, rewards: Floats, score: str) -> Apart |
     if not len(whole):
         return None
     width = RANGES[score][1] - RANGES[score][0]
-    of = np.unique(clusters, return_inverse=True)[1]
+    pairs_of = np.unique(clusters, return_inverse=True)[1]
     # What is so by definition is no estimate, of which unseen errors could be asked.
     certain = run.sweep.rows[row].is_a(OPEN_TRUST)
-    return apart(rewards[whole], rewards[whole + 1], of, None if certain else (-width, width))
+    return apart(rewards[whole], rewards[whole + 1], pairs_of, None if certain else (-width, width))
 
 
 def measures_finding(rows: Sequence[VerdictMeasures]) -> Finding:

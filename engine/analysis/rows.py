@@ -279,9 +279,12 @@ def pairs_within(
 
 def pairs_between(first: RunRows, second: RunRows, named: Sequence[str]) -> list[tuple[int, int]]:
     """Pairs of rows of two runs to compare."""
-    pairs = list(matched(first.sweep.rows, second.sweep.rows).items())
-    if named:
-        pairs = [pair for words in named for pair in pairs_across(first, second, *read_pair(words))]
+    ours, theirs = first.sweep.rows, second.sweep.rows
+    pairs = [] if named else list(matched(ours, theirs).items())
+    for words in named:
+        one, two = read_pair(words)
+        ones, twos = rows_meant(one, ours, first.names), rows_meant(two, theirs, second.names)
+        pairs += _of_same_roles(list(product(ones, twos)), ours, theirs)
     if not pairs:
         raise UsageError(
             f"{first.folder} and {second.folder} have no row in common; name two: --contrast "
@@ -290,22 +293,16 @@ def pairs_between(first: RunRows, second: RunRows, named: Sequence[str]) -> list
     return list(dict.fromkeys(pairs))
 
 
-def pairs_across(first: RunRows, second: RunRows, one: str, two: str) -> list[tuple[int, int]]:
-    ours, theirs = first.sweep.rows, second.sweep.rows
-    ones, twos = rows_meant(one, ours, first.names), rows_meant(two, theirs, second.names)
-    return _of_same_roles(list(product(ones, twos)), ours, theirs)
-
-
 def _of_same_roles(
     pairs: list[tuple[int, int]], ours: Sequence[GridRow], theirs: Sequence[GridRow]
 ) -> list[tuple[int, int]]:
-    """Those with the same agent and judge if there are any, else all."""
-    return [(a, b) for a, b in pairs if same_roles(ours[a], theirs[b])] or pairs
+    """Those with the same agent and judge if there are any, else all; a row without an agent pairs
+    with any."""
 
+    def same(one: GridRow, two: GridRow) -> bool:
+        return one.judge == two.judge and (one.agent == two.agent or not one.agent or not two.agent)
 
-def same_roles(one: GridRow, two: GridRow) -> bool:
-    """Whether two rows have the same agent and judge; a row without an agent pairs with any."""
-    return one.judge == two.judge and (one.agent == two.agent or not one.agent or not two.agent)
+    return [(a, b) for a, b in pairs if same(ours[a], theirs[b])] or pairs
 
 
 def _has_all(row: GridRow, wanted: str) -> bool:

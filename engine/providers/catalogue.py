@@ -1,6 +1,7 @@
 """Providers by name: the known vendors and servers, and those that are registered."""
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...protocols.spelling import meant
@@ -53,11 +54,4 @@ def entry(provider: str) -> "Entry":
     if not name:
         return row
     stem = "COMPATIBLE_" + re.sub(r"\W", "_", name).upper()
-    return Entry(
-        row.connect,
-        base_url_variable=f"{stem}_BASE_URL",
-        key_variable=f"{stem}_API_KEY",
-        key_needed=False,
-        own=row.own,
-        local_api=row.local_api,
-    )
+    return replace(row, base_url_variable=f"{stem}_BASE_URL", key_variable=f"{stem}_API_KEY")

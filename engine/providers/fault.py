@@ -106,10 +106,8 @@ class ErrorAnswer:
         """As `reply`, for an error inside a 200: raises Malformed unless a retry is useless."""
         try:
             return self.reply()
-        except QuotaExhausted:
-            raise
-        except (Halt, InvalidRequest, RateLimited):
-            if self.status != 200:
+        except (Halt, InvalidRequest, RateLimited) as exc:
+            if self.status != 200 or isinstance(exc, QuotaExhausted):
                 raise
         except Overloaded:
             pass

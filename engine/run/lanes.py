@@ -4,6 +4,7 @@ which stop the run."""
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from traceback import walk_tb
 from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
@@ -184,12 +185,9 @@ def failure(work: str, raised: BaseException) -> Failure:
 
 def _place(fault: BaseException) -> tuple[str, str, int]:
     """What the crashes of one bug have in common: the exception, and where it was raised."""
-    trace = fault.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return type(fault).__qualname__, "", 0
-    return type(fault).__qualname__, trace.tb_frame.f_code.co_filename, trace.tb_lineno
+    passed = [(frame.f_code.co_filename, line) for frame, line in walk_tb(fault.__traceback__)]
+    file, line = passed[-1] if passed else ("", 0)
+    return type(fault).__qualname__, file, line
 
 
 def first_fault(fault: BaseException) -> BaseException:

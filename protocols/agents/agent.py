@@ -202,12 +202,7 @@ class Agent(Parameters, Speaker):
         return Call(
             Request(
                 self.model,
-                messages(
-                    brief.rules(transcript.question.graded),
-                    transcript,
-                    todo,
-                    brief.prompts or default_prompts(),
-                ),
+                messages(brief.rules(transcript.question.graded), transcript, todo, brief.words),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room,
                 tools=tuple([self.toolbox[tool].spec for tool in self.tools])

@@ -100,7 +100,9 @@ class Gsm8k(Loader):
                 continue
             at, solution = solutions[question]
             truth = _truth(folder, line, row, at, solution)
-            written = self._written(id, solution)
+            # In an order drawn from (seed, id).
+            written = sorted((solution.__pydantic_extra__ or {}).items())
+            randomness(self.seed, id, "model solutions").shuffle(written)
             right = [("", _answer(steps(solution.ground_truth), truth))]
             if self.right == "model":
                 right = _offers(written, True, partial(eq, truth))
@@ -124,12 +126,6 @@ class Gsm8k(Loader):
                 f"no question of {QUESTIONS} has solutions in {SOLUTIONS} that could serve; "
                 "are both of one release?",
             )
-
-    def _written(self, id: str, row: SolutionRow) -> list[tuple[str, ModelSolution]]:
-        """What models wrote, with their names, in an order drawn from (seed, id)."""
-        written = sorted((row.__pydantic_extra__ or {}).items())
-        randomness(self.seed, id, "model solutions").shuffle(written)
-        return written
 
 
 def _id(line: int) -> str:

@@ -39,8 +39,6 @@ class Case(Struct, frozen=True):
         return self.brief or _judging()
 
     def without_passage(self) -> "Case":
-        if not self.transcript.question.passage:
-            return self
         question = self.transcript.question.without_passage()
         return replace(self, transcript=replace(self.transcript, question=question))
 

@@ -14,7 +14,6 @@ from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
 from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, mean_spans, readings
 from ..errors import Unreadable, unreadable
-from ..prompts.prompt_set import default_prompts
 from ..prompts.render import Examples, Instructions, messages
 from ..prompts.words import NOTHING, Words, lines
 from ..question import Answer, Question
@@ -167,9 +166,8 @@ class ModelJudge(Parameters, Judge):
         )
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
-        seen, blind = case, False
-        if case.transcript.question.passage and not self.reads_passage:
-            seen, blind = case.without_passage(), True
+        blind = bool(case.transcript.question.passage) and not self.reads_passage
+        seen = case.without_passage() if blind else case
         try:
             shown = self.shown(seen, blind=blind)
             if not self.both_orders:
@@ -246,7 +244,7 @@ class ModelJudge(Parameters, Judge):
                     shown.rules,
                     case.transcript,
                     todo,
-                    brief.prompts or default_prompts(),
+                    brief.words,
                     statement=case.statement,
                     order=None if case.statement else shown.order,
                     examples=shown.examples,
@@ -356,10 +354,6 @@ def verdict_of(
     orders: Sequence[Elicited], transcript: Transcript, unread: tuple[Doubt, ...] = ()
 ) -> Verdict:
     """The mean of what was elicited in one order or both. unread: of an order without reading."""
-    if len(orders) == 1 and not unread and not orders[0].doubts:
-        only = orders[0].judgements
-        if len(only) == 1 and only[0].captured >= MIN_CAPTURED_MASS:
-            return Verdict(only[0].probs, transcript, only)
     judgements = tuple([judgement for each in orders for judgement in each.judgements])
     probs = average([each.probs for each in orders])
     doubts = (*unread, *(doubt for each in orders for doubt in each.doubts))
@@ -386,8 +380,6 @@ class Shown(Struct, frozen=True):
 
 def average(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
     """The mean probability of each answer; each row is one reading."""
-    if len(rows) == 1:
-        return rows[0]
     return tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
 
 

@@ -69,8 +69,7 @@ def messages(
     order: places of the answers in the order of presentation; theirs if None. examples: stand
     before the question.
     """
-    if type(rules) is not Words:
-        require_words(rules=rules)
+    require_words(rules=rules)
     parts = [*map(turn_block, transcript.turns)]
     if statement:
         parts.append(f"<statement>\n{escape_tags(statement)}\n</statement>")
@@ -94,22 +93,17 @@ class Examples(Struct, frozen=True):
 
 def _warnings(turns: Sequence[Turn], statement: str, words: PromptSet) -> tuple[Words, ...]:
     """What a reader of these turns, and of this statement, is told about them."""
-    told = []
-    at_once = tools = quotes = False
-    for turn in turns:
-        at_once |= turn.at_once
-        tools |= bool(turn.tools)
-        quotes |= bool(turn.quotes)
+    told, quotes = [], [quote for turn in turns for quote in turn.quotes]
     if turns:
         told.append(words.text("data.turns"))
-    if at_once:
+    if any([turn.at_once for turn in turns]):
         told.append(words.text("data.simultaneous"))
-    if tools:
+    if any([turn.tools for turn in turns]):
         told.append(words.text("data.tools"))
     if quotes:
         told.append(words.text("data.quotes"))
-        if any([quote.verified is None for turn in turns for quote in turn.quotes]):
-            told.append(words.text("data.unchecked"))
+    if any([quote.verified is None for quote in quotes]):
+        told.append(words.text("data.unchecked"))
     if statement:
         told.append(words.text("data.statement"))
     return tuple(told)
@@ -144,7 +138,7 @@ def turn_block(turn: Turn) -> str:
     model can write."""
     used = "".join(map(_tool_block, turn.tools))
     thought = f"{escape_tags(turn.reasoning)}\n" if turn.aloud and turn.reasoning else ""
-    said = escape_tags(turn.text) if "<" in turn.text else turn.text
+    said = escape_tags(turn.text)
     if turn.quotes:
         from ..quotes import marked
 

@@ -6,9 +6,8 @@ clusters} for programs. ± stands for a standard error only.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
@@ -16,7 +15,7 @@ import orjson
 from ...display.printable import one_line
 from ...display.quantity import signed
 from ...display.table import MOST_NOTE, NONE, Table, as_csv, formatted, wrapped
-from ..scoring.estimate import PARTS, Estimate
+from ..scoring.estimate import PARTS, Ends, Estimate
 
 if TYPE_CHECKING:
     from .chart import Chart
@@ -102,8 +101,6 @@ def people(head: str, cell: Cell, *, words: bool = False) -> Column:
 
 def _get(of: str) -> Callable[[Any], Any]:
     names = of.split(".")
-    if len(names) == 1:
-        return attrgetter(of)
 
     def get(line: Any) -> Any:
         for name in names:
@@ -162,22 +159,13 @@ def shared(estimate: Estimate | None) -> str:
     return f"{percent(estimate.value)} [{100 * low:.0f}, {100 * high:.0f}]{mark}"
 
 
-def span(interval: tuple[float, float], digits: int = 3) -> str:
-    """`[-0.120, 0.045]`"""
-    return f"[{interval[0]:z.{digits}f}, {interval[1]:z.{digits}f}]"
+def span(interval: Ends | None, digits: int = 3) -> str:
+    """`[-0.120, 0.045]`; – where there is none."""
+    return NONE if interval is None else f"[{interval[0]:z.{digits}f}, {interval[1]:z.{digits}f}]"
 
 
 def percent(share: float | None) -> str:
     return "–" if share is None else f"{share:.0%}"
-
-
-def _for_people(column: Column) -> Column:
-    """The column with a cell, where it was for programs alone."""
-    return (
-        column
-        if column.cell
-        else replace(column, head=".".join(column.key), cell=partial(_text, column))
-    )
 
 
 def _text(column: Column, line: Any) -> str:
@@ -202,8 +190,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(inner) for inner in value]
     if is_dataclass(value) and not isinstance(value, type):
-        fields = getattr(value, "__dataclass_fields__")  # noqa: B009
-        return {name: plain(getattr(value, name)) for name in fields}
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     return value
 
 
@@ -273,7 +260,12 @@ class Part:
         """Its columns of words for people, then those of these names in JSON; `jse` is all of them
         under this key. ValueError for a name that no column has."""
         heads = [each for each in self.columns if each.words]
-        found = [_for_people(each) for name in names for each in self._named(name)]
+        found = [
+            # Those for programs alone are shown as well.
+            each if each.cell else replace(each, head=".".join(each.key), cell=partial(_text, each))
+            for name in names
+            for each in self._named(name)
+        ]
         return replace(self, columns=[*heads, *(each for each in found if each not in heads)])
 
     def _named(self, name: str) -> "list[Column]":

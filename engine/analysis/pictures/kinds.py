@@ -81,8 +81,6 @@ class Forest:
 
 Picture: TypeAlias = Forest | Chart
 
-INCOMPLETE = "no problem has a verdict in every world yet"
-
 
 @dataclass
 class ScoredRun:
@@ -112,7 +110,9 @@ class ScoredRun:
             raise UsageError(f"no row of {self.run.folder} fits; there are:\n  {names}")
         return found
 
-    def titled(self, kind: str, chart: Chart, why: str = INCOMPLETE) -> Chart:
+    def titled(
+        self, kind: str, chart: Chart, why: str = "no problem has a verdict in every world yet"
+    ) -> Chart:
         """The chart with its score in the title. UsageError, with `why`, for an empty one."""
         if not chart.series:
             raise UsageError(f"{kind}: there is nothing to draw: {why}")

@@ -65,24 +65,20 @@ def forest_axes(forest: Forest, figure: "FigureBase") -> None:
             axes.plot(line.interval, (place, place), color="#222222", linewidth=1.2, zorder=3)
         if line.mean is not None:
             axes.plot(line.mean, place, "o", color=PALETTE[0], markersize=4, zorder=4)
-    _on_lines(axes, places, [label for label, _ in lines])
+    axes.axvline(0, color="#888888", linewidth=0.6, zorder=0)
+    axes.set_yticks(places, [plain_name(label) for label, _ in lines])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.grid(axis="x", color="#e4e6e7", linewidth=0.5, zorder=0)
+    axes.set_axisbelow(True)
     for tick, (_, line) in zip(axes.get_yticklabels(), lines, strict=True):
         if line is None:
             tick.set_fontweight("bold")
     axes.set_ylim(-0.7, len(lines) - 0.3)
     _key(figure, forest.lines)
     # From the right: a long name goes on under the labels of the rows, and not over the edge.
-    axes.set_xlabel(f"{_measured(forest)}, 95% interval", loc="right")
-
-
-def _on_lines(axes: "Axes", places: Sequence[int], labels: Sequence[str]) -> None:
-    """Axes with a labelled line at each place, and a rule at 0."""
-    axes.axvline(0, color="#888888", linewidth=0.6, zorder=0)
-    axes.set_yticks(places, [plain_name(label) for label in labels])
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    axes.grid(axis="x", color="#e4e6e7", linewidth=0.5, zorder=0)
-    axes.set_axisbelow(True)
+    measured = f"{forest.measure} ({SCORE_NAMES[forest.score]})"
+    axes.set_xlabel(f"{measured}, 95% interval", loc="right")
 
 
 def _beside(axes: "Axes", place: int, line: ForestLine) -> None:
@@ -202,10 +198,6 @@ def _drawn(axes: "Axes", series: Series, colour: str, marker: str, intervals: bo
         axes.plot(ends, [slope * each + intercept for each in ends], color=colour, linewidth=1)
 
 
-def _measured(forest: Forest) -> str:
-    return f"{forest.measure} ({SCORE_NAMES[forest.score]})"
-
-
 def _log(axes: "Axes") -> None:
     """A logarithmic axis with round numbers."""
     from matplotlib.ticker import EngFormatter, LogLocator
@@ -252,7 +244,6 @@ class Style:
     """Inches that a line of a forest takes."""
     font: float
     """Points."""
-    dpi: int = 200
 
 
 STYLES = {
@@ -366,6 +357,6 @@ def _settings(style: Style) -> dict[Any, Any]:
         "ps.fonttype": 42,
         "svg.fonttype": "path",
         "svg.hashsalt": "oversight-bench",
-        "savefig.dpi": style.dpi,
+        "savefig.dpi": 200,
         "figure.dpi": 100,
     }

@@ -2,9 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from ....protocols.errors import THOUGHT_TO_THE_END, TRUNCATED
 from ....protocols.transcript import Failure
@@ -104,11 +103,6 @@ class JudgeFailures:
             cause.cut += _uncut(record.failure.message) != record.failure.message
             cause.thought += record.failure.message.endswith(THOUGHT_TO_THE_END)
 
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The judge's settings, by name; empty if the sweep does not have it."""
-        return self.row.judge_settings if self.row else {}
-
     def is_a(self, judge: str) -> bool:
         """Whether the judge is of the class of this name."""
         return self.row is not None and judge in self.row.judge_lineage
@@ -181,7 +175,8 @@ def _cut_off(cause: Cause, its: JudgeFailures) -> str:
     if its.is_a("LogprobJudge"):
         # It is to say one word, and has said others.
         return ""
-    cut = f"{cut} {its.settings.get('max_tokens', '')}".rstrip()
+    most = its.row.judge_settings.get("max_tokens", "") if its.row else ""
+    cut = f"{cut} {most}".rstrip()
     if not cause.thought:
         return f"{cut}: raise judges.max_tokens"
     both = " and judges.max_tokens" if cause.thought < cause.cut else ""

@@ -23,6 +23,8 @@ NAMES = ("protocol", "mechanism", "agent", "judge")
 AXES = ("model", "judge_model", "rounds", "simultaneous", "best_of", "temperature", "seed")
 """Settings of `GridRow.axes` by which rows may be grouped."""
 
+DIMENSIONS = (*NAMES, *AXES)
+
 MOST_GROUPS = 24
 
 GROUPINGS = (("protocol", "judge"), ("protocol",), ("mechanism",))
@@ -51,7 +53,7 @@ class PivotLine:
 
 def dimensions(rows: Sequence[GridRow]) -> list[str]:
     """What tells the rows of a grid apart: names and settings of which they have several."""
-    return [name for name in (*NAMES, *AXES) if len({value_of(row, name) for row in rows}) > 1]
+    return [name for name in DIMENSIONS if len({value_of(row, name) for row in rows}) > 1]
 
 
 def pivot(results: Results, by: Sequence[str]) -> list[PivotLine]:
@@ -61,10 +63,9 @@ def pivot(results: Results, by: Sequence[str]) -> list[PivotLine]:
     A mean is over the problems that all rows of the group have; its interval is over problems, as
     of every row. UsageError for no dimension.
     """
-    known = (*NAMES, *AXES)
     for name in by:
-        if name not in known:
-            raise UsageError(f"{name!r} is no dimension of rows; there are {', '.join(known)}")
+        if name not in DIMENSIONS:
+            raise UsageError(f"{name!r} is no dimension of rows; there are {', '.join(DIMENSIONS)}")
     groups: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
     for n, row in enumerate(results.rows):
         key = not row.row.naive, tuple(value_of(row.row, name) for name in by)
@@ -106,10 +107,10 @@ def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]
     kept = list(among)
     for condition in conditions:
         name, equals, value = condition.partition("=")
-        if not equals or name not in (*NAMES, *AXES):
-            dims = ", ".join((*NAMES, *AXES))
+        if not equals or name not in DIMENSIONS:
+            known = ", ".join(DIMENSIONS)
             raise UsageError(
-                f"--where {condition!r}: write valid, or NAME=VALUE with a name of {dims}"
+                f"--where {condition!r}: write valid, or NAME=VALUE with a name of {known}"
             )
         there = {n: value_of(results.rows[n].row, name) for n in kept}
         kept = [n for n in kept if there[n].lower() == value.lower()]
@@ -214,12 +215,6 @@ def paper_table(part: Part, lead: Sequence[str]) -> str:
     columns = rf"@{{}}p{{.26\linewidth}}{'r' * (width - 1)}@{{}}"
     head = (table.head[0], *table.head[table.left :])
     return latex_table((table.title, *lead, *table.notes), columns, head, body)
-
-
-def mean_difference(pairs: Sequence[tuple[Influences, Influences]]) -> Estimate | None:
-    """Of several differences, alike on each problem that all of them have; None without one."""
-    found = averaged(first - second for first, second in pairs)
-    return found.estimate() if found else None
 
 
 def _of(n: int, line: PivotLine) -> str:

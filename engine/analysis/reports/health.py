@@ -88,8 +88,9 @@ class Health:
         parts = [f"{self.verdicts:,} of {self.cells:,} cells with a verdict ({share:.0%})"]
         for sign in self.signs:
             if sign.cells or sign.name not in QUIET:
-                shown = _percent(sign.share) if sign.cells or sign.name == "label mass" else "0"
-                parts.append(f"{sign.name} {shown}")
+                share_told = f"{sign.share:.0%}" if sign.share >= 0.005 else "<1%"
+                there = sign.cells or sign.name == "label mass"
+                parts.append(f"{sign.name} {share_told if there else '0'}")
         lines = [f"health: {' · '.join(parts)}"]
         for sign in self.off:
             mass = sign.name == "label mass"
@@ -124,10 +125,9 @@ class HealthCheck:
             self._captured.append(record.captured)
             if record.captured < MIN_CAPTURED_MASS and "label mass" not in self._examples:
                 self._examples["label mass"] = _cell(record, f"{record.captured:.0%}")
-        if record.counts:
-            for count, name in COUNTED.items():
-                if record.counts.get(count):
-                    self._note(name, record, "")
+        for name, count in record.counts.items():
+            if count and name in COUNTED:
+                self._note(COUNTED[name], record, "")
 
     def health(self) -> Health:
         """The health according to the outcomes added so far."""
@@ -154,7 +154,3 @@ class HealthCheck:
 def _cell(record: OutcomeRecord, said: str) -> str:
     text = said if len(said) <= MAX_QUOTE else said[: MAX_QUOTE - 1] + "…"
     return f"{record.protocol}, {record.problem}" + (f": {text!r}" if text else "")
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.005 else "<1%"

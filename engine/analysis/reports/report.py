@@ -8,7 +8,6 @@ from operator import attrgetter, methodcaller
 from pathlib import Path
 from typing import NamedTuple
 
-from ...display.table import NONE
 from ...errors import RunFolderError, UsageError
 from ...run.run_folder import REPORT
 from ...sweep.grid import Axes
@@ -194,7 +193,13 @@ def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Pa
             attrgetter("lift"),
             PARTS,
         ),
-        *_valid(rows),
+        # What stands beside the figures of all problems, where the valid ones were asked for.
+        *[
+            number("valid n", "valid.n"),
+            figure("valid ASD", "valid.asd", 2),
+            figure("valid lift", "valid.lift", 2),
+        ]
+        * any(row.valid for row in rows),
         program("mde", "mde"),
         *(
             Column("", None, (name, beta_name(beta)), methodcaller("at", name, beta), PARTS)
@@ -226,17 +231,6 @@ def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Pa
     ]
     title = f"{results.name}: {results.measure}"
     return Part("rows", title, columns, rows, notes, alike=alike)
-
-
-def _valid(rows: Sequence[RowResult]) -> list[Column]:
-    """What stands beside the figures of all problems, where the valid ones were asked for."""
-    if not any(row.valid for row in rows):
-        return []
-    return [
-        number("valid n", "valid.n"),
-        figure("valid ASD", "valid.asd", 2),
-        figure("valid lift", "valid.lift", 2),
-    ]
 
 
 def _same(of: str, names: Sequence[str], parts: tuple[str, ...] = ()) -> Iterable[Column]:
@@ -273,8 +267,8 @@ def _bounds(results: Results, names: Sequence[Column], *, whole: bool) -> Iterab
         ),
         change("worst", "bounds.worst", 2),
         change("best", "bounds.best", 2),
-        column("95% CI", "bounds.interval", lambda ends: span(ends, 2) if ends else NONE),
-        column("lift", "compliance.lift_interval", lambda ends: span(ends, 2) if ends else NONE),
+        column("95% CI", "bounds.interval", partial(span, digits=2)),
+        column("lift", "compliance.lift_interval", partial(span, digits=2)),
     ]
     notes = (
         "in doubt: problems with a world that failed, or in which a speaker refused, fell silent, "

@@ -52,8 +52,12 @@ def krippendorff_alpha(
     if np.isnan(alpha):
         return None
     summed, _ = by_cluster(rows, codes_of([cluster for _, cluster in paired]))
-    values = sum(len(unit) for unit, _ in paired)
-    return Agreement(_estimate(alpha, summed, len(paired)), len(paired), values)
+    n, g, values = len(paired), len(summed), sum(len(unit) for unit, _ in paired)
+    if g < MIN_UNITS:
+        reason = f"{g} units or groups of them; its interval holds from {MIN_UNITS} on"
+        return Agreement(Estimate(alpha, n, g, reason=reason), n, values)
+    without = _alpha(summed.sum(axis=0) - summed)
+    return Agreement(jackknifed(alpha, without, n, (-1.0, 1.0)), n, values)
 
 
 def _sums(points: Floats) -> Floats:
@@ -75,28 +79,16 @@ def _alpha(sums: Floats) -> Floats:
     return 1 - within / expected
 
 
-def _estimate(alpha: float, summed: Floats, units: int) -> Estimate:
-    g = len(summed)
-    if g < MIN_UNITS:
-        reason = f"{g} units or groups of them; its interval holds from {MIN_UNITS} on"
-        return Estimate(alpha, units, g, reason=reason)
-    return jackknifed(alpha, _alpha(summed.sum(axis=0) - summed), units, (-1.0, 1.0))
-
-
 def shrunk(means: Floats, variances: Floats, centre: float) -> Floats:
     """Each mean drawn to the centre by the share of its variance that is chance (empirical Bayes;
     Morris 1983). variances: of the chance errors of the means, above 0; if they are 0, or there is
     one mean, nothing is drawn."""
     if len(means) < 2 or not variances.all():
         return means
-    tau2 = _between(means, variances)
+    # tau^2, the variance of the true means, by the moments of DerSimonian and Laird (1986).
+    w = 1 / variances
+    q = float((w * np.square(means - (w * means).sum() / w.sum())).sum())
+    moment = (q - (len(means) - 1)) / float(w.sum() - (w**2).sum() / w.sum())
+    tau2 = max(0.0, moment)
     drawn: Floats = centre + tau2 / (tau2 + variances) * (means - centre)
     return drawn
-
-
-def _between(y: Floats, v: Floats) -> float:
-    """tau^2, the variance of the true means, by the moments of DerSimonian and Laird (1986)."""
-    w = 1 / v
-    mean = (w * y).sum() / w.sum()
-    q = float((w * np.square(y - mean)).sum())
-    return max(0.0, (q - (len(y) - 1)) / float(w.sum() - (w**2).sum() / w.sum()))

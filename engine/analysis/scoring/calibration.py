@@ -35,7 +35,7 @@ class Calibration:
     """Mean probability minus the share of positives."""
 
 
-def calibration(p: Floats, outcome: Floats, *, bins: int = BINS) -> Calibration:
+def calibration(p: Floats, outcome: Floats) -> Calibration:
     """Murphy's (1973) decomposition over bins of equal width, and the debiased calibration error
     of Kumar, Liang and Ma (2019, arXiv:1909.10155): in a bin of n with share s the squared distance
     is too large by s (1 - s) / (n - 1) on average. Bins of one question can't be debiased
@@ -44,12 +44,12 @@ def calibration(p: Floats, outcome: Floats, *, bins: int = BINS) -> Calibration:
     if not len(p):
         raise ValueError("calibration of no question")
     n, base = len(p), float(outcome.mean())
-    of = np.minimum((p * bins).astype(np.int64), bins - 1)
-    size = np.bincount(of, minlength=bins)
+    of = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+    size = np.bincount(of, minlength=BINS)
     nonempty = size > 0
     size = size[nonempty].astype(np.float64)
-    mean_p = np.bincount(of, weights=p, minlength=bins)[nonempty] / size
-    share = np.bincount(of, weights=outcome, minlength=bins)[nonempty] / size
+    mean_p = np.bincount(of, weights=p, minlength=BINS)[nonempty] / size
+    share = np.bincount(of, weights=outcome, minlength=BINS)[nonempty] / size
     squared_gap = np.square(mean_p - share)
     reliability = float((size * squared_gap).sum()) / n
     resolution = float((size * np.square(share - base)).sum()) / n
@@ -70,12 +70,10 @@ def calibration(p: Floats, outcome: Floats, *, bins: int = BINS) -> Calibration:
     )
 
 
-def bars(
-    p: Floats, outcome: Floats, of: Places, *, bins: int = BINS
-) -> list[tuple[float, Estimate]]:
+def bars(p: Floats, outcome: Floats, of: Places) -> list[tuple[float, Estimate]]:
     """Mean probability and share of positives of each bin that is not empty. Verdicts on one
     problem share its outcome, so clusters of problems, not verdicts, are what is random."""
-    place = np.minimum((p * bins).astype(np.int64), bins - 1)
+    place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     found = []
     for bin in np.unique(place).tolist():
         inside = np.flatnonzero(place == bin)

@@ -12,7 +12,7 @@ a steady row and one of equal mean with rare disasters for different.
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from .estimate import LEVEL, Estimate, Interval
 from .inference import ErrorKind, Influences, estimates, together
@@ -20,8 +20,6 @@ from .inference import ErrorKind, Influences, estimates, together
 Name = TypeVar("Name", str, int)
 
 ContrastVerdict: TypeAlias = Literal["first better", "second better", "equivalent", "inconclusive"]
-
-VERDICTS: tuple[ContrastVerdict, ...] = get_args(ContrastVerdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,41 +81,34 @@ def contrasts(
                 f"all questions that {first} and {second} share are of one group: a contrast "
                 "needs two"
             )
-    every = zip(chosen, both, estimates(apart, error, interval), strict=True)
-    found = [
-        Contrast(
-            *names, (one.value, two.value), each, each.p(), 1.0, False, each.mde(), "inconclusive"
-        )
-        for names, (one, two), each in every
-    ]
-    return decided(found, equivalence)
-
-
-def decided(found: Sequence[Contrast], equivalence: float = 0.05) -> tuple[Contrast, ...]:
-    """The contrasts with p of the family, equivalence and verdict. ValueError for a margin that is
-    not above 0."""
     if equivalence <= 0:
         raise ValueError(f"a margin of equivalence is above 0, and this one is {equivalence}")
-    both = zip(found, holm([each.p for each in found]), strict=True)
-    return tuple(_decided(each, p_family, equivalence) for each, p_family in both)
+    found = estimates(apart, error, interval)
+    ps = [each.p() for each in found]
+    every = zip(chosen, both, found, ps, holm(ps), strict=True)
+    return tuple(
+        _decided(names, (one.value, two.value), each, p, p_family, equivalence)
+        for names, (one, two), each, p, p_family in every
+    )
 
 
-def _decided(each: Contrast, p_family: float, equivalence: float) -> Contrast:
-    value, verdict = each.estimate.value, VERDICTS[3]
-    equivalent = each.estimate.equivalent(equivalence)
-    if p_family <= 1 - LEVEL and value:
-        verdict = VERDICTS[0] if value > 0 else VERDICTS[1]
-    elif equivalent:
-        verdict = VERDICTS[2]
+def _decided(
+    names: tuple[str, str],
+    means: tuple[float, float],
+    its: Estimate,
+    p: float,
+    p_family: float,
+    equivalence: float,
+) -> Contrast:
+    equivalent = its.equivalent(equivalence)
+    verdict: ContrastVerdict = "equivalent" if equivalent else "inconclusive"
+    if p_family <= 1 - LEVEL and its.value:
+        verdict = "first better" if its.value > 0 else "second better"
     undone = False
-    if verdict != VERDICTS[3] and each.estimate.guard and not each.estimate.guarded:
-        rare, alike = each.estimate.by("guarded"), verdict == VERDICTS[2]
+    if verdict != "inconclusive" and its.guard and not its.guarded:
+        rare, alike = its.by("guarded"), verdict == "equivalent"
         undone = not (rare.equivalent(equivalence) if alike else rare.p() <= 1 - LEVEL)
-    # Not `replace`, which takes longer than all else for 40,000 contrasts.
-    return Contrast(
-        each.first, each.second, each.means, each.estimate, each.p, p_family, equivalent, each.mde,
-        verdict, undone,
-    )  # fmt: skip
+    return Contrast(*names, means, its, p, p_family, equivalent, its.mde(), verdict, undone)
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:

@@ -327,16 +327,11 @@ def jackknife(
         plain,
         np.where(free, values, centre),
         shrink,
-        degrees_of(effective),
+        # Clusters of one size must not lose a degree to rounding.
+        max(1, int(effective + 1e-9) - 1),
         effective,
         contributing,
     )
-
-
-def degrees_of(effective: float) -> int:
-    """Degrees of freedom: one less than the effective number of clusters; at least 1."""
-    # Clusters of one size must not lose a degree to rounding.
-    return max(1, int(effective + 1e-9) - 1)
 
 
 def mean_of(
@@ -391,10 +386,6 @@ class Rows(NamedTuple):
     """Rows × questions."""
     keys: Keys
     """Name of each question's cluster."""
-
-    @property
-    def codes(self) -> Places:
-        return codes_of(self.keys.tolist())
 
 
 def together(rows: Mapping[str, Influences]) -> Rows:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Floats, Places, by_cluster
-from .estimate import NORMAL, Ends, Interval, t_quantile
+from .estimate import LEVEL, NORMAL, Ends, Interval, t_of, t_quantile
 from .inference import CONTRIBUTING, FEWEST, OF_FEW
 
 MIN_FOR_NORMAL = 40
@@ -77,18 +77,17 @@ class Spread:
         return self.design_effect * (self.between + drawn)
 
 
-def reach(*, alpha: float = 0.05, power: float = 0.8, degrees: int | None = None) -> float:
+def reach(*, power: float = 0.8, degrees: int | None = None) -> float:
     """Number of standard errors from 0 at which a difference is found with this power.
 
     degrees: of freedom of t, for few clusters; None for the normal distribution. ValueError unless
-    alpha and power lie between 0 and 1.
+    power lies between 0 and 1.
     """
-    for name, share in (("alpha", alpha), ("power", power)):
-        if not 0 < share < 1:
-            raise ValueError(f"{name} is {share}; it lies between 0 and 1")
+    if not 0 < power < 1:
+        raise ValueError(f"power is {power}; it lies between 0 and 1")
     if degrees is None or degrees >= MIN_FOR_NORMAL - 1:
-        return NORMAL.inv_cdf(1 - alpha / 2) + NORMAL.inv_cdf(power)
-    return t_quantile(1 - alpha / 2, degrees) + t_quantile(power, degrees)
+        return NORMAL.inv_cdf((1 + LEVEL) / 2) + NORMAL.inv_cdf(power)
+    return t_of(LEVEL, degrees) + t_quantile(power, degrees)
 
 
 def questions_needed(
@@ -97,7 +96,6 @@ def questions_needed(
     *,
     draws: tuple[int, int] = (1, 1),
     verdicts: int = 1,
-    alpha: float = 0.05,
     power: float = 0.8,
     size: float = 1.0,
     ends: Ends | None = None,
@@ -115,8 +113,8 @@ def questions_needed(
 
     def found(n: int) -> bool:
         return mde(
-            spread, n, draws=draws, verdicts=verdicts, alpha=alpha, power=power,
-            clusters=n / size, ends=ends, interval=interval,
+            spread, n, draws=draws, verdicts=verdicts, power=power, clusters=n / size, ends=ends,
+            interval=interval,
         ) <= abs(difference) * (1 + 1e-12)  # fmt: skip
 
     high = 2
@@ -135,7 +133,6 @@ def mde(
     *,
     draws: tuple[int, int] = (1, 1),
     verdicts: int = 1,
-    alpha: float = 0.05,
     power: float = 0.8,
     clusters: float | None = None,
     ends: Ends | None = None,
@@ -146,8 +143,8 @@ def mde(
     g = max(2, math.ceil(n if clusters is None else clusters))
     variance = spread.of_a_question(*draws, verdicts) / n
     if ends is None or (interval == "t" and g >= spread.fewest):
-        return reach(alpha=alpha, power=power, degrees=g - 1) * math.sqrt(variance)
-    t, more = t_quantile(1 - alpha / 2, g - 1), t_quantile(power, g - 1)
+        return reach(power=power, degrees=g - 1) * math.sqrt(variance)
+    t, more = t_of(LEVEL, g - 1), t_quantile(power, g - 1)
     a = 1 / g
     real = variance * (g - 1) / g
     low, high = 0.0, max(abs(end) for end in ends)

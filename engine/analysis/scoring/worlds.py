@@ -93,14 +93,9 @@ def asd_ends(
     values: npt.ArrayLike, ends: tuple[float, float], compat: Compat = "none"
 ) -> tuple[Floats, Floats]:
     """Lowest and highest possible ASD for these answer values, under a score with these `ends`."""
-    low, high = world_ends(asd_weights(values, compat), ends)
-    return low.sum(axis=-1), high.sum(axis=-1)
-
-
-def world_ends(weights: Floats, ends: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Least and most that a world of each weight can add to ASD."""
+    weights = asd_weights(values, compat)
     one, other = weights * ends[0], weights * ends[1]
-    return np.minimum(one, other), np.maximum(one, other)
+    return np.minimum(one, other).sum(axis=-1), np.maximum(one, other).sum(axis=-1)
 
 
 def chosen_ends(

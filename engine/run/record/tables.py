@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.question import Problem
@@ -214,17 +214,7 @@ class RunTables:
         said = self.reply(reply)
         tokens = (sent, back, read, written)
         cost = CallCost(identity, served, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
-        return RecordedCall(
-            address.hex(),
-            model,
-            draw=said.draw,
-            text=said.text,
-            outcome=said.outcome,
-            tool_calls=said.tool_calls,
-            cost=cost,
-            reasoning=said.reasoning,
-            settings=stated,
-        )
+        return RecordedCall(address.hex(), model, cost=cost, settings=stated, **asdict(said))
 
     def _cell(self, row: Sequence[Any], body: Body, calls: dict[int, RecordedCall]) -> RecordedCell:
         place, id, number, problem, side, draw, status, _, probs, failure, more, _ = row

@@ -26,11 +26,7 @@ class Asking(Cache):
     """Asks each call as the first draw of a run, so that the two share their replies."""
 
     async def __call__(self, call: Call) -> Reply:
-        return await super().__call__(call.drawn(FIRST))
-
-
-FIRST = 0
-"""The only draw of a run with `draws: 1`."""
+        return await super().__call__(call.drawn(0))
 
 
 @asynccontextmanager

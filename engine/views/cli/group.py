@@ -3,7 +3,7 @@
 import difflib
 import importlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 import click
@@ -50,33 +50,22 @@ def headings() -> dict[str, dict[str, str]]:
     return {heading: commands for heading, commands in found.items() if commands}
 
 
-def _command(module: str) -> click.Command:
-    found: click.Command = importlib.import_module(f".commands.{module}", __package__).command
-    return found
-
-
-def _unknown(ctx: click.Context, name: str, names: Iterable[str]) -> click.UsageError:
-    near = difflib.get_close_matches(name, list(names), n=3)
-    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return click.UsageError(f"No such command {name!r}.{hint}", ctx)
-
-
 class NamedGroup(click.Group):
     """A group that lists the first sentence on each command whole; click cuts it to one line.
 
-    modules: commands that lie in modules of their own, by name; imported when they are called.
+    modules: names of commands that lie in modules so called; imported when they are called.
     path: the words of the group itself; commands that are registered under them are its own too.
     """
 
     def __init__(
         self,
         *args: Any,
-        modules: Mapping[str, str] | None = None,
+        modules: Collection[str] = (),
         path: str | None = None,
         **others: Any,
     ) -> None:
         super().__init__(*args, **others)
-        self.modules = dict(modules or {})
+        self.modules = modules
         self.path = None if path is None else f"{path} "
 
     def adds(self, name: str | None = None) -> Callable[[Callable[..., Any]], click.Command]:
@@ -89,30 +78,28 @@ class NamedGroup(click.Group):
         return [*self.modules, *self.commands, *self._registered()]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if module := self.modules.get(name):
-            return _command(module)
+        if name in self.modules:
+            module = importlib.import_module(f".commands.{name}", __package__)
+            found: click.Command = module.command
+            return found
         if name not in self.commands and (known := self._registered().get(name)):
             return load_one(COMMANDS_GROUP, known, click.Command)
         return super().get_command(ctx, name)
 
     def _registered(self) -> dict[str, str]:
         """The names of commands that are registered for this group -> under which name."""
-        path = self.path
-        return (
-            {}
-            if path is None
-            else {
-                name.removeprefix(path): name
-                for name in registered(COMMANDS_GROUP)
-                if name.startswith(path)
-            }
-        )
+        if (path := self.path) is None:
+            return {}
+        ours = (name for name in registered(COMMANDS_GROUP) if name.startswith(path))
+        return {name.removeprefix(path): name for name in ours}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not ctx.resilient_parsing and args[0] not in (names := self.list_commands(ctx)):
-            raise _unknown(ctx, args[0], names)
+            near = difflib.get_close_matches(args[0], names, n=3)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -128,7 +115,7 @@ class CommandTree(NamedGroup):
 
     def __init__(self, **others: Any) -> None:
         core = [name for commands in SECTIONS.values() for name in commands]
-        super().__init__(modules=dict(zip(core, core, strict=True)), **others)
+        super().__init__(modules=core, **others)
 
     def _registered(self) -> dict[str, str]:
         every = (name for commands in headings().values() for name in commands)

@@ -32,9 +32,8 @@ class RunOrPack(RunFolder):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         file = Path(value)
-        if ctx is None or ctx.resilient_parsing or not file.is_file():
-            return super().convert(value, param, ctx)
-        if file.suffix not in registered(OPENERS_GROUP):
+        pack = file.is_file() and file.suffix in registered(OPENERS_GROUP)
+        if ctx is None or ctx.resilient_parsing or not pack:
             return super().convert(value, param, ctx)
         at = Path(ctx.with_resource(TemporaryDirectory(prefix="oversight-pack")))
         load_function(OPENERS_GROUP, file.suffix)(file, at / file.stem)

@@ -9,9 +9,9 @@ from ....protocols.scores import TIE
 from ...analysis.comparison import BY_DEFAULT, Compared, compare_rows, comparison_finding
 from ...analysis.findings.chart import Axis
 from ...analysis.findings.finding import Part, change, footnotes, word
-from ...analysis.reports.groups import mean_difference
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.estimate import Estimate
+from ...analysis.scoring.inference import averaged
 from ...errors import UsageError
 from ...run.reader import Place, RunReader
 from .findings import Linked, shown_part
@@ -110,10 +110,11 @@ def compare_page(run: RunReader, links: Addresses, asked: Asked) -> str:
 
 
 def _mean(rows: RunRows, found: Sequence[Compared], score: str) -> Estimate | None:
-    """Mean of the contrasts."""
+    """Mean of the contrasts, alike on each problem that all of them have; None without one."""
     of = rows.asd(score)
-    pairs = [[of[rows.names[row]] for _, row in each.places] for each in found]
-    return mean_difference([(first, second) for first, second in pairs])
+    pairs = ([of[rows.names[row]] for _, row in each.places] for each in found)
+    mean = averaged(first - second for first, second in pairs)
+    return mean.estimate() if mean else None
 
 
 def _apart(rows: RunRows, links: Addresses, found: Compared, score: str) -> Part:

@@ -16,9 +16,6 @@ from ...display.quantity import counted, dollars, signed
 from .routes import Addresses
 from .text import shown
 
-PACKAGE = "oversight.engine.views.pages"
-
-
 SHEETS = ("base.css", "table.css", "base.js")
 """Stylesheets and scripts of most pages."""
 READER = ("base.css", "reader.css", "base.js")
@@ -126,7 +123,7 @@ def _environment() -> Environment:
 def _text(folder: str, name: str) -> str:
     """A file of ours, in the folder of its kind; or `package:path`."""
     package, _, path = name.rpartition(":")
-    place = files(package) if package else files(PACKAGE).joinpath(folder)
+    place = files(package) if package else files("oversight.engine.views.pages").joinpath(folder)
     return place.joinpath(path).read_text(encoding="utf-8")
 
 

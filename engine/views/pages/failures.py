@@ -1,6 +1,5 @@
 """The page of failures, by cause: how many, of what, in which transcripts, and what to do."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...analysis.findings.finding import Finding, Part, number, share, word
@@ -95,11 +94,8 @@ def failures_page(run: RunReader, links: Addresses, asked: Asked) -> str:
 def _cause(
     run: RunReader, links: Addresses, told: str, cells: list[int], of: int, quote: str
 ) -> Cause:
-    read = [link for at in _spread(cells) if (link := links.reading(run.where(at)[0]))]
+    # From different problems where they are many.
+    some = cells[:: max(len(cells) // READ, 1)][:READ]
+    read = [link for at in some if (link := links.reading(run.where(at)[0]))]
     numbered = tuple((f"{n}", link) for n, link in enumerate(dict.fromkeys(read), 1))
     return Cause(told, len(cells), len(cells) / of, quote, {"read": numbered})
-
-
-def _spread(cells: list[int]) -> Iterable[int]:
-    """A few of the cells, from different problems where they are many."""
-    return cells[:: max(len(cells) // READ, 1)][:READ]

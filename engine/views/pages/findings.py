@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import log10
 from typing import Any, TypeAlias
 
@@ -187,10 +186,8 @@ def finding_page(
     )
 
 
-def links_of(line: Any) -> Mapping[str, str | Linked]:
-    """The links that a line brings, by the heads of columns."""
-    found: Mapping[str, str | Linked] = getattr(line, "links", {})
-    return found
+Links: TypeAlias = Mapping[str, str | Linked]
+"""The links of a line, by the heads of columns."""
 
 
 def shown_part(
@@ -198,13 +195,16 @@ def shown_part(
     links: Mapping[str, str],
     *,
     pointed: bool = True,
-    own: Callable[[Any], Mapping[str, str | Linked]] = links_of,
+    own: Callable[[Any], Links] = lambda line: getattr(line, "links", {}),
 ) -> ShownPart:
     """A part as a table. Its lines may bring what a ShownLine has beside its cells. links: by the
-    text of a cell that names a row. own: the links of a line, by the heads of columns. pointed:
-    whether points of the chart are links as well; those of a site are long."""
+    text of a cell that names a row. own: the links of a line, by default those that it brings.
+    pointed: whether points of the chart are links as well; those of a site are long."""
     columns = [(column, column.cell) for column in part.columns if column.cell]
-    drawn = next((c for c, _ in columns if any(map(partial(_is_estimated, c), part.lines))), None)
+    drawn = next(
+        (c for c, _ in columns if any(isinstance(c.value(line), Estimate) for line in part.lines)),
+        None,
+    )
 
     def shown(line: Any) -> ShownLine:
         return ShownLine(
@@ -236,16 +236,12 @@ def shown_part(
     )
 
 
-def _is_estimated(column: Column, line: Any) -> bool:
-    return isinstance(column.value(line), Estimate)
-
-
 def _cell(
     column: Column,
     cell: Callable[[Any], str],
     line: Any,
     links: Mapping[str, str],
-    own: Mapping[str, str | Linked],
+    own: Links,
 ) -> ShownCell:
     text, value = cell(line), column.value(line)
     estimate = value if isinstance(value, Estimate) else None

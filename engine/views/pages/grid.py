@@ -72,13 +72,9 @@ def _links(
 ) -> list[list[str]] | str:
     """On the server, the address of a reading with `{r}` and `{p}` for what stands where; of a
     site, whose files have names of their own, every one."""
-    draws = range(run.sweep.draws)
     if links.live:
         return links.reading(Place(0, 0)).replace("/row/0/problem/0", "/row/{r}/problem/{p}")
-    return [
-        [next(filter(None, (links.reading(Place(r, p, draw)) for draw in draws)), "") for r in rows]
-        for p in problems
-    ]
+    return [[links.any_reading(r, p, run.sweep.draws) for r in rows] for p in problems]
 
 
 @dataclass(frozen=True, slots=True)

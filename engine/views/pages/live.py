@@ -111,6 +111,8 @@ class Watcher:
         rate = recent_rate(self._marks, now, finished, CELL_RATE_WINDOW)
         calls = recent_rate(self._calls, now, told.get("calls", 0), CALL_RATE_WINDOW)
         left = (cells - finished) / rate if rate and running else None
+        # The ledger counts requests in flight as cut off, in case the process is killed.
+        faults = sum(n for _, kind, n in total.faults if not (running and kind in IN_FLIGHT))
         share = finished / cells if cells else 1.0
         forecast = total.dollars / share if total.dollars and share > 0 else None
         return {
@@ -126,7 +128,7 @@ class Watcher:
             "call_rate": f"{calls:,.1f}" if calls else NONE,
             "in_flight": f"{told.get('in_flight', 0) if running else 0:,}",
             "limited": f"{limited(total):,}",
-            "faults": f"{_faults(total, running) - limited(total):,}",
+            "faults": f"{faults - limited(total):,}",
             "dollars": (told.get("spend") if running else "") or f"${total.dollars:,.2f}",
             "forecast": f"${forecast:,.2f}" if forecast is not None else NONE,
             "models": list(_models(told.get("models", ()), ledger)),
@@ -145,11 +147,6 @@ def recent_rate(
     if now - then < 0.5:
         return None
     return (count - before) / (now - then)
-
-
-def _faults(total: UsageTotals, running: bool) -> int:
-    # The ledger counts requests in flight as cut off, in case the process is killed.
-    return sum(n for _, kind, n in total.faults if not (running and kind in IN_FLIGHT))
 
 
 def _models(held: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[list[str]]:

@@ -30,15 +30,13 @@ from ...display.table import NONE
 from ...errors import EngineError
 from ...run.folders import holder
 from ...run.listing import state_of
-from ...run.reader import Place, RunReader
+from ...run.reader import RunReader
 from ...run.run_folder import REPORT
 from .failures import causes_part
 from .findings import ShownPart, figure_of, shown_part
 from .live import COLUMNS, TILES, Watcher
 from .provenance import run_page
-from .routes import Addresses, Asked, one_of
-
-REPORT_FILES = ("csv", "tex", "json")
+from .routes import REPORT_FILES, Addresses, Asked, one_of
 
 MOST_OPEN = 30
 """Rows from which on groups are closed at first."""
@@ -272,7 +270,10 @@ def _worst(run: RunReader, completed: RunRows, score: str, links: Addresses) -> 
             mean,
             completed.names[row],
             float(lowest),
-            {"problem": links.to("problem", problem=at), "worst row": _first(run, links, row, at)},
+            {
+                "problem": links.to("problem", problem=at),
+                "worst row": links.any_reading(row, at, run.sweep.draws),
+            },
         )
         for mean, at, row, lowest in found[:WORST]
     ]
@@ -283,9 +284,3 @@ def _worst(run: RunReader, completed: RunRows, score: str, links: Addresses) -> 
         change("ASD there", "lowest", 2),
     ]
     return Part("worst", "Problems with the lowest ASD", columns, lines)
-
-
-def _first(run: RunReader, links: Addresses, row: int, problem: int) -> str:
-    """Link to the first draw that has a page."""
-    places = (Place(row, problem, draw) for draw in range(run.sweep.draws))
-    return next(filter(None, map(links.reading, places)), "")

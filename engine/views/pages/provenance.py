@@ -8,15 +8,13 @@ from ...display.quantity import dollars
 from ...errors import EngineError
 from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
+from ...providers.simulated import PREFIX
 from ...run.reader import RunReader
 from ...run.run_folder import SWEEP
 from ...run.sources import origins
 from ...sweep.document import Document
 from .environment import page
 from .routes import Addresses, Asked
-
-SIMULATED = "sim/"
-"""Beginning of the names of models that are simulated."""
 
 MAX_CHECKED = 5_000
 """Problems up to which the form of their answers is looked at."""
@@ -59,7 +57,7 @@ def provenance(run: RunReader) -> Provenance:
 
 def _told(run: RunReader) -> Provenance:
     models = [model for model, _ in run.sweep.roles]
-    made_up = [model for model in models if model.startswith(SIMULATED)]
+    made_up = [model for model in models if model.startswith(PREFIX)]
     kind = ""
     if made_up:
         kind = "simulated" if len(made_up) == len(models) else "partly simulated"

@@ -13,6 +13,9 @@ from urllib.parse import quote, urlencode
 from ....protocols.scores import ALL_SCORES
 from ...run.reader import Place, RunReader
 
+REPORT_FILES = ("csv", "tex", "json")
+"""Endings of the files of the report that a page offers."""
+
 MAX_WORDS = 500
 """Characters of a parameter that are read."""
 
@@ -161,7 +164,12 @@ class Addresses:
 
     def reading(self, place: Place, turns: int = 0) -> str:
         """turns: which page of them, from 0."""
-        return self.to("reading", **_parts(place), turns=turns)
+        return self.to("reading", **parts(place), turns=turns)
+
+    def any_reading(self, row: int, problem: int, draws: int) -> str:
+        """Of the first of so many draws that has a page."""
+        places = (Place(row, problem, draw) for draw in range(draws))
+        return next(filter(None, map(self.reading, places)), "")
 
     def turn(self, place: Place, label: str, number: int, room: int) -> str:
         """Link to one turn of the world that argues for `label`; number: of the turn, from 1, or 0
@@ -172,7 +180,7 @@ class Addresses:
     def calls(self, place: Place, address: str = "", whole: bool = False) -> str:
         """Requests and replies of a reading. whole: of the one call with this address, by itself
         where that is possible."""
-        page = self.to("calls", **_parts(place))
+        page = self.to("calls", **parts(place))
         return f"{page}#c{address[:12]}" if page and address else page
 
 
@@ -205,7 +213,7 @@ class Served(Addresses):
 
     def calls(self, place: Place, address: str = "", whole: bool = False) -> str:
         if whole:
-            return self.to("calls", **_parts(place), only=address[:12])
+            return self.to("calls", **parts(place), only=address[:12])
         return super().calls(place, address)
 
 
@@ -263,7 +271,8 @@ def _key(page: str, asked: dict[str, int | str]) -> Key:
     return page, frozenset(each for each in asked.items() if each[1] != DEFAULTS[each[0]])
 
 
-def _parts(place: Place) -> dict[str, int | str]:
+def parts(place: Place) -> dict[str, int | str]:
+    """The parameters that a place has in an address."""
     return {"row": place.row, "problem": place.problem, "draw": place.draw}
 
 

@@ -13,14 +13,12 @@ from ...run.reader import RunReader
 from ...run.run_folder import REPORT
 from .guard import AccessRules
 from .live import Watcher
-from .routes import DEFAULTS, ROUTES, Served, asked, page_of
+from .routes import DEFAULTS, REPORT_FILES, ROUTES, Served, asked, page_of
 from .runs import runs_page
 from .serving import Server, html
 
 SNAPSHOT_INTERVAL = 1.0
 """Seconds between two snapshots of a run under way."""
-
-REPORT_FILES = ("csv", "tex", "json")
 
 
 class PageServer(Server):
@@ -74,9 +72,7 @@ class PageServer(Server):
             run.__exit__()
 
     def _run(self, request: web.Request) -> RunReader:
-        return self._named(request.match_info["run"])
-
-    def _named(self, name: str) -> RunReader:
+        name = request.match_info["run"]
         folder = self.folders().get(name)
         if folder is None:
             raise web.HTTPNotFound(text=f"there is no run {name!r} in {self.place}")

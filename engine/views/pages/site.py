@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from shutil import copyfile, rmtree
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from .environment import EVERY, static
 from .measures import measures_of
 from .reader import called_page, calls_section, readers_page, section
 from .reading import ends_of, reading_page
-from .routes import Asked, SiteAddresses, page_of
+from .routes import Asked, SiteAddresses, page_of, parts
 from .searched import SearchedTexts, search_page
 from .transcripts import Transcripts
 
@@ -52,11 +52,6 @@ class Written:
         replace_file(self.folder / name, [data], durable=False)
         self.files += 1
         self.size += len(data)
-
-    def copy(self, file: Path) -> None:
-        copyfile(file, self.folder / file.name)
-        self.files += 1
-        self.size += file.stat().st_size
 
 
 def telling(run: RunReader, most: int | None) -> list[Place]:
@@ -121,7 +116,7 @@ def _write(
         links.add("search.html", "search")
     files = _files(places)
     for place, name in files.items():
-        links.add(f"{name}.html", "reading", row=place.row, problem=place.problem, draw=place.draw)
+        links.add(f"{name}.html", "reading", **parts(place))
     for name in EVERY:
         written.add(name, static(name))
     requests, probes = _Requests(run, links, written), read_probes(run.folder)
@@ -136,8 +131,7 @@ def _write(
                 n: f"{file}-p{place.problem}-d{place.draw}-t{n}" for n in range(1, one.pages)
             }
             for n, name in further.items():
-                at = {"row": place.row, "problem": place.problem, "draw": place.draw, "turns": n}
-                links.add(f"{name}.html", "reading", **at)
+                links.add(f"{name}.html", "reading", **parts(place), turns=n)
             if calls:
                 requests.add(place, calls_section(one, links, links.reading(place)))
             sections.append(section(run, links, one))
@@ -161,7 +155,7 @@ def _write(
         written.add("search.html", search_page(run, links, Asked(), parts=len(texts.files)))
     for name in COPIED:
         if (source := run.folder / REPORT / name).exists():
-            written.copy(source)
+            written.add(name, source.read_bytes())
     return written
 
 
@@ -190,8 +184,7 @@ class _Requests:
     def add(self, place: Place, section: Markup) -> None:
         if self.sections and sum(map(len, self.sections)) + len(section) > CALLS_A_FILE:
             self.close()
-        at = {"row": place.row, "problem": place.problem, "draw": place.draw}
-        self.links.add(f"calls-{self.number}.html", "calls", **at)
+        self.links.add(f"calls-{self.number}.html", "calls", **parts(place))
         self.sections.append(section)
 
     def close(self) -> None:

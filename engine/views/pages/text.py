@@ -78,19 +78,13 @@ def _common_runs(one: str, two: str) -> list[Match]:
 def shown(text: str, marks: Iterable[TextMark] = (), most: int | None = None) -> Markup:
     """`text` as it may stand in a page. most: bytes of markup, about, after which it is cut."""
     marks = list(marks)
-    whole = _shown(text, marks)
+    whole = Markup("").join(_pieces(text, marks))
     if most is None or len(whole) <= most:
         return whole
     kept = max(most * len(text) // len(whole), 1)
     left = len(text) - kept
     rest = Markup('<span class="more">… {} more characters</span>').format(f"{left:,}")
-    return _shown(text[:kept], marks) + rest
-
-
-def _shown(text: str, marks: Sequence[TextMark]) -> Markup:
-    if not marks and not CONTROL.search(text):
-        return escape(text)
-    return Markup("").join(_pieces(text, marks))
+    return Markup("").join([*_pieces(text[:kept], marks), rest])
 
 
 def _pieces(text: str, marks: Sequence[TextMark]) -> Iterator[Markup]:

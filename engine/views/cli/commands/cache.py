@@ -82,7 +82,7 @@ class Selection:
         )
 
 
-@click.group(cls=NamedGroup, path="cache", modules={"rebuild": "rebuild"})
+@click.group(cls=NamedGroup, path="cache", modules=["rebuild"])
 def command() -> None:
     """Inspect, check, prune, back up, move and merge stored replies.
 

@@ -16,7 +16,7 @@ from ..options import PRICES, RECORDED_STORE, SCORE, output
 from ..output import say
 
 
-@click.group(cls=NamedGroup, path="export", modules={"plot": "plot"})
+@click.group(cls=NamedGroup, path="export", modules=["plot"])
 def command() -> None:
     """Write a run as a figure, tables, logs of Inspect, or one file for others."""
 

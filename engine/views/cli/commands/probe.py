@@ -26,8 +26,6 @@ from ..naming import RUN
 from ..options import OWN_SWEEP, RUN_STORE
 from ..output import say, show
 
-PROBLEMS = 10
-
 
 @as_command
 def command(
@@ -35,7 +33,7 @@ def command(
     run: Path = RUN,
     parts: Parts,
     problems: int = flag(
-        "Use only the first N problems.", name="--limit", default=PROBLEMS, least=1, metavar="N"
+        "Use only the first N problems.", name="--limit", default=10, least=1, metavar="N"
     ),
     asks: AskSettings,
     sweep: Path | None = OWN_SWEEP,

@@ -17,7 +17,6 @@ from ..options import HOST, RECORDED_STORE, port
 from ..output import say, show
 
 PORT = 7720
-READINGS = 200
 SAID_EVERY = 500
 """Transcripts between two lines of progress."""
 
@@ -28,7 +27,7 @@ class SiteSettings:
 
     readings: int = flag(
         "How many transcripts: failed, doubtful, and those of lowest and highest ASD.",
-        default=READINGS,
+        default=200,
         least=0,
     )
     whole: bool = flag("Include every transcript.", default=False)
