@@ -147,10 +147,10 @@ class Outbox:
             return None
         price, least = books.price(model), books.dearest.get(model, 0.0)
         batch = Submission(token_hex(8), model, 0, time.time(), most_bytes=2**20)
-        packing = self._journal.file(batch.mark, "packing")
+        packing, body = (self._journal.file(batch.mark, name) for name in ("packing", "body"))
         opening, between, closing = endpoint.frame
         try:
-            with packing.open("wb") as kept, self._body(batch).open("wb") as file:
+            with packing.open("wb") as kept, body.open("wb") as file:
                 size = file.write(opening)
                 while (call := self._next) is not None:
                     line = endpoint.line(batch.custom_id(call.address), endpoint.wire.body(call))
@@ -186,7 +186,7 @@ class Outbox:
 
     async def _submit(self, batch: Submission) -> None:
         """Submit a batch. While nothing proves whether the vendor made it, it is a liability."""
-        endpoint, body, tries = self._endpoint, self._body(batch), 0
+        endpoint, body, tries = self._endpoint, self._journal.file(batch.mark, "body"), 0
         try:
             uploaded = await endpoint.retried(endpoint.upload, body)
             while True:
@@ -229,10 +229,6 @@ class Outbox:
         finally:
             if making.cancel():
                 await asyncio.wait((making,))
-
-    def _body(self, batch: Submission) -> Path:
-        """The file that is uploaded."""
-        return self._journal.file(batch.mark, "body")
 
 
 async def _result(task: "asyncio.Task[str]") -> str:

@@ -94,12 +94,10 @@ def _answered(path: Path, data: bytes) -> Iterator[Known]:
                 str(path), line, f"id: {id!r} is taken by line {lines[id]}; rename one"
             )
         lines[id] = line
-        yield Known(id, row.question.strip(), _solved(row.answer.strip()))
-
-
-def _solved(answer: str) -> Answer:
-    final = closing(answer)
-    return _right(answer) if final is None else _right(number_text(final), answer)
+        answer = row.answer.strip()
+        final = closing(answer)
+        right = _right(answer) if final is None else _right(number_text(final), answer)
+        yield Known(id, row.question.strip(), right)
 
 
 def _right(text: str, work: str = "") -> Answer:

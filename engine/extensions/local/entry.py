@@ -13,7 +13,7 @@ def _connect(settings: Settings, on_limits: OnLimits | None) -> Provider:
     def transport() -> Transport:
         from .transport import LocalTransport
 
-        return LocalTransport(lambda url: http_transport(settings, url, {}), SLOTS)
+        return LocalTransport(lambda url: http_transport(settings, url, {}))
 
     return HttpProvider(OpenAIWire(settings.provider), transport, on_limits)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from ...errors import ProviderDown
 from ...providers.transport import Response, Transport
-from .weights import weights
+from .weights import SLOTS, weights
 
 START_TIMEOUT = 60.0
 """Timeout (s) of the server's start, in which it loads its model."""
@@ -18,10 +18,9 @@ class LocalTransport(Transport):
     call starts another. It ends with `close`, and with this process, however that ends. Raises:
     UsageError without the weights or llama.cpp, ProviderDown if it does not start."""
 
-    def __init__(self, connect: Callable[[str], Transport], slots: int) -> None:
-        """connect: makes the transport to a base URL. slots: calls served at once."""
+    def __init__(self, connect: Callable[[str], Transport]) -> None:
+        """connect: makes the transport to a base URL."""
         self._connect = connect
-        self._slots = slots
         self._starting = asyncio.Lock()
         self._server: Process | None = None
         self._transport: Transport | None = None
@@ -58,7 +57,7 @@ class LocalTransport(Transport):
             "-m",
             "oversight.engine.extensions.local",
             "--slots",
-            str(self._slots),
+            str(SLOTS),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             # Keep Ctrl-C from the server: calls in flight are still to land.

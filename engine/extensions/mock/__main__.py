@@ -47,7 +47,7 @@ def serve(
     """A local mock server that speaks the wires of OpenAI and Anthropic."""
     try:
         profile = load_profile(name)
-        answer = filler()
+        answer: Responder = filler
         if sweep is not None:
             from ...run.loaded_sweep import open_sweep
             from .rehearsed import actors

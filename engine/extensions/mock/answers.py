@@ -5,38 +5,36 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
-import orjson
 from msgspec.structs import replace
 
 from ....cache.call import Call
 from ....cache.reply import Reply, Token, ToolCall, Usage
 from ...providers.simulated import SimulatedModels
-from ..simulation.form import Contents, fill_form
+from ..simulation.form import Contents, filled
 
 Responder: TypeAlias = Callable[[Call], Reply]
 """Produces the model's reply to a call. The call's model has no provider prefix, and its draw is
 empty since wires do not carry it. Must be quick: it blocks the server."""
 
 
-def filler(words: int = 60) -> Responder:
-    """A responder with replies of `words` words; or, where a call asks for it, with JSON of its
-    schema, a label with logprobs, or a tool call."""
-    text = " ".join(f"word{n % 10}" for n in range(words))
+_FILLER = " ".join(f"word{n % 10}" for n in range(60))
+_WORD = Contents("word", agrees=True)
 
-    def answer(call: Call) -> Reply:
-        told = call.messages[-1].text if call.messages else ""
-        if call.tools and f"Call the tool {call.tools[0].name}" in told:
-            tool = call.tools[0]
-            return Reply("", (ToolCall("call_0", tool.name, _filled(tool.parameters)),))
-        if call.response_format is not None:
-            return Reply(_filled(call.response_format.schema))
-        if call.top_logprobs:
-            shared = math.log(1 / call.top_logprobs)
-            labels = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: call.top_logprobs]
-            return Reply("A", logprobs=(Token("A", shared, tuple((c, shared) for c in labels)),))
-        return Reply(text)
 
-    return answer
+def filler(call: Call) -> Reply:
+    """60 words; or, where a call asks for it, JSON of its schema, a label with logprobs, or a tool
+    call."""
+    told = call.messages[-1].text if call.messages else ""
+    if call.tools and f"Call the tool {call.tools[0].name}" in told:
+        tool = call.tools[0]
+        return Reply("", (ToolCall("call_0", tool.name, filled(tool.parameters, _WORD)),))
+    if call.response_format is not None:
+        return Reply(filled(call.response_format.schema, _WORD))
+    if call.top_logprobs:
+        shared = math.log(1 / call.top_logprobs)
+        labels = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: call.top_logprobs]
+        return Reply("A", logprobs=(Token("A", shared, tuple((c, shared) for c in labels)),))
+    return Reply(_FILLER)
 
 
 def simulated(provider: SimulatedModels) -> Responder:
@@ -53,8 +51,3 @@ def simulated(provider: SimulatedModels) -> Responder:
         return replace(provider.reply(call.drawn(times[address])), usage=Usage())
 
     return answer
-
-
-def _filled(schema: str) -> str:
-    """JSON that fits a JSON schema."""
-    return orjson.dumps(fill_form(orjson.loads(schema), Contents("word", agrees=True))).decode()

@@ -19,12 +19,8 @@ from .server_wire import (
     tool_spec,
 )
 
-_STOPS: dict[Outcome, str] = {
-    "ok": "end_turn",
-    "empty": "end_turn",
-    "refused": "refusal",
-    "truncated": "max_tokens",
-}
+_STOPS: dict[Outcome, str] = {"refused": "refusal", "truncated": "max_tokens"}
+"""Any other outcome is the end of a turn."""
 
 
 class AnthropicServerWire(ServerWire):
@@ -65,6 +61,7 @@ class AnthropicServerWire(ServerWire):
             }
             for each in reply.tool_calls
         ]
+        stop = _STOPS.get(reply.outcome, "end_turn")
         usage = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
         return {
             "id": f"msg_{number:024}",
@@ -72,7 +69,7 @@ class AnthropicServerWire(ServerWire):
             "role": "assistant",
             "model": call.model,
             "content": orjson.loads(reply.opaque) if reply.opaque else said + wishes,
-            "stop_reason": "tool_use" if reply.tool_calls else _STOPS[reply.outcome],
+            "stop_reason": "tool_use" if reply.tool_calls else stop,
             "stop_sequence": None,
             "usage": usage
             | {"input_tokens": input_tokens(call), "output_tokens": output_tokens(reply)},

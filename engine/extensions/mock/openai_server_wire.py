@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from ....cache.call import Call, Message, MessageRole, Request
-from ....cache.reply import Outcome, Reply, ToolCall
+from ....cache.reply import Reply, ToolCall
 from .meter import MeterReading
 from .server_wire import (
     COMPLAINTS,
@@ -19,13 +19,6 @@ from .server_wire import (
     tool_spec,
 )
 from .vendor_rules import Endpoint, thought_signature
-
-_STOPS: dict[Outcome, str] = {
-    "ok": "stop",
-    "empty": "stop",
-    "refused": "stop",
-    "truncated": "length",
-}
 
 
 class OpenAIServerWire(ServerWire):
@@ -63,11 +56,12 @@ class OpenAIServerWire(ServerWire):
         if reply.tool_calls:
             message["tool_calls"] = [_wish(call, asked) for asked in reply.tool_calls]
         scored = {"content": scored_tokens(reply), "refusal": None}
+        stop = "length" if reply.outcome == "truncated" else "stop"
         choice = {
             "index": 0,
             "message": message,
             "logprobs": scored if call.top_logprobs else None,
-            "finish_reason": "tool_calls" if reply.tool_calls else _STOPS[reply.outcome],
+            "finish_reason": "tool_calls" if reply.tool_calls else stop,
         }
         read, wrote = input_tokens(call), output_tokens(reply)
         return {

@@ -53,7 +53,7 @@ class MockServer:
     ) -> None:
         self.profile = profile
         self.port = port
-        self._answer = answer or filler()
+        self._answer = answer or filler
         self._tls = tls
         self._seed = profile.seed.to_bytes(8, "big", signed=True)
         self._meters: dict[str, ServerBudgets] = {}

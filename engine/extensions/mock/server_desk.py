@@ -188,16 +188,12 @@ class ServerDesk:
     def _list(self, asked: _Asked) -> None:
         query = parse_qs(asked.request.query)
         listed_from = self._now() - self.profile.unlisted / self._speed
-        ids = sorted(
-            (
-                id
-                for id, each in self._batches.items()
-                if id.startswith(_KIND[asked.dialect.endpoint])
-                and each.owner == asked.owner
-                and each.made <= listed_from
-            ),
-            reverse=True,
-        )
+        kind = _KIND[asked.dialect.endpoint]
+        ids = [
+            id
+            for id, each in reversed(self._batches.items())
+            if id.startswith(kind) and each.owner == asked.owner and each.made <= listed_from
+        ]
         after = query.get("after", query.get("after_id", [""]))[0]
         start = ids.index(after) + 1 if after else 0
         # Small pages, so that clients need to fetch several.

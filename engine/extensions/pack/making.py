@@ -96,22 +96,14 @@ def make_pack(
                 export_bundle(replies, run.keys(), stage / REPLIES, requests=policy != "digests")
             with closing(BundleStore(stage / REPLIES)) as packed:
                 keys.check(REPLIES, _texts(packed), written_by_us=False)
-        contents = Contents(
-            FORMAT,
-            run.manifest.name,
-            run.manifest.identity,
-            run.manifest.version,
-            run.manifest.cells,
-            len(run.problems),
-            policy,
-            tuple(missing),
-            tuple(_packed(stage, name) for name in _names(stage)),
-        )
+        its, files = run.manifest, tuple(_packed(stage, name) for name in _names(stage))
+        about = its.name, its.identity, its.version, its.cells, len(run.problems)
+        contents = Contents(FORMAT, *about, policy, tuple(missing), files)
         # Of what is packed, not of the run: cells that a person took back are in the run alone.
         make_run(stage, contents)
         with RunReader(stage) as staged:
             _write(stage / FIGURES, [figures_of(staged, contents)])
-        files = (*contents.files, _packed(stage, FIGURES))
+        files = (*files, _packed(stage, FIGURES))
         contents = msgspec.structs.replace(contents, files=files)
         _archive(stage, contents, to)
     return contents

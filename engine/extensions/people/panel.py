@@ -51,8 +51,7 @@ def seated_raters(folder: Path, panels: Iterable[str], count: int) -> tuple[Rate
         for number in range(1, count + 1):
             name = f"{panel}-{number}"
             known.setdefault(name, Rater(name, panel, secrets.token_urlsafe(18)))
-    told = [{"name": r.name, "panel": r.panel, "key": r.key} for r in known.values()]
-    _keep_private(folder / PANEL, told)
+    _keep_private(folder / PANEL, [*known.values()])
     return tuple(known.values())
 
 

@@ -114,7 +114,8 @@ class TaskPool:
         holder = self._history.holder.get(address)
         if holder == rater.name:
             return True
-        if holder is not None and not self._is_overdue(holder, address):
+        # The clock of a task from before a restart begins anew.
+        if holder is not None and self.shown_for(holder, address) <= self._returned_after:
             return False
         seen = self._history.of[rater.name].seen.get(each.task.problem)
         if seen:
@@ -131,10 +132,6 @@ class TaskPool:
         history = self._history.of[name]
         seen = history.seen.get(task.problem, ())
         return bool(seen) and not history.withdrawn and all(map(task.continues, seen))
-
-    def _is_overdue(self, holder: str, address: str) -> bool:
-        """The clock of a task from before a restart begins anew."""
-        return self.shown_for(holder, address) > self._returned_after
 
 
 def balanced_assignment(

@@ -257,12 +257,10 @@ class Subject:
         document = Document.parse(text, f"oversight try {self.word}")
         document.folder, place = Path(), self.kind.place.format(self.word)
         for override in overrides:
-            document.set(override if _is_whole(override) else f"{place}.{override}")
+            section = override.partition("=")[0].partition(".")[0].strip()
+            whole = section in (*SECTIONS, "seed", "draws")
+            document.set(override if whole else f"{place}.{override}")
         return checked_sweep(document, Path("trial.yaml"))
-
-
-def _is_whole(override: str) -> bool:
-    return override.partition("=")[0].partition(".")[0].strip() in (*SECTIONS, "seed", "draws")
 
 
 def subject_named(word: str) -> tuple[Subject | None, list[Mistake]]:

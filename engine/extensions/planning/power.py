@@ -260,7 +260,9 @@ async def power_plan(
     else:
         _, most = difference_ends((problem.values for problem in sweep.problems), score)
         known = Pilot("worst case", Spread(most**2), len(sweep.problems), size)
-    plan = how.designs((names[first], names[second]), sweep, known, _verdicts(rows[0]), score)
+    judge = rows[0].protocol.judge
+    verdicts = judge.draws if isinstance(judge, Redrawn) else 1
+    plan = how.designs((names[first], names[second]), sweep, known, verdicts, score)
     purchases = []
     for each in plan.purchases:
         judged = known.spread.judged
@@ -280,12 +282,6 @@ def _in_pilot(pilot: RunRows, rows: tuple[Row, Row], words: tuple[str, str]) -> 
     if all(row.address in places for row in rows):
         return places[rows[0].address], places[rows[1].address]
     return one_pair_meant(*words, pilot.sweep.rows, pilot.names)
-
-
-def _verdicts(row: Row) -> int:
-    """Verdicts per draw of a row's judge."""
-    judge = row.protocol.judge
-    return judge.draws if isinstance(judge, Redrawn) else 1
 
 
 def _judged_again(row: Row, verdicts: int) -> Row:

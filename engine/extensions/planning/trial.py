@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import orjson
 from msgspec.structs import replace
 
 from ....cache.call import Asked, Call
@@ -32,7 +31,7 @@ from ...run.dry_run import stand_ins
 from ...run.lanes import attempt_noted, first_fault
 from ...run.record.values import RecordedCell
 from ...sweep.sweep import Cell, Sweep
-from ..simulation.form import Contents, fill_form
+from ..simulation.form import Contents, filled
 from .author import JUDGE, AuthorCode, Kind, Mistake, Subject, line_in, subject_named
 
 MAX_CALLS = 300
@@ -314,8 +313,7 @@ def _filled(call: Call, text: str, belief: float = 0.5) -> Reply:
     """A form with this text in it where one is asked for, else the text."""
     if call.response_format is None:
         return Reply(text)
-    form = fill_form(orjson.loads(call.response_format.schema), Contents(text, belief))
-    return Reply(orjson.dumps(form).decode())
+    return Reply(filled(call.response_format.schema, Contents(text, belief)))
 
 
 EMPTY = Reply("", outcome="empty")
@@ -359,7 +357,9 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
     except Exception as exc:
         if not mistakes or not isinstance(exc, UsageError):
             line = line_in(code.path, exc) or code.line
-            mistakes.append(Mistake(line, "settings", _said(exc)))
+            ours = isinstance(exc, (EngineError, DatasetError))
+            said = str(exc) if ours else f"{type(exc).__name__}: {exc}"
+            mistakes.append(Mistake(line, "settings", said))
         return Tried(subject, None, tuple(sorted(mistakes)))
     if file.problems != again.problems:
         why = "loaded twice, its problems differ: draw from the seed and the id, with randomness()"
@@ -375,14 +375,10 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
                 raise
             mistakes.append(Mistake(line, "bounded", "it was here when it was interrupted"))
     mistakes += {*trial.mistakes, *dropped}
-    checks = {each.check for each in mistakes}
-    told = {follows for check, follows in CONSEQUENCES.items() if check in checks}
-    causes = {each for each in mistakes if each.check not in told}
+    # What is not awaited, or cannot be called, fails for that reason alone.
+    known = any(each.check in ("awaited", "called") for each in mistakes)
+    causes = {each for each in mistakes if not (known and each.check == "fails")}
     return Tried(subject, trial, tuple(sorted(causes)))
-
-
-CONSEQUENCES = {"awaited": "fails", "called": "fails"}
-"""Checks that fail for the reason that another one has given already."""
 
 
 @contextmanager
@@ -407,8 +403,3 @@ def _never_awaited(path: str) -> Iterator[list[Mistake]]:
             what = told.split("'")[1]
             why = f"{what} is never awaited: write await before it"
             found.append(Mistake(lines[-1], "awaited", why))
-
-
-def _said(fault: Exception) -> str:
-    ours = isinstance(fault, (EngineError, DatasetError))
-    return str(fault) if ours else f"{type(fault).__name__}: {fault}"

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import orjson
+
 from ....protocols.prompts.forms import REASONING
 from .speech import in_sentences
 
@@ -75,6 +77,11 @@ def fill_form(schema: Any, contents: Contents) -> Any:
         case "null":
             return None
     return contents.text
+
+
+def filled(schema: str, contents: Contents) -> str:
+    """JSON that fits a JSON Schema, filled with `contents`."""
+    return orjson.dumps(fill_form(orjson.loads(schema), contents)).decode()
 
 
 def _listed(schema: dict[str, Any], contents: Contents) -> list[Any]:

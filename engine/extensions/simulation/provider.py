@@ -11,15 +11,13 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 
-import orjson
-
 from ....cache.call import Call
 from ....cache.reply import Outcome, Reply, Token, ToolCall, Usage
 from ....protocols.prompts.parse import find_question
 from ....protocols.question import Problem
 from ...errors import InvalidRequest, ModelNotFound
 from ...providers.simulated import SimulatedModel, SimulatedModels, Simulation
-from .form import Contents, fill_form
+from .form import Contents, filled
 from .model import PRESETS, SimModel, chance_of, share
 from .question import GroundTruth, ParsedQuestion
 from .simulated_call import SimulatedCall, system_of
@@ -160,8 +158,7 @@ class Simulated(Simulation):
         lot = chance_of(hashlib.sha256(f"{salt}{call.address}".encode()).hexdigest())
         said = f"Said by lot {lot.pick}."
         contents = Contents(said, share(lot.start), bool(lot.muddle & 1), lot.pick)
-        form = fill_form(orjson.loads(call.response_format.schema), contents)
-        return Reply(orjson.dumps(form).decode())
+        return Reply(filled(call.response_format.schema, contents))
 
 
 SIMULATION = Simulated()

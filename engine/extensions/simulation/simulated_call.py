@@ -12,7 +12,7 @@ from ....cache.reply import Token, ToolCall
 from ....protocols.drafting import NO_SIDE
 from ....protocols.prompts.forms import REASONING
 from ....protocols.prompts.parse import Todo, find_question, find_statement, read_instructions
-from .form import Contents, fill_form, form_kind
+from .form import Contents, fill_form, filled, form_kind
 from .model import Chance, SimModel, share
 from .question import ParsedQuestion
 from .speech import excerpt, neutral
@@ -144,10 +144,8 @@ class SimulatedCall:
         """A call of one of the tools offered."""
         chance, tools = self._chance, self._call.tools
         tool = tools[chance.pick % len(tools)]
-        arguments = fill_form(
-            orjson.loads(tool.parameters), Contents(self._scene.expression(chance))
-        )
-        return ToolCall(f"sim_{chance.tool:08x}", tool.name, orjson.dumps(arguments).decode())
+        arguments = filled(tool.parameters, Contents(self._scene.expression(chance)))
+        return ToolCall(f"sim_{chance.tool:08x}", tool.name, arguments)
 
     def answer(self) -> Said:
         """The model's answer to its form or task. InvalidRequest if that needs an unknown truth."""

@@ -98,15 +98,9 @@ class Draft:
             raise ValueError(f"{text[:60]!r} has the answer {given[0][0][:40]!r} twice")
         about = "\0".join([group, " ".join(text.split()), *sorted(order)])
         id = hashlib.sha256(about.encode()).hexdigest()[:12]
-        made = Problem(
-            id,
-            Question(
-                text.strip(),
-                tuple(Answer(LABELS[n], answer) for n, (answer, _) in enumerate(given)),
-            ),
-            tuple(value for _, value in given),
-            group,
-        )
+        shown = tuple(Answer(LABELS[n], answer) for n, (answer, _) in enumerate(given))
+        worth = tuple(value for _, value in given)
+        made = Problem(id, Question(text.strip(), shown), worth, group)
         known = self.problems.setdefault(id, made)
         digests = [answer_digest(answer.text) for answer in known.question.answers]
         values = dict(zip(digests, known.values, strict=True))

@@ -87,14 +87,15 @@ def as_lines(judged: Sequence[Judged], rounds: int | None = None) -> Iterator[Ju
     """Judgements as `oversight measure judgements FILE` reads them. A world that the design did not
     fill was not run. rounds: what was believed after so many; at the end unless given."""
     for n, each in enumerate(judged, 1):
-        answers = each.problem.question.answers
-        argued = each.held.argued
+        problem, argued = each.problem, each.held.argued
+        answers = problem.question.answers
         side = None if argued is None else each.held.order[LABELS.index(argued)]
         verdict = each.verdict if rounds is None else each.after(rounds)
         worlds = tuple(
             verdict if side in (None, answer_digest(answer.text)) else () for answer in answers
         )
-        first = each.beliefs[0]
+        at, belief = each.beliefs[0]
+        first = belief if at == 0 else None
         people = [name for seat, name in sorted(each.held.speakers.items()) if seat != "Judge"]
         keys = {
             "judge": each.row.judge,
@@ -103,17 +104,10 @@ def as_lines(judged: Sequence[Judged], rounds: int | None = None) -> Iterator[Ju
             "draw": each.held.id,
             "labels": json.dumps([answer.label for answer in answers]),
             **({"speaker": " & ".join(people)} if people else {}),
-            **({"group": each.problem.group} if each.problem.group else {}),
+            **({"group": problem.group} if problem.group else {}),
         }
-        yield Judgement(
-            each.problem.id,
-            each.problem.values,
-            worlds,
-            keys,
-            first[1] if first[0] == 0 else None,
-            argued is None,
-            line=n,
-        )
+        whole = argued is None
+        yield Judgement(problem.id, problem.values, worlds, keys, first, whole, line=n)
 
 
 def study_judged(folder: Path, conditions: Sequence[str] = ()) -> list[Judged]:

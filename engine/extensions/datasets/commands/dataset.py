@@ -19,13 +19,6 @@ from ..checking import check_finding
 from ..generating import GenerateSettings, Production, generate_all
 from ..writing import Generator, known_questions
 
-LOADER_SETTINGS = flag(
-    "Setting of the loader, e.g. limit=200; repeatable.",
-    name="--set",
-    default=(),
-    metavar="NAME=VALUE",
-)
-
 
 @click.group(cls=NamedGroup, path="dataset")
 def command() -> None:
@@ -35,7 +28,12 @@ def command() -> None:
 @command.adds()
 def check(
     spec: str = argument("FILE|LOADER"),
-    settings: tuple[str, ...] = LOADER_SETTINGS,
+    settings: tuple[str, ...] = flag(
+        "Setting of the loader, e.g. limit=200; repeatable.",
+        name="--set",
+        default=(),
+        metavar="NAME=VALUE",
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Print the contents of a data set, and whether its answers leak their labels.

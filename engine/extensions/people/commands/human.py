@@ -45,15 +45,6 @@ def public_url(given: str) -> str:
     return f"{parts.scheme}://{parts.netloc}" if given else ""
 
 
-URL = flag(
-    "Address under which raters open the pages, as https://study.example.org, where a proxy or a "
-    "tunnel stands before them.",
-    default="",
-    metavar="URL",
-    read=public_url,
-    rare=True,
-)
-CONSENT = flag("File with the text that raters agree to before they begin.", type=FILE)
 MAX_TEXT = 200_000
 """Bytes of that text at most."""
 
@@ -98,8 +89,17 @@ def serve(
     seed: int = SEED,
     port: int = port(PORT),
     host: str = HOST,
-    url: str = URL,
-    consent: Path | None = CONSENT,
+    url: str = flag(
+        "Address under which raters open the pages, as https://study.example.org, where a proxy or "
+        "a tunnel stands before them.",
+        default="",
+        metavar="URL",
+        read=public_url,
+        rare=True,
+    ),
+    consent: Path | None = flag(
+        "File with the text that raters agree to before they begin.", type=FILE
+    ),
     sweep: Path | None = OWN_SWEEP,
     parts: Parts,
     overrides: tuple[str, ...] = SET,
