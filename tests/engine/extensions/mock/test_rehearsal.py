@@ -32,6 +32,7 @@ from oversight.engine.extensions.mock.meter import ServerBudgets
 from oversight.engine.extensions.mock.profile import BatchProfile
 from tests.sessions import sessions
 from tests.tables import expressions
+from tests.waiting import until
 
 pytestmark = pytest.mark.wire
 
@@ -50,7 +51,7 @@ ASKED: Any = [{"role": "user", "content": "2 + 2?"}]
 
 @asynccontextmanager
 async def clients(
-    profile: Profile = PROFILES["calm"], answer: Responder | None = None, patience: float = 20.0
+    profile: Profile = PROFILES["calm"], answer: Responder | None = None, patience: Any = 20.0
 ) -> AsyncIterator[tuple[Callable[..., Any], Callable[..., Any], MockServer]]:
     """`create` of both official clients, and the server that they talk to."""
     async with (
@@ -83,7 +84,7 @@ async def asked(
 ) -> str:
     """What a client makes of a reply, or of a fault that is met each time."""
     profile = Profile((FaultWindow(fault, 1.0),), drip=2.0, speed=100.0) if fault else Profile()
-    patience = 0.2 if fault == "stall" else 20.0
+    patience = openai.Timeout(20.0, read=0.2 if fault == "stall" else 20.0)
     async with clients(profile, says(reply) if reply else None, patience) as (*ask, server):
         try:
             told = await ask[which](**settings)
@@ -91,7 +92,8 @@ async def asked(
             shown = f"{type(exc).__name__} {getattr(exc, 'code', None) or ''}".rstrip()
         else:
             shown = told.model_dump_json(exclude_none=True, exclude={"id", "created"})
-        assert not fault or server.counts()[fault] == 1
+        # It may not have read yet what its client gave up.
+        await asyncio.to_thread(until, lambda: not fault or server.counts().get(fault) == 1)
     return re.sub(r"127\.0\.0\.1:\d+", "SERVER", shown)
 
 
