@@ -89,6 +89,8 @@ def pairs(text: str, names: Collection[str]) -> Iterator[tuple[Tag, Tag]]:
 
 def escape_and_count(text: str) -> tuple[str, int]:
     """`text` with every reserved tag opened by ‹ in place of <, and how many there were."""
+    if "<" not in text:
+        return text, 0
     parts, end, count = [], 0, 0
     for tag in find_tags(text, TAGS):
         parts += [text[end : tag.start], "‹"]

@@ -157,7 +157,10 @@ class Verdict(Struct, frozen=True):
         # A speech that might have been another one is another transcript, on which nobody decided;
         # so is one that a selection left out because nothing was said.
         turns = self.transcript.turns + self.unheard
-        if not any(turn.doubts or turn.silent for turn in turns):
+        for turn in turns:
+            if turn.doubts or turn.outcome == "refused" or not turn.text:
+                break
+        else:
             return verdict
         drafting = tuple(each for turn in turns for each in turn.doubts)
         anything = (ANYTHING,) * len(self.probs)

@@ -354,6 +354,10 @@ def verdict_of(
     orders: Sequence[Elicited], transcript: Transcript, unread: tuple[Doubt, ...] = ()
 ) -> Verdict:
     """The mean of what was elicited in one order or both. unread: of an order without reading."""
+    if len(orders) == 1 and not unread and not orders[0].doubts:
+        only = orders[0].judgements
+        if len(only) == 1 and only[0].captured >= MIN_CAPTURED_MASS:
+            return Verdict(only[0].probs, transcript, only)
     judgements = tuple([judgement for each in orders for judgement in each.judgements])
     probs = average([each.probs for each in orders])
     doubts = (*unread, *(doubt for each in orders for doubt in each.doubts))

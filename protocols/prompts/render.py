@@ -69,7 +69,8 @@ def messages(
     order: places of the answers in the order of presentation; theirs if None. examples: stand
     before the question.
     """
-    require_words(rules=rules)
+    if type(rules) is not Words:
+        require_words(rules=rules)
     parts = [*map(turn_block, transcript.turns)]
     if statement:
         parts.append(f"<statement>\n{escape_tags(statement)}\n</statement>")
@@ -138,7 +139,7 @@ def turn_block(turn: Turn) -> str:
     model can write."""
     used = "".join(map(_tool_block, turn.tools))
     thought = f"{escape_tags(turn.reasoning)}\n" if turn.aloud and turn.reasoning else ""
-    said = escape_tags(turn.text)
+    said = escape_tags(turn.text) if "<" in turn.text else turn.text
     if turn.quotes:
         from ..quotes import marked
 
