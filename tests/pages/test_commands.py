@@ -29,11 +29,12 @@ from oversight.engine.errors import BudgetReached, UsageError
 from oversight.engine.models.accounting.ledger import sum_usage
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.run.loaded_sweep import load_sweep
-from oversight.engine.run.probing import read_probes
+from oversight.engine.run.probing import BeliefProbe, Probes, read_probes, run_probes
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.settings import AskSettings
 from oversight.engine.run.sources import origins
+from oversight.engine.stop import StopToken
 from oversight.engine.views.cli.beside import ask_beside
 from oversight.engine.views.pages.answer import compare_page
 from oversight.engine.views.pages.failures import causes_part
@@ -45,9 +46,11 @@ from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.routes import Asked, Served, page_of
 from oversight.engine.views.pages.site import telling
 from oversight.engine.views.pages.transcripts import row_page
-from oversight.protocols.transcript import Failure
+from oversight.protocols.transcript import Failure, Transcript
+from tests import world
 from tests.command_line import run_in, within
 from tests.engine.sweep_files import sweep_file
+from tests.fakes import Scripted
 from tests.pages.browser import served, unpacked
 from tests.run_folders import FORMS, everything, note_paid, with_failures
 
@@ -372,6 +375,14 @@ def test_a_probe_asks_after_each_turn_once(probed: Path) -> None:
         assert all(0 <= p <= 1 for _, p in points)
     again = within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
     assert "0 new beliefs, 16 in" in again.err
+
+
+async def test_a_probe_is_asked_in_the_draw_of_its_cell(tmp_path: Path) -> None:
+    cells = world.sweep(problems=1, draws=2).cells()
+    probes = [BeliefProbe(cell, Transcript(cell.problem.question)) for cell in cells]
+    ask = Scripted(lambda call: "A: 80%\nB: 20%")
+    await run_probes(probes, ask, Probes(tmp_path), lanes=1, stop_token=StopToken(), replies=None)
+    assert [call.draw for call in ask.calls] == [(probe.cell.draw,) for probe in probes]
 
 
 def test_the_cap_of_a_probe_counts_what_earlier_ones_have_paid(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
-"""What has completed of a run that goes on: read once, and never other than what stands there."""
+"""What has completed of a run that goes on: read once, and never other than what stands there; and
+in which order pages have it."""
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,7 +23,11 @@ from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.sources import origins
 from oversight.engine.views.pages.grid import ordered_by_mean
 from oversight.engine.views.pages.live import Watcher, recent_rate
+from oversight.engine.views.pages.routes import Asked, Served, page_of
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge
 from tests.run_folders import CELLS, edited, end_of, ended, folder, land, note_paid, outcomes
+from tests.world import sweep
 
 
 def same(read: OutcomesRead, run: Path, score: str = "brier") -> None:
@@ -139,6 +145,24 @@ def test_requests_in_flight_are_no_faults_as_long_as_somebody_runs_it(tmp_path: 
 def test_a_map_begins_with_the_hardest_problem_and_the_best_row() -> None:
     values = np.array([[np.nan, np.nan, np.nan], [np.nan, 2.0, 3.0], [np.nan, 0.0, 1.0]])
     assert ordered_by_mean(values) == ([2, 1, 0], [2, 1, 0])
+
+
+def test_the_page_of_a_problem_begins_with_the_worst_row_and_ends_with_those_not_run(
+    tmp_path: Path,
+) -> None:
+    grid = sweep(*(NaiveJudge(StatedJudge(f"sim/{n}")) for n in range(4)))
+    with folder(tmp_path, grid) as run, RunReader(tmp_path) as opened:
+        land(run, [cell for cell in grid.cells() if cell.row.judge != "sim/1 stated"])
+        page = page_of("problem")(opened, Served("a"), Asked())
+    *known, missing = re.findall(r'<td class="num" data-value="([^"]*)"', page)
+    assert len({*known}) == 3 and known == sorted(known, key=float) and missing == ""
+
+
+def test_the_problems_beside_a_reading_are_read_in_the_same_draw(tmp_path: Path) -> None:
+    with folder(tmp_path, sweep(problems=3, draws=2)), RunReader(tmp_path) as opened:
+        page = page_of("reading")(opened, Served("a"), Asked(problem=1, draw=1))
+    steps = re.findall(r'href="([^"]*)" data-key="[jk]"', page)
+    assert steps == [f"/run/a/row/0/problem/{n}?draw=1" for n in (0, 2)]
 
 
 def test_a_rate_is_unknown_at_first_and_nothing_where_all_stands_still() -> None:

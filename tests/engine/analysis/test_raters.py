@@ -3,7 +3,7 @@ give: known truths."""
 
 import pytest
 
-from oversight.engine.analysis.raters import raters, told
+from oversight.engine.analysis.raters import raters, raters_part, told
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 
 EVEN = (0.5, 0.5)
@@ -41,6 +41,14 @@ def test_a_rater_is_as_good_as_the_brier_scores_of_the_truth() -> None:
     within = (0.4608 + 0.0888) / 3
     assert within / 2 > (one.score.value - two.score.value) ** 2
     assert one.shrunk == two.shrunk == pytest.approx((2 * -0.5 + 3 * -0.3) / 5)
+
+
+def test_who_judged_once_does_not_top_the_table() -> None:
+    every = {"poor": [0.6, 0.2] * 5, "once": [0.95], "often": [0.95, 0.75] * 5}
+    lines = [said(judge, f"q{n}", p) for judge, its in every.items() for n, p in enumerate(its)]
+    found = raters_part(Judgements.of(lines), "Raters").lines
+    assert [each.judge for each in found] == ["often", "once", "poor"]
+    assert max(found, key=lambda each: each.score.value).judge == "once"
 
 
 def test_who_was_never_wrong_has_the_exact_bound_of_a_share() -> None:

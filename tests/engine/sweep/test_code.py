@@ -2,6 +2,7 @@
 and a module that a row does not reach does not concern it."""
 
 import ast
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -238,6 +239,7 @@ def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adop
     assert anew.path == Path("made-2")
     adopted = command(*words, "--adopt-code")
     assert adopted.code == 0, adopted.err
+    assert len(json.loads(command("report", "made", "--json").out)["adopted"]) == 2
     assert command(*words).code == 0
 
 

@@ -119,6 +119,10 @@ def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
     assert "TooLong" not in ran.err + ran.out
     assert "--retry-failed" not in ran.err
 
+    # What no model has answered is run again without being told to.
+    with_failures(folder, "NeverAnswered", {3, 7})
+    assert command("run", "small.yaml").code == 0
+
     with_failures(folder, "Overloaded", {3, 7, 30})
     told = command("run", "small.yaml").err
     assert "retry       oversight run small.yaml --retry-failed   (3 cells whose fault" in told

@@ -91,7 +91,7 @@ SERVED = {
 
 
 @pytest.mark.wire
-def test_pages_price_a_model_by_the_public_model_that_it_is(place, command):
+def test_pages_and_measures_price_a_model_by_the_public_model_that_it_is(place, command):
     with answering(alike(200, json.dumps(SERVED).encode())) as (url, _):
         (place / "sweep.yaml").write_text(
             f"""\
@@ -112,6 +112,8 @@ models: {{compatible/lab/ours: {{is: openai/gpt-4o}}}}
         _, calls, *_ = ends_of(run, Place(0, 0))[0]
     assert row.alone and row.alone.dollars == expected
     assert [each.dollars for each in calls.values()] == [expected]
+    measured = command("measure", "frontier", "run", "--json")
+    assert json.loads(measured.out)["total"]["dollars"] == expected, measured.err
 
 
 LISTS = json.loads(Path(__file__).with_name("lists.json").read_text())

@@ -13,6 +13,7 @@ from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import (
     ExceedsRateLimit,
     InvalidRequest,
+    OutcomeUnknown,
     Overloaded,
     RateLimited,
     Unreachable,
@@ -254,12 +255,15 @@ async def test_a_call_that_the_server_rejected_gives_its_tokens_back():
     assert now() < 3
 
 
+@pytest.mark.parametrize(
+    ("fault", "again"), [(Unreachable("refused"), 0.5), (OutcomeUnknown("reset"), 1.0)]
+)
 @virtually
-async def test_a_request_that_never_left_counts_towards_no_limit():
-    faults = iter([Unreachable("refused")])
+async def test_a_request_counts_towards_the_limit_only_if_it_left(fault, again):
+    faults = iter([fault])
     server = Server(latency=0.0, fault=lambda request: next(faults, None))
     await sender(server, Limits(requests=60), lambda: 0.0)(call_of(10))
-    assert now() == pytest.approx(0.5, abs=0.01)
+    assert now() == pytest.approx(again, abs=0.01)
 
 
 @virtually
