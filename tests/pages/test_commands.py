@@ -397,7 +397,7 @@ def test_the_cap_of_a_probe_counts_what_earlier_ones_have_paid(tmp_path: Path) -
         with pytest.raises(BudgetReached):
             await ask(call)
 
-    ask_beside(loaded, tmp_path, MemoryStore(), asked, lambda: (1, 0), AskSettings(max_cost=1.0))
+    ask_beside(loaded, tmp_path, MemoryStore(), asked, AskSettings(max_cost=1.0))
 
 
 def test_a_probe_that_was_torn_off_stands_in_the_database_too(probed: Path) -> None:

@@ -71,6 +71,11 @@ def test_loads_and_kinds_are_as_equal_as_numbers_allow(each, raters):
         assert len({task.problem for task in own}) == len(own)
         truths = sum(task.kind is True for task in own)
         assert abs(2 * truths - len(own)) <= 2
+    # What was given before stays, and counts.
+    given = dict(sorted(found.items())[::3])
+    again = balanced_assignment(tasks, names, given, seed=4)
+    assert given.items() <= again.items() and again.keys() == tasks.keys()
+    assert len({(tasks[task].problem, who) for task, who in again.items()}) == len(tasks)
 
 
 async def test_more_raters_than_before_share_what_is_left(tmp_path):

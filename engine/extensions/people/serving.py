@@ -230,10 +230,7 @@ def judged_by_persons(
                     calls = [call for call, _ in tasks.values()]
                     answered = await ask_persons(calls, ask, stop_token=opened.stop_token)
 
-            seat = [(model, "judge")]
-            halt, _ = ask_beside(
-                opened, folder, replies, work, lambda: (len(tasks), answered), roles=seat
-            )
+            halt, _ = ask_beside(opened, folder, replies, work, roles=[(model, "judge")])
     delete_from_run(run)
     if halt is not None and answered < len(tasks):
         say(f"{str(halt).rstrip('.')}. What was answered is saved. The same command goes on.")

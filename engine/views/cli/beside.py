@@ -33,14 +33,13 @@ def ask_beside(
     folder: Path,
     replies: Store,
     work: Callable[[Ask, Deferred | None], Awaitable[None]],
-    done: Callable[[], tuple[int, int]],
     asks: AskSettings = AskSettings(),
     roles: Iterable[tuple[str, str]] | None = None,
 ) -> tuple[Halt | None, UsageTotals]:
     """Do work that asks the models of a run; returns why it stopped early, and all that was paid.
 
-    folder: where its ledger is; this process holds its lock. done: how much there is to do, and
-    how much is done. roles: (model, role) of whom it asks; None for all of the run.
+    folder: where its ledger is; this process holds its lock. roles: (model, role) of whom it asks;
+    None for all of the run.
     """
     models, ledger = opened.models, opened.models.accounting.ledger
     accounts = LedgerFile(folder, ledger.accounts)
@@ -53,8 +52,9 @@ def ask_beside(
     make = batching()
 
     def standing() -> Snapshot:
+        # A signal asks for what is in flight alone.
         at_risk = ledger.total().at_risk
-        return Snapshot(*done(), 0, in_flight=models.in_flight, at_risk=at_risk)
+        return Snapshot(0, 0, 0, in_flight=models.in_flight, at_risk=at_risk)
 
     async def ask() -> Halt | None:
         cache = Cache(

@@ -78,9 +78,7 @@ def _asked(
                 probes, ask, file, lanes=lanes, stop_token=opened.stop_token, replies=later
             )
 
-        halt, paid = ask_beside(
-            opened, folder, replies, work, lambda: (len(probes), len(file.known)), asks
-        )
+        halt, paid = ask_beside(opened, folder, replies, work, asks)
     cost = f", {dollars(paid.dollars)}" if paid.dollars else ""
     new = counted(len(file.known) - known, "new belief")
     say(f"{new}, {len(file.known):,} in {run}{cost}")

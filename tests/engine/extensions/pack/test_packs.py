@@ -291,6 +291,11 @@ def more_tokens(told: dict[str, Any]) -> None:
         call["cost"]["output_tokens"] += 1
 
 
+def cut_short(told: dict[str, Any]) -> None:
+    for call in told["calls"]:
+        call["outcome"] = "truncated"
+
+
 def another_figure(members: dict[str, bytes]) -> None:
     told = orjson.loads(members["figures.json"])
     told["figures"]["brier"]["rows"][1]["asd"]["value"] += 0.001
@@ -307,6 +312,7 @@ EVIDENCE: list[tuple[Change, str]] = [
     (cells(other_words, [3]), "cells.jsonl: cell 3 ("),
     (cells(other_words, range(CELLS)), "replies.bundle: cell 3 ("),
     (cells(more_tokens, range(CELLS)), "replies.bundle: cell 3 ("),
+    (cells(cut_short, range(CELLS)), "replies.bundle: cell 3 ("),
     (edited("problems.jsonl", '"value":1.0', '"value":2.0'), "figures.json: figures.brier."),
     (another_figure, "figures.json: figures.brier.rows[1].asd.value: "),
     (edited("manifest.json", '"identity": "', '"identity": "a'), "pack.json: identity: "),
