@@ -365,7 +365,7 @@ def _rows(entries: Iterable[tuple[str, bytes]]) -> tuple[list[_Row], list[_Row]]
     rows: list[_Row] = []
     texts: dict[str, _Row] = {}
     for key, value in entries:
-        record, text = split_shared(value)
+        record, text = split_shared(value) if value[:1] == SHARES else (value, b"")
         if text:
             address = hashlib.sha256(text)
             record += address.digest()

@@ -94,10 +94,14 @@ class RowReader(Reader):
             return None
 
     def get(self, key: str) -> bytes | None:
-        if not (rows := self._fetched(_GET, key)):
+        try:
+            row = self._db.execute(_GET, (key,)).fetchone()
+        except FAULTS as exc:
+            raise fault(exc, self.file) from exc
+        if row is None:
             return None
-        record = _value(key, *rows[0])
-        return record if record[:1] != SHARES else self._whole(key, *rows[0])
+        record = _value(key, *row)
+        return record if record[:1] != SHARES else self._whole(key, *row)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         for (key,) in self._batches(_KEYS, prefix):

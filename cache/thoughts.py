@@ -150,7 +150,10 @@ def _end(text: str, at: int, opening: str, closing: str) -> int:
 
 def _lone(text: str, at: int, tags: Tags) -> tuple[tuple[str, str], int] | None:
     """The first tag that ends thoughts of which nothing shows the beginning, and its place."""
-    if not any(first in text for first in tags.ends):
+    for first in tags.ends:
+        if first in text:
+            break
+    else:
         return None
     found = []
     for opening, closing in tags.pairs:

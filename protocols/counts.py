@@ -58,6 +58,12 @@ def unread_by_seat(verdict: Verdict) -> dict[str, int]:
     """How many replies of each seat were refused, cut off, empty or unreadable, conceded, argued
     for another side or gave themselves away, heard or not, as `Judge: truncated`; what a selection
     left out is counted with the rest."""
+    for turn in verdict.transcript.turns:
+        if turn.outcome != "ok" or turn.drafts or turn.conceded or turn.check in BROKEN:
+            break
+    else:
+        if not (verdict.doubts or verdict.unheard):
+            return {}
     found: dict[str, int] = defaultdict(int)
     for doubt in verdict.doubts:
         found[f"{doubt.seat}: {doubt.cause}"] += 1

@@ -42,6 +42,8 @@ def find_quotes(speech: str, passage: str) -> tuple[Quote, ...]:
 
 def marked(speech: str, quotes: Sequence[Quote]) -> str:
     """The speech with our mark on every quote that was checked."""
+    if not quotes:
+        return speech
     findings = {quote.text: quote.verified for quote in quotes}
     parts, done = [], 0
     for tag, last in pairs(speech, _TAG):

@@ -92,6 +92,8 @@ class Seat(NamedTuple):
 
 async def hear(transcript: Transcript, *seats: Seat, ask: Ask) -> Transcript:
     """The seats speak at once, each blind to the others; their turns land in seat order."""
+    if len(seats) == 1:
+        return transcript.then(await seats[0].speak(transcript, ask))
     return laid_down(
         transcript, *await gather_in_order(*[seat.speak(transcript, ask) for seat in seats])
     )

@@ -5,6 +5,7 @@ Parameters are declared once here, for agents, judges, sweep files, capabilities
 
 from collections.abc import Collection, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..cache.address import ABSENT
@@ -49,8 +50,13 @@ MAX_SETTING_TEXT = 24
 
 def settings_of(*roles: "type[DataclassInstance] | DataclassInstance") -> "list[Field[Any]]":
     """The fields of roles that can be set: their own, then the parameters of their requests."""
-    found = (each for role in roles for each in fields(role) if each.init)
-    return sorted(found, key=fields(Parameters).__contains__)
+    return [*_settable(*(role if isinstance(role, type) else type(role) for role in roles))]
+
+
+@cache  # a sweep names each row by its settings, and has many rows of few classes
+def _settable(*kinds: "type[DataclassInstance]") -> "tuple[Field[Any], ...]":
+    found = (each for kind in kinds for each in fields(kind) if each.init)
+    return tuple(sorted(found, key=fields(Parameters).__contains__))
 
 
 def unusual(settings: "DataclassInstance") -> Iterator[str]:

@@ -95,11 +95,15 @@ class Transcript(Struct, frozen=True, cache_hash=True):
     def then(self, *turns: Turn) -> "Transcript":
         """This transcript with more turns at its end. TypeError for what is no turn."""
         for turn in turns:
-            given: object = turn  # by anybody's protocol
-            if not isinstance(given, Turn):
-                why = ": write await before what makes the turn" if isawaitable(given) else ""
-                raise TypeError(f"a transcript consists of turns, not of {given!r:.60}{why}")
+            if type(turn) is not Turn:
+                _require_turn(turn)
         return Transcript(self.question, self.turns + turns)
+
+
+def _require_turn(given: object) -> None:
+    if not isinstance(given, Turn):
+        why = ": write await before what makes the turn" if isawaitable(given) else ""
+        raise TypeError(f"a transcript consists of turns, not of {given!r:.60}{why}")
 
 
 class Judgement(Struct, frozen=True):
@@ -170,7 +174,8 @@ class Verdict(Struct, frozen=True):
         """All turns that were made, heard or not."""
         for turn in (*self.transcript.turns, *self.unheard):
             yield turn
-            yield from turn.drafts
+            if turn.drafts:
+                yield from turn.drafts
 
 
 NOT_RUN = "not run"

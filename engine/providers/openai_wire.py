@@ -98,14 +98,19 @@ class OpenAIWire(Wire):
         else:
             said, refusal = self._said(message)
         tool_calls = message.get("tool_calls") or ()
-        calls = tuple([_tool_call(n, asked) for n, asked in enumerate(tool_calls)])
+        calls: tuple[ToolCall, ...] = ()
+        if tool_calls:
+            calls = tuple(_tool_call(n, asked) for n, asked in enumerate(tool_calls))
         if stop_reason is None and (said.strip() or refusal or calls):
             # Some servers never fill it in, so a truncation cannot be detected.
             stop_reason = ""
         if not isinstance(stop_reason, str):
             raise TypeError(f"finish_reason {brief(stop_reason)}")
         outcome = self.outcome(stop_reason, said, calls, refusal)
-        reasoning = {name: message[name] for name in _REASONING if message.get(name)}
+        reasoning = {}
+        for name in _REASONING:
+            if message.get(name):
+                reasoning[name] = message[name]
         if isinstance(content, list) and any(kind in _THOUGHTS for kind, _ in parts(content)):
             reasoning["content"] = content
         if tool_calls:

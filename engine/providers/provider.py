@@ -17,6 +17,7 @@ from .wire import Wire
 OnLimits: TypeAlias = Callable[[str, HeaderLimits], None]
 """Callback with a model and the rate limits that its server states, whenever those change."""
 
+
 CHARACTERS_A_TOKEN = 16
 """Most characters that a token of a reply has on the average: five times those of plain English."""
 LEAST_ROOM = 1_024
@@ -95,7 +96,9 @@ class HttpProvider(Provider):
 def require_length(reply: Reply, call: Call, source: str, body: bytes) -> None:
     """Malformed if a reply is longer than so many tokens can be: then the server keeps to no limit,
     and who reads the reply would have to."""
-    length = len(reply.text) + sum([len(asked.arguments) for asked in reply.tool_calls])
+    length = len(reply.text)
+    for asked in reply.tool_calls:
+        length += len(asked.arguments)
     most = max(LEAST_ROOM, call.request.max_tokens * CHARACTERS_A_TOKEN)
     if length > most:
         raise Malformed(

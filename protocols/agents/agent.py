@@ -202,7 +202,12 @@ class Agent(Parameters, Speaker):
         return Call(
             Request(
                 self.model,
-                messages(brief.rules(transcript.question.graded), transcript, todo, brief.words),
+                messages(
+                    brief.rules(transcript.question.graded),
+                    transcript,
+                    todo,
+                    brief.prompts or default_prompts(),
+                ),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room,
                 tools=tuple([self.toolbox[tool].spec for tool in self.tools])
@@ -332,6 +337,7 @@ class Agent(Parameters, Speaker):
         )
 
 
+@lru_cache(maxsize=512)
 def called(brief: Brief, side: Answer | None) -> str:
     """What everyone calls a seat: `Debater A`, or `Client` for one without a side."""
     return f"{brief.title} {side.label}" if side else brief.title

@@ -1,6 +1,6 @@
 """The case put to a judge: which answer is right, or whether a statement holds."""
 
-from functools import cache
+from functools import cache, lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,15 +30,15 @@ class Case(Struct, frozen=True):
     @property
     def options(self) -> Question:
         """The options to choose from, as the answers of a question."""
-        if not self.statement:
-            return self.transcript.question
-        return Question(self.statement, (Answer(AFFIRM, ""), Answer(DENY, "")))
+        return _of_statement(self.statement) if self.statement else self.transcript.question
 
     @property
     def briefing(self) -> Brief:
         return self.brief or _judging()
 
     def without_passage(self) -> "Case":
+        if not self.transcript.question.passage:
+            return self
         question = self.transcript.question.without_passage()
         return replace(self, transcript=replace(self.transcript, question=question))
 
@@ -86,6 +86,11 @@ def probs_of(p: float, side: Answer, question: Question) -> tuple[float, ...]:
     """A verdict that gives `side` the probability p, and the others equal shares of the rest."""
     share = (1 - p) / (len(question.answers) - 1)
     return tuple(p if answer == side else share for answer in question.answers)
+
+
+@lru_cache(maxsize=1024)
+def _of_statement(statement: str) -> Question:
+    return Question(statement, (Answer(AFFIRM, ""), Answer(DENY, "")))
 
 
 @cache

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, get_args
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
 from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, mean_spans, readings
 from ..errors import Unreadable, unreadable
+from ..prompts.prompt_set import default_prompts
 from ..prompts.render import Examples, Instructions, messages
 from ..prompts.words import NOTHING, Words, lines
 from ..question import Answer, Question
@@ -166,8 +168,9 @@ class ModelJudge(Parameters, Judge):
         )
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
-        blind = bool(case.transcript.question.passage) and not self.reads_passage
-        seen = case.without_passage() if blind else case
+        seen, blind = case, False
+        if case.transcript.question.passage and not self.reads_passage:
+            seen, blind = case.without_passage(), True
         try:
             shown = self.shown(seen, blind=blind)
             if not self.both_orders:
@@ -193,15 +196,14 @@ class ModelJudge(Parameters, Judge):
         """The case as this judge reads it. order: None for that of the options; blind: the passage
         was hidden from it."""
         question = case.transcript.question
-        brief, options = case.briefing, case.options
+        brief, options = case.brief or case.briefing, case.options if case.statement else question
         order = range(len(options.answers)) if order is None else order
         told = self._told(brief, question.graded, blind, bool(case.statement))
         examples = None
         # An example about the question at hand would tell its answer.
         if shots := [each for each in self.shots if each.floor.question.text != question.text]:
             examples = as_examples(shots, self.put, brief.words, self.reads_passage)
-        labels = tuple([options.answers[place].label for place in order])
-        return Shown(case, order, brief, options, labels, *told, examples)
+        return Shown(case, order, brief, options, _labels(options, order), *told, examples)
 
     @memoized
     def _told(
@@ -244,7 +246,7 @@ class ModelJudge(Parameters, Judge):
                     shown.rules,
                     case.transcript,
                     todo,
-                    brief.words,
+                    brief.prompts or default_prompts(),
                     statement=case.statement,
                     order=None if case.statement else shown.order,
                     examples=shown.examples,
@@ -327,7 +329,8 @@ class Elicited(Struct, frozen=True):
     @property
     def spans(self) -> tuple[Span, ...]:
         """The mean over all replies, those that could not be read included."""
-        return spans_with_unread([_spans(each) for each in self.judgements], len(self.doubts))
+        rows = [_spans(each) for each in self.judgements]
+        return spans_with_unread(rows, len(self.doubts))
 
     def reversed(self) -> "Elicited":
         """This elicitation with the answers in reverse order."""
@@ -380,6 +383,11 @@ class Shown(Struct, frozen=True):
     told: tuple[Words, ...]
     """Instructions between the judge's role and the request for an answer."""
     examples: Examples | None = None
+
+
+@lru_cache(maxsize=1024)
+def _labels(options: Question, order: Order) -> tuple[str, ...]:
+    return tuple(options.answers[place].label for place in order)
 
 
 def average(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:

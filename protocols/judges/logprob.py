@@ -3,6 +3,7 @@
 import math
 from collections.abc import Container
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from ...cache.call import Ask, Call
@@ -83,9 +84,7 @@ def read_masses(reply: Reply, question: Question) -> list[float]:
     """
     if reply.outcome == "refused" or not reply.logprobs:
         raise unreadable("the reply has no logprobs", reply)
-    read = [_label(answer.label) for answer in question.answers]
-    # A label that differs from another by its case alone is read by none.
-    places = {label: place for place, label in enumerate(read) if read.count(label) == 1}
+    places = _vocabulary(question)
     place = _verdict_place(reply, places)
     said = "".join(_spaced(token.text) for token in reply.logprobs[: place + 1]).split()
     if not "".join(_spaced(reply.text).split()).startswith("".join(said)):
@@ -150,6 +149,15 @@ def _goes_on(after: str) -> bool:
     return line.removeprefix("-").removeprefix("'").removeprefix("\u2019")[:1].isalpha()
 
 
+@lru_cache(512)
+def _vocabulary(question: Question) -> dict[str, int]:
+    """Place of each answer, by its label as `_label` reads it; a label that differs from another by
+    its case alone is read by none."""
+    read = [_label(answer.label) for answer in question.answers]
+    return {label: place for place, label in enumerate(read) if read.count(label) == 1}
+
+
+@lru_cache(4096)
 def _label(token: str) -> str:
     """What a token says, in one case if it is a word."""
     bare = token.strip(_DECORATION)

@@ -81,7 +81,8 @@ def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
     for place, answer in enumerate(question.answers):
         if place not in stated:
             raise unreadable(f"no probability is stated for ({answer.label})", reply)
-        one = agreed(stated[place], f"({answer.label})", reply)
+        every = stated[place]
+        one = every[0] if len(every) == 1 else agreed(every, f"({answer.label})", reply)
         if one is None:
             raise unreadable(f"({answer.label}) has no plain probability", reply)
         numbers.append(one.number)

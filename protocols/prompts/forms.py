@@ -152,6 +152,7 @@ def fields_of(form: ResponseFormat) -> Words:
     return Words(_placeholder_of(orjson.loads(form.schema)))
 
 
+@lru_cache(maxsize=256)
 def asks_for_text(form: ResponseFormat) -> bool:
     """Whether a form has a free-text field."""
     return _FREE in fields_of(form)

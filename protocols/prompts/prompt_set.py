@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.resources import files
+from typing import NamedTuple
 
 import yaml
 
@@ -145,11 +146,7 @@ class PromptSet:
         """The blocks of some sections, and of those that every mechanism uses."""
         kept = {*sections, *COMMON}
         texts = sorted({**self._as_written, **self._texts}.items())
-        ours, added = (
-            tuple(each for each in blocks if each[0].partition(".")[0] in kept)
-            for blocks in (texts, self.added)
-        )
-        return PromptSet(self.name, ours, added)
+        return PromptSet(self.name, *(_in(kept, blocks) for blocks in (texts, self.added)))
 
     def changed(self, name: str, texts: Mapping[str, str]) -> "PromptSet":
         """This set with other texts. PromptError as in `check`."""
@@ -205,9 +202,10 @@ def read_blocks(sections: Mapping[str, Mapping[str, str]]) -> dict[str, Words]:
     }
 
 
+@cache
 def data_blocks() -> frozenset[str]:
     """The blocks that are shown as data; all others are instructions."""
-    return _written()[0]
+    return frozenset(_written().shown_as_data)
 
 
 def _no_tags(block: str, text: str) -> None:
@@ -228,21 +226,32 @@ def for_side(text: Words, label: str) -> Words:
     return Words(text.replace(f"{{{LATE}}}", label))
 
 
+def _in(sections: set[str], blocks: Iterable[tuple[str, Words]]) -> tuple[tuple[str, Words], ...]:
+    return tuple(each for each in blocks if each[0].partition(".")[0] in sections)
+
+
 @cache
 def _placeholders_in(text: str) -> frozenset[str]:
     return frozenset(_PLACEHOLDER.findall(text))
 
 
+@cache
 def _ours() -> Mapping[str, Words]:
-    return _written()[1]
+    return read_blocks(_written().sections)
+
+
+class _Written(NamedTuple):
+    """The file of the default set."""
+
+    shown_as_data: list[str]
+    sections: Mapping[str, Mapping[str, str]]
 
 
 @cache
-def _written() -> tuple[frozenset[str], Mapping[str, Words]]:
-    """The blocks that are shown as data, and the text of every block, as our file has them."""
+def _written() -> _Written:
     source = (
         files("oversight.protocols").joinpath("prompts", "default.yaml").read_text(encoding="utf-8")
     )
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     sections = yaml.load(source, Loader=loader)
-    return frozenset(sections.pop("shown_as_data")), read_blocks(sections)
+    return _Written(sections.pop("shown_as_data"), sections)

@@ -94,17 +94,22 @@ class Examples(Struct, frozen=True):
 
 def _warnings(turns: Sequence[Turn], statement: str, words: PromptSet) -> tuple[Words, ...]:
     """What a reader of these turns, and of this statement, is told about them."""
-    told, quotes = [], [quote for turn in turns for quote in turn.quotes]
+    told = []
+    at_once = tools = quotes = False
+    for turn in turns:
+        at_once |= turn.at_once
+        tools |= bool(turn.tools)
+        quotes |= bool(turn.quotes)
     if turns:
         told.append(words.text("data.turns"))
-    if any([turn.at_once for turn in turns]):
+    if at_once:
         told.append(words.text("data.simultaneous"))
-    if any([turn.tools for turn in turns]):
+    if tools:
         told.append(words.text("data.tools"))
     if quotes:
         told.append(words.text("data.quotes"))
-    if any([quote.verified is None for quote in quotes]):
-        told.append(words.text("data.unchecked"))
+        if any([quote.verified is None for turn in turns for quote in turn.quotes]):
+            told.append(words.text("data.unchecked"))
     if statement:
         told.append(words.text("data.statement"))
     return tuple(told)
@@ -137,7 +142,7 @@ def question_block(question: Question, order: Sequence[int] | None = None) -> st
 def turn_block(turn: Turn) -> str:
     """One turn as the others read it; results of tools and checked quotes carry our tags, which no
     model can write."""
-    used = "".join(map(_tool_block, turn.tools))
+    used = "".join([f"{_tool_block(use)}\n" for use in turn.tools]) if turn.tools else ""
     thought = f"{escape_tags(turn.reasoning)}\n" if turn.aloud and turn.reasoning else ""
     said = escape_tags(turn.text) if "<" in turn.text else turn.text
     if turn.quotes:
@@ -154,4 +159,4 @@ def answer_body(answer: Answer) -> str:
 
 def _tool_block(use: ToolUse) -> str:
     computed = f"{use.arguments} → {use.result}" if use.arguments else use.result
-    return f'<tool name="{use.tool}">{escape_tags(computed)}</tool>\n'
+    return f'<tool name="{use.tool}">{escape_tags(computed)}</tool>'

@@ -90,19 +90,16 @@ class OutcomeTable:
             self.failed[record.place] = record.failure
             self.failures[number][called(record.failure.kind)] += 1
             self.unread[record.place] = record.failure.unread
-        # A speaker did what puts the verdict in doubt, whatever the judge said.
-        spoken = any(map(record.counts.get, DOUBTS))
-        guessed = record.captured is not None and record.captured < GUESS
-        failed = record.failure is not None
-        self.doubtful[record.place] = failed or spoken or bool(record.bounds) or guessed
+        self.doubtful[record.place] = _is_doubtful(record)
         self.not_run[record.place] = bool(record.not_run)
-        if record.bounds and not spoken:
+        if record.bounds and not _spoken_in_doubt(record):
             self.ends[record.place] = record.bounds[record.side]
         if record.probs is not None:
             self.probs[record.place, : len(record.probs)] = record.probs
         if record.redraws:
             self.redraws[record.place] = record.redraws
-        self.secondary.add(record, number, problem)
+        if record.measures or record.counts or record.unread or record.captured is not None:
+            self.secondary.add(record, number, problem)
 
     def without(self, marks: Sequence[str]) -> "OutcomeTable":
         """A copy without the worlds that have any of these `MARKS`, as if they had not ended, so
@@ -207,6 +204,22 @@ class OutcomeTable:
         places = self.cells.places(row)
         found: Flags = ~np.isnan(self.probs[places, 0]) | self.doubtful[places]
         return found
+
+
+def _is_doubtful(record: OutcomeRecord) -> bool:
+    """Whether it failed, a speaker did what puts its verdict in doubt, or the judge's labels had
+    too little of the probability."""
+    return (
+        record.failure is not None
+        or _spoken_in_doubt(record)
+        or bool(record.bounds)
+        or (record.captured is not None and record.captured < GUESS)
+    )
+
+
+def _spoken_in_doubt(record: OutcomeRecord) -> bool:
+    """Whether a speaker did what puts the verdict in doubt, whatever the judge said."""
+    return bool(record.counts) and any(map(record.counts.get, DOUBTS))
 
 
 class CellIndex:

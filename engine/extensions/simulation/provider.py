@@ -43,6 +43,7 @@ class SimProvider(SimulatedModels):
     def __init__(self, world: GroundTruth, models: Mapping[str, SimModel] = PRESETS) -> None:
         """models: by full name, `sim/NAME`."""
         self._models = dict(models)
+        self._identities = {name: f"sim/{VERSION}/{model.digest}" for name, model in models.items()}
         self._scene = lru_cache(MAX_PARSED_QUESTIONS)(partial(ParsedQuestion, world=world))
         self._identity = lru_cache(MAX_PARSED_QUESTIONS)(self._new_identity)
 
@@ -62,7 +63,8 @@ class SimProvider(SimulatedModels):
 
     def model_identity(self, model: str) -> str:
         """The part of the identity that all calls of a model share."""
-        return f"sim/{VERSION}/{self._model(model).digest}"
+        self._model(model)  # raises ModelNotFound
+        return self._identities[model]
 
     def reply(self, call: Call) -> Reply:
         """The model's reply, without its latency."""

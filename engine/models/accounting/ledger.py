@@ -201,9 +201,15 @@ class Page:
             self.at_risk = self.at_risk - back if self.in_flight else 0.0
         if self.write is None:
             return
+        count, fates = self.outcomes.get, self.fates
         figures = FIGURES.pack(
-            *map(self.outcomes.__getitem__, _OUTCOMES),
-            *self.fates.values(),
+            count("ok", 0),
+            count("truncated", 0),
+            count("refused", 0),
+            count("empty", 0),
+            fates["failed"],
+            fates["ambiguous"],
+            fates["unsent"],
             self.input,
             self.output,
             self.cache_read,

@@ -173,6 +173,10 @@ def body_of(
     return _encode(Body(tuple(asked), tuple(turns), tuple(judged), beliefs, doubts))
 
 
+def read_body(packed: bytes) -> Body:
+    return _body.decode(packed)
+
+
 def read_figures(more: str | None) -> Figures:
     return NO_FIGURES if more is None else _figures.decode(more)
 
@@ -252,6 +256,9 @@ def _said(turn: Turn, answers: Sequence[Answer], numbers: Numbers) -> _Said:
         own = argued in answers
         side = answers.index(argued) if own else (argued.label, argued.text, argued.work)
     call, text = _worded(turn.call, turn.text, numbers)
+    plain = Turn(turn.speaker, turn.text, turn.side, turn.call, drafts=turn.drafts)
+    if turn == plain:
+        return _Said(turn.speaker, text, side, call)
     rest = {
         name: value
         for name, default in _DEFAULTS.items()
@@ -285,7 +292,9 @@ def _turn(said: _Said, answers: Sequence[Answer], calls: Mapping[int, RecordedCa
     argued = None
     if side is not None:
         argued = answers[side] if isinstance(side, int) else Answer(*side)
-    rest = {name: msgspec.convert(value, _KINDS[name]) for name, value in said.rest.items()}
+    rest = said.rest
+    if rest:
+        rest = {name: msgspec.convert(value, _KINDS[name]) for name, value in rest.items()}
     text = _words(said.text, said.call, calls)
     return Turn(said.speaker, text, argued, _address(said.call, calls), **rest)
 
@@ -313,7 +322,7 @@ _DEFAULTS = {
 }
 _KINDS: dict[str, Any] = get_type_hints(Turn)
 _encode: Callable[[object], bytes] = msgspec.msgpack.Encoder().encode
+_body = msgspec.msgpack.Decoder(Body)
 _figures = msgspec.json.Decoder(Figures)
 encoded_reply = _encode
-read_body: Callable[[bytes], Body] = msgspec.msgpack.Decoder(Body).decode
 read_reply: Callable[[bytes], Replied] = msgspec.msgpack.Decoder(Replied).decode
