@@ -213,9 +213,9 @@ async def talkative(
                 assert found is not None
                 questions.append(found[0].decode())
                 body = good_body(line).replace(b'"4"', b'"' + found[0] + b'"')
-                await asyncio.sleep(takes)
                 if ids:
                     body = re.sub(rb"0{20}", b"%020d" % len(questions), body, count=1)
+                await asyncio.sleep(takes)
                 answer = http("200 OK", "", body)
                 writer.write(answer)
                 if not len(questions) % every:
