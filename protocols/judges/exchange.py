@@ -21,7 +21,7 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from ..prompts.words import Words
-from ..question import Answer, Question
+from ..question import Answer
 from ..tags import pairs
 from ..transcript import Transcript, Turn
 from .case import Case
@@ -41,12 +41,9 @@ def exchanged(case: Case) -> Case:
     named = tuple(
         replace(answer, label=label) for answer, label in zip(answers, labels, strict=True)
     )
-    renamed = Renaming(
-        question, dict(zip(labels[::-1], labels, strict=True)), case.transcript.turns
-    )
-    turns = [
-        renamed.turn(turn, dict(zip(answers, named, strict=True))) for turn in case.transcript.turns
-    ]
+    renamed = Renaming(dict(zip(labels[::-1], labels, strict=True)), case.transcript.turns)
+    sides = dict(zip(answers, named, strict=True))
+    turns = [renamed.turn(turn, sides) for turn in case.transcript.turns]
     other = replace(question, answers=named)
     brief = case.brief and replace(case.brief, stance=Words(renamed.text(case.brief.stance)))
     return replace(case, transcript=Transcript(other, _reordered(turns)), brief=brief)
@@ -55,13 +52,14 @@ def exchanged(case: Case) -> Case:
 class Renaming:
     """Replaces labels by labels, in texts that mention them."""
 
-    def __init__(self, question: Question, labels: dict[str, str], turns: tuple[Turn, ...]) -> None:
+    def __init__(self, labels: dict[str, str], turns: tuple[Turn, ...]) -> None:
         self._labels = labels
         titles = {turn.speaker.removesuffix(f" {turn.side.label}") for turn in turns if turn.side}
         nouns = "|".join(re.escape(each) for each in sorted({*titles, *NOUNS}, key=len)[::-1])
         label = "|".join(re.escape(each) for each in sorted(labels, key=len)[::-1])
         self._named = re.compile(
-            rf"(?P<open>\()(?P<inner>{label})(?=\))|(?P<noun>\b(?:{nouns}) )(?P<behind>{label})\b",
+            rf"(?P<open>\()(?P<inner>{label})(?=\))"
+            rf"|(?P<noun>\b(?:{nouns}) )(?P<behind>{label})(?!\w)",
             re.IGNORECASE,
         )
 
@@ -78,11 +76,9 @@ class Renaming:
         return "".join([*parts, self._named.sub(self._other, text[done:])])
 
     def turn(self, turn: Turn, sides: dict[Answer, Answer]) -> Turn:
+        # A client without a side is called after the consultant that it asks.
+        speaker, text, reasoning = map(self.text, (turn.speaker, turn.text, turn.reasoning))
         side = turn.side and sides[turn.side]
-        speaker = turn.speaker
-        if side and turn.side and speaker.endswith(f" {turn.side.label}"):
-            speaker = f"{speaker.removesuffix(turn.side.label)}{side.label}"
-        text, reasoning = self.text(turn.text), self.text(turn.reasoning)
         return replace(turn, speaker=speaker, side=side, text=text, reasoning=reasoning)
 
     def _other(self, match: re.Match[str]) -> str:

@@ -112,7 +112,7 @@ SCENE = Scene(CRATES, A)
 
 
 def _renamed(text: str) -> str:
-    return Renaming(CRATES, {"A": "B", "B": "A"}, ()).text(text)
+    return Renaming({"A": "B", "B": "A"}, ()).text(text)
 
 
 def _pinned(text: str) -> object:
