@@ -53,8 +53,9 @@ def find_tags(text: str, names: Collection[str]) -> Iterator[Tag]:
         if name in names:
             end = limit - len(rest) + 1 if rest.startswith(">") else -1
             yield Tag(start, end, name, closing)
-        elif (plain := folded(inside)[0]) != inside:
-            name, closing, _ = _read(plain)
+        elif not inside.isprintable() or not inside.isascii():
+            seen = (char for char in folded(inside)[0] if char.isprintable() or char in " \t\n\r")
+            name, closing, _ = _read("".join(seen))
             if name in names:
                 yield Tag(start, -1, name, closing)
         start = following

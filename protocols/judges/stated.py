@@ -117,7 +117,8 @@ def _on(line: str, question: Question) -> list[tuple[int, _Stated | None]]:
                 sign = each
                 break
         line = behind[len(sign) :]
-        plain = not (line[:1].isalnum() or line[:1] in ("_", "%")) if sign else not _goes_on(rest)
+        after, joined = (line[:1], ("_", "%")) if sign else (rest[:1], ("_",))
+        plain = not (after.isalnum() or after in joined)
         if line and _is_range(line):
             plain = False
         line = line.lstrip(_BETWEEN).removeprefix("and ")
@@ -149,11 +150,6 @@ def _opened(line: str, question: Question) -> tuple[int, str] | None:
             if bare[:1] in (":", "=") and value.removeprefix("-").removeprefix(".")[:1].isdecimal():
                 return place, value
     return None
-
-
-def _goes_on(rest: str) -> bool:
-    """Whether a number without a sign is a part of a word."""
-    return rest[:1].isalnum() or rest[:1] == "_"
 
 
 def _is_range(rest: str) -> bool:
