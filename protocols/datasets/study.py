@@ -50,7 +50,8 @@ class QuoteRow(StudyRow):
 
 class TurnRow(StudyRow):
     round: Annotated[int, Field(ge=0)]
-    speaker: Text
+    speaker: Annotated[Text, Field(pattern=r"^[^<>{}\"\n\r]{1,40}$")]
+    """It stands in a tag of ours, as labels do."""
     side: str | None = None
     text: str
     quotes: list[QuoteRow] = Field(default_factory=list)
