@@ -16,7 +16,7 @@ from msgspec import structs
 
 from ..cache.call import Ask, nth, used_as
 from .agents.agent import ADVOCATE, Agent, Brief, Speaker
-from .doubts import readings
+from .doubts import Doubt, readings
 from .errors import Unreadable
 from .gather import gather_in_order
 from .judges.judge import Judge
@@ -118,7 +118,7 @@ class BestOf(Wrapper):
         for n, verdict in verdicts.read.items():
             # With other replies, as of a judge of votes, it might have been believed more.
             if n != best and verdict.spans[place][1] > least.get(best, 0.0):
-                doubts += verdict.doubts
+                doubts += verdict.doubts or (Doubt("Judge", "unreadable"),) * bool(verdict.bounds)
         others = tuple(turn for n, turn in enumerate(turns) if n != best)
         return structs.replace(turns[best], drafts=others, doubts=tuple(doubts))
 

@@ -329,8 +329,7 @@ class Elicited(Struct, frozen=True):
     @property
     def spans(self) -> tuple[Span, ...]:
         """The mean over all replies, those that could not be read included."""
-        rows = [_spans(each) for each in self.judgements]
-        return spans_with_unread(rows, len(self.doubts))
+        return spans_with_unread([*map(_spans, self.judgements)], len(self.doubts))
 
     def reversed(self) -> "Elicited":
         """This elicitation with the answers in reverse order."""

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from oversight.cache import Call, Reply
-from oversight.protocols import ADVOCATE, Agent, BestOf, SideCheck, Transcript, Turn
-from tests.fakes import CRATES, JUDGE, A, B, Scripted, draft, prompt
+from oversight.protocols import ADVOCATE, Agent, BestOf, LogprobJudge, SideCheck, Transcript, Turn
+from tests.fakes import CRATES, JUDGE, A, B, Scripted, draft, prompt, token
 
 ALICE = Agent("alice", temperature=0.1)
 TRANSCRIPT = Transcript(CRATES)
@@ -53,18 +53,25 @@ async def test_draft_0_is_the_plain_speech_and_others_are_drawn_warm_with_the_wh
     assert ask.calls[:3] == [plain, *(structs.replace(warm, draw=(n,)) for n in (1, 2))]
 
 
-async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken():
-    def script(call: Call) -> str:
+LEFT_OPEN = [Reply("A", logprobs=(token("A", p, B=0.2),)) for p in (0.3, 0.4)]
+
+
+@pytest.mark.parametrize(
+    ("judge", "open", "read"),
+    [(JUDGE, "Hm.", "A: 10%\nB: 90%"), (LogprobJudge("judge"), *LEFT_OPEN)],
+)
+async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken(judge, open, read):
+    def script(call: Call) -> str | Reply:
         said = prompt(call)
         if said.task == "speak":
             return f"draft {draft(call)}"
-        return "Hm." if said.speeches[-1] == "draft 0" else "A: 10%\nB: 90%"
+        return open if said.speeches[-1] == "draft 0" else read
 
-    turn = await BestOf(2, ALICE, JUDGE).speak(TRANSCRIPT, A, Scripted(script))
+    turn = await BestOf(2, ALICE, judge).speak(TRANSCRIPT, A, Scripted(script))
     assert turn.text == "draft 1" and [draft.text for draft in turn.drafts] == ["draft 0"]
     assert [doubt.seat for doubt in turn.doubts] == ["Judge"]
-    alone = await BestOf(1, ALICE, JUDGE).speak(TRANSCRIPT, A, Scripted(script))
-    assert alone.text == "draft 0" and len(alone.doubts) == 1
+    alone = await BestOf(1, ALICE, judge).speak(TRANSCRIPT, A, Scripted(script))
+    assert alone.text == "draft 0" and len(alone.doubts) == (judge == JUDGE)
 
 
 READER = Agent("reader")
@@ -83,8 +90,7 @@ def finding(*found: str, speech: str | Reply = "speech") -> Scripted:
             admits = "yes" if said.endswith("!") else "no"
             filled = {"argues_for": said.rstrip("!"), "admits": admits}
             return said if " " in said else orjson.dumps(filled).decode()
-        draw = call.draw[0] if call.draw else 0
-        return f"{speech} {draw}" if isinstance(speech, str) else speech
+        return f"{speech} {draft(call)}" if isinstance(speech, str) else speech
 
     return Scripted(script)
 
@@ -134,11 +140,7 @@ async def test_nobody_is_asked_again_until_it_complies(speech):
     assert (len(ask.calls), turn.check) == (1, "unchecked")
 
 
-@pytest.mark.parametrize(
-    "speaker",
-    [BestOf(4, ALICE, JUDGE), SideCheck(ALICE, READER)],
-    ids=lambda each: each.name,
-)
+@pytest.mark.parametrize("speaker", [BestOf(4, ALICE, JUDGE), SideCheck(ALICE, READER)])
 async def test_a_speaker_without_a_side_speaks_its_first_draft(speaker):
     ask = Scripted(lambda call: "the draft")
     turn = await speaker.speak(TRANSCRIPT, None, ask)
