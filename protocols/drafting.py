@@ -106,9 +106,9 @@ class BestOf(Wrapper):
         # the call that picked the speech.
         stance = for_side(brief.judging or brief.words.text("judge.role"), side.label)
         hearing = structs.replace(brief, title="Judge", stance=stance)
+        heard = transcript.of_sides if brief.judge_hears_sides else transcript
         verdicts = await readings(
-            *(self.judge.judge(transcript.then(turn), rating, hearing) for turn in turns),
-            needed=False,
+            *(self.judge.judge(heard.then(turn), rating, hearing) for turn in turns), needed=False
         )
         place = transcript.question.place(side)
         least = {n: verdict.spans[place][0] for n, verdict in verdicts.read.items()}

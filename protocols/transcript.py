@@ -94,16 +94,17 @@ class Transcript(Struct, frozen=True, cache_hash=True):
 
     def then(self, *turns: Turn) -> "Transcript":
         """This transcript with more turns at its end. TypeError for what is no turn."""
-        for turn in turns:
-            if type(turn) is not Turn:
-                _require_turn(turn)
+        given: tuple[object, ...] = turns
+        for each in given:
+            if not isinstance(each, Turn):
+                why = ": write await before what makes the turn" if isawaitable(each) else ""
+                raise TypeError(f"a transcript consists of turns, not of {each!r:.60}{why}")
         return Transcript(self.question, self.turns + turns)
 
-
-def _require_turn(given: object) -> None:
-    if not isinstance(given, Turn):
-        why = ": write await before what makes the turn" if isawaitable(given) else ""
-        raise TypeError(f"a transcript consists of turns, not of {given!r:.60}{why}")
+    @property
+    def of_sides(self) -> "Transcript":
+        """Without what was said for no side."""
+        return Transcript(self.question, tuple(turn for turn in self.turns if turn.side))
 
 
 class Judgement(Struct, frozen=True):

@@ -68,6 +68,8 @@ class Brief(Struct, frozen=True, cache_hash=True):
     """What the prompt says about whether the judge reads the passage; None: nothing."""
     judging: Words | None = None
     """The stance of the judge who will hear this seat, for a judge that picks among its drafts."""
+    judge_hears_sides: bool = False
+    """Whether that judge hears speakers with a side alone, and so no prices of a market."""
     prompts: PromptSet | None = None
     """Source of the words that any seat may need; None: the default set."""
 
@@ -321,10 +323,8 @@ class Agent(Parameters, Speaker):
         if SPEECH in brief.stance:
             said = _spoken(said)
         text, forged, cut, concedes = _heard(said, self.words)
-        conceded = side is not None and concedes
-        title = called(brief, side)
         return Turn(
-            title,
+            called(brief, side),
             text,
             side,
             reply.call,
@@ -332,7 +332,7 @@ class Agent(Parameters, Speaker):
             reply.outcome,
             forged,
             cut,
-            conceded=conceded,
+            conceded=side is not None and concedes,
             hidden=reply.hidden,
         )
 

@@ -93,7 +93,7 @@ class MarketMaking(Lasting):
             self.epsilon,
             self.rounds,
         )
-        decided = await self.judge.judge(speeches(transcript), ask, self.judging())
+        decided = await self.judge.judge(transcript.of_sides, ask, self.judging())
         last = transcript.turns[-1]
         heard = decided.judgements[-1].call if decided.judgements else ""
         said = Turn("Judge", in_words(question, decided.probs), call=heard)
@@ -151,7 +151,7 @@ class AdversarialPropaganda(Lasting):
             self.epsilon,
             self.rounds,
         )
-        verdict = await self.judge.judge(speeches(transcript), ask, self.judging())
+        verdict = await self.judge.judge(transcript.of_sides, ask, self.judging())
         measures = (
             *verdict.measures,
             *losses(prices, verdict.probs),
@@ -185,12 +185,14 @@ async def traded(
     price: what M says on a transcript of speeches. epsilon: a smaller move ends the trade. rounds:
     the most speeches.
     """
-    stated, first = await price(speeches(transcript))
+    # Whoever picks among drafts of a speech hears no more than the judge.
+    adversary = adversary._replace(brief=replace(adversary.brief, judge_hears_sides=True))
+    stated, first = await price(transcript.of_sides)
     transcript = transcript.then(stated)
     prices = [first]
     for _ in range(rounds):
         transcript = transcript.then(await adversary.speak(transcript, ask))
-        stated, last = await price(speeches(transcript))
+        stated, last = await price(transcript.of_sides)
         transcript = transcript.then(stated)
         prices.append(last)
         if distance(prices[-2], prices[-1]) < epsilon:
@@ -215,11 +217,6 @@ def in_words(question: Question, prices: Prices) -> str:
         f"{answer.label} {price:.1%}"
         for answer, price in zip(question.answers, prices, strict=True)
     )
-
-
-def speeches(transcript: Transcript) -> Transcript:
-    """The transcript without the prices, whose turns have no side."""
-    return replace(transcript, turns=tuple(turn for turn in transcript.turns if turn.side))
 
 
 def distance(p: Prices, q: Prices) -> float:
