@@ -76,7 +76,7 @@ class Turn(Struct, frozen=True, cache_hash=True):
     drafts: tuple["Turn", ...] = ()
     """Other drafts of this speech, which nobody heard."""
     doubts: tuple[Doubt, ...] = ()
-    """Unread replies that decided which draft was spoken."""
+    """Unread replies that decided which draft was spoken, or what was said next."""
     hidden: int = 0
     """How many characters that nobody sees the speaker wrote; they are gone from the text."""
 
@@ -162,21 +162,17 @@ class Verdict(Struct, frozen=True):
         # A speech that might have been another one is another transcript, on which nobody decided;
         # so is one that a selection left out because nothing was said.
         turns = self.transcript.turns + self.unheard
-        for turn in turns:
-            if turn.doubts or turn.outcome == "refused" or not turn.text:
-                break
-        else:
+        if not any([t.doubts or t.outcome == "refused" or not t.text for t in turns]):
             return verdict
-        drafting = tuple(each for turn in turns for each in turn.doubts)
+        doubts = dict.fromkeys((*self.doubts, *(each for turn in turns for each in turn.doubts)))
         anything = (ANYTHING,) * len(self.probs)
-        return replace(verdict, bounds=anything, doubts=(*self.doubts, *drafting))
+        return replace(verdict, bounds=anything, doubts=tuple(doubts))
 
     def turns(self) -> Iterator[Turn]:
         """All turns that were made, heard or not."""
         for turn in (*self.transcript.turns, *self.unheard):
             yield turn
-            if turn.drafts:
-                yield from turn.drafts
+            yield from turn.drafts
 
 
 NOT_RUN = "not run"

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
+from ..doubts import ANYTHING
 from ..judges.judge import normalised
 from ..prompts.forms import NUMBER, Filled, Form
 from ..protocol import Lasting
@@ -126,6 +127,8 @@ class AdversarialPropaganda(Lasting):
     M is the judge, and its price what the judge believes so far, asked in the judge's own way; the
     last price is then the verdict, and the same call. Or M is another model, which fills in a form
     with what it thinks that the judge will believe.
+    Where a reply behind a price could not be read, all that follows it might be otherwise: then the
+    verdict is the worst for a.
     Shared: p_0, before anyone argues; from the first speech on everything depends on a.
     Reward: the judge's belief in a.
     Measured: as in `MarketMaking`, `market_loss`, `adversary_loss`, the number of `speeches`, and
@@ -159,7 +162,10 @@ class AdversarialPropaganda(Lasting):
             ("settled", distance(prices[-2], prices[-1]) < self.epsilon),
             ("price", prices[-1][question.place(side)]),
         )
-        return replace(verdict, transcript=transcript, measures=measures)
+        # With other prices the agent would have spoken otherwise, longer or less long.
+        unread = any(turn.doubts for turn in transcript.turns if not turn.side)
+        bounds = (ANYTHING,) * len(verdict.probs) if unread else verdict.bounds
+        return replace(verdict, transcript=transcript, measures=measures, bounds=bounds)
 
     async def _price(self, heard: Transcript, ask: Ask) -> tuple[Turn, Prices]:
         """What M says, having heard these speeches. Unreadable if it states no prices."""
@@ -169,7 +175,7 @@ class AdversarialPropaganda(Lasting):
         so_far = await self.judge.judge(heard, ask, self.judging())
         call = so_far.judgements[-1].call if so_far.judgements else ""
         said = in_words(heard.question, so_far.probs)
-        return Turn(FORECASTER.title, said, call=call), so_far.probs
+        return Turn(FORECASTER.title, said, call=call, doubts=so_far.doubts), so_far.probs
 
 
 async def traded(
@@ -190,10 +196,11 @@ async def traded(
     stated, first = await price(transcript.of_sides)
     transcript = transcript.then(stated)
     prices = [first]
-    for _ in range(rounds):
+    for left in reversed(range(rounds)):
         transcript = transcript.then(await adversary.speak(transcript, ask))
         stated, last = await price(transcript.of_sides)
-        transcript = transcript.then(stated)
+        # What a price leaves open decides what is said next, if anything is.
+        transcript = transcript.then(stated if left else replace(stated, doubts=()))
         prices.append(last)
         if distance(prices[-2], prices[-1]) < epsilon:
             break

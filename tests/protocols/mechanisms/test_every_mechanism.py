@@ -295,6 +295,7 @@ JUDGES: dict[str, Judge] = {
     "redrawn": Redrawn(STATED),
 }
 """Judges of several replies, each of which may be broken."""
+            "adversarial_propaganda",
 
 ROWS: dict[str, Protocol] = {
     **{name: plain(kind) for name, kind in PROTOCOLS.items()},
