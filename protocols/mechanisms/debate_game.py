@@ -150,13 +150,10 @@ class DebateGame(Debate):
         if not steps:
             return await self._decided(transcript, ask)
         seats, *later = steps
+        # Two numbers: a speaker who picks among drafts of its own has drawn those of one number.
+        asks = [ask, *(nth(nth(ask, n), 0) for n in range(1, self.pool))]
         drafts = await gather_in_order(
-            *(
-                gather_in_order(
-                    *(seat.speak(transcript, nth(ask, n) if n else ask) for n in range(self.pool))
-                )
-                for seat in seats
-            )
+            *(gather_in_order(*(seat.speak(transcript, each) for each in asks)) for seat in seats)
         )
         # A draft that says nothing falls out, unless there is no other.
         pools = [[turn for turn in each if not turn.silent] or each for each in drafts]
