@@ -278,7 +278,7 @@ async def check_claims(may: Allowance, speech: str, scene: Scene) -> tuple[ToolU
     """What was found of each claim in a speech, in order: `verified`, `refuted`, or an error where
     it could not be checked or was over budget."""
     found: list[ToolUse] = []
-    for claim in islice(_claims(speech), MAX_CLAIMS):
+    for claim in islice(claims_in(speech), MAX_CLAIMS):
         so_far = replace(scene, before=(*scene.before, *found))
         found.append(await _checked(may, *claim, so_far))
     return tuple(found)
@@ -294,7 +294,7 @@ def unspoken(turn: Turn) -> float:
     return max([spoken, *(spent(draft.tools) for draft in turn.drafts)]) - spoken
 
 
-def _claims(speech: str) -> Iterator[tuple[str, str, str]]:
+def claims_in(speech: str) -> Iterator[tuple[str, str, str]]:
     """Tool, expected result and body of each `<claim tool="…" expect="…">…</claim>`."""
     claim, opened = ("", ""), -1
     for tag in find_tags(speech, (CLAIM,)):

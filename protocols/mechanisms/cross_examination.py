@@ -14,6 +14,7 @@ from msgspec import structs
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
+from ..agents.tool import CLAIM, claims_in
 from ..prompts.forms import TEXT, Filled, Form, Schema, whole_number
 from ..protocol import Conversation, Lasting
 from ..question import Answer
@@ -110,7 +111,12 @@ class CrossExamination(Lasting, Conversation):
             heard = transcript.then(listed, *exchanges)
             against = rivals[number % len(rivals)]
             up_to, challenge = await self._challenge(heard, side, against, said, ask)
-            pinned = transcript.then(structs.replace(speech, text=up_to), challenge)
+            # Neither claims that stand further on nor what the opponent thinks aloud. The whole
+            # speech stays as a draft, which nobody hears, for what its side has spent.
+            claims = sum(use.tool == CLAIM for use in speech.tools) - len([*claims_in(up_to)])
+            used, drafts = speech.tools[: len(speech.tools) - claims], (*speech.drafts, speech)
+            cut = structs.replace(speech, text=up_to, tools=used, drafts=drafts)
+            pinned = transcript.then(cut, structs.replace(challenge, reasoning=""))
             answer = await self.seat(self.agent, side, WITNESS).speak(pinned, ask)
             exchanges += (challenge, answer)
         return transcript.then(speech, *exchanges)

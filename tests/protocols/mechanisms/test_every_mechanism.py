@@ -167,6 +167,7 @@ NAMES = {name: getattr(protocols, name) for name in protocols.__all__} | {
     name: protocols.StatedJudge(name) for name in ("judge", "rita")
 }
 NAMES |= {name: protocols.Agent(name) for name in ("alice", "bob", "carol")}
+NAMES["trudy"] = protocols.Agent("trudy", reason="public")
 
 
 def said(call: Call, number: int) -> str:
@@ -177,33 +178,25 @@ def said(call: Call, number: int) -> str:
             return f"A: {share}%\nB: {100 - share}%"
         case "statement":
             return f"Answer: {'Yes' if number % 3 else 'No'}" if call.draw else held(share / 100)
-        case "probabilities":
-            return form(A=share / 100, B=1 - share / 100)
-        case "choice":
-            return form(answer="B")
-        case "criteria" | "subquestions":
-            return form(**{asked.task: [f"{number}.1", f"{number}.2"]})
-        case "challenge":
-            return form(statement=1, part="", question=f"{number}?")
-        case "steps":
-            assert call.response_format
-            stated = "probability" in call.response_format.schema
-            if not stated:
-                return form(steps=[f"{number}.{n}" for n in (1, 2)])
-            odds = ((1, 0.9), (2, 0.1))
-            listed = [{"step": f"{number}.{n}", "probability": p} for n, p in odds]
-            return form(steps=listed, conclusion=0.8)
-        case "step":
-            return form(step=2)
-        case "subclaims":
-            return form(subclaims=[f"{number}.1", f"{number}.2"], needed="all", at_least=2)
-        case "estimate":
-            return form(probability=share / 100)
-        case "side":
-            return form(argues_for="B" if number == 3 else "A")
-        case "pick":
-            return form(subclaim=2, truth_is="lower")
-    return f"{number}"
+    if call.response_format is None:
+        claim = f'! <claim tool="calculator" expect="{number}">{number}</claim>'
+        return f"{number}{claim if 'write <claim' in asked.user else ''}"
+    listed = [f"{number}.{n}" for n in (1, 2)]
+    odds = [{"step": step, "probability": p} for step, p in zip(listed, (0.9, 0.1), strict=True)]
+    stated = "probability" in call.response_format.schema
+    filled: dict[str, dict[str, object]] = {
+        "probabilities": {"A": share / 100, "B": 1 - share / 100},
+        "choice": {"answer": "B"},
+        "challenge": {"statement": 1, "part": "", "question": f"{number}?"},
+        "steps": {"steps": odds, "conclusion": 0.8} if stated else {"steps": listed},
+        "step": {"step": 2},
+        "subclaims": {"subclaims": listed, "needed": "all", "at_least": 2},
+        "estimate": {"probability": share / 100},
+        "side": {"argues_for": "B" if number == 3 else "A"},
+        "pick": {"subclaim": 2, "truth_is": "lower"},
+    }
+    thought = {"reasoning": f"thought {number}"} if "reasoning" in asked.user else {}
+    return form(**thought, **filled.get(asked.task, {asked.task: listed}))
 
 
 class Book(Scripted):
@@ -215,10 +208,6 @@ class Book(Scripted):
 
     def numbered(self, call: Call) -> str:
         return said(call, self.numbers.setdefault(call.address, len(self.numbers) + 1))
-
-
-def _short(value: object) -> object:
-    return f"{value:.4g}" if isinstance(value, float) else value
 
 
 def heard(turns: Iterable[tuple[str, str]]) -> str:
@@ -238,7 +227,10 @@ async def written(row: str) -> list[str]:
     protocol: Protocol = eval(row, NAMES)
     book, (here, there) = Book(), CRATES.answers
     verdict = await protocol.run(CRATES, here, book)
-    told = [f"{name} {_short(value)}" for name, value in verdict.measures]
+    told = [
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in verdict.measures
+    ]
     spoken = heard((turn.speaker, turn.text) for turn in verdict.transcript.turns)
     lines = [
         protocol.name,
@@ -295,7 +287,6 @@ JUDGES: dict[str, Judge] = {
     "redrawn": Redrawn(STATED),
 }
 """Judges of several replies, each of which may be broken."""
-            "adversarial_propaganda",
 
 ROWS: dict[str, Protocol] = {
     **{name: plain(kind) for name, kind in PROTOCOLS.items()},
@@ -304,6 +295,7 @@ ROWS: dict[str, Protocol] = {
     **{
         f"{name}, votes": replace(plain(PROTOCOLS[name]), judge=VotesJudge("judge"))
         for name in (
+            "adversarial_propaganda",
             "doubly_efficient_debate",
             "prover_estimator_debate",
             "recursive_reward_modelling",
