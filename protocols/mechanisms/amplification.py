@@ -134,7 +134,7 @@ class Amplification(Assisted, Conversation):
         self, question: Question, asked: Turn, depth: int, budget: int, side: Answer, ask: Ask
     ) -> SubAnswer:
         """One subquestion, answered by a helper or, with depth and budget left, from findings."""
-        at_hand = Transcript(question, (replace(asked, speaker=AT_HAND),))
+        at_hand = Transcript(question, (replace(asked, speaker=AT_HAND, reasoning=""),))
         if not depth or not budget:
             steers = self.steers(question, asked.text)
             helper = self._helper(question, side, asked.text, steers)
