@@ -133,7 +133,7 @@ class DebateGame(Debate):
             (OPPONENT_GAIN, second if argues_first else first),
         )
         shown, low, high = game.likeliest, ends[0].value, ends[1].value
-        heard = shown.transcript.turns
+        heard = [replace(turn, at_once=False) for turn in shown.transcript.turns]
         return replace(
             shown,
             probs=(game.value, 1 - game.value),

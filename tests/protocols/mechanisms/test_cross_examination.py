@@ -76,6 +76,7 @@ async def test_the_verdict_is_the_equilibrium_of_the_verdicts_on_all_pairs_of_dr
         assert dict(world.measures) == pytest.approx(told)
     # The likeliest debate: drafts that are spoken with 7/11 and 6/11.
     assert [turn.text for turn in in_a.transcript.turns] == ["A1", "B1"]
+    assert [turn.text for turn in in_a.unheard] == ["A0", "B0"]
     assert in_a.judgements[0].probs == (0.7, 0.3)
 
 
