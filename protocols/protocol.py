@@ -326,12 +326,13 @@ class Conversation(Protocol):
         place = question.place(side)
         verdict = min(verdicts, key=lambda each: each.spans[place][0])
         heard = verdict.transcript.turns
+        made = (*said.drafts, *(turn for each in transcripts for turn in each.turns))
         return structs.replace(
             verdict,
             measures=(*verdict.measures, *said.measures),
             bounds=hull([each.spans for each in verdicts]) if said.otherwise else verdict.bounds,
             doubts=(*verdict.doubts, *said.doubts),
-            unheard=tuple(turn for turn in said.drafts if turn not in heard),
+            unheard=tuple(dict.fromkeys(turn for turn in made if turn not in heard)),
         )
 
 

@@ -89,10 +89,13 @@ def rated(call: Call) -> str:
 
 async def test_a_rater_made_unreadable_hides_no_critique():
     """The known truth: critiques whose ratings cannot be read are not dropped. What the judge
-    believes with any of them shown bounds the verdict, and the worst for the proposer is it."""
+    believes with any of them shown bounds the verdict, and the worst for the proposer is it. What
+    the proposer would answer to each, sound or flaw, is on record beside the proposal."""
     verdict = await on_the_lie(Critique(JUDGE, LIAR, OTHER), rated)
     assert verdict.probs == (1.0, 0.0) and verdict.bounds == ((0.0, 1.0), (0.0, 1.0))
     assert unread_by_seat(verdict) == {"Judge: unreadable": 2}
+    answered = await on_the_lie(Critique(JUDGE, LIAR, OTHER, rebuttal=True), rated)
+    assert sum(turn.speaker == "Proposer B" for turn in answered.turns()) == 3
 
 
 async def test_votes_that_were_cut_off_count_against_the_agent():
@@ -110,16 +113,12 @@ async def test_votes_that_were_cut_off_count_against_the_agent():
 
 
 @pytest.mark.parametrize(
-    ("said", "belief"),
-    [
-        (("Yes", 0.51, "no", 0.49), 0.51),
-        (("no", 0.9, "Yes", 0.1), 0.1),
-        (("YES", 0.7, "No", 0.3), 0.7),
-    ],
+    ("said", "p", "other", "belief"),
+    [("Yes", 0.51, "no", 0.51), ("no", 0.9, "Yes", 0.1), ("YES", 0.7, "No", 0.7)],
 )
-async def test_a_label_is_read_in_any_case(said, belief):
+async def test_a_label_is_read_in_any_case(said, p, other, belief):
     """The known truth: the probability of a word is that of all its spellings."""
-    reply = Reply(said[0], logprobs=(token(said[0], said[1], **{said[2]: said[3]}),))
+    reply = Reply(said, logprobs=(token(said, p, **{other: 1 - p}),))
     ask = Scripted(lambda call: reply)
     found = await LogprobJudge("judge").believes("It holds.", Transcript(CRATES), ask)
     assert found.value == pytest.approx(belief)
