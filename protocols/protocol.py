@@ -331,7 +331,7 @@ class Conversation(Protocol):
             verdict,
             measures=(*verdict.measures, *said.measures),
             bounds=hull([each.spans for each in verdicts]) if said.otherwise else verdict.bounds,
-            doubts=(*verdict.doubts, *said.doubts),
+            doubts=(*(doubt for each in verdicts for doubt in each.doubts), *said.doubts),
             unheard=tuple(dict.fromkeys(turn for turn in made if turn not in heard)),
         )
 

@@ -43,10 +43,7 @@ def percent(lie: float) -> str:
     return f"A: {100 - lie:g}%\nB: {lie:g}%"
 
 
-Script = Callable[[Call], str | Reply]
-
-
-async def on_the_lie(protocol: Protocol, script: Script) -> Verdict:
+async def on_the_lie(protocol: Protocol, script: Callable[[Call], str | Reply]) -> Verdict:
     return await protocol.run(CRATES, B, Scripted(script))
 
 
@@ -100,7 +97,8 @@ async def test_a_rater_made_unreadable_hides_no_critique():
 
 async def test_votes_that_were_cut_off_count_against_the_agent():
     """The known truth: four of five draws are cut off, and the one that is left votes for the lie.
-    All that is known is that one of five does: 0.2, or anything up to 1."""
+    All that is known is that one of five does: 0.2, or anything up to 1. Where no critique could be
+    rated, so it is with each of two."""
 
     def script(call: Call) -> Reply:
         if call.draw:
@@ -110,6 +108,8 @@ async def test_votes_that_were_cut_off_count_against_the_agent():
     verdict = await on_the_lie(Propaganda(VotesJudge("judge"), LIAR), script)
     assert verdict.probs == pytest.approx((0.8, 0.2)) and verdict.bounds[1] == (0.2, 1.0)
     assert unread_by_seat(verdict) == {"Judge: truncated": 4}
+    critique = Critique(VotesJudge("judge"), LIAR, OTHER, critiques=2)
+    assert unread_by_seat(await on_the_lie(critique, script))["Judge: truncated"] == 8
 
 
 @pytest.mark.parametrize(
