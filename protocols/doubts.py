@@ -122,10 +122,8 @@ def shifted(probs: Sequence[float], place: int, p: float) -> tuple[float, ...]:
 
 
 def choices(ratings: Sequence[Span], most: int) -> list[tuple[int, ...]]:
-    """Every choice of the `most` highest rated that these spans allow: places, best first.
-
-    Exact ratings that are equal are chosen by place. Where the order within a choice is open, too,
-    the highest that each rating may be decides it.
+    """Every choice of the `most` highest rated that these spans allow: places, in their own order,
+    which no unread rating leaves open. Exact ratings that are equal are chosen by place.
     """
 
     def before(one: int, other: int) -> bool:
@@ -136,9 +134,8 @@ def choices(ratings: Sequence[Span], most: int) -> list[tuple[int, ...]]:
         return one < other
 
     places = range(len(ratings))
-    found = [
+    return [
         chosen
         for chosen in combinations(places, min(most, len(ratings)))
         if all(before(one, other) for one in chosen for other in places if other not in chosen)
     ]
-    return [tuple(sorted(chosen, key=lambda n: (-ratings[n][1], n))) for chosen in found]

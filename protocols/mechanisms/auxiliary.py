@@ -88,7 +88,7 @@ class Selection(Generic[T]):
     """The best of several candidates by somebody's ratings."""
 
     choices: tuple[tuple[T, ...], ...]
-    """Every choice that the ratings allow, best first in each; several where a rating is unread."""
+    """Every choice that the ratings allow, in their order; several where a rating is unread."""
     ratings: tuple[float, ...]
     """Those that could be read."""
     doubts: tuple[Doubt, ...]

@@ -36,10 +36,10 @@ class Critique(Assisted, Lasting, Conversation):
       1. the agent proposes a;
       2. the critic writes `critiques` draws of a critique, each blind to the others;
       3. the ranker says of each by itself how likely it is to be helpful: to point to a real flaw,
-         or rightly to none. The `shown` best are kept, best first; ties go to the lowest draw. A
+         or rightly to none. The `shown` best are kept, in order of draw; ties go to the lowest. A
          rating that cannot be read may be any: then the judge decides on every choice that the
          ratings allow, and the verdict is the worst of these for a. If all are to be shown, none is
-         rated, and they stand in order of draw;
+         rated;
       4. with a `rebuttal`, the agent answers the critiques that are shown;
       5. the judge reads all of this, and decides.
     An honest critic has no side; with `aux: sided` it argues for another answer (of several, draw n

@@ -302,6 +302,7 @@ ROWS: dict[str, Protocol] = {
             "debate_feedback",
         )
     },
+    "critique, 2 shown": Critique(STATED, AGENT, shown=2),
     "debate, best of 4": Debate(STATED, BestOf(4, AGENT, STATED), Agent("b"), rounds=1),
 }
 
