@@ -16,7 +16,7 @@ from msgspec import structs
 
 from ..cache.call import Ask, nth, used_as
 from .agents.agent import ADVOCATE, Agent, Brief, Speaker
-from .doubts import Doubt, readings
+from .doubts import ANYTHING, Doubt, readings
 from .errors import Unreadable
 from .gather import gather_in_order
 from .judges.judge import Judge
@@ -111,13 +111,14 @@ class BestOf(Wrapper):
             *(self.judge.judge(heard.then(turn), rating, hearing) for turn in turns), needed=False
         )
         place = transcript.question.place(side)
-        least = {n: verdict.spans[place][0] for n, verdict in verdicts.read.items()}
+        # Beliefs that differ by rounding alone tie.
+        ends = {n: [round(p, 9) for p in each.spans[place]] for n, each in verdicts.read.items()}
         # A draft that says nothing is spoken only if no other says more.
-        best = max(range(self.n), key=lambda n: (not turns[n].silent, least.get(n, 0.0)))
+        best = max(range(self.n), key=lambda n: (not turns[n].silent, ends.get(n, ANYTHING)[0]))
         doubts = [*verdicts.doubts]
         for n, verdict in verdicts.read.items():
             # With other replies, as of a judge of votes, it might have been believed more.
-            if n != best and verdict.spans[place][1] > least.get(best, 0.0):
+            if n != best and (ends[n][1], best) > (ends.get(best, ANYTHING)[0], n):
                 doubts += verdict.doubts or (Doubt("Judge", "unreadable"),) * bool(verdict.bounds)
         others = tuple(turn for n, turn in enumerate(turns) if n != best)
         return structs.replace(turns[best], drafts=others, doubts=tuple(doubts))

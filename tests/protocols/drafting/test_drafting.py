@@ -53,12 +53,12 @@ async def test_draft_0_is_the_plain_speech_and_others_are_drawn_warm_with_the_wh
     assert ask.calls[:3] == [plain, *(structs.replace(warm, draw=(n,)) for n in (1, 2))]
 
 
-LEFT_OPEN = [Reply("A", logprobs=(token("A", p, B=0.2),)) for p in (0.3, 0.4)]
+TIED = [Reply("A", logprobs=(token("A", p, B=0.1),)) for p in (0.3, 0.9)]  # 0.3 to 0.9, and 0.9
 
 
 @pytest.mark.parametrize(
     ("judge", "open", "read"),
-    [(JUDGE, "Hm.", "A: 10%\nB: 90%"), (LogprobJudge("judge"), *LEFT_OPEN)],
+    [(JUDGE, "Hm.", "A: 10%\nB: 90%"), (LogprobJudge("judge"), *TIED)],
 )
 async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken(judge, open, read):
     def script(call: Call) -> str | Reply:
