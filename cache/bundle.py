@@ -87,12 +87,11 @@ class BundleStore(Reader):
         try:
             self._check()
             self._open()
-        except (OSError, ValueError, struct.error, zstandard.ZstdError) as exc:
+        except (BundleError, OSError, ValueError, struct.error, zstandard.ZstdError) as exc:
             self._source.close()
+            if isinstance(exc, BundleError):
+                raise
             raise BundleError(f"{file} is not laid out as a bundle: {exc}") from exc
-        except BundleError:
-            self._source.close()
-            raise
 
     def get(self, key: str) -> bytes | None:
         place = bisect_left(self._keys, key)

@@ -36,15 +36,18 @@ def folded(text: str) -> tuple[str, int]:
     strange = [char for char in set(text) if not char.isascii()]
     unseen = {ord(char): None for char in strange if category(char) == "Cf" or char in _UNSEEN}
     kept = text.translate(unseen) if unseen else text
-    if any(map(combining, strange)):
-        kept = _few_marks(kept)
+    classes = {char: [*map(combining, normalize("NFD", char))] for char in strange}
+    if any(each[0] for each in classes.values()):
+        kept = _few_marks(kept, classes)
     return normalize("NFC", kept), len(text) - len(kept)
 
 
-def _few_marks(text: str) -> str:
+def _few_marks(text: str, classes: dict[str, list[int]]) -> str:
+    """classes: by character, those of the marks that it stands for; 0 is no mark's."""
     kept, marks = [], 0
     for char in text:
-        marks = marks + 1 if combining(char) else 0
+        parts = classes.get(char, [0])
+        marks = len(parts) - parts.count(0) + (marks if parts[0] else 0)
         if marks <= MAX_MARKS:
             kept.append(char)
     return "".join(kept)

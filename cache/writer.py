@@ -114,13 +114,11 @@ class GroupCommit(Generic[Item, Written]):
             self._timer.cancel()
             self._timer = None
         self._due = bool(self._items)
-        if self._busy or not self._due:
-            self.full = len(self._items) >= MAX_HELD
-            return
-        group, self._items = self._items[: self._most], self._items[self._most :]
-        self._due, self._busy = bool(self._items), True
+        if self._due and not self._busy:
+            self._work.put(self._items[: self._most])
+            self._items = self._items[self._most :]
+            self._due, self._busy = bool(self._items), True
         self.full = len(self._items) >= MAX_HELD
-        self._work.put(group)
 
     def _started(self) -> Thread:
         # Whatever it has not acknowledged is not kept: a process ends without it.

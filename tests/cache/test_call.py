@@ -290,7 +290,7 @@ def test_characters_that_nobody_sees_are_dropped_and_counted():
     assert folded("plain") == ("plain", 0)
 
 
-@given(st.text())
+@given(st.text() | st.text("\u0301\u0344\u0f73\ufb2a", min_size=MAX_MARKS))
 def test_what_is_folded_is_in_nfc_and_folding_it_again_changes_nothing(text):
     once, hidden = folded(text)
     assert is_normalized("NFC", once)
