@@ -1,7 +1,5 @@
 """Runs in batches against a server of this machine, in this process."""
 
-import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from oversight.engine.errors import Halt, Interrupted
+from oversight.engine.errors import Halt
 from oversight.engine.extensions.batches.rounds import BatchRounds
 from oversight.engine.extensions.batches.vendors import ENDPOINTS
 from oversight.engine.extensions.mock import MockServer, Profile
@@ -133,6 +131,13 @@ class BatchBench:
             run.cancels = cancels
             return RunEnd(await execute(run), run, folder)
 
+    async def whole(self, server: MockServer, **options: Any) -> RunEnd:
+        """Go on with a run to its end: that of a live one, and no line of it went out twice."""
+        live, went = await self.live(), await self.run(server, **options)
+        assert (went.halt, went.bytes) == (None, live.bytes)
+        assert server.counts()["lines_twice"] == 0
+        return went
+
     async def live(self) -> RunEnd:
         """The whole of it asked live, as it is compared with; asked once for all equal benches."""
         kind = (self.vendor, self.text, self.problems, self.first, self.flags)
@@ -153,21 +158,7 @@ def end_batches(server: MockServer) -> None:
         batch.ends = batch.made
 
 
-async def stopped_once_out(bench: BatchBench, server: MockServer) -> RunEnd:
-    """A sitting that is stopped, as by Ctrl-C, while its first batches are out."""
-    loaded = bench.loaded(server.url)
-    sitting = asyncio.create_task(bench.run(server, loaded=loaded))
-    while server.counts().get("batches", 0) < len(loaded.sweep.models):  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    loaded.stop_token.stop(Interrupted(2))
-    return await sitting
-
-
 def waves(went: RunEnd) -> int:
     deferred = went.run.session.deferred
     assert isinstance(deferred, BatchRounds)
     return deferred.waves
-
-
-def lines(counts: Mapping[str, int], *fates: str) -> int:
-    return sum(counts.get(f"lines_{fate}", 0) for fate in fates)

@@ -247,9 +247,7 @@ class Dispatch:
         for those that are out. counted: batches in the ledger, by model."""
         for model, completed in self.journal.completed.items():
             for account in completed[counted.get(model, 0) :]:
-                spent = account.dollars + account.doubtful
-                self.reserve(spent)
-                self.settle(spent, spent)
+                self.settle(0.0, account.dollars + account.doubtful)
                 self._ledger.page(model, self._prices.find(model)).land(account)
         for batch in self.journal.pending:
             self.reserve(batch.worst)
@@ -304,8 +302,10 @@ class Dispatch:
 
     def reserve(self, dollars: float) -> None:
         if self.budget is not None:
-            self.budget.reserve(dollars)
+            self.budget.held += dollars
 
     def settle(self, worst: float, spent: float) -> None:
         if self.budget is not None:
-            self.budget.settle(worst, spent)
+            # Reset, since calls would wait for a rounding error to be settled.
+            self.budget.held = self.budget.held - worst if self.journal.pending else 0.0
+            self.budget.spent += spent

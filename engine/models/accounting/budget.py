@@ -32,8 +32,9 @@ class Budget:
         self.tokens = tokens
         self.spent = spent
         """Dollars for calls that have completed; one that may have been billed counts in full."""
-        self.reserved = 0.0
-        """Maximum dollars for the calls in flight."""
+        self.reserved = self.held = 0.0
+        """Maximum dollars for the calls in flight, and for the batches that are out, of which none
+        is back while a call waits."""
         self._flights = 0
         self._listeners: list[Callable[[], None]] = []
 
@@ -43,7 +44,7 @@ class Budget:
 
     def fits(self, worst: float) -> bool:
         """Whether a call that costs at most `worst` dollars may leave now."""
-        return self.spent + self.reserved + worst <= self.cap
+        return self.spent + self.reserved + self.held + worst <= self.cap
 
     @property
     def over(self) -> bool:

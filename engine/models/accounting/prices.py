@@ -113,8 +113,7 @@ class PriceList:
         meanings: by name, the underlying model, whose price is used.
         """
         behind = {name: self.find(is_) for name, is_ in meanings.items() if not self.find(name)}
-        added = {name: price for name, price in behind.items() if price is not None}
-        return PriceList({**self.models, **added}) if added else self
+        return PriceList({**self.models, **behind}) if behind else self
 
     def tiered(self, asked: Mapping[str, Collection[str]]) -> "PriceList":
         """The list with the price of the dearest service tier that each model is asked in; none

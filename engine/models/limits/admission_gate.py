@@ -3,7 +3,7 @@
 import asyncio
 import math
 
-from ...errors import BudgetReached
+from ...errors import BudgetReached, Pending
 from ...stop import StopToken
 from ...throughput import Resource
 from ...tokens import TokenEstimate
@@ -73,19 +73,17 @@ class AdmissionGate:
             if not self._throttle.quiet:
                 self._throttle.left(self._now())
             self._breaker.left()
-            worst = self._worst(estimate)
-            if self._model_budget is not None:
-                self._model_budget.budget.reserve(worst)
+            if (own := self._model_budget) is None:
+                return 0.0
+            # As it is now: bills that come while a call waits may raise it.
+            worst = own.worst(estimate)
+            own.budget.reserve(worst)
             return worst
 
     def look(self) -> None:
         """Have the first in line check again: a call is back, money is free, or the run stops."""
         if self._alarm is not None and not self._alarm.done():
             self._alarm.set_result(None)
-
-    def _worst(self, estimate: TokenEstimate) -> float:
-        """As it is now: bills that come while a call waits may raise it."""
-        return 0.0 if self._model_budget is None else self._model_budget.worst(estimate)
 
     def _obstacle(self, estimate: TokenEstimate) -> tuple[Resource | None, float]:
         """What stands in the way, and until when; (None, 0) if nothing does."""
@@ -99,13 +97,15 @@ class AdmissionGate:
                 return "outage", self._breaker.probe_at
         if not self._slots.free:
             return "concurrency", math.inf
-        worst = self._worst(estimate)
-        if self._model_budget is not None and not self._model_budget.budget.fits(worst):
-            if self._model_budget.budget.over:
-                halt = BudgetReached(self._model_budget.budget.reached(worst))
-                self._stop_token.stop(halt)
-                raise halt
-            return "budget", math.inf
+        own = self._model_budget
+        if own is not None and not own.budget.fits(worst := own.worst(estimate)):
+            if not own.budget.over:
+                return "budget", math.inf
+            if own.budget.held:
+                raise Pending("a batch that is out may leave room in the budget")
+            halt = BudgetReached(own.budget.reached(worst))
+            self._stop_token.stop(halt)
+            raise halt
         return None, 0.0
 
     async def _wait(self) -> None:

@@ -30,7 +30,7 @@ from oversight.engine.extensions.batches import journal as batch_journal
 from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
-from tests.batches import DEPTH, MODELS, BatchBench, end_batches, stopped_once_out
+from tests.batches import DEPTH, MODELS, BatchBench, end_batches
 from tests.desk import Desk
 from tests.waiting import PATIENCE
 
@@ -38,19 +38,21 @@ pytestmark = pytest.mark.wire
 
 
 async def test_a_stop_while_waiting_leaves_batches_there_and_the_same_command_takes_them(bench):
-    live = await bench.live()
     async with bench.server(delay=3600.0) as server:
-        stopped = await stopped_once_out(bench, server)
+        loaded = bench.loaded(server.url)
+
+        async def interrupted(seconds: float) -> None:
+            raise Interrupted(2)
+
+        loaded.stop_token.sleep = interrupted
+        stopped = await bench.run(server, loaded=loaded)
         assert isinstance(stopped.halt, Interrupted)
         assert stopped.run.awaited == f"2 batches of {server.counts()['lines']} calls"
         assert stopped.account.sent == 0, "what is out is not paid yet"
         server.desk.profile = BatchProfile()
         end_batches(server)
-        went = await bench.run(server)
-        seen = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    assert seen["lines_twice"] == 0
-    assert went.account.sent == seen["lines"]
+        went = await bench.whole(server)
+        assert went.account.sent == server.counts()["lines"]
 
 
 async def test_whoever_does_not_wait_hands_in_and_goes_home(bench):
@@ -95,21 +97,16 @@ async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(bench):
 
 
 async def test_a_batch_that_was_made_though_the_answer_was_lost_is_found(bench):
-    live = await bench.live()
     async with bench.server(deaf=1.0, delay=0.1) as server:
         # Other batches of the account, of other sizes.
         another = BatchBench(bench.folder / "another", bench.vendor, problems=1, first=5)
         await another.run(server, lines=1)
-        went = await bench.run(server)
-        seen = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    assert seen["lines_twice"] == 0
+        await bench.whole(server)
 
 
 @pytest.mark.parametrize("ahead", [0.0, 7_200.0])
 async def test_a_batch_that_is_listed_late_is_a_liability_until_it_is_found(bench, ahead):
     """By the vendor's clock, which may be hours ahead: it is neither asked again nor cancelled."""
-    live = await bench.live()
     async with bench.server(deaf=1.0, delay=60.0, unlisted=3600.0, ahead=ahead) as server:
         went = await bench.run(server, no_wait=True)
         assert isinstance(went.halt, BatchesOut)
@@ -120,10 +117,7 @@ async def test_a_batch_that_is_listed_late_is_a_liability_until_it_is_found(benc
         assert isinstance(again.halt, BatchesOut) and server.counts()["lines"] == owed
         server.desk.profile = BatchProfile(ahead=ahead)
         end_batches(server)
-        went = await bench.run(server)
-        seen = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    assert (seen["lines_twice"], went.account.doubtful) == (0, 0)
+        assert (await bench.whole(server)).account.doubtful == 0
 
 
 ENDPOINTS = {"openai": OpenAIEndpoint, "anthropic": AnthropicEndpoint}
@@ -134,8 +128,6 @@ A_DAY_LATER = BatchProfile(ahead=24 * 3600.0 + 300.0)
 async def test_what_the_vendor_never_lists_is_free_again_once_its_window_has_passed(
     bench, monkeypatch
 ):
-    live = await bench.live()
-
     async def lost(*given: object) -> str:
         raise OutcomeUnknown("the connection was reset")
 
@@ -146,10 +138,8 @@ async def test_what_the_vendor_never_lists_is_free_again_once_its_window_has_pas
         out = await bench.run(server, no_wait=True)
         assert isinstance(out.halt, BatchesOut) and "lines" not in server.counts()
         server.desk.profile = A_DAY_LATER
-        went = await bench.run(server)
-        seen = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    assert (went.account.sent, went.account.doubtful) == (seen["lines"], 0)
+        went = await bench.whole(server)
+        assert (went.account.sent, went.account.doubtful) == (server.counts()["lines"], 0)
 
 
 @pytest.mark.parametrize("fault", [Overloaded, OutcomeUnknown])
@@ -191,7 +181,7 @@ async def test_a_batch_whose_id_was_never_noted_is_found_again_and_not_paid_twic
     bench, monkeypatch
 ):
     """As a kill leaves it between the vendor's answer and the journal."""
-    live, add = await bench.live(), batch_journal.add_event
+    add = batch_journal.add_event
 
     def torn(run, kind, event):
         if "submitted" in event:
@@ -205,11 +195,8 @@ async def test_a_batch_whose_id_was_never_noted_is_found_again_and_not_paid_twic
         assert isinstance(stopped.halt, StoreFailed)
         assert stopped.run.awaited == "1 submission of 3 calls without an answer"
         assert stopped.account.count("ambiguous") == server.counts()["lines"] == 3
-        went = await bench.run(server)
-        seen = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    assert seen["lines_twice"] == 0
-    assert (went.account.sent, went.account.doubtful) == (seen["lines"], 0)
+        went = await bench.whole(server)
+        assert (went.account.sent, went.account.doubtful) == (server.counts()["lines"], 0)
 
 
 async def test_what_was_landed_and_not_entered_is_entered_once(bench):
@@ -231,24 +218,18 @@ async def test_what_was_landed_and_not_entered_is_entered_once(bench):
 
 
 async def test_a_stop_does_not_wait_for_a_vendor_that_never_answers(openai, monkeypatch):
-    loaded, asked = None, asyncio.Event()
-
     def silent(*request: object) -> bool:
-        asked.set()
+        loaded.stop_token.stop(Interrupted(2))
         return True
 
     async with openai.server(delay=60.0) as server:
         loaded = openai.loaded(server.url)
-        sitting = asyncio.create_task(openai.run(server, loaded=loaded))
-        while server.counts().get("batches", 0) < len(loaded.sweep.models):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        out = await openai.run(server, no_wait=True)
         monkeypatch.setattr(server.desk, "serve", silent)
-        await asked.wait()
         async with asyncio.timeout(PATIENCE):
-            loaded.stop_token.stop(Interrupted(2))
-            stopped = await sitting
+            stopped = await openai.run(server, loaded=loaded)
     assert isinstance(stopped.halt, Interrupted)
-    assert stopped.run.awaited
+    assert stopped.run.awaited == out.run.awaited
 
 
 async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(openai, monkeypatch):
