@@ -106,8 +106,8 @@ class Sender:
                 held = await limiter.line_up(call)
             worst = 0.0
             if price is not None:
-                tokens = held.estimate.raw if held.estimate else prompt_tokens(call)
-                worst = price.worst(CAUTION * tokens, call.request.max_tokens)
+                given = held.estimate.max_input if held.estimate else CAUTION * prompt_tokens(call)
+                worst = price.worst(given, call.request.max_tokens)
             page.begun(worst)
             try:
                 if http is None:
