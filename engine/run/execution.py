@@ -66,12 +66,7 @@ class RunSession(CachedModels):
             assert make is not None, "there would be no batches"
             self.deferred = make(
                 BatchedWork(
-                    run.folder.path,
-                    loaded.models,
-                    self.cache,
-                    settings,
-                    run.batched,
-                    before,
+                    *(run.folder.path, loaded.models, self.cache, settings, run.batched, before),
                     forgives=bool(run.run_again),
                     cancels=run.cancels,
                 )
@@ -94,13 +89,12 @@ class RunSession(CachedModels):
             async with self.cache:
                 await self.work(order)
                 await run.folder.group.flush()
-                if isinstance(order, Canaries) and stop_token.halt is None:
-                    halt = order.halt(self.missing())
-                    if halt is not None:
-                        stop_token.stop(halt)
+                if isinstance(order, Canaries) and (halt := order.halt(self.missing())):
+                    stop_token.stop(halt)
                 if self.deferred is not None and run.folder.complete:
                     await self.deferred.finish()
-        return None if run.folder.complete else stop_token.halt
+        left = self.deferred is not None and self.deferred.awaited
+        return stop_token.halt if left or not run.folder.complete else None
 
     def missing(self) -> Iterator[Cell]:
         """The cells without an outcome, anew each time."""
@@ -184,7 +178,7 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
     UsageError where a key is missing, or a model lacks an ability that the sweep needs.
     Replies in flight at a stop land and are saved; when cancelled they are abandoned.
     """
-    if run.folder.complete:
+    if run.folder.complete and not run.batches_left:
         # A process may have been killed between its last outcome and `settle`.
         return run.settle()
     loaded, mode, stop_token = run.loaded, run.settings.cache, run.loaded.stop_token
@@ -223,8 +217,8 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
                 with suppress(Exception):
                     await run.folder.group.flush()
                 raise
-            if halt is None:
-                halt = run.settle()
+            if run.folder.complete:
+                halt = run.settle() or halt
     finally:
         await working.close()
         if stop_token.halt is not None:

@@ -129,6 +129,11 @@ class Run:
         """Whether a batch was ever submitted from the folder."""
         return (self.folder.path / FOLDER).exists()
 
+    @property
+    def batches_left(self) -> bool:
+        """Whether some may still be out: then their calls are there."""
+        return any((self.folder.path / FOLDER).glob("*.calls"))
+
     def earlier(self) -> Iterator[tuple[Row, Failure | None]]:
         """What earlier sessions have left, if some cells failed: the row of each cell, and its
         failure, or None."""

@@ -81,13 +81,26 @@ async def test_a_run_goes_home_with_what_is_out_though_it_is_live_by_now(bench):
     assert seen["ok"] + out == live.account.stored
 
 
-async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(bench):
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(
+    bench, monkeypatch, stopped
+):
+    async def interrupted(*given: object) -> None:
+        loaded.stop_token.stop(Interrupted(2))
+
     async with bench.server(delay=600.0) as server:
         await bench.run(server, no_wait=True)
         out = server.counts()["lines"]
         (bench.folder / "other-store").symlink_to(bench.folder / "run-store")
         await bench.run(server, "other", batch=False)
-        went = await bench.run(server)
+        loaded = bench.loaded(server.url)
+        with monkeypatch.context() as patched:
+            if stopped:
+                patched.setattr(ENDPOINTS[bench.vendor], "cancel", interrupted)
+            went = await bench.run(server, loaded=loaded)
+        assert isinstance(went.halt, Interrupted) == bool(went.run.awaited) == stopped
+        # Every cell has an outcome by now.
+        went = await bench.run(server, batch=False)
         seen = server.counts()
     assert went.halt is None
     assert not went.run.awaited
