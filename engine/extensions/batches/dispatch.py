@@ -286,8 +286,7 @@ class Dispatch:
         self.journal.delete_files(batch)
 
     def price(self, model: str) -> Price | None:
-        price = self._prices.find(model)
-        return None if price is None else price.batched()
+        return (price := self._prices.find(model)) and price.batched()
 
     def lines_out(self, model: str) -> int:
         return sum(batch.lines for batch in self.journal.out.values() if batch.model == model)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from ...errors import EngineError, OutcomeUnknown, ProviderDown, TransientError, Unreachable
 from ...models.limits.breaker import GIVE_UP
+from ...models.limits.halts import overlong_delay
 from ...providers.fault import ErrorAnswer, read_fault
 from ...providers.secret import Secret
 from ...providers.settings import Settings
@@ -191,8 +192,7 @@ class BatchEndpoint(ABC):
             except INCONCLUSIVE as exc:
                 fault = exc
             tries += 1
-            wait = backoff(tries, fault)
-            waited += wait
+            waited += (wait := backoff(tries, fault))
             if waited > GIVE_UP:
                 raise ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {fault!r}")
             await self._stop.sleep(wait)
@@ -266,8 +266,10 @@ class BatchEndpoint(ABC):
 
 
 def backoff(tries: int, fault: Exception | None = None) -> float:
-    """Seconds before the next try, after so many that failed."""
+    """Seconds before the next try, after so many that failed. Raises a Halt for a long wait."""
     asked = fault.delay if isinstance(fault, TransientError) else 0.0
+    if isinstance(fault, TransientError) and (halt := overlong_delay(fault)):
+        raise halt
     return max(min(MAX_WAIT, 2.0 ** (tries - 1)) * random.uniform(0.5, 1.0), asked)
 
 

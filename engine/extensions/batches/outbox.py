@@ -197,8 +197,7 @@ class Outbox:
                 except (RateLimited, Unreachable) as exc:
                     tries += 1
                     if tries > MAX_SUBMISSIONS:
-                        message = f"{exc}; a batch could not be handed in"
-                        raise ProviderDown(message) from exc
+                        raise ProviderDown(f"{exc}; a batch could not be handed in") from exc
                     await self._stop.sleep(backoff(tries, exc))
         except Overloaded:
             self._journal.note(denied=batch.mark)

@@ -22,6 +22,7 @@ from oversight.engine.errors import (
     Overloaded,
     ProviderDown,
     QuotaExhausted,
+    RateLimited,
     RunFolderError,
     StoreFailed,
 )
@@ -264,6 +265,8 @@ async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(o
     # What is one wait too long is not slept any more.
     assert sum(waits) <= endpoint.GIVE_UP
     assert down.run.awaited == out.run.awaited
+    with pytest.raises(ProviderDown, match="it asks to wait 2 hours"):
+        endpoint.backoff(1, RateLimited("429", 7_200.0))
 
 
 def test_batches_are_listed_and_cancelled_and_what_is_paid_is_kept(tmp_path):
