@@ -237,4 +237,6 @@ def usage_of(usage: Any, given: str, said: str) -> Usage:
         details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"),
         details.get("cache_write_tokens"),
     )
+    # Fewer than its part in the cache: some servers count that beside it, as Anthropic does.
+    prompt += read + wrote if prompt < read + wrote else 0
     return Usage(prompt, reply, read, wrote, raw=orjson.dumps(usage).decode())
