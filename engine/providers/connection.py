@@ -151,9 +151,7 @@ class Connection(asyncio.Protocol):
         # Here, since what a server sends behind a body in chunks are fields of other meaning.
         self._headers = headers = {}
         for name, value in self._fields.items():
-            headers[name.lower().decode("utf-8", "surrogateescape")] = value.decode(
-                "utf-8", "surrogateescape"
-            )
+            headers[name.lower().decode(errors="replace")] = value.decode(errors="replace")
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()

@@ -346,7 +346,7 @@ class HttpClient(Owner):
 
     def _without_key(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         values = "\n".join(headers.values())
-        if not self.secret.repeated(values.encode(errors="surrogateescape")):
+        if not self.secret.repeated(values.encode()):
             return headers
         return {name: self.secret.hidden_in(value) for name, value in headers.items()}
 
