@@ -227,16 +227,17 @@ def usage_of(usage: Any, given: str, said: str) -> Usage:
     of the prompt and of the reply."""
     if not isinstance(usage, dict):
         return Usage()
-    details = usage.get(f"{given}_details")
-    if not isinstance(details, dict):
-        details = {}
-    prompt, reply, read, wrote = counts(
+    details = told if isinstance(told := usage.get(f"{given}_details"), dict) else {}
+    prompt, reply, read, wrote, total = counts(
         usage.get(given),
         usage.get(said),
         # The second is DeepSeek's.
         details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"),
         details.get("cache_write_tokens"),
+        usage.get("total_tokens"),
     )
     # Fewer than its part in the cache: some servers count that beside it, as Anthropic does.
     prompt += read + wrote if prompt < read + wrote else 0
+    # What the total has beyond is thoughts, which xAI and Gemini bill and count beside the reply.
+    reply = max(reply, total - prompt)
     return Usage(prompt, reply, read, wrote, raw=orjson.dumps(usage).decode())

@@ -105,11 +105,10 @@ def _text_of(part: dict[str, Any]) -> str:
 
 def counts(*values: Any) -> list[int]:
     """Token counts; 0 for anything unusable, since a paid reply is not lost over its usage."""
-    found = []
-    for value in values:
-        usable = isinstance(value, (int, float)) and 0 < value < _MOST
-        found.append(int(value) if usable else 0)
-    return found
+    return [
+        int(value) if isinstance(value, (int, float)) and 0 < value < _MOST else 0
+        for value in values
+    ]
 
 
 def compact(value: Any) -> str:
