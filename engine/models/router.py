@@ -205,7 +205,7 @@ class Models(ModelDirectory):
                 settings = self.settings(provider, api)
                 self._room = self._room or room(2)
                 connections = min(settings.connections, self._room)
-                settings = replace(settings, connections=connections)
+                settings = replace(settings, connections=connections, stop_token=self.stop_token)
                 self._providers[name] = connect(
                     settings,
                     lambda model, stated: self._senders[model].adopt_limits(stated, self.sharers),

@@ -59,6 +59,7 @@ class HttpClient(Owner):
         self._deadline = settings.deadline
         self._most = settings.connections
         self._proxy = settings.proxy
+        self._stop_token = settings.stop_token
         self._keep_alive = keep_alive
         self._tls = tls
         self._ids = AnswerIds()
@@ -124,6 +125,9 @@ class HttpClient(Owner):
         try:
             async with late:
                 connection = await self._connected(target)
+            if self._stop_token is not None and self._stop_token.halt is not None:
+                self._rest(connection)
+                raise Unreachable(f"{self._source}: the run stops before this call has left")
             sent = True
             return await connection.ask(target, body, until, about)
         except (OSError, httptools.HttpParserError) as exc:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +54,7 @@ async def local_server(settings: Settings, name: str) -> LocalServer:
     A server that does not answer is not an error here: the first call will report it.
     """
     root, api = settings.base_url.removesuffix("/v1"), entry(settings.provider).local_api
-    try:
+    with suppress(Unanswered, Unreachable):
         match api:
             case "llamacpp" | "any":
                 return await _llamacpp(settings, root)
@@ -64,8 +65,6 @@ async def local_server(settings: Settings, name: str) -> LocalServer:
                 loaded = await inquire(settings, f"{root}/api/ps")
                 details = await inquire(settings, f"{root}/api/show", {"model": name})
                 return LocalServer(_ollama(loaded, details, name))
-    except (Unanswered, Unreachable):
-        pass
     return LocalServer()
 
 
@@ -84,14 +83,13 @@ async def server_load(settings: Settings) -> ServerLoad | None:
 def load_in(metrics: str) -> ServerLoad | None:
     """The load that a page of Prometheus metrics states, all engines together."""
     running = waiting = 0.0
-    found = False
-    for line in _GAUGE.finditer(metrics):
-        found = True
+    gauges = [*_GAUGE.finditer(metrics)]
+    for line in gauges:
         if "running" in (line["vllm"], line["sglang"]):
             running += float(line["value"])
         else:
             waiting += float(line["value"])
-    return ServerLoad(round(running), round(waiting)) if found else None
+    return ServerLoad(round(running), round(waiting)) if gauges else None
 
 
 async def _llamacpp(settings: Settings, root: str) -> LocalServer:
@@ -115,9 +113,7 @@ def _sglang(told: dict[str, Any]) -> int:
     """The calls that SGLang serves at once, in `/get_server_info`: for each data-parallel rank its
     own; else what it was started with."""
     states = told.get("internal_states")
-    ranks = (
-        [state for state in states if isinstance(state, dict)] if isinstance(states, list) else []
-    )
+    ranks = [each for each in states if isinstance(each, dict)] if isinstance(states, list) else []
     served = sum(_number(rank.get("effective_max_running_requests_per_dp")) for rank in ranks)
     return served or _number(told.get("max_running_requests"))
 
@@ -133,12 +129,8 @@ def _ollama(loaded: dict[str, Any], details: dict[str, Any], name: str) -> int:
     num_ctx = re.search(r"^num_ctx\s+(\d+)", str(details.get("parameters") or ""), re.MULTILINE)
     if num_ctx:
         return int(num_ctx[1])
-    info = details.get("model_info")
-    trained = [
-        _number(value)
-        for key, value in (info.items() if isinstance(info, dict) else ())
-        if key.endswith(".context_length")
-    ]
+    info = told if isinstance(told := details.get("model_info"), dict) else {}
+    trained = [_number(info[key]) for key in info if key.endswith(".context_length")]
     return min([OLLAMA_CONTEXT, *filter(None, trained)])
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from ..stop import StopToken
+
 Api: TypeAlias = Literal["chat", "responses"]
 """Which of OpenAI's two endpoints answers: chat completions, or responses."""
 
@@ -71,6 +73,8 @@ class Settings:
     """(name, underlying model) of models under names of the user's, such as deployments."""
     address_from: str = ""
     """Where the address was found, if it is not the provider's own."""
+    stop_token: StopToken | None = field(default=None, repr=False, compare=False)
+    """Once it is set, a call that waits for a connection does not leave any more."""
     refused: str = ""
     """Why nothing may be sent there: only a file beside the sweep sends a key that way, or stores
     what comes as a vendor's."""

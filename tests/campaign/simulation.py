@@ -123,7 +123,7 @@ class Simulation:
     def _check(
         self, provider: FaultyProvider, ledger: Ledger, budget: Budget | None, cache: Cache
     ) -> None:
-        account = ledger.account(MODEL)
+        account = ledger.accounts()[MODEL]
         assert not provider.in_flight.total(), "a flight was left behind"
         # What is cancelled in flight the ledger calls ambiguous, also where nobody was there.
         cut_off = sum(count for _, kind, count in account.faults if kind == "Abandoned")

@@ -32,6 +32,7 @@ def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(campaign, calm
     with Vendor(latency=0.1, spread=0.3) as vendor:
         while signals < wanted:
             bench = Bench(tmp_path / f"round-{rounds}", vendor.url, problems=problems)
+            bench.sweep.write_text(bench.sweep.read_text().replace("lab,", "lab, connections: 2,"))
             seen, code = len(vendor.book), -1
             while code:
                 number = chance.choice((signal.SIGINT, signal.SIGTERM))
@@ -52,8 +53,8 @@ def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(campaign, calm
             assert bench.outcomes() == calm(problems).outcomes()
             rounds += 1
     print(f"{signals} signals in {rounds} rounds; requests that came after one: {late}")
-    # What was on its way may arrive; of what waited nothing does.
-    assert max(late, default=0) <= FLIGHTS
+    # What was on its way may arrive; of what waited, be it for a connection, nothing does.
+    assert max(late, default=0) <= 2 < FLIGHTS
 
 
 @pytest.mark.wire

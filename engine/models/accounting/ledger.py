@@ -108,10 +108,6 @@ class Ledger:
             self._pages[model] = Page(model, price, self._write)
         return self._pages[model]
 
-    def account(self, model: str) -> UsageTotals:
-        """The totals of one model."""
-        return self._pages[model].account() if model in self._pages else sum_usage([])
-
     def accounts(self) -> dict[str, UsageTotals]:
         """The totals of each model."""
         return {model: page.account() for model, page in self._pages.items()}

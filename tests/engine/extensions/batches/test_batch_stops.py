@@ -28,7 +28,7 @@ from oversight.engine.errors import (
 )
 from oversight.engine.extensions.batches import dispatch, endpoint, results
 from oversight.engine.extensions.batches import journal as batch_journal
-from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
+from oversight.engine.extensions.batches.vendors import ENDPOINTS
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
 from tests.batches import DEPTH, MODELS, BatchBench, end_batches
@@ -134,7 +134,6 @@ async def test_a_batch_that_is_listed_late_is_a_liability_until_it_is_found(benc
         assert (await bench.whole(server)).account.doubtful == 0
 
 
-ENDPOINTS = {"openai": OpenAIEndpoint, "anthropic": AnthropicEndpoint}
 A_DAY_LATER = BatchProfile(ahead=24 * 3600.0 + 300.0)
 """By the vendor's clock, which is what counts."""
 

@@ -84,7 +84,7 @@ async def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(see
     for task in rng.sample(tasks, 130):
         task.cancel()
     await asyncio.wait(tasks)
-    account = ledger.account(MODEL)
+    account = ledger.accounts()[MODEL]
     assert account.sent == len(server.book)
     assert account.stored == len(server.answered) == ends.count("answered")
     assert account.stored + account.count("failed") + account.count("ambiguous") == len(server.book)
@@ -126,7 +126,7 @@ async def test_outcomes_are_counted_apart_and_models_add_up():
     for metered in (priced, unpriced):
         for n in range(5):
             await metered(call_of(10, n))
-    one, other, total = ledger.account(MODEL), ledger.account("lab/x"), ledger.total()
+    one, other, total = ledger.accounts()[MODEL], ledger.accounts()["lab/x"], ledger.total()
     assert dict(one.outcomes) == {"ok": 2, "refused": 1, "truncated": 1, "empty": 1}
     assert (one.unpriced, other.unpriced, total.unpriced) == (0, 5, 5)
     assert total.stored == total.sent == 10
@@ -140,9 +140,9 @@ async def test_what_is_out_is_at_risk_and_if_it_is_cut_off_it_counts_as_abandone
     metered = sender(Server(), ledger=ledger, model=MODEL)
     asking = [asyncio.create_task(metered(call_of(100, n))) for n in range(3)]
     await asyncio.sleep(0.5)
-    out = ledger.account(MODEL)
+    out = ledger.accounts()[MODEL]
     await asyncio.gather(*asking)
-    back = ledger.account(MODEL)
+    back = ledger.accounts()[MODEL]
     assert (out.in_flight, out.sent, back.in_flight) == (3, 0, 0)
     assert out.at_risk == pytest.approx(3 * listed().need(MODEL).worst(1.5 * 100, 100))
     assert back.at_risk == 0
@@ -238,7 +238,7 @@ async def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_pat
         await asked(ledger, MODEL, 3, latency=0.001)
         with pytest.raises(ContextLengthExceeded):
             await sender(broken, ledger=ledger, model=MODEL)(call_of(100, 9, model=MODEL))
-        at_once, truth = read_ledger(tmp_path)[MODEL], ledger.account(MODEL)
+        at_once, truth = read_ledger(tmp_path)[MODEL], ledger.accounts()[MODEL]
         await asyncio.sleep(1.1 * EVERY)
         noted = read_ledger(tmp_path)[MODEL]
     assert (first.sent, first.faults) == (1, (("ambiguous", "Abandoned", 1),))
@@ -354,6 +354,6 @@ async def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not():
     ask = sender(Server(2.0, fault=fault), ledger=ledger, model="lab/x")
     for n in range(3):
         await ask(call_of(100, n, model="lab/x"))
-    latency = ledger.account("lab/x").latency
+    latency = ledger.accounts()["lab/x"].latency
     assert latency.replies == 3 and latency.seconds == pytest.approx(6.0)
     assert latency.quantile(0.99) == 2.0
