@@ -71,7 +71,7 @@ class Calibration(Analysis):
             p = stated[there]
             best, of = (np.broadcast_to(each, stated.shape)[there] for each in (right, clusters))
             found = [Bar(judge, mean, its) for mean, its in bars(p, best, of)]
-            error = calibration(p, best).debiased_error
+            error = calibration(p, best, of).debiased_error
             points = (point(f"n = {each.share.n}", each.stated, each.share) for each in found)
             series.append(Series(judge, tuple(points), note=f"debiased error {error:.3f}"))
             lines += found

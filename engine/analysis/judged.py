@@ -240,7 +240,7 @@ def score_finding(
         )
         found.extend(line for line in measured if line)
         if verdicts := told(its):
-            right = verdicts.how_right(ways, error, interval)
+            right = verdicts.mean(verdicts.right, (0.0, 1.0), ways, error, interval)
             raters.append(_Rated(setting, right, verdicts.calibration))
 
     for setting in settings:

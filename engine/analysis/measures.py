@@ -60,13 +60,13 @@ def verdict_measures(run: RunRows, score: str = "brier") -> list[VerdictMeasures
 def _measured(run: RunRows, row: int, naive: int | None, score: str) -> VerdictMeasures:
     index = run.table.cells
     verdicts = run.table.probs[index.places(row)]
-    has_verdict: Flags = ~np.isnan(verdicts[:, 0])
+    there: Flags = ~np.isnan(verdicts[:, 0])
     right = run.table.judged_right(row)
     largest = np.fmax.reduce(verdicts, axis=1, initial=-np.inf)
     return VerdictMeasures(
         run.names[row],
-        int(has_verdict.sum()),
-        calibration(largest[has_verdict], right[has_verdict]) if has_verdict.any() else None,
+        int(there.sum()),
+        calibration(largest[there], right[there], index.cluster[there]) if there.any() else None,
         _first_label(run, row, score),
         None if naive is None else _against(run, row, naive, right),
     )

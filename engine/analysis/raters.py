@@ -13,7 +13,7 @@ from .scoring.agreement import Agreement, krippendorff_alpha, shrunk
 from .scoring.arrays import Flags, Floats, Places
 from .scoring.calibration import Calibration, calibration
 from .scoring.estimate import Ends, Estimate, Interval
-from .scoring.inference import ErrorKind, cluster, mean_of
+from .scoring.inference import WAY, ErrorKind, cluster, mean_of
 from .scoring.judgements import Judgements
 from .scoring.worlds import answer_scores, found_right
 
@@ -36,7 +36,7 @@ class Told:
     @property
     def calibration(self) -> Calibration:
         """Of the largest probability."""
-        return calibration(self.largest, self.right)
+        return calibration(self.largest, self.right, self.every.clusters(WAY)["problem"][self.of])
 
     @property
     def moved(self) -> Estimate | None:
@@ -52,7 +52,7 @@ class Told:
         self,
         values: Floats,
         ends: Ends,
-        ways: Sequence[str] = ("problem",),
+        ways: Sequence[str] = WAY,
         error: ErrorKind = "cr3",
         interval: Interval = "t",
         among: Flags | slice = slice(None),
@@ -61,10 +61,8 @@ class Told:
         keys = {way: codes[self.of[among]] for way, codes in self.every.clusters(ways).items()}
         return mean_of(values, keys, ends).estimate(error, interval)
 
-    def how_right(
-        self, ways: Sequence[str] = ("problem",), error: ErrorKind = "cr3", interval: Interval = "t"
-    ) -> Estimate:
-        return self.mean(self.right, (0.0, 1.0), ways, error, interval)
+    def how_right(self) -> Estimate:
+        return self.mean(self.right, (0.0, 1.0))
 
     def how_good(self) -> Estimate:
         return self.mean(self.score, (-2.0, 0.0))

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -35,27 +36,29 @@ class Calibration:
     """Mean probability minus the share of positives."""
 
 
-def calibration(p: Floats, outcome: Floats) -> Calibration:
+def calibration(p: Floats, outcome: Floats, of: Places) -> Calibration:
     """Murphy's (1973) decomposition over bins of equal width, and the debiased calibration error
     of Kumar, Liang and Ma (2019, arXiv:1909.10155): in a bin of n with share s the squared distance
-    is too large by s (1 - s) / (n - 1) on average. Bins of one question can't be debiased
-    and do not count in that error. ValueError without a question.
+    is too large by s (1 - s) / (n - 1) on average, and by more where verdicts of one cluster, `of`,
+    share their outcome. Bins of one cluster can't be debiased and do not count in that error.
+    ValueError without a question.
     """
     if not len(p):
         raise ValueError("calibration of no question")
     n, base = len(p), float(outcome.mean())
-    of = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    size = np.bincount(of, minlength=BINS)
-    nonempty = size > 0
-    size = size[nonempty].astype(np.float64)
-    mean_p = np.bincount(of, weights=p, minlength=BINS)[nonempty] / size
-    share = np.bincount(of, weights=outcome, minlength=BINS)[nonempty] / size
+    bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+    _, place, size = np.unique(bins, return_inverse=True, return_counts=True)
+    mean_p, share = (np.bincount(place, weights=each) / size for each in (p, outcome))
     squared_gap = np.square(mean_p - share)
     reliability = float((size * squared_gap).sum()) / n
     resolution = float((size * np.square(share - base)).sum()) / n
     brier = float(np.square(p - outcome).mean())
     uncertainty = base * (1 - base)
-    chance = np.divide(share * (1 - share), size - 1, out=squared_gap.copy(), where=size > 1)
+    clusters, cluster = np.unique(of * BINS + place, return_inverse=True)
+    moved = np.square(np.bincount(cluster, weights=outcome - share[place]))
+    g, squares = (np.bincount(clusters % BINS, weights=each) for each in (None, moved))
+    drawn = g * squares / np.square(size)
+    chance = np.divide(drawn, g - 1, out=squared_gap.copy(), where=g > 1)
     debiased = float((size * (squared_gap - chance)).sum()) / n
     return Calibration(
         n,
@@ -115,12 +118,8 @@ def flips(alone: Floats, after: Floats) -> Flips:
 
     Several draws of a question are treated as independent between alone and after.
     """
-    return Flips(
-        float((alone * after).mean()),
-        float((alone * (1 - after)).mean()),
-        float(((1 - alone) * after).mean()),
-        float(((1 - alone) * (1 - after)).mean()),
-    )
+    both = product((alone, 1 - alone), (after, 1 - after))
+    return Flips(*(float((before * then).mean()) for before, then in both))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,17 +18,14 @@ def said(judge: str, id: str, p: float, side: int | None = None, **more: object)
 
 
 def test_a_rater_is_as_good_as_the_brier_scores_of_the_truth() -> None:
-    one, two = raters(
-        Judgements.of(
-            [
-                said("one", "a", 0.9, first=EVEN),
-                said("one", "b", 0.3, side=1),
-                said("two", "a", 0.8, side=0, first=(0.6, 0.4)),
-                said("two", "b", 0.5),
-                said("two", "c", 0.6, side=1),
-            ]
-        )
-    )
+    every = [
+        said("one", "a", 0.9, first=EVEN),
+        said("one", "b", 0.3, side=1),
+        said("two", "a", 0.8, side=0, first=(0.6, 0.4)),
+        said("two", "b", 0.5),
+        said("two", "c", 0.6, side=1),
+    ]
+    one, two = raters(Judgements.of(every))
     # -2 (1 - p)^2: -.02 and -.98; -.08, -.5 and -.32.
     assert (one.judge, one.n, one.score.value) == ("one", 2, pytest.approx(-0.5))
     assert (two.judge, two.n, two.score.value) == ("two", 3, pytest.approx(-0.3))

@@ -79,7 +79,7 @@ def test_sizes_by_hand() -> None:
     drawn = shrunk(np.array([0.0, 1.0, 2.0]), np.full(3, 0.1), 1.0)
     assert drawn.tolist() == pytest.approx([0.1, 1.0, 1.9])
     # In the one bin the squared distance .0625 is what chance gives: .75 × .25 / 3.
-    assert calibration(np.full(4, 0.5), np.array([1.0, 1.0, 1.0, 0.0])).debiased_error == 0
+    assert calibration(np.full(4, 0.5), np.array([1.0, 1, 1, 0]), np.arange(4)).debiased_error == 0
 
 
 def test_between_two_bounds_the_interval_has_its_level_by_the_larger_error() -> None:
@@ -131,7 +131,7 @@ def test_keys_that_come_late_and_answers_of_several_numbers_keep_their_lines() -
 
 
 def test_certainty_is_in_the_last_bin_with_what_is_above_nine_tenths() -> None:
-    found = calibration(np.array([1.0, 0.95, 0.85]), np.array([1.0, 1.0, 0.0]))
+    found = calibration(np.array([1.0, 0.95, 0.85]), np.array([1.0, 1.0, 0.0]), np.arange(3))
     # Bins of .975, right, and of .85, wrong.
     assert found.reliability == pytest.approx((2 * 0.025**2 + 0.85**2) / 3)
     assert found.error == pytest.approx((2 * 0.025 + 0.85) / 3)

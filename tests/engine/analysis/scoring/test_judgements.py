@@ -130,7 +130,7 @@ def test_calibration_is_that_of_the_published_experiment() -> None:
         p = np.array([max(x["p"]) for x in chosen])
         # As the paper counts: a belief of one half is wrong.
         right = np.array([float(x["p"][x["correct"]] > 0.5) for x in chosen])
-        found = calibration(p, right)
+        found = calibration(p, right, np.arange(len(p)))
         assert (found.error, found.overconfidence) == pytest.approx((error, over), abs=5e-5)
 
 

@@ -52,23 +52,23 @@ def test_the_brier_score_is_reliability_less_resolution_plus_uncertainty() -> No
     rng = np.random.default_rng(2)
     p = rng.choice([0.05, 0.35, 0.65, 0.95], size=400)
     outcome = (rng.random(400) < p).astype(float)
-    found = calibration(p, outcome)
+    found = calibration(p, outcome, np.arange(400))
     parts = found.reliability - found.resolution + found.uncertainty
     assert found.brier == pytest.approx(parts, abs=1e-12)
     assert found.within == pytest.approx(0, abs=1e-12)
 
 
 def test_a_calibrated_judge_has_no_error_but_for_chance() -> None:
-    """The plain error of small bins is far above 0; the debiased one is not."""
+    """Small bins' plain error is far above 0; the debiased one is not. Two worlds, one verdict."""
     rng = np.random.default_rng(3)
     plain, debiased = [], []
     for _ in range(300):
-        p = rng.choice(np.arange(0.05, 1, 0.1), size=60)
-        found = calibration(p, (rng.random(60) < p).astype(float))
+        p = np.repeat(rng.choice(np.arange(0.05, 1, 0.1), size=60), 2)
+        found = calibration(p, (np.repeat(rng.random(60), 2) < p) * 1.0, np.arange(120) // 2)
         plain.append(found.reliability)
         debiased.append(found.debiased_error**2)
     assert np.mean(plain) > 0.02
     assert np.mean(debiased) < 0.4 * np.mean(plain)
-    sure = calibration(np.full(4000, 0.85), (rng.random(4000) < 0.65).astype(float))
+    sure = calibration(np.full(4000, 0.85), (rng.random(4000) < 0.65) * 1.0, np.arange(4000))
     assert sure.debiased_error == pytest.approx(0.2, abs=0.03)
     assert sure.overconfidence == pytest.approx(0.2, abs=0.03)
