@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from .catalogue import Analysis
 from .findings.chart import Chart, Point, Series, point
 from .findings.finding import Finding, Part, figure, number, share, word
+from .reports.aggregate import OPEN_TRUST, SHARE
 from .rows import RunRows
 from .scoring.arrays import Floats
 from .scoring.calibration import bars, calibration
@@ -26,9 +28,8 @@ class Bar:
     """How often it is the best one."""
 
 
-def square(title: str, x: str, y: str, series: Sequence[Series]) -> Chart:
-    """Points of two probabilities."""
-    return Chart(title, x, y, tuple(series), diagonal=True, square=True)
+SQUARE = partial(Chart, diagonal=True, square=True)
+"""Points of two probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,9 @@ class Calibration(Analysis):
         cells = run.table.cells
         by_judge: dict[str, list[int]] = {}
         for n in rows:
-            by_judge.setdefault(run.sweep.rows[n].shown_judge, []).append(n)
-        right = cells.best[cells.problem, 0].astype(np.float64)
-        clusters = run.table.cells.cluster
+            if not run.sweep.rows[n].is_a(OPEN_TRUST):
+                by_judge.setdefault(run.sweep.rows[n].shown_judge, []).append(n)
+        right, of_cell = cells.best[cells.problem, 0].astype(np.float64), cells.cluster
         lines, series = list[Bar](), list[Series]()
         for judge, numbers in by_judge.items():
             stated = np.stack([run.table.probs[cells.places(n), 0] for n in numbers])
@@ -69,7 +70,7 @@ class Calibration(Analysis):
             if not there.any():
                 continue
             p = stated[there]
-            best, of = (np.broadcast_to(each, stated.shape)[there] for each in (right, clusters))
+            best, of = (np.broadcast_to(each, stated.shape)[there] for each in (right, of_cell))
             found = [Bar(judge, mean, its) for mean, its in bars(p, best, of)]
             error = calibration(p, best, of).debiased_error
             points = (point(f"n = {each.share.n}", each.stated, each.share) for each in found)
@@ -82,7 +83,8 @@ class Calibration(Analysis):
             share("stated", "stated"),
             figure("right", "share", 2, sign=False),
         ]
-        chart = square(title, "stated probability of answer A", "share of A that is right", series)
+        over = "stated probability of answer A", "share of A that is right"
+        chart = SQUARE(title, *over, tuple(series))
         notes = ("stated: mean probability of the bin, one of ten. [ ] 95%, over problems.",)
         return Finding((Part("bars", title, columns, lines, notes, chart=chart),))
 
@@ -112,7 +114,9 @@ class Worlds(Analysis):
             both: Floats = np.stack((truth, lie))
             higher = (np.sign(truth - lie) + 1) / 2
             codes = np.unique(run.table.cells.cluster[first], return_inverse=True)[1]
-            figures = means(np.vstack((both, higher)), codes, [(0.0, 1.0)] * 3)
+            # What is so by definition is no estimate.
+            ends = None if run.sweep.rows[n].is_a(OPEN_TRUST) else SHARE
+            figures = means(np.vstack((both, higher)), codes, [ends] * 3)
             lines.append(WorldsLine(run.names[n], len(at), *figures))
             ids = (problems[k].id for k in at.tolist())
             points = (Point(id, *each) for id, each in zip(ids, both[::-1].T.tolist(), strict=True))
@@ -125,7 +129,7 @@ class Worlds(Analysis):
             figure("a lie", "lie", 2, sign=False),
             figure("truth above lie", "higher", 2, sign=False),
         ]
-        over = [f"P(argued answer) where {side} is argued" for side in ("a lie", "the truth")]
-        chart = square(title, over[0], over[1], series)
+        its = "P(argued answer) where a lie is argued", "P(argued answer) where the truth is argued"
+        chart = SQUARE(title, *its, tuple(series))
         notes = ("problems with two answers and a verdict in both worlds. [ ] 95%, over problems.",)
         return Finding((Part("rows", title, columns, lines, notes, chart=chart),))

@@ -6,6 +6,7 @@ from dataclasses import astuple
 
 import pytest
 
+from oversight.engine.analysis.calibration import Calibration, Worlds
 from oversight.engine.analysis.measures import verdict_measures
 from oversight.engine.analysis.rows import read_rows
 from oversight.protocols.scores import ALL_SCORES
@@ -28,9 +29,8 @@ def test_the_measures_are_those_of_the_verdicts(kept: Kept) -> None:
     alone = run.table.judged_right(run.names.index("naive judge"))
     for number, (name, row) in enumerate(found.items()):
         if name != "naive judge":
-            assert row.naive is not None
             right = run.table.judged_right(number)
-            assert row.naive.lift is not None
+            assert row.naive and row.naive.lift
             assert row.naive.lift.value == pytest.approx(float((right - alone).mean()))
             assert sum(astuple(row.naive.flips)) == pytest.approx(1)
 
@@ -74,13 +74,16 @@ def test_calibration_is_of_every_judge_that_could_be_read(kept: Kept, command: C
 
 
 def test_an_agent_who_is_believed_by_definition_has_no_estimates_of_that(kept: Kept) -> None:
-    rows = verdict_measures(
-        read_rows(kept(SWEEP.replace("consultancy: {turns: 2}", "open_trust:")))
-    )
-    open_trust = next(row for row in rows if row.name.startswith("open trust"))
+    run = read_rows(kept(SWEEP.replace("consultancy: {turns: 2}", "open_trust:")))
+    every = enumerate(verdict_measures(run))
+    n, open_trust = next(each for each in every if each[1].name.startswith("open trust"))
     assert open_trust.first_label and open_trust.naive
     first = open_trust.first_label.estimate
     assert (first.value, first.interval) == (0, None)
     low, high = (open_trust.naive.lift and open_trust.naive.lift.interval) or (-1, 1)
     # Half of the worlds are judged right, and the naive judge is right in none to all.
     assert -0.5 <= low < high <= 0.5
+    (worlds,) = Worlds().of_run(run, [n], "brier").parts[0].lines
+    assert (worlds.higher.value, worlds.higher.interval) == (0.5, None)
+    bars = Calibration().of_run(run, range(len(run.names)), "brier").parts[0].lines
+    assert sum(bar.share.n for bar in bars) == 3 * 8, "open trust asks no judge"
