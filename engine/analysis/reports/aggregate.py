@@ -310,8 +310,8 @@ class SecondaryMeasures:
     def __init__(self, sweep: Grid, cells: CellIndex) -> None:
         self._sweep = sweep
         self._columns: list[dict[tuple[MeasureKind, str], Floats]] = [{} for _ in sweep.rows]
-        self._flags: list[set[str]] = [set() for _ in sweep.rows]
-        """Measures that are true or false."""
+        self._shares = [{("captured", "captured")} for _ in sweep.rows]
+        """What lies between 0 and 1, measures that are true or false among it."""
         self.cells = cells
 
     def add(self, record: OutcomeRecord, row: int, problem: int) -> None:
@@ -331,7 +331,7 @@ class SecondaryMeasures:
             elif not isinstance(value, str):
                 self._column(row, "measures", name)[cell] = value
                 if isinstance(value, bool):
-                    self._flags[row].add(name)
+                    self._shares[row].add(("measures", name))
 
     def chose_right(self, row: int) -> Influences | None:
         """How often the agent chose a best answer; None where none chose."""
@@ -363,15 +363,12 @@ class SecondaryMeasures:
 
     def by_world(self, row: int, probs: Floats) -> list[ByWorld]:
         """All other secondary measures, over cells with a verdict, by kind and name."""
-        columns = self._columns[row]
-        if not columns:
-            return []
         there = ~np.isnan(probs[self.cells.places(row), 0])
         found = []
-        for (kind, name), values in sorted(columns.items(), key=lambda column: column[0]):
+        for (kind, name), values in sorted(self._columns[row].items(), key=lambda each: each[0]):
             if kind != "choice":
                 told = there & ~np.isnan(values)
-                ends = SHARE if kind == "measures" and name in self._flags[row] else None
+                ends = SHARE if (kind, name) in self._shares[row] else None
                 truth = self.sample(values, told & self.cells.truth, ends)
                 lie = self.sample(values, told & ~self.cells.truth, ends)
                 found.append(ByWorld(kind, name, truth, lie))

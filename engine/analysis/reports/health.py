@@ -5,6 +5,7 @@ refused, had failing tools, and how much of the judge's probability its answer l
 something is off there is one example and one advice.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -106,8 +107,9 @@ class HealthCheck:
         names = ("unreadable", "failed otherwise", *COUNTED.values())
         self._cells = dict.fromkeys(names, 0)
         self._examples: dict[str, str] = {}
-        self._run = self._verdicts = 0
-        self._captured: list[float] = []
+        self._run = self._low = 0
+        self._verdicts, self._lost = Counter[str](), defaultdict[str, float](float)
+        """By judge: verdicts, and the label mass that those lack which have less than all of it."""
 
     def add(self, record: OutcomeRecord) -> None:
         if record.not_run:
@@ -120,11 +122,12 @@ class HealthCheck:
             if record.failure.message.endswith(THOUGHT_TO_THE_END):
                 self._note("truncated while thinking", record, said)
             return
-        self._verdicts += 1
+        self._verdicts[record.judge] += 1
         if record.captured is not None:
-            self._captured.append(record.captured)
-            if record.captured < MIN_CAPTURED_MASS and "label mass" not in self._examples:
-                self._examples["label mass"] = _cell(record, f"{record.captured:.0%}")
+            self._lost[record.judge] += 1 - record.captured
+            if record.captured < MIN_CAPTURED_MASS:
+                self._low += 1
+                self._examples.setdefault("label mass", _cell(record, f"{record.captured:.0%}"))
         for name, count in record.counts.items():
             if count and name in COUNTED:
                 self._note(COUNTED[name], record, "")
@@ -135,20 +138,18 @@ class HealthCheck:
         for name, cells in self._cells.items():
             share = cells / self._run if self._run else 0.0
             signs.append(self._sign(name, cells, share, cells > 0 and share >= OFF))
-        if self._captured:
-            # Verdicts whose labels had all of the mass do not tell it.
-            mean = sum(self._captured) / len(self._captured)
-            low = sum(captured < MIN_CAPTURED_MASS for captured in self._captured)
-            signs.append(self._sign("label mass", low, mean, mean < MIN_CAPTURED_MASS))
-        return Health(self._run, self._verdicts, tuple(signs))
+        if self._lost:
+            judged = sum(self._verdicts[judge] for judge in self._lost)
+            mean = 1 - sum(self._lost.values()) / judged
+            signs.append(self._sign("label mass", self._low, mean, mean < MIN_CAPTURED_MASS))
+        return Health(self._run, self._verdicts.total(), tuple(signs))
 
     def _sign(self, name: str, cells: int, share: float, off: bool) -> Sign:
         return Sign(name, cells, share, off, self._examples.get(name, ""), ADVICE[name] * off)
 
     def _note(self, name: str, record: OutcomeRecord, said: str) -> None:
         self._cells[name] += 1
-        if name not in self._examples:
-            self._examples[name] = _cell(record, " ".join(said.split()))
+        self._examples.setdefault(name, _cell(record, " ".join(said.split())))
 
 
 def _cell(record: OutcomeRecord, said: str) -> str:

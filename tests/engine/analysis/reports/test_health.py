@@ -49,3 +49,6 @@ def test_counts_and_captured_mass_of_verdicts_are_signs_too() -> None:
     assert (sign.name, sign.cells) == ("label mass", 4)
     assert sign.share == pytest.approx(0.4) and sign.share < MIN_CAPTURED_MASS
     assert "label mass 40%" in check.health().lines()[0]
+    for record in [*records(grid, worlds)] * 2:
+        check.add(record)  # With all of the mass, which they do not tell.
+    assert "label mass 80%" in check.health().lines()[0]

@@ -227,6 +227,7 @@ def test_counts_and_captured_mass_are_means_over_all_worlds_with_a_verdict() -> 
     }
     assert figures(only.counts_a_world["refused"].truth) == (0, 2)
     assert (figures(only.captured.truth), figures(only.captured.lie)) == ((1, 2), (0.8, 2))
+    assert only.captured.lie.interval[1] == 1
 
 
 def test_json_has_all_of_it_and_text_where_it_is_asked_for() -> None:
