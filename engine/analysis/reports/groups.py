@@ -44,7 +44,7 @@ class PivotLine:
     jse: Estimate | None
     """At the softmax temperature `Results.beta`."""
     slope: Slope | None
-    """Of ASD over EAS, over the agents; None if there are fewer than three, or several judges."""
+    """Of ASD over EAS, over agents; None if there are fewer than three, or several rows of one."""
 
     @property
     def size(self) -> int:
@@ -144,7 +144,7 @@ def _line(results: Results, group: tuple[str, ...], members: Sequence[int]) -> P
         mean(its.asd for its in every),
         None if naive else mean(its.lift for its in every),
         mean(its.jse[beta] for its in every if its.jse),
-        trend(points) if one_judge else None,
+        trend(points) if one_judge and len({its.agent for its in points}) == len(points) else None,
     )
 
 

@@ -144,9 +144,8 @@ def test_many_rows_are_averaged_in_groups_and_fit_a_screen() -> None:
 
 
 def test_rows_are_chosen_ordered_and_cut_to_columns_in_every_format() -> None:
-    told = orjson.loads(finding(FOUND, columns=["asd", "bounds.worst"], sort="asd").text("json"))[
-        "rows"
-    ]
+    written = finding(FOUND, columns=["asd", "bounds.worst"], sort="asd").text("json")
+    told = orjson.loads(written)["rows"]
     assert [list(row) for row in told] == [["protocol", "agent", "judge", "asd", "bounds"]] * 2
     assert [list(row["bounds"]) for row in told] == [["worst"]] * 2
     assert [row["asd"]["value"] for row in told] == [approx(0.8), approx(0.4)]
@@ -168,9 +167,7 @@ def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
         assert getattr(debate, measure).value == approx(sum(every) / len(every))
     assert debate.jse and debate.jse.value == approx(sum(row.jse[1].value for row in its) / 4)
     (part,) = pivot_finding(lines, ["protocol"], found, paper=True).parts
-    assert [line.lift is None for line in lines] == [
-        line.group == ("naive judge",) for line in lines
-    ]
+    assert all((line.lift is None) == (line.group == ("naive judge",)) for line in lines)
     written = paper_table(part, ("SIMULATED",))
     assert written.count(r"\begin{tabular}") == written.count(r"\toprule") == 1
     assert "SIMULATED" in written and "protocol & ASD & JSE" in written
@@ -403,7 +400,6 @@ def test_names_do_not_break_a_format_and_no_file_has_colours(format: str) -> Non
 def test_a_trend_over_agents_is_shown_from_three_on() -> None:
     agents = ["sim/a", "sim/b", "sim/c"]
     protocols = [Propaganda(JUDGE, Agent(name)) for name in agents]
-    strength = {"sim/a": 0.6, "sim/b": 0.7, "sim/c": 0.9}
 
     def found(n: int) -> Results:
         grid = sweep(*protocols[:n], problems=4)
@@ -411,17 +407,20 @@ def test_a_trend_over_agents_is_shown_from_three_on() -> None:
         for p in (0.4, 0.5, 0.6):
             worlds = {("propaganda", f"p{k}", 0): (p + k / 20, 1 - p) for k in range(4)}
             told.append(list(records(grid, worlds)))
-        by_agent = dict(zip(strength, told, strict=True))
+        by_agent = dict(zip(agents, told, strict=True))
         return collect(grid, [r for name, rs in by_agent.items() for r in rs if r.agent == name])
 
     assert titled(found(2), "slope") is None
-    table = titled(found(3), "slope")
+    table = titled(whole := found(3), "slope")
     assert table is not None
     assert table.title == "slope of ASD on EAS (β=1) over agents"
     ((kind, judge, n, slope),) = table.body
     assert (kind, judge, n) == ("propaganda", "sim/judge stated", "3")
     assert re.fullmatch(r"-\d\.\d\d \[-?\d\.\d\d, -?\d\.\d\d\]", slope)
-    assert "slope of ASD" in report(found(3), "text", measures=True)
+    assert "slope of ASD" in report(whole, "text", measures=True)
+    # Two rows of each agent are no line over agents.
+    once, twice = (pivot(replace(whole, rows=whole.rows * n), ["mechanism"]) for n in (1, 2))
+    assert once[0].slope and not twice[0].slope
 
 
 def test_the_settings_that_people_plot_by_are_columns_of_their_own() -> None:
