@@ -96,15 +96,14 @@ class Estimate:
             return self._exact(level)
         centre, error, _ = self._statistic
         reach = t_of(level, self.degrees) * error
-        low, high = centre - reach, centre + reach
-        return low if self.ends is None else max(low, self.ends[0]), (
-            high if self.ends is None else min(high, self.ends[1])
-        )
+        least, most = self.ends or (-math.inf, math.inf)
+        return max(centre - reach, least), min(centre + reach, most)
 
     @property
     def at_end(self) -> bool:
         """Whether all clusters are equal, and lie where the figure can go no further."""
-        return self.guarded and self.error == 0 and self.value in (self.ends or ())
+        ends = self.ends if self.guarded and self.error == 0 else None
+        return any(math.isclose(self.value, end, abs_tol=1e-12) for end in ends or ())
 
     def _exact(self, level: float) -> Ends:
         """Where none of G equally large clusters differed, at most 1 - (alpha / 2)^(1 / G) of all
@@ -112,7 +111,7 @@ class Estimate:
         assert self.ends
         low, high = self.ends
         reach = (high - low) * (1 - ((1 - level) / 2) ** (1 / self.effective))
-        return (low, low + reach) if self.value == low else (high - reach, high)
+        return (low, low + reach) if self.value < (low + high) / 2 else (high - reach, high)
 
     @property
     def _statistic(self) -> tuple[float, float, float]:

@@ -192,6 +192,8 @@ def test_the_guard_stands_in_only_where_t_has_nothing_to_stand_on() -> None:
     free = sample(np.array([0.1, 0.2, 0.4]), ends=None).estimate()
     assert not free.guarded and free.interval is not None
     assert dense.by("guarded").guarded and dense.by("t") == dense
+    end = sample(np.full(9, 0.1 + 0.2), ends=0.3).estimate()  # But for rounding.
+    assert end.interval == pytest.approx((0.3 - 0.6 * (1 - 0.025 ** (1 / 9)), 0.3))
 
 
 def test_a_decision_that_an_unseen_error_could_undo_is_marked() -> None:
