@@ -137,14 +137,16 @@ def footnotes(
 
 
 def brackets(estimates: Iterable[Estimate | None]) -> str:
-    """What the brackets of these estimates are: `95% CI (CR3 t; 2 of 5 guarded) over problems`."""
-    there = [each for each in estimates if each and each.interval]
+    """What they are: `95% CI (CR3 t; 2 of 5 guarded) over problems`; and why some have none."""
+    every = [each for each in estimates if each]
+    there = [each for each in every if each.interval]
     how = next((each.method for each in there if each.method), "")
     guarded = sum(each.guarded for each in there)
     if guarded:
         how += ", guarded" if guarded == len(there) else f"; {guarded} of {len(there)} guarded"
     groups = "groups of " * any(0 < each.clusters < each.n for each in there)
-    return f"95% CI{f' ({how})' * bool(how)} over {groups}problems"
+    none = next((f"; no interval: {each.reason}" for each in every if each.reason), "")
+    return f"95% CI{f' ({how})' * bool(how)} over {groups}problems{none}"
 
 
 def shared(estimate: Estimate | None) -> str:

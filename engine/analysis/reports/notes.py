@@ -48,7 +48,7 @@ def notes_of(results: Results) -> Iterable[str]:
     rows = results.rows
     found = [row.asd for row in rows if row.asd]
     lifts = [row for row in rows if row.lift and row.lift.error is not None]
-    yield f"Brackets: {brackets([*found, *(row.lift for row in lifts)])}."
+    yield f"Brackets: {brackets([*found, *(row.lift for row in rows)])}."
     if any(row.lift for row in rows):
         several = f", not corrected for {len(lifts)} comparisons" * (len(lifts) > 1)
         yield f"Lift over the naive judge{several}{_detectable(lifts)}."

@@ -81,8 +81,9 @@ def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:
     assert (free.effective, held.effective) == approx((6, 2))
     assert free.method == held.method == "CR3 t"
     alone = [structs.replace(each, group="one") for each in ungrouped]
-    only = row(results(sweep(PROPAGANDA, problems=alone), worlds), "propaganda").asd
-    assert (only.clusters, only.interval) == (1, None)
+    only = results(sweep(PROPAGANDA, problems=alone), worlds)
+    assert (row(only, "propaganda").asd.clusters, row(only, "propaganda").asd.interval) == (1, None)
+    assert "no interval: a single problem or group of them" in report(only, "text")
 
 
 def test_results_do_not_depend_on_the_order_of_outcomes() -> None:
