@@ -145,7 +145,7 @@ def asd(run: ScoredRun) -> Forest:
             row.n,
             row.asd,
             (row.bounds.worst, row.bounds.best) if row.bounds and row.bounds.doubtful else None,
-            row.asd.value - row.lift.value if row.asd and row.lift else None,
+            row.samples.baseline,
         )
         for n, row in rows
     )

@@ -67,9 +67,8 @@ class Compliance:
     @property
     def lift_interval(self) -> tuple[float, float] | None:
         """95 % interval of the lift that all worlds would have had (Stoye 2009)."""
-        if self.lift_low is None or self.lift_high is None:
-            return None
-        return bounded(self.lift_low, self.lift_high)
+        low, high = self.lift_low, self.lift_high
+        return bounded(low, high) if low and high else None
 
     @property
     def open(self) -> bool:
@@ -88,6 +87,8 @@ class RowSamples:
     eas: tuple[Influences, ...] = ()
     accuracy: Influences | None = None
     lift: Influences | None = None
+    baseline: float | None = None
+    """The naive judge's ASD on the problems of the lift."""
     extremes: tuple[Influences, Influences] | None = None
     """Least and most ASD, over all that failed and doubtful worlds could have been."""
     bounds: Bounds | None = None
@@ -260,8 +261,10 @@ def score_rows(
     samples = []
     for number in numbers:
         own, base = kept[number], bases.get(number)
-        lift = own.asd.less(kept[base].asd) if own.asd and base is not None else None
-        samples.append(replace(own, accuracy=table.accuracy(number), lift=lift))
+        naive = None if base is None else kept[base].asd
+        lift = own.asd.less(naive) if own.asd else None
+        alone = own.asd.alike(naive)[1].value if own.asd and naive and lift else None
+        samples.append(replace(own, accuracy=table.accuracy(number), lift=lift, baseline=alone))
     choices = [
         table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
     ]

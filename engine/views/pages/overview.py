@@ -163,8 +163,8 @@ def _table(run: RunReader, results: Results, by: str, links: Addresses, plot: st
         band = baseline = None
         if asd and its.bounds and its.bounds.doubtful:
             band = its.bounds.worst, its.bounds.best
-        if asd and its.asd and its.lift and not its.row.naive:
-            baseline = its.asd.value - its.lift.value
+        if asd and not its.row.naive:
+            baseline = its.samples.baseline
         return OverviewRow(name, its, its.failed, to, band, baseline)
 
     lines = []
