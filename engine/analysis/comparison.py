@@ -39,7 +39,7 @@ from .findings.finding import (
     span,
     word,
 )
-from .judged import asds, lines_of, pair_of, ways_of
+from .judged import asds, by_setting, lines_of, pair_of, ways_of
 from .reports.formats import CLUSTER, ERROR, INTERVAL, above_0
 from .reports.results import SCORE_NAMES
 from .rows import RunRows, pairs_between, pairs_within
@@ -456,21 +456,19 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Compariso
         )
     pairs = [pair_of(words, rows) for words in how.contrasts] or None
     number = {name: n for n, name in enumerate(rows)}
+    parts = by_setting(every)
+    of = {name: {*parts[name].clusters(WAY)["problem"].tolist()} for name in rows}
     try:
         lines = tuple(
             Compared(
                 ((0, number[each.first]), (0, number[each.second])),
                 each,
-                shared=_shared(rows[each.first], rows[each.second]),
+                shared=len(ours & theirs) / len(ours | theirs),
             )
             for each in how.tested(rows, pairs)
+            for ours, theirs in [(of[each.first], of[each.second])]
         )
     except ValueError as exc:
         raise UsageError(f"{', '.join(map(str, files))}: {exc}") from exc
     name = " and ".join(file.stem for file in files)
     return Comparison(name, score, how.equivalence, lines)
-
-
-def _shared(one: Influences, two: Influences) -> float:
-    ours, theirs = (set(each.ways[next(iter(each.ways))].tolist()) for each in (one, two))
-    return len(ours & theirs) / len(ours | theirs)
