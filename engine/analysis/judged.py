@@ -154,6 +154,7 @@ class ScoredLine:
     setting: str
     score: str
     n: int
+    """Judgements with a verdict in all worlds that were run."""
     asd: Estimate | None
     truth: Estimate | None
     """Mean score of the best answer."""
@@ -366,16 +367,15 @@ def _line(
     def estimate(each: Influences | None) -> Estimate | None:
         return each.estimate(error, interval) if each else None
 
-    whole = (its.ran.sum(axis=1) == its.answers).all()
     return ScoredLine(
         setting,
         score,
-        len(found),
+        int(found.whole.sum()),
         estimate(found.asd),
         estimate(found.truth),
         estimate(found.before),
         estimate(found.gain),
-        None if whole else estimate(found.paired),
+        None if found.complete else estimate(found.paired),
         {
             f"{measure.upper()} {beta_name(beta)}": mean.estimate(error, interval)
             for (measure, beta), mean in found.chosen(betas).items()
