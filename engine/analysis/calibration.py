@@ -57,7 +57,7 @@ class Calibration(Analysis):
     )
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
-        cells = run.table.cells
+        cells, how = run.table.cells, run.sweep.interval
         by_judge: dict[str, list[int]] = {}
         for n in rows:
             if not run.sweep.rows[n].is_a(OPEN_TRUST):
@@ -71,7 +71,7 @@ class Calibration(Analysis):
                 continue
             p = stated[there]
             best, of = (np.broadcast_to(each, stated.shape)[there] for each in (right, of_cell))
-            found = [Bar(judge, mean, its) for mean, its in bars(p, best, of)]
+            found = [Bar(judge, mean, its.by(how)) for mean, its in bars(p, best, of)]
             error = calibration(p, best, of).debiased_error
             points = (point(f"n = {each.share.n}", each.stated, each.share) for each in found)
             series.append(Series(judge, tuple(points), note=f"debiased error {error:.3f}"))
@@ -101,7 +101,7 @@ class Worlds(Analysis):
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         lines, series = list[WorldsLine](), list[Series]()
-        cells, problems = run.table.cells, run.sweep.problems
+        cells, problems, how = run.table.cells, run.sweep.problems, run.sweep.interval
         two = np.flatnonzero((cells.answers[cells.problem] == 2) & (cells.side == 0))
         for n in rows:
             argued = run.table.probs[cells.places(n), cells.side]
@@ -116,7 +116,7 @@ class Worlds(Analysis):
             codes = np.unique(run.table.cells.cluster[first], return_inverse=True)[1]
             # What is so by definition is no estimate.
             ends = None if run.sweep.rows[n].is_a(OPEN_TRUST) else SHARE
-            figures = means(np.vstack((both, higher)), codes, [ends] * 3)
+            figures = means(np.vstack((both, higher)), codes, [ends] * 3, interval=how)
             lines.append(WorldsLine(run.names[n], len(at), *figures))
             ids = (problems[k].id for k in at.tolist())
             points = (Point(id, *each) for id, each in zip(ids, both[::-1].T.tolist(), strict=True))

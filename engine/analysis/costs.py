@@ -13,7 +13,7 @@ from ...cache.reply import Usage
 from ..models.accounting.prices import PriceList
 from ..run.reader import RunReader
 from ..system.process import gc_relaxed
-from .findings.finding import Part, column, number, program, word
+from .findings.finding import Part, number, program, word
 from .rows import RunRows
 
 CostAxis: TypeAlias = Literal["dollars", "tokens"]
@@ -183,7 +183,7 @@ def costs_part(costs: Costs, ledger: float | None) -> Part:
             word("row", "name"),
             program("problems", "problems"),
             program("alone", "alone"),
-            *[column("$ alone", "alone.dollars", _dollars, key="")] * priced,
+            *[number("$ alone", "alone.dollars", ",.4f", key="")] * priced,
             number("calls", "alone.calls", key=""),
             number("tokens in", "alone.input_tokens", key=""),
             number("cached", "alone.cached_tokens", key=""),
@@ -194,7 +194,3 @@ def costs_part(costs: Costs, ledger: float | None) -> Part:
         notes,
         total=RowCost("all rows", 0, costs.total),
     )
-
-
-def _dollars(dollars: float | None) -> str:
-    return "–" if dollars is None else f"{dollars:,.4f}"

@@ -136,13 +136,14 @@ def frontier_finding(
     worths = {
         name: sample - shared[naive[name]] if lifted else sample for name, sample in shared.items()
     }
-    worth = dict(zip(worths, estimates(list(worths.values())), strict=True))
+    how = run.sweep.interval
+    worth = dict(zip(worths, estimates(list(worths.values()), interval=how), strict=True))
     if lifted:
         none = {name: len(its.values) for name, its in worths.items() if naive[name] == name}
         worth |= {name: exact(0.0, n) for name, n in none.items()}
     cost = {row.name: row.each(axis) for row in costs.rows if row.name in shared}
     judges = {name: row.shown_judge for name, row in zip(run.names, rows, strict=True)}
-    points = frontier_points(cost, worth, partial(contrasts, shared), judges)
+    points = frontier_points(cost, worth, partial(contrasts, shared, interval=how), judges)
     problems = len(next(iter(shared.values())).questions)
     measure = "lift" if lifted else "ASD"
     unit, digits = ("$", 5) if axis == "dollars" else ("tokens", 0)

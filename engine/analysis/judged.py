@@ -380,7 +380,7 @@ def _line(
             f"{measure.upper()} {beta_name(beta)}": mean.estimate(error, interval)
             for (measure, beta), mean in found.chosen(betas).items()
         },
-        found.bounds() if found.every.lost.any() else None,
+        found.bounds(interval) if found.every.lost.any() else None,
         int(its.lost.sum()),
     )
 

@@ -5,7 +5,7 @@ row is the naive row with the same judge, compared world by world.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from .reports.aggregate import OPEN_TRUST
 from .rows import RunRows, against_naive
 from .scoring.arrays import Flags, Floats
 from .scoring.calibration import Apart, Calibration, Flips, apart, calibration, flips
-from .scoring.estimate import Estimate
+from .scoring.estimate import Estimate, Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +51,35 @@ class VerdictMeasures:
     naive: AgainstNaive | None
 
 
-def verdict_measures(run: RunRows, score: str = "brier") -> list[VerdictMeasures]:
+def verdict_measures(
+    run: RunRows, score: str = "brier", interval: Interval | None = None
+) -> list[VerdictMeasures]:
     """Measures of every row, in the order of the report."""
-    naive = dict(against_naive(run.sweep.rows))
-    return [_measured(run, row, naive.get(row), score) for row in range(len(run.names))]
+    naive, how = dict(against_naive(run.sweep.rows)), interval or run.sweep.interval
+    return [_measured(run, row, naive.get(row), score, how) for row in range(len(run.names))]
 
 
-def _measured(run: RunRows, row: int, naive: int | None, score: str) -> VerdictMeasures:
+def _measured(
+    run: RunRows, row: int, naive: int | None, score: str, interval: Interval
+) -> VerdictMeasures:
     index = run.table.cells
     verdicts = run.table.probs[index.places(row)]
     there: Flags = ~np.isnan(verdicts[:, 0])
     right = run.table.judged_right(row)
     largest = np.fmax.reduce(verdicts, axis=1, initial=-np.inf)
+    first = _first_label(run, row, score)
     return VerdictMeasures(
         run.names[row],
         int(there.sum()),
         calibration(largest[there], right[there], index.cluster[there]) if there.any() else None,
-        _first_label(run, row, score),
-        None if naive is None else _against(run, row, naive, right),
+        first and replace(first, estimate=first.estimate.by(interval)),
+        None if naive is None else _against(run, row, naive, right, interval),
     )
 
 
-def _against(run: RunRows, row: int, naive: int, right: Floats) -> AgainstNaive | None:
+def _against(
+    run: RunRows, row: int, naive: int, right: Floats, interval: Interval
+) -> AgainstNaive | None:
     alone = run.table.judged_right(naive)
     both = ~np.isnan(right) & ~np.isnan(alone)
     if not both.any():
@@ -81,7 +88,7 @@ def _against(run: RunRows, row: int, naive: int, right: Floats) -> AgainstNaive 
     lift = own.less(base) if own else None
     return AgainstNaive(
         flips(alone[both], right[both]),
-        lift.estimate() if lift else None,
+        lift.estimate(interval=interval) if lift else None,
     )
 
 
@@ -92,14 +99,12 @@ def _first_label(run: RunRows, row: int, score: str) -> Apart | None:
     if its := run.table.scored(row, score):
         of, world = np.nonzero(its.every.ran)
         rewards[its.every.line[of] + world] = its.own[of, world]
-    pairs = (index.answers[index.problem] == 2) & (index.side == 0)
-    first = np.flatnonzero(pairs)
+    first = np.flatnonzero((index.answers[index.problem] == 2) & (index.side == 0))
     whole = first[~np.isnan(rewards[first]) & ~np.isnan(rewards[first + 1])]
-    clusters = run.table.cells.cluster[whole]
     if not len(whole):
         return None
     width = RANGES[score][1] - RANGES[score][0]
-    pairs_of = np.unique(clusters, return_inverse=True)[1]
+    pairs_of = np.unique(index.cluster[whole], return_inverse=True)[1]
     # What is so by definition is no estimate, of which unseen errors could be asked.
     certain = run.sweep.rows[row].is_a(OPEN_TRUST)
     return apart(rewards[whole], rewards[whole + 1], pairs_of, None if certain else (-width, width))

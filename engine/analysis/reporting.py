@@ -83,7 +83,7 @@ class Report(Analysis):
             )
             part = arranged(found.parts[0], self.columns, self.sort)
             return replace(found, parts=(part,))
-        measured = verdict_measures(run, score) if self.measures else ()
+        measured = verdict_measures(run, score, self.interval) if self.measures else ()
         return finding(
             results,
             measures=self.measures or bool(self.betas),

@@ -67,15 +67,8 @@ class RunRows:
         asked for. It takes much longer than `asd`."""
         interval = interval or self.sweep.interval
         if (score, betas, interval) not in self._results:
-            mixed = self.run.manifest.mixed
-            self._results[score, betas, interval] = score_rows(
-                self.table,
-                score=score,
-                betas=betas,
-                mixed=mixed,
-                origins=self.origins,
-                interval=interval,
-            )
+            about = betas, self.run.manifest.mixed, self.origins, interval
+            self._results[score, betas, interval] = score_rows(self.table, score, *about)
         return self._results[score, betas, interval]
 
     def complying(self) -> "RunRows":

@@ -205,7 +205,9 @@ def trend_chart(run: ScoredRun) -> Chart:
     rows = tuple(results.rows[n] for n in run.numbers)
     series = []
     for its in trends(replace(results, rows=rows)):
-        points = [point(each.agent, *estimates((each.eas, each.asd))) for each in its.agents]
+        both = ((each.agent, (each.eas, each.asd)) for each in its.agents)
+        how = results.interval
+        points = [point(agent, *estimates(each, interval=how)) for agent, each in both]
         points.sort(key=lambda each: each.x)
         slope = its.whole
         if slope.estimate.interval is None:

@@ -227,11 +227,12 @@ def collect(
     betas: Sequence[float] = BETAS,
     mixed: Collection[str] = (),
     origins: tuple[str, ...] = (),
-    interval: Interval = "t",
+    interval: Interval | None = None,
 ) -> Results:
     """Scores every row of a sweep by the outcomes there are.
 
     mixed: addresses of the rows whose cells are of several codes. origins: of the replies.
+    interval: None for that of the sweep.
 
     A problem counts in a row once all its worlds of a draw have verdicts; its measures are means
     over such draws. What is random are problems, those of a group together.
@@ -239,24 +240,21 @@ def collect(
     table = OutcomeTable(sweep)
     for record in records:
         table.add(record)
-    return score_rows(
-        table, score=score, betas=betas, mixed=mixed, origins=origins, interval=interval
-    )
+    return score_rows(table, score, betas, mixed, origins, interval)
 
 
 def score_rows(
     table: OutcomeTable,
-    *,
     score: str,
     betas: Sequence[float] = BETAS,
     mixed: Collection[str] = (),
     origins: tuple[str, ...] = (),
-    interval: Interval = "t",
+    interval: Interval | None = None,
 ) -> Results:
     """`collect` for outcomes that are in a table already."""
     sweep = table.sweep
-    numbers = range(len(sweep.rows))
-    kept = [_kept(table.scored(number, score), betas) for number in numbers]
+    numbers, interval = range(len(sweep.rows)), interval or sweep.interval
+    kept = [_kept(table.scored(number, score), betas, interval) for number in numbers]
     bases = baselines(sweep.rows)
     samples = []
     for number in numbers:
@@ -340,13 +338,13 @@ def score_rows(
     )
 
 
-def _kept(its: Scored | None, betas: Sequence[float]) -> RowSamples:
+def _kept(its: Scored | None, betas: Sequence[float], how: Interval) -> RowSamples:
     """What is kept of a row's verdicts."""
     if its is None:
         return RowSamples()
     chosen = its.chosen(betas) if its.asd else {}
     jse, eas = (tuple(chosen[name, b] for b in betas if (name, b) in chosen) for name in MEASURES)
-    return RowSamples(its.asd, jse, eas, extremes=its.extremes, bounds=its.bounds())
+    return RowSamples(its.asd, jse, eas, extremes=its.extremes, bounds=its.bounds(how))
 
 
 def _doubts(

@@ -27,7 +27,7 @@ import numpy as np
 
 from ....protocols.scores import RANGES, Compat, applicable
 from .arrays import Flags, Floats, Places
-from .estimate import LEVEL, NORMAL, Ends, Estimate
+from .estimate import LEVEL, NORMAL, Ends, Estimate, Interval
 from .inference import Influences, Keys, estimates, mean_of, of_questions
 from .judgements import Judgements
 from .worlds import answer_scores, asd_ends, asd_weights, chosen_ends, propensity
@@ -235,18 +235,18 @@ class Scored:
         )
         return (least, most) if least and most else None
 
-    def bounds(self) -> Bounds | None:
+    def bounds(self, interval: Interval = "t") -> Bounds | None:
         """None without a question all of whose worlds ended."""
         if not self.extremes:
             return None
         doubtful: Flags = np.logical_or.reduce(self.every.open, axis=1)
         sure = self._asd(self.whole & ~doubtful, self.own)
-        worst, best = estimates(self.extremes)
+        worst, best = estimates(self.extremes, interval=interval)
         return Bounds(
             worst.n,
             len(np.unique(self.every.question[doubtful])),
-            sure.estimate() if sure else None,
-            self.asd.estimate() if self.asd else None,
+            sure.estimate(interval=interval) if sure else None,
+            self.asd.estimate(interval=interval) if self.asd else None,
             worst.value,
             best.value,
             bounded(worst, best),

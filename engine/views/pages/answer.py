@@ -114,7 +114,7 @@ def _mean(rows: RunRows, found: Sequence[Compared], score: str) -> Estimate | No
     of = rows.asd(score)
     pairs = ([of[rows.names[row]] for _, row in each.places] for each in found)
     mean = averaged(first - second for first, second in pairs)
-    return mean.estimate() if mean else None
+    return mean.estimate(interval=rows.sweep.interval) if mean else None
 
 
 def _apart(rows: RunRows, links: Addresses, found: Compared, score: str) -> Part:

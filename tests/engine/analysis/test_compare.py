@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,6 @@ from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
 from oversight.engine.analysis.pictures.kinds import compared
 from oversight.engine.analysis.rows import RunRows, read_pair, read_rows, rows_meant
 from oversight.engine.analysis.scoring.calibration import flips
-from oversight.engine.analysis.scoring.inference import of_questions
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
 from oversight.protocols.datasets.bundled import bundled
@@ -62,10 +62,8 @@ def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
 ) -> None:
     run = kept()
     told = json.loads(command("compare", run, "--contrast", "Debate - consultancy", "--json").out)
-    assert [(each["first"][-6:], each["second"][-6:]) for each in told["contrasts"]] == [
-        ("strong", "strong"),
-        ("m/weak", "m/weak"),
-    ]
+    ends = [(each["first"][-6:], each["second"][-6:]) for each in told["contrasts"]]
+    assert ends == [("strong", "strong"), ("m/weak", "m/weak")]
     rows = read_rows(run)
     assert rows_meant("debate weak", rows.sweep.rows, rows.names) == [2]
     with pytest.raises(UsageError, match="no row is called 'debrief'; there are:\n  naive judge"):
@@ -80,17 +78,10 @@ def test_every_format_has_every_contrast(kept: Kept, command: Command) -> None:
         out = command("compare", run, "--pairs", "all", "--format", format).out
         assert out.count("inconclusive") + out.count("better") + out.count("equivalent") >= 10
         assert "p (Holm): corrected for 10 comparisons: " in out.replace("\\", "")
-    rows = list(
-        csv.DictReader(
-            io.StringIO(command("compare", run, "--pairs", "all", "--format", "csv").out)
-        )
-    )
-    assert len(rows) == 10 and {
-        "first",
-        "difference.value",
-        "bounds.low",
-        "flips.right_wrong",
-    } < set(rows[0])
+    out = command("compare", run, "--pairs", "all", "--format", "csv").out
+    rows = list(csv.DictReader(io.StringIO(out)))
+    some = {"first", "difference.value", "bounds.low", "flips.right_wrong"}
+    assert len(rows) == 10 and some < set(rows[0])
 
 
 def test_python_compares_what_the_command_line_does(kept: Kept, command: Command) -> None:
@@ -159,20 +150,13 @@ def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, kept: K
 def test_clusters_and_errors_of_a_run_are_those_asked_for(place: Path, kept: Kept) -> None:
     run = read_rows(kept())
     grouped = {
-        name: of_questions(
-            each.questions, each.values, tuple(np.resize(["a", "b"], each.n)), each.ends
-        )
+        name: replace(each, ways={"problem": np.resize(["a", "b"], each.n)})
         for name, each in run.asd("brier").items()
     }
     run._asd["brier"] = grouped
-    whole, alone, plain = (
-        found.contrasts[0].contrast.estimate
-        for found in (
-            compare_rows(run),
-            compare_rows(run, None, replace(BY_DEFAULT, ways=("question",))),
-            compare_rows(run, None, replace(BY_DEFAULT, error="cr1")),
-        )
-    )
+    others = replace(BY_DEFAULT, ways=("question",)), replace(BY_DEFAULT, error="cr1")
+    found = [compare_rows(run, None, how).contrasts[0] for how in (BY_DEFAULT, *others)]
+    whole, alone, plain = (each.contrast.estimate for each in found)
     n = len(next(iter(grouped.values())).questions)
     assert (whole.clusters, alone.clusters, plain.clusters) == (2, n, 2)
     assert (whole.method, plain.method) == ("CR3 t", "CR1 t")
@@ -191,20 +175,21 @@ def test_the_sweep_file_says_with_which_intervals_a_run_is_read(
     def kinds(*words: str) -> list[str | None]:
         """Kinds of intervals of differences, or of ASDs."""
         told = json.loads(command(words[0], run, *words[1:], "--json").out)
-        lines, name = (
-            (told["rows"], "asd") if words[0] == "report" else (told["contrasts"], "difference")
-        )
-        return [each[name]["interval"] for each in lines]
+        rows, name = ("rows", "asd") if words[0] == "report" else ("contrasts", "difference")
+        return [each[name]["interval"] for each in told[rows]]
 
     for name in ("report", "compare"):
         assert set(kinds(name)) == {"guarded"} and "t" in kinds(name, "--interval", "t")
-    plotted = [
-        command("export", "plot", run, "--data", "-", *words).out
-        for words in ((), ("--interval", "t"))
-    ]
-    assert plotted[0] == command("export", "plot", run, "--data", "-", "--interval", "guarded").out
-    assert plotted[0] != plotted[1]
+    plot = partial(command, "export", "plot", run, "--data", "-")
+    assert plot().out == plot("--interval", "guarded").out != plot("--interval", "t").out
     assert "guarded" in str(oversight.compare(run)) and "guarded" in command("report", run).out
+    for words in ("report --measures", "measure worlds", "measure calibration", "measure frontier"):
+        assert '"interval": "t"' not in command(*words.split(), run, "--json").out
+    saved = json.loads((run / "report" / "report.json").read_text())["rows"]
+    assert {each["asd"]["interval"] for each in saved} == {"guarded"}
+    assert command("export", "tables", run, "--format", "csv", "--no-replies").code == 0
+    line = next(csv.DictReader(io.StringIO((run / "frames" / "rows.csv").read_text())))
+    assert float(line["asd_low"]) == saved[0]["asd"]["low"] < saved[0]["asd"]["t_low"]
     assert "guarded" not in {each for each in kinds("compare", "--error", "cr1")}
 
 
