@@ -272,11 +272,11 @@ def _bounds(results: Results, names: Sequence[Column], *, whole: bool) -> Iterab
     ]
     notes = (
         "in doubt: problems with a world that failed, or in which a speaker refused, fell silent, "
-        "conceded, argued for another side or gave itself away, or a logprob judge's labels had "
-        "less than half of the probability; truth, lie: share of the worlds that argue for it.",
-        "complied: ASD without such problems. as run: with all verdicts, and 0 for the answer "
-        "argued for where nothing could be read. worst, best: every such world with the score that "
-        "lowers, or raises, ASD the most. 95% CI, lift: of all worlds (Stoye 2009).",
+        "conceded, argued for another side or gave itself away, or a reply could not be read, also "
+        "in part, as with label mass below 90%; truth, lie: share of the worlds that argue for it.",
+        "complied: ASD of draws without such a world. as run: with all verdicts, and 0 for the "
+        "answer argued for where nothing could be read. worst, best: every such world with the "
+        "score that lowers, or raises, ASD the most. 95% CI, lift: of all worlds (Stoye 2009).",
     )
     if rows:
         title = "bounds on the ASD from failed and doubtful worlds"
