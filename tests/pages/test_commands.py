@@ -199,12 +199,9 @@ def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: RunReader) -
 def test_the_figures_of_a_forest_are_those_of_the_report(small: Path, place: Path) -> None:
     rows = figures(small, cwd=place)
     report = orjson.loads(within("report", small, "--json", cwd=place).out)["rows"]
-    assert [row[:3] for row in rows] == [
-        [each["protocol"], each["agent"], each["judge"]] for each in report
-    ]
-    assert [[float(value) for value in row[4:7]] for row in rows] == [
-        [each["asd"][name] for name in ("value", "low", "high")] for each in report
-    ]
+    for row, its in zip(rows, report, strict=True):
+        assert row[:4] == [its["protocol"], its["agent"], its["judge"], str(its["n"])]
+        assert [float(value) for value in row[4:7]] == list(its["asd"].values())[:3]
 
 
 @pytest.mark.campaign
@@ -240,6 +237,8 @@ def test_a_crowded_picture_has_no_intervals_and_its_caption_names_none(opened: R
     assert not any(line.protocol.startswith("naive") for line in lifts.lines)
     guarded = caption(opened, pictured(opened, "asd", interval="guarded"))
     assert "95% CI (CR3 t, guarded) over problems" in guarded
+    few = tuple(replace(lifts.lines[0], estimate=Estimate(0.5, n)) for n in (6, 12))
+    assert "n = 6 to 12 problems." in caption(opened, replace(lifts, lines=few))
 
 
 def test_a_plot_draws_one_column_and_nothing_for_a_line_without_it() -> None:

@@ -35,8 +35,6 @@ class ForestLine:
     protocol: str
     agent: str
     judge: str
-    n: int
-    """Problems."""
     estimate: Estimate | None
     """None where no problem is complete."""
     bounds: Span | None = None
@@ -45,6 +43,11 @@ class ForestLine:
     """The naive judge's figure, with the same judge."""
     apart: tuple[float, float, float] | None = None
     """For a comparison: (first mean, second mean, p adjusted for all rows); else None."""
+
+    @property
+    def n(self) -> int:
+        """Problems that the figure is of."""
+        return self.estimate.n if self.estimate else 0
 
     @property
     def mean(self) -> float | None:
@@ -142,7 +145,6 @@ def asd(run: ScoredRun) -> Forest:
         ForestLine(
             n,
             *row.row.shown_names,
-            row.n,
             row.asd,
             (row.bounds.worst, row.bounds.best) if row.bounds and row.bounds.doubtful else None,
             row.samples.baseline,
@@ -155,7 +157,7 @@ def asd(run: ScoredRun) -> Forest:
 def lift(run: ScoredRun) -> Forest:
     rows = [(n, run.results.rows[n]) for n in run.numbers]
     lines = tuple(
-        ForestLine(n, *row.row.shown_names, row.n, row.lift)
+        ForestLine(n, *row.row.shown_names, row.lift)
         for n, row in rows
         if row.lift is not None and not row.row.naive
     )
@@ -181,7 +183,7 @@ def averaged(kind: str, by: Sequence[str], run: ScoredRun) -> Forest:
         if estimate is not None:
             name, *others = (value or "–" for value in line.group)
             names = name, " · ".join(others), ""
-            lines.append(ForestLine(line.rows[0], *names, estimate.n, estimate))
+            lines.append(ForestLine(line.rows[0], *names, estimate))
     if not lines:
         raise UsageError(f"{kind}: no group of rows by {', '.join(by)} has a figure yet")
     beta = f" (beta {run.results.beta:g})" if kind == "jse" else ""
@@ -205,9 +207,8 @@ def trend_chart(run: ScoredRun) -> Chart:
     rows = tuple(results.rows[n] for n in run.numbers)
     series = []
     for its in trends(replace(results, rows=rows)):
-        both = ((each.agent, (each.eas, each.asd)) for each in its.agents)
-        how = results.interval
-        points = [point(agent, *estimates(each, interval=how)) for agent, each in both]
+        figures = partial(estimates, interval=results.interval)
+        points = [point(each.agent, *figures((each.eas, each.asd))) for each in its.agents]
         points.sort(key=lambda each: each.x)
         slope = its.whole
         if slope.estimate.interval is None:
@@ -239,8 +240,7 @@ def compared(
         )
         its = each.contrast
         apart = (*its.means, its.p_family)
-        estimate = its.estimate
-        lines.append(ForestLine(a, protocol, agent, judge, estimate.n, estimate, apart=apart))
+        lines.append(ForestLine(a, protocol, agent, judge, its.estimate, apart=apart))
     return Forest("ASD of the first less the second", score, tuple(lines))
 
 
@@ -295,7 +295,10 @@ def pictured(
 
 def caption(run: RunReader, picture: Picture) -> str:
     """What a reader of a paper has to know: how many problems, which intervals, whose verdicts."""
-    told = [f"{run.manifest.name}, n = {len(run.problems):,} problems"]
+    shown = picture.lines if isinstance(picture, Forest) else read_rows(run).asd("brier").values()
+    every = {each.n for each in shown} or {0}
+    n = " to ".join(f"{each:,}" for each in sorted({min(every), max(every)}))
+    told = [f"{run.manifest.name}, n = {n} problems"]
     if isinstance(picture, Forest):
         told.append(brackets(line.estimate for line in picture.lines))
     elif isinstance(picture, Chart) and picture.with_intervals:
