@@ -225,13 +225,16 @@ class Part:
         body = tuple(tuple(cell(line) for _, cell in cells) for line in lines)
         below = (member for line in lines for member in getattr(line, "members", ()))
         told = "".join(cell(line) for line in (*lines, *below) for _, cell in cells)
+        notes, values = [*self.notes], [each.value(line) for line in lines for each, _ in cells]
+        marked = footnotes(value for value in values if isinstance(value, Estimate))
+        notes += [note for note in marked if note[0] not in {each[0] for each in notes}]
         return Table(
             self.title,
             tuple(column.head for column, _ in cells),
             body,
             sum(column.words for column, _ in cells),
             # What a mark says only where one is: its column may be left out.
-            tuple(note for note in self.notes if note[0] in told or note[0] not in MARKS),
+            tuple(note for note in notes if note[0] in told or note[0] not in MARKS),
             tuple(self.alike),
         )
 

@@ -195,8 +195,7 @@ def detectable(
 ) -> float:
     """Smallest true value that is found with this power. The interval excludes 0 once the centre
     lies t errors away from it; the centre varies with the sampling error."""
-    far = shrink * t_of(LEVEL, degrees) * error
-    return far + t_quantile(power, degrees) * sampling
+    return shrink * t_of(LEVEL, degrees) * error + t_quantile(power, degrees) * sampling
 
 
 def exact(value: float, n: int) -> Estimate:
@@ -258,8 +257,6 @@ def t_quantile(p: float, degrees: int) -> float:
         low, high = high, 2 * high
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
-        if middle in (low, high):
-            break
         low, high = (middle, high) if t_cdf(middle, degrees) < p else (low, middle)
     return (low + high) / 2
 

@@ -185,6 +185,7 @@ def test_the_sweep_file_says_with_which_intervals_a_run_is_read(
     assert "guarded" in str(oversight.compare(run)) and "guarded" in command("report", run).out
     for words in ("report --measures", "measure worlds", "measure calibration", "measure frontier"):
         assert '"interval": "t"' not in command(*words.split(), run, "--json").out
+    assert "‡ guarded interval: " in command("measure", "worlds", run).out
     saved = json.loads((run / "report" / "report.json").read_text())["rows"]
     assert {each["asd"]["interval"] for each in saved} == {"guarded"}
     assert command("export", "tables", run, "--format", "csv", "--no-replies").code == 0
