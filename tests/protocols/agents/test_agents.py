@@ -242,8 +242,8 @@ WAYS: list[Protocol] = [
 
 @pytest.mark.parametrize("protocol", WAYS, ids=lambda way: f"{way.name}, {way.agent.name[-20:]}")
 async def test_no_side_spends_more_than_its_budget_in_a_world_drafts_included(protocol):
-    """Every speech, spoken or not, wants a dozen uses and claims, but the first of several drafts,
-    which is spoken; drafts are sent back as off their side as often as may be."""
+    """Every speech, spoken or not, wants a dozen uses and claims, some in vain, but the first of
+    several drafts, which is spoken; drafts are sent back as off their side as often as may be."""
     provider = simulated([shipment(0)])
     wish = ToolCall("1", "calculator", '{"expression": "1"}')
     claim = '<claim tool="calculator" expect="1">1</claim> '
@@ -255,7 +255,7 @@ async def test_no_side_spends_more_than_its_budget_in_a_world_drafts_included(pr
         if call.tools and call.messages[-1].role != "tool" and not idle:
             return Reply("", (wish,) * 6, call=call.address)
         reply = await provider(call.changed(tools=()))
-        claims = claim * 6 if call.tools and not idle else ""
+        claims = (claim + claim.replace(">1<", ">x<")) * 3 if call.tools and not idle else ""
         return structs.replace(reply, text=claims + reply.text)
 
     question = shipment(0).question
@@ -315,10 +315,7 @@ def used(
     st.one_of(
         st.text(),
         st.recursive(
-            st.none()
-            | st.booleans()
-            | st.text()
-            | st.floats(allow_nan=False, allow_infinity=False),
+            st.none() | st.booleans() | st.text() | st.floats(),  # orjson writes NaN as null
             lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
         ).map(lambda value: orjson.dumps(value).decode()),
         st.text().map(lambda text: orjson.dumps({"expression": text}).decode()),

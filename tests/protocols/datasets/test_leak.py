@@ -31,13 +31,7 @@ from oversight.protocols.datasets.leak import (
 from oversight.protocols.datasets.solution import closing, laid_out, number, number_text, steps
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import randomness
-from tests.protocols.datasets.published import (
-    PUBLISHED,
-    SAMPLE,
-    gate,
-    loaded,
-    needs_published,
-)
+from tests.protocols.datasets.published import PUBLISHED, SAMPLE, gate, loaded, needs_published
 
 CLUSTERS = FEWEST - 1
 """So few that no wording is learned."""

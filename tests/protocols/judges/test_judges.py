@@ -4,15 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from oversight.cache import Call, Reply, value_address
-from oversight.protocols import (
-    Answer,
-    Declined,
-    NaiveJudge,
-    Question,
-    Transcript,
-    Turn,
-    Unreadable,
-)
+from oversight.protocols import Answer, Declined, NaiveJudge, Question, Transcript, Turn, Unreadable
 from oversight.protocols.catalogue import JUDGES as KINDS
 from oversight.protocols.judges import (
     DistributionJudge,

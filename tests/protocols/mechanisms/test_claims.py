@@ -19,14 +19,8 @@ from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.critique import Critique, ProposerCritic
 from oversight.protocols.mechanisms.cross_examination import CrossExamination
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
-from oversight.protocols.mechanisms.doubly_efficient_debate import (
-    DoublyEfficientDebate,
-    Sampling,
-)
-from oversight.protocols.mechanisms.prover_estimator_debate import (
-    Level,
-    chained,
-)
+from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate, Sampling
+from oversight.protocols.mechanisms.prover_estimator_debate import Level, chained
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from oversight.protocols.prompts.parse import read_instructions
 from oversight.protocols.protocol import Protocol

@@ -82,9 +82,8 @@ async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow
                         return "It is wrong." if flawed and sees[call.draw[0]] else "All is well."
                     case "statement":
                         return held(1.0 if "wrong" in asked.speeches[-1] else 0.1)
-                heard = any("wrong" in speech for speech in asked.speeches[: 1 + shown])
-                if len(asked.speeches) > 1 + shown:  # More than it can read.
-                    return "A: 50%\nB: 50%"
+                readable = len(asked.speeches) <= 1 + shown
+                heard = readable and any("wrong" in speech for speech in asked.speeches)
                 return "A: 100%\nB: 0%" if heard else "A: 50%\nB: 50%"
 
             protocol = Critique(JUDGE, ALICE, Agent(critic), critiques=draws, shown=shown)
@@ -252,10 +251,8 @@ async def test_the_ranking_raises_the_share_of_sound_responses_as_it_should():
         return answer
 
     protocol = DebateFeedback(JUDGE, ALICE, candidates=candidates)
-    verdicts = [
-        await protocol.run(CRATES, A, Scripted(patterned(pattern)))
-        for pattern in range(2**candidates)
-    ]
+    asks = [Scripted(patterned(pattern)) for pattern in range(2**candidates)]
+    verdicts = [await protocol.run(CRATES, A, ask) for ask in asks]
     sound = [verdict for verdict in verdicts if verdict.probs == pytest.approx((0.9, 0.1))]
     assert len(sound) == 2**candidates - 1
     assert sum(dict(v.measures)["spread"] == 1.0 for v in verdicts) == 2**candidates - 2
@@ -354,6 +351,15 @@ async def test_without_criteria_the_reward_model_reads_the_candidate_alone():
 
     verdict = await RecursiveRewardModelling(JUDGE, ALICE).run(CRATES, A, Scripted(none))
     assert len(verdict.transcript.turns) == 1 and verdict.probs == pytest.approx((0.75, 0.25))
+
+
+async def test_a_candidate_of_which_one_helper_says_nothing_does_not_stand():
+    def quiet(call: Call) -> str:
+        said = script_reward(call)
+        return "" if said.endswith("units of draw 1") else said
+
+    protocol = RecursiveRewardModelling(JUDGE, ALICE, candidates=3)
+    assert (await protocol.run(CRATES, A, Scripted(quiet))).probs == pytest.approx((0.5, 0.5))
 
 
 async def test_answers_that_are_not_argued_for_may_have_nothing_of_what_the_reward_leaves():

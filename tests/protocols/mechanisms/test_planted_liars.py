@@ -89,6 +89,7 @@ async def test_a_rater_made_unreadable_hides_no_critique():
     believes with any of them shown bounds the verdict, and the worst for the proposer is it. What
     the proposer would answer to each, sound or flaw, is on record beside the proposal."""
     verdict = await on_the_lie(Critique(JUDGE, LIAR, OTHER), rated)
+    assert "the flaw" in [turn.text for turn in verdict.transcript.turns]
     assert verdict.probs == (1.0, 0.0) and verdict.bounds == ((0.0, 1.0), (0.0, 1.0))
     assert unread_by_seat(verdict) == {"Judge: unreadable": 2}
     answered = await on_the_lie(Critique(JUDGE, LIAR, OTHER, rebuttal=True), rated)
