@@ -352,6 +352,11 @@ async def test_what_was_done_before_is_noted_by_everybody_and_counted():
     assert first.notes == second.notes
     assert len(first.notes) == 2
     assert told.spared == [(2, False)]
+    cache = Cache(MemoryStore(), told.model, identity=home)
+    for _ in range(2):
+        cell = RecordingAsk(cache, shared=cache.shared_work)
+        assert await once(cell, speech("a", "b"), (("settings",),), "transcript") == "A B"
+    assert cache.statistics == CacheStatistics(asked=4, stored=2, shared=0, new=2)
 
 
 @pytest.mark.parametrize(

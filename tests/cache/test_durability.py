@@ -323,11 +323,14 @@ def test_a_backup_is_whole_while_another_thread_writes(tmp_path):
         assert copy.id == store.id
 
 
-def test_a_backup_replaces_no_store_and_needs_one(tmp_path):
+def test_a_backup_replaces_no_store_and_needs_a_sound_one(replies_folder, tmp_path):
     with pytest.raises(StoreError, match="holds no store"):
         back_up(tmp_path / "none", tmp_path / "copy")
-    DiskStore(tmp_path / "store").close()
-    back_up(tmp_path / "store", tmp_path / "copy")
+    back_up(replies_folder, tmp_path / "copy")
     with pytest.raises(StoreError, match="holds a store already"):
-        back_up(tmp_path / "store", tmp_path / "copy")
+        back_up(replies_folder, tmp_path / "copy")
     assert [each.name for each in (tmp_path / "copy").iterdir()] == ["cache.db"]
+    overwritten(replies_folder, 2 * 4096, bytes(4096))
+    with pytest.raises(StoreError, match="nothing was backed up"):
+        back_up(replies_folder, tmp_path / "other")
+    assert not list((tmp_path / "other").iterdir())

@@ -9,8 +9,12 @@ from oversight.cache.reply import ToolCall, Usage
 from oversight.engine.tokens import CAUTION, TokenEstimator, prompt_tokens
 
 
+def saying(*messages, **more):
+    return Call(Request("m", messages, **more))
+
+
 def call(text="x" * 400, **more):
-    return Call(Request("m", (Message("user", text),), **more))
+    return saying(Message("user", text), **more)
 
 
 def test_without_replies_it_is_four_bytes_a_token_and_all_of_max_tokens():
@@ -24,14 +28,9 @@ def test_without_replies_it_is_four_bytes_a_token_and_all_of_max_tokens():
     [
         call(tools=(ToolSpec("search", "finds things", '{"type": "object"}'),)),
         call(response_format=ResponseFormat("verdict", '{"type": "object"}')),
-        Call(
-            Request(
-                "m",
-                (Message("assistant", "x" * 400, (ToolCall("1", "search", '{"q": "crates"}'),)),),
-            )
-        ),
-        Call(Request("m", (Message("assistant", "x" * 400, opaque='[{"type": "thinking"}]'),))),
-        Call(Request("m", (Message("user", "x" * 400), Message("user", "")))),
+        saying(Message("assistant", "x" * 400, (ToolCall("1", "search", '{"q": "crates"}'),))),
+        saying(Message("assistant", "x" * 400, opaque='[{"type": "thinking"}]')),
+        saying(Message("user", "x" * 400), Message("user", "")),
         call("é" * 400),
         call("数" * 400),
     ],

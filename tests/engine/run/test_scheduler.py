@@ -3,6 +3,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -279,15 +280,9 @@ def odd(gives: Callable[[Transcript], object]) -> CellOutcome:
     [
         lambda transcript: None,
         lambda transcript: (0.5, 0.5),
-        lambda transcript: Verdict((1.0,), transcript),
-        lambda transcript: Verdict((0.2, 0.2, 0.6), transcript),
-        lambda transcript: Verdict((0.9, 0.2), transcript),
-        lambda transcript: Verdict((0.5, 0.2), transcript),
-        lambda transcript: Verdict((1.2, -0.2), transcript),
-        lambda transcript: Verdict((float("nan"), 0.5), transcript),
-        lambda transcript: Verdict(("0.5", "half"), transcript),
-        lambda transcript: Verdict((1.0, 0.0), transcript, measures=(("loss", float("nan")),)),
-        lambda transcript: Verdict((1.0, 0.0), transcript, measures=(("loss", object()),)),
+        *(partial(Verdict, probs) for probs in ((1.0,), (0.2, 0.2, 0.6), (0.9, 0.2), (0.5, 0.2))),
+        *(partial(Verdict, probs) for probs in ((1.2, -0.2), (np.nan, 0.5), ("0.5", "half"))),
+        *(partial(Verdict, (1.0, 0.0), measures=(("loss", it),)) for it in (np.nan, object())),
     ],
 )
 def test_what_is_no_verdict_fails_its_cell_before_it_reaches_a_figure(gives):

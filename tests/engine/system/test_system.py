@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import os
 import re
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -9,8 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from oversight.cache.backup import back_up
+from oversight.cache.bundle import export_bundle
+from oversight.cache.disk import DiskStore
+from oversight.cache.memory import MemoryStore
+from oversight.cache.rows import STORE_FILE
 from oversight.engine import errors
 from oversight.engine.errors import DiskFull
+from oversight.engine.models.accounting.ledger_file import LEDGER_FILE, write_owed
+from oversight.engine.run.events import EVENTS, add_event
 from oversight.engine.system.files import replace_file
 from oversight.engine.system.process import YOUNG, gc_relaxed
 from tests.sittings import Bench, Vendor
@@ -37,6 +45,31 @@ def test_a_file_that_cannot_be_replaced_whole_stays_as_it_was_and_nothing_lies_b
     with pytest.raises(DiskFull):
         replace_file(tmp_path / "file", parts())
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"file": b"old"}
+
+
+@pytest.mark.parametrize(
+    ("write", "name"),
+    [
+        (lambda folder, n: write_owed(folder, {"lab/m": (n, 1.0)}), LEDGER_FILE),
+        (lambda folder, n: add_event(folder, "kind", n), EVENTS),
+        (lambda folder, n: replace_file(folder / "file", [b"new"]), "file"),
+        (lambda folder, n: export_bundle(MemoryStore(), [], folder / "bundle"), "bundle"),
+        (lambda folder, n: back_up(folder, folder / f"copy-{n}"), f"copy-2/{STORE_FILE}"),
+    ],
+    ids=["what is owed", "an event", "a file", "a bundle", "a backup"],
+)
+def test_what_is_to_outlast_a_power_failure_is_synced_whole(write, name, tmp_path, monkeypatch):
+    DiskStore(tmp_path).close()
+    write(tmp_path, 1)
+    synced: dict[int, int] = {}
+
+    def sync(file: int) -> None:
+        synced[os.fstat(file).st_ino] = os.fstat(file).st_size
+
+    monkeypatch.setattr(os, "fsync", sync)
+    write(tmp_path, 2)
+    written = (tmp_path / name).stat()
+    assert synced.get(written.st_ino) == written.st_size
 
 
 def test_the_tree_of_errors_names_every_class():
