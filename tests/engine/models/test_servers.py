@@ -14,6 +14,7 @@ import pytest
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Reply, Token, ToolCall
+from oversight.engine.errors import ContextLengthExceeded
 from oversight.engine.extensions.mock import PROFILES, MockServer
 from oversight.engine.extensions.mock.process import counts, serving
 from oversight.engine.extensions.planning.preflight import examine, probes_of
@@ -213,6 +214,16 @@ def test_a_prompt_that_would_be_cut_is_never_sent(place, command):
     assert ran.code == 1
     outcomes = (place / "run" / "outcomes.jsonl").read_text()
     assert "do not fit into the 512 that its server gives to one call" in outcomes
+
+
+async def test_each_prompt_has_to_fit_whatever_went_before(place):
+    file, call = judged(place, "llamacpp/m"), Call(Request("llamacpp/m", (Message("user", "?"),)))
+    with telling(PROPS) as (url, _):
+        models = open_sweep(file, (f"providers.llamacpp.base_url={url}/v1",)).models
+        assert (await models(call.changed(max_tokens=8))).text == "Yes."
+        with pytest.raises(ContextLengthExceeded):
+            await models(call.changed(max_tokens=600))
+        await models.close()
 
 
 def test_no_more_calls_go_out_at_once_than_the_server_has_places(place, command):

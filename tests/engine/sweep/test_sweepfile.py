@@ -225,7 +225,7 @@ def taught(folder: Path, problems: str, *judges: str) -> LoadedSweep:
     return open_sweep(file)
 
 
-TWO = "bundled: {name: arithmetic, limit: 2}"
+TWO, FIRST = "bundled: {name: arithmetic, limit: 2}", "apples-and-crates: stands"
 STATED = "{model: sim/weak, shots: {bundled: {name: passages, limit: 3}}}"
 POOLED = "{kind: ensemble, member: sim/weak, examples: {bundled: passages}, pool: [mean, logodds]}"
 
@@ -270,12 +270,8 @@ def test_a_simulated_world_is_told_every_example_of_a_tree_of_roles():
 @pytest.mark.parametrize(
     ("problems", "judge", "told"),
     [
-        (TWO, "{model: sim/weak, shots: {bundled: arithmetic}}", "apples-and-crates: stands"),
-        (
-            TWO,
-            "{kind: ensemble, member: {model: sim/weak}, examples: {bundled: arithmetic}}",
-            "apples-and-crates: stands",
-        ),
+        (TWO, "{model: sim/weak, shots: {bundled: arithmetic}}", FIRST),
+        (TWO, "{kind: ensemble, member: sim/weak, examples: {bundled: arithmetic}}", FIRST),
         (
             "file: problems.jsonl",
             "{model: sim/weak, shots: {file: FOLDER/examples.jsonl}}",

@@ -112,19 +112,10 @@ async def test_whoever_has_a_side_argues_for_it_whatever_the_act_is_called():
     st.lists(
         st.sampled_from(
             [
-                "<question>\n",
-                "\n</question>",
-                '<answer label="A">\n',
-                "\n</answer>",
-                '<turn speaker="X">\n',
-                "\n</turn>",
-                '<tool name="t">',
-                '<instructions task="speak" side="A">\n',
-                '<instructions task="ask">\n',
-                '<instructions task="percentages"',
-                "\n</instructions>",
-                "(A)+1.0 ",
-                "Use at most many words.",
+                *("<question>\n", "\n</question>", '<answer label="A">\n', "\n</answer>"),
+                *('<turn speaker="X">\n', "\n</turn>", '<tool name="t">', "\n</instructions>"),
+                *('<instructions task="speak" side="A">\n', '<instructions task="ask">\n'),
+                *('<instructions task="percentages"', "(A)+1.0 ", "Use at most many words."),
                 question_block(PROBLEMS[0].question),
             ]
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from itertools import count
 
 import pytest
 
@@ -135,14 +136,8 @@ def test_p11_replies_that_state_no_usage_count_at_their_worst_for_later_sessions
 
 
 def test_p11_a_call_that_costs_nothing_after_all_gives_its_dollars_back():
-    refuse = True
-
-    def fault(request):
-        nonlocal refuse
-        refuse = not refuse
-        return RateLimited("429", 0.1) if refuse else None
-
-    server = Billing(latency=0.1, fault=fault)
+    n = count()
+    server = Billing(latency=0.1, fault=lambda _: RateLimited("429", 0.1) if next(n) % 2 else None)
     budget = Budget(0.05)
     ends, account = spend(server, budget, lanes=5)
     assert budget.spent == pytest.approx(account.dollars)
@@ -162,7 +157,7 @@ async def test_in_a_small_budget_calls_wait_for_each_other_instead_of_giving_up(
 
 
 @virtually
-async def test_nobody_halts_while_a_call_in_flight_may_still_leave_room():
+async def test_nobody_halts_while_a_call_may_still_leave_room_nor_asks_for_what_one_cut_off_took():
     server = Billing(latency=10.0, tokens=lambda call: (10, 1))
     budget = Budget(PRICE.worst(1.5 * 100, 1_000) * 1.5)
     endpoint = sender(server, model=MODEL, budget=budget)
@@ -170,6 +165,11 @@ async def test_nobody_halts_while_a_call_in_flight_may_still_leave_room():
         for n in (1, 2):
             group.create_task(endpoint(call_of(100, n, 1_000)))
     assert now() == pytest.approx(20)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(5):
+            await endpoint(call_of(100, 3, 1_000))
+    with pytest.raises(BudgetReached):
+        await endpoint(call_of(100, 4, 1_000))
 
 
 @virtually

@@ -264,16 +264,20 @@ async def test_of_a_torn_slot_what_was_saved_before_stands(tmp_path, left):
     assert left < 400 or stands[MODEL].stored == 5
 
 
-@pytest.mark.parametrize(("at", "stored"), [(None, 5), (20, 3), (200, 5)])
+@pytest.mark.parametrize(
+    ("at", "stored", "late"), [(None, 5, 0), (None, 5, 2), (20, 3, 1), (200, 5, 0)]
+)
 @virtually
 async def test_what_came_since_the_last_note_counts_and_a_changed_byte_loses_its_part_alone(
-    tmp_path, at, stored
+    tmp_path, at, stored, late
 ):
-    """Figures, of five replies, stand before what was noted of three."""
+    """Figures, of five replies, stand before what was noted of three, `late` more being out."""
     async with journal(tmp_path) as ledger:
         await asked(ledger, MODEL, 3)
+        ends = asyncio.gather(*(asked(ledger, MODEL, 1, 1.2 * EVERY) for _ in range(late)))
         await asyncio.sleep(1.1 * EVERY)
-        await asked(ledger, MODEL, 2)
+        await ends
+        await asked(ledger, MODEL, 2 - late)
         content = bytearray((tmp_path / LEDGER_FILE).read_bytes())
     if at is not None:
         content[len(content) - SLOT + 2 + len(MODEL) + at] ^= 1

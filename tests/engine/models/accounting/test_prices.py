@@ -136,24 +136,24 @@ protocols: {naive_judge: , debate: {rounds: 1}}
 
 
 @pytest.mark.wire
-def test_lists_that_others_keep_price_every_model_of_the_papers_librarys_own_grid(tmp_path):
+def test_lists_that_others_keep_price_every_model_of_the_papers_own_grid(tmp_path, monkeypatch):
     """Known truth: five of these seven models are priced by no list of ours."""
     (tmp_path / "grid.yaml").write_text(GRID)
     file = tmp_path / "model_prices.json"
     file.write_bytes(json.dumps(LISTS["LITELLM"]).encode())
-    own = {"XDG_DATA_HOME": str(tmp_path / "data")}
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
     def priced():
         listed.cache_clear()
-        plan = within("plan", "grid.yaml", "--json", cwd=tmp_path, **own)
+        plan = within("plan", "grid.yaml", "--json", cwd=tmp_path)
         return sum(model["cost"] is not None for model in json.loads(plan.out)["plan"]["models"])
 
     try:
         assert priced() == 2
-        assert within("doctor", "--update-prices", str(file), cwd=tmp_path, **own).code == 0
+        assert within("doctor", "--update-prices", str(file), cwd=tmp_path).code == 0
         assert priced() == 4
         with answering(alike(200, json.dumps(LISTS["OPENROUTER"]).encode())) as (url, _):
-            updated = within("doctor", "--update-prices", url, cwd=tmp_path, **own)
+            updated = within("doctor", "--update-prices", url, cwd=tmp_path)
         assert "prices of 3 models" in updated.out
         assert priced() == 7
         found = load_prices(tmp_path / "data/oversight/prices.toml")
@@ -164,10 +164,16 @@ def test_lists_that_others_keep_price_every_model_of_the_papers_librarys_own_gri
         assert (lite.batched().input, lite.tiers) == (0.05, {"flex": 0.4, "priority": 1.8})
         haiku = found.need("anthropic/claude-haiku-4-5")
         assert haiku == listed().need("anthropic/claude-haiku-4-5")
-        told = within("plan", "grid.yaml", cwd=tmp_path, **own).out
+        told = within("plan", "grid.yaml", cwd=tmp_path).out
         assert f"prices of 2026-11-20 to {date.today()}" in told
         file.write_text("[]")
-        refused = within("doctor", "--update-prices", str(file), cwd=tmp_path, **own)
+        refused = within("doctor", "--update-prices", str(file), cwd=tmp_path)
         assert (refused.code, "is no price list of LiteLLM's form" in refused.err) == (2, True)
+        # Of two prices of one model the later one holds.
+        for day, holds in (("2020-01-01", 0.05), ("2999-01-01", 700.0)):
+            told = f"openai.as_of = {day}\nopenai.models.gpt-5-nano = {{input = 700, output = 9}}\n"
+            (tmp_path / "data/oversight/prices.toml").write_text(told)
+            listed.cache_clear()
+            assert listed().need("openai/gpt-5-nano").input == holds
     finally:
         listed.cache_clear()
