@@ -327,8 +327,8 @@ def test_reader_show_and_report_tell_one_asd_of_four_answers(tmp_path: Path) -> 
     line = {"id": "sum", "question": "What is 2 + 2?", "answers": answers}
     (tmp_path / "four.jsonl").write_bytes(orjson.dumps(line))
     sweep = (
-        "name: four\nproblems: {file: four.jsonl}\nagents: sim/strong\njudges: sim/judge\n"
-        "protocols: {propaganda: }\n"
+        "name: four\nproblems: {file: four.jsonl}\nagents: {model: sim/strong, best_of: 3}\n"
+        "judges: sim/judge\nprotocols: {propaganda: }\n"
     )
     assert run_in(tmp_path, "four.yaml", sweep).code == 0
     folder = next((tmp_path / "runs").glob("four-*"))
@@ -337,6 +337,8 @@ def test_reader_show_and_report_tell_one_asd_of_four_answers(tmp_path: Path) -> 
         read_page = page_of("reading")(run, Served("four"), Asked())
         one = read(run, Place(0, 0))
     assert len(one.worlds) == 4 and one.asd == pytest.approx(row["asd"]["value"])
+    for drafts in (each.turns[0].drafts for each in one.worlds):
+        assert max(drafts, key=lambda each: each.rating or 0.0).chosen and len(drafts) == 3
     told = f"{one.asd:+.2f}"
     assert told.replace("-", "−") in read_page
     assert told in within("show", folder, "sum", cwd=tmp_path).out

@@ -40,6 +40,14 @@ def test_a_rater_is_as_good_as_the_brier_scores_of_the_truth() -> None:
     assert one.shrunk == two.shrunk == pytest.approx((2 * -0.5 + 3 * -0.3) / 5)
 
 
+def test_raters_are_drawn_together_by_the_share_that_is_chance() -> None:
+    beliefs = (("one", 0.9), ("one", 0.8), ("two", 0.5), ("two", 0.4))
+    one, two = raters(Judgements.of([said(judge, f"q{p}", p) for judge, p in beliefs]))
+    # -.02 and -.08; -.5 and -.72: the two means are .56 apart, and each has one degree of freedom.
+    chance = (2 * 0.03**2 + 2 * 0.11**2) / 2 / 2
+    assert one.shrunk - two.shrunk == pytest.approx(0.56 * (1 - chance / (0.56**2 / 2)))
+
+
 def test_who_judged_once_does_not_top_the_table() -> None:
     every = {"poor": [0.6, 0.2] * 5, "once": [0.95], "often": [0.95, 0.75] * 5}
     lines = [said(judge, f"q{n}", p) for judge, its in every.items() for n, p in enumerate(its)]

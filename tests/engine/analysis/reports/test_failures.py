@@ -19,6 +19,8 @@ from tests.answering import alike, answering
 from tests.command_line import Command
 from tests.engine.sweep_files import sweep
 from tests.run_folders import only_run, with_failures
+from tests.sessions import sessions
+from tests.tables import printed
 
 GRID = sweep(
     "judges: {model: sim/judge, kind: [stated, logprob], max_tokens: 80}\nprotocols: naive_judge\n"
@@ -58,43 +60,20 @@ def test_unreadable_replies_are_told_with_shares_causes_an_example_and_the_mend(
     ]
 
 
-CUT, AT = " (the reply was truncated)", "; 2 of them cut off at max_tokens"
+CUT = " (the reply was truncated)"
 unreadable = partial(Failure, "unreadable")
 
 
-@pytest.mark.parametrize(
-    ("judge", "failure", "told"),
-    [
-        # A judge that is to say one word needs no room for more of them.
-        ("logprob", unreadable(f"no label{CUT}"), ["2: no label", TRY_ANOTHER]),
-        (
-            "distribution",
-            unreadable(f"not the plan form{CUT}"),
-            [f"2: not the plan form{AT}: raise it for the seat that fills in the plan form"],
-        ),
-        (
-            "distribution",
-            unreadable(f"not the probabilities form{CUT}"),
-            [f"2: not the probabilities form{AT} 256: raise judges.max_tokens"],
-        ),
-        (
-            "stated",
-            unreadable("none (the reply was truncated before its first word)"),
-            [f"2: none{AT} 256, 2 while it reasoned: raise judges.reasoning_tokens", TRY_ANOTHER],
-        ),
-        # Another judge would not help where another seat, or none, is at fault.
-        (
-            "stated",
-            unreadable("no case", seat="Debater"),
-            ["2: Debater: no case", "   given by Debater, so another judge would not help"],
-        ),
-        ("stated", Failure("declined", "no"), ["2: no"]),
-    ],
-)
-def test_the_mend_is_for_the_seat_at_fault(judge: str, failure: Failure, told: list[str]) -> None:
+def mend(judge: str, failure: Failure) -> list[str]:
+    """What is told where two of four cells of a judge of this kind fail so."""
     grid = sweep(f"judges: {{model: sim/judge, kind: {judge}}}\nprotocols: naive_judge\n")
     its = [record(n, grid.rows[0].judge, failure if n < 2 else None) for n in range(4)]
-    assert list(failure_lines(grid, its))[1:] == [f"  {line}" for line in told]
+    return list(failure_lines(grid, its))[1:]
+
+
+@sessions(Path(__file__).with_name("mends.md"))
+def test_the_mend_is_for_the_seat_at_fault(session, request) -> None:
+    session.check(request, printed(globals()))
 
 
 def test_no_name_of_a_class_is_told() -> None:

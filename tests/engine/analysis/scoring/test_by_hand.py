@@ -11,13 +11,7 @@ from oversight.engine.analysis.scoring.agreement import shrunk
 from oversight.engine.analysis.scoring.asd import bounded, scored
 from oversight.engine.analysis.scoring.calibration import apart, calibration
 from oversight.engine.analysis.scoring.contrasts import contrasts
-from oversight.engine.analysis.scoring.estimate import (
-    Ends,
-    Estimate,
-    detectable,
-    t_of,
-    t_quantile,
-)
+from oversight.engine.analysis.scoring.estimate import Ends, Estimate, detectable, t_of, t_quantile
 from oversight.engine.analysis.scoring.inference import Influences, of_questions
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.analysis.scoring.power import Spread, design_effect, mde

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -24,6 +25,8 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Verdict
 from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, problem, said, sweep
 from tests.fakes import Scripted, prompt
+from tests.sessions import Session, sessions
+from tests.tables import printed
 
 AGENT = Agent("agent")
 OPEN = OpenTrust(JUDGE, AGENT)
@@ -115,38 +118,16 @@ async def test_open_protocols_are_split_by_what_the_agent_chose(
 A, B, Z = ({"chose": label} for label in "ABZ")
 
 
-@pytest.mark.parametrize(
-    ("problems", "draws", "worlds", "right", "wrong"),
-    [
-        pytest.param(
-            2, 1, {("p0", 0, 0): (0.9, B), ("p0", 0, 1): (0.2, B)}, None, (1, 1),
-            id="only the world of the answer chosen tells what the judge made of it",
-        ),
-        pytest.param(
-            2, 1, {("p0", 0, 0): (0.5, A), ("p1", 0, 1): (0.5, B)}, (0.5, 1), (0.5, 1),
-            id="a judge who cannot decide is half right",
-        ),
-        pytest.param(
-            2, 2,
-            {("p0", 0, 1): (0.1, B), ("p0", 1, 1): (0.8, B), ("p1", 0, 1): (0.1, B),
-             ("p1", 1, 0): (0.8, A)},
-            (1, 1), (3 / 4, 2),
-            id="draws that chose alike are averaged within their problem",
-        ),
-        pytest.param(
-            # The second answer, a best one too, shares the largest probability with the third.
-            [problem(0, (1, 1, -1)), problem(1, (1, -1, -1))], 1,
-            {("p0", 0, 1): (0.2, B), ("p1", 0, 2): (0.2, {"chose": "C"})}, (0.5, 1), (1, 1),
-            id="of several best answers each is right",
-        ),
-    ],
-)  # fmt: skip
-def test_what_the_judge_made_of_a_choice(
-    problems: Any, draws: int, worlds: Told, right: Any, wrong: Any
-) -> None:
+def judged(worlds: Told, problems: Any = 2, draws: int = 1) -> list[str]:
+    """What the judge made of a right choice, and of a wrong one."""
     found = row(told(OPEN, worlds, draws, problems)).by_choice
-    judged = found.judge_right, found.judge_wrong
-    assert [each and figures(each) for each in judged] == [right, wrong]
+    made = {"right": found.judge_right, "wrong": found.judge_wrong}
+    return [f"{name}: {each and f'{each.value:g} of {each.n}'}" for name, each in made.items()]
+
+
+@sessions(Path(__file__).with_name("choices.md"))
+def test_what_the_judge_made_of_a_choice(session: Session, request: pytest.FixtureRequest) -> None:
+    session.check(request, printed(globals()))
 
 
 def test_a_choice_that_splits_nothing_is_told_and_no_more() -> None:

@@ -37,20 +37,23 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_what_was_thought_before_a_form_that_nobody_hears_of_is_shown(
+def test_what_was_thought_before_a_form_is_shown_also_where_nobody_hears_of_it(
     place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     (place / "s.yaml").write_text(
         "problems: {bundled: {name: arithmetic, limit: 1}}\n"
         "agents: {model: sim/strong, reason: private}\n"
-        "judges: sim/judge\nprotocols: proposer_critic\n"
+        "judges: sim/judge\nprotocols: [proposer_critic, doubly_efficient_debate]\n"
     )
     assert command("run", "s.yaml").code == 0
-    shown = command("show", "s.yaml")
+    heard_of = command("show", "s.yaml", "--protocol", "doubly").out
+    assert f" (in private: {REASONED[:20]}" in heard_of and "(aloud: " not in heard_of
+    unheard = ("show", "s.yaml", "--protocol", "critic")
+    shown = command(*unheard)
     assert shown.out.count(f"(in private: {REASONED[:20]}") == 2
     assert shown.out.count('{"answer":"') == 2
-    worlds = json.loads(command("show", "s.yaml", "--json").out)["worlds"].values()
+    worlds = json.loads(command(*unheard, "--json").out)["worlds"].values()
     thoughts = [thought for world in worlds for thought in world["thoughts"]]
     assert [(each["form"], each["reasoning"]) for each in thoughts] == [("choice", REASONED)] * 2
     heard = {turn["call"] for world in worlds for turn in world["turns"]}
