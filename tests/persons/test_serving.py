@@ -442,10 +442,10 @@ def test_two_processes_cannot_serve_one_run(finished):
     assert "another process" in told.err
 
 
-async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(tmp_path, caplog):
-    call = judgement(shipment(0).question, 0)
-    async with work(tmp_path, raters=1) as at_work, aiohttp.ClientSession() as session:
-        await at_work.put([call])
+async def test_an_answer_that_is_not_saved_is_told_so_and_taken_later(tmp_path, session, caplog):
+    calls = [judgement(shipment(n).question, 0) for n in range(2)]
+    async with work(tmp_path, raters=1) as at_work:
+        await at_work.put(calls)
         server = RaterServer(at_work.desk)
         async with server.serving(0) as root:
             [(_, link)] = server.links(root)
@@ -461,7 +461,7 @@ async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(tmp_pa
                 assert status == 500, path
                 assert "could not be saved" in said and str(tmp_path) not in said
             assert f"{journal} cannot be written" in caplog.text
-            assert not at_work.waiting[call.address].done()
+            assert not any(each.done() for each in at_work.waiting.values())
             journal.rmdir()
             aside.rename(journal)
             async with session.post(
@@ -471,8 +471,19 @@ async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(tmp_pa
             ) as no_form:
                 assert no_form.status == 400
             assert await rater.post("answer", fields) == (303, "/?said=saved")
-            assert (await at_work.waiting[call.address]).outcome == "ok"
-    assert [what(each) for each in read_journal(tmp_path)] == ["consent", "given", "answered"]
+            page = await rater.get()
+    async with work(tmp_path, raters=1) as again:
+        server = RaterServer(again.desk)
+        async with server.serving(0) as root:
+            rater = ScriptedRater(server.links(root)[0][1], session)
+            # The page that was left open is sent before the run has come to this call again.
+            fields = {"ticket": page.ticket, **percents(page), "reason": "As I see it."}
+            status, said = await rater.post("answer", fields)
+            assert status == 503 and "As I see it." in said
+            await again.put(calls)
+            assert await rater.post("answer", fields) == (303, "/?said=saved")
+            assert {(await each).outcome for each in again.waiting.values()} == {"ok"}
+    assert [what(e) for e in read_journal(tmp_path)] == ["consent", *("given", "answered") * 2]
 
 
 def test_no_batch_is_waited_for_while_people_are(tmp_path):
