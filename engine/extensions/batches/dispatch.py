@@ -18,7 +18,7 @@ from ...models.router import Models
 from ...providers.connecting import wire_of
 from ...providers.fault import ErrorAnswer
 from ...system.files import unwritable
-from .endpoint import CLOCK_SLACK, BatchEndpoint, BatchState, backoff
+from .endpoint import CLOCK_SLACK, INCONCLUSIVE, BatchEndpoint, BatchState, backoff
 from .journal import BatchJournal, Submission
 from .results import BatchResults
 from .vendors import ENDPOINTS
@@ -116,11 +116,12 @@ class Dispatch:
         is not proven to be ours is left alone."""
         for id, batch in list(self.journal.out.items()):
             if id not in self._cancelled:
-                # One that has ended meanwhile cannot be cancelled; the next poll says so.
-                with suppress(InvalidRequest, ModelNotFound):
+                # One that has ended cannot be cancelled, as the vendor may say by a 409: so this is
+                # tried once, and again after the next poll, which collects what has ended.
+                with suppress(InvalidRequest, ModelNotFound, *INCONCLUSIVE):
                     endpoint = self.endpoint(batch.model)
-                    await endpoint.retried(endpoint.cancel, id)
-                self._cancelled.add(id)
+                    await self._stop.until_stopped(endpoint.asked(endpoint.cancel, id))
+                    self._cancelled.add(id)
 
     async def _look_for(self, endpoint: BatchEndpoint, mark: str, batch: Submission) -> bool:
         """Look for a batch of unknown fate at the vendor; whether its calls are free again."""

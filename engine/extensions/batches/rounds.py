@@ -95,9 +95,8 @@ class BatchRounds(Deferred):
     async def finish(self) -> None:
         """Cancel what is out, and collect what is paid for."""
         with self._halting():
-            if self.journal.out:
-                await self._dispatch.cancel()
             while self.journal.out:
+                await self._dispatch.cancel()
                 if not await self._dispatch.poll():
                     await self._stop.sleep(MIN_POLL)
 
