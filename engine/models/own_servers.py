@@ -76,7 +76,7 @@ class OwnServers:
         stated, silent = False, 0
         while True:
             await asyncio.sleep(LOAD_SECONDS)
-            if not limiter.busy:
+            if not limiter.statistics().in_flight:
                 continue
             if (load := await server_load(self._reach(model))) is not None:
                 stated, silent = True, 0

@@ -74,13 +74,12 @@ class Sender:
     ) -> None:
         """provider: may be shared with other models. jitter: draws from [0, 1). own: whether the
         server is the user's own."""
-        model_budget = (
-            None
-            if accounting.budget is None
-            else ModelBudget(accounting.budget, accounting.budget.price(model, accounting.prices))
-        )
-        self._price = accounting.prices.find(model)
-        self.page = accounting.ledger.page(model, self._price)
+        budget, prices = accounting.budget, accounting.prices
+        self._price = prices.find(model)
+        self.page = page = accounting.ledger.page(model, self._price)
+        model_budget = None
+        if budget is not None:
+            model_budget = ModelBudget(budget, budget.price(model, prices), page.count_unstated)
         self.limiter = RateLimiter(
             limits,
             stop_token=stop_token,

@@ -152,7 +152,7 @@ class Run:
 
     def _spend(self, paid: UsageTotals) -> str:
         if (most := self.settings.max_tokens) is not None:
-            used = paid.usage.input_tokens + paid.usage.output_tokens
+            used = paid.usage.input_tokens + paid.usage.output_tokens + paid.unstated
             return f"{short(used)} of {short(most)} tokens"
         if (cap := self.settings.max_cost) is not None:
             return f"{dollars(paid.dollars)} of {dollars(cap)}"

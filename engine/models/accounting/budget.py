@@ -87,9 +87,9 @@ class Budget:
 class ModelBudget:
     """The run's budget, with the price of one model."""
 
-    def __init__(self, budget: Budget, price: Price) -> None:
+    def __init__(self, budget: Budget, price: Price, unstated: Callable[[float], None]) -> None:
         self.budget = budget
-        self._price = price
+        self._price, self._unstated = price, unstated
         self._dearest = 0.0
 
     def worst(self, demand: "TokenEstimate") -> float:
@@ -106,6 +106,8 @@ class ModelBudget:
         if usage is not None:
             tokens = self.budget.tokens
             spent = self._price.cost(usage) if tokens else charged(usage, self._price) or 0.0
+        elif self.budget.tokens:
+            self._unstated(worst)
         if spent > worst:
             self._dearest = max(self._dearest, spent)
         self.budget.settle(worst, spent)

@@ -61,6 +61,9 @@ class UsageTotals:
     """Ended batches; each of their lines is counted as a request."""
     latency: Latency = field(default_factory=Latency)
     """Latency of the replies; those that a killed process had not saved yet are missing."""
+    unstated: float = 0.0
+    """Under a cap in tokens, maximum tokens of requests for which no server has stated any; those
+    that a killed process had not saved yet are missing."""
 
     @property
     def stored(self) -> int:
@@ -128,7 +131,7 @@ class Page:
         self.outcomes: Counter[Outcome] = Counter()
         self.faults: Counter[tuple[RequestOutcome, str]] = Counter()
         self.input = self.output = self.cache_read = self.cache_write = 0
-        self.dollars = self.doubtful = self.at_risk = 0.0
+        self.dollars = self.doubtful = self.at_risk = self.unstated = 0.0
         self.in_flight = self.batches = self.unpriced = 0
         self.stopwatch = Stopwatch()
 
@@ -155,6 +158,9 @@ class Page:
         self.fates[fate] += 1
         if fate == "ambiguous":
             self.doubtful += worst
+
+    def count_unstated(self, tokens: float) -> None:
+        self.unstated += tokens
 
     def count(self, reply: Reply, worst: float) -> None:
         """Count a reply, be it one of a batch; at its worst where nobody says what it cost."""
@@ -231,6 +237,7 @@ class Page:
             self.at_risk,
             self.batches,
             latency=self.stopwatch.latency(),
+            unstated=self.unstated,
         )
 
 
@@ -277,6 +284,7 @@ def sum_usage(accounts: Iterable[UsageTotals]) -> UsageTotals:
         sum(account.at_risk for account in accounts),
         sum(account.batches for account in accounts),
         latency=sum_latency(account.latency for account in accounts),
+        unstated=sum(account.unstated for account in accounts),
     )
 
 
@@ -332,5 +340,5 @@ class Accounting:
             budget = Budget(cost or 0.0, before.dollars + before.doubtful)
         else:
             used = before.usage.input_tokens + before.usage.output_tokens
-            budget = Budget(tokens, used, tokens=True)
+            budget = Budget(tokens, used + before.unstated, tokens=True)
         return cls(prices, budget)

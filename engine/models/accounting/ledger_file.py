@@ -29,7 +29,6 @@ import msgspec
 from ...errors import RunFolderError, StoreFailed
 from ...stop import StopToken
 from ...system.files import MAX_LEDGER, read_bounded, replace_file, unwritable
-from .latency import Latency
 from .ledger import (
     ABANDONED,
     CRC,
@@ -224,8 +223,9 @@ def _filled(account: UsageTotals, saved: UsageTotals | None) -> UsageTotals:
                 left -= min(count, left)
         if left:
             faults.append((fate, ABANDONED if fate == "ambiguous" else CUT_OFF, left))
-    latency = saved.latency if saved else Latency()
-    return replace(account, faults=tuple(sorted(faults)), latency=latency)
+    if saved is not None:
+        account = replace(account, latency=saved.latency, unstated=saved.unstated)
+    return replace(account, faults=tuple(sorted(faults)))
 
 
 def _write_accounts(path: Path, accounts: Mapping[str, UsageTotals]) -> None:

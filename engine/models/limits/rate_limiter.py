@@ -129,11 +129,6 @@ class RateLimiter:
         """Calls that may be in flight now at a server whose slots nobody stated; 0 at others."""
         return self._slots.width if isinstance(self._slots, Climb) else 0.0
 
-    @property
-    def busy(self) -> int:
-        """Calls in flight."""
-        return self._slots.busy
-
     def load_stated(self, running: int, waiting: int) -> None:
         """The server states its load, where its slots are not known: see `Climb.load_stated`."""
         if isinstance(self._slots, Climb):

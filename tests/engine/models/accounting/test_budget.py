@@ -129,10 +129,11 @@ def test_p11_requests_that_may_have_been_billed_count_as_billed():
 
 
 def test_p11_replies_that_state_no_usage_count_at_their_worst_for_later_sessions_too():
-    budget = Budget(0.5)
-    _, account = spend(Billing(tokens=lambda call: (0, 0)), budget)
-    assert account.dollars == 0.0 < account.doubtful
-    assert account.doubtful == pytest.approx(budget.spent)
+    for cap in ((0.5, None), (None, 100_000.0)):
+        budget = Accounting.capped(listed(), *cap).budget
+        _, account = spend(Billing(tokens=lambda call: (0, 0)), budget)
+        later = Accounting.capped(listed(), *cap, account).budget
+        assert account.dollars == 0.0 < budget.spent == pytest.approx(later.spent)
 
 
 def test_p11_a_call_that_costs_nothing_after_all_gives_its_dollars_back():
