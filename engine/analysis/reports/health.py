@@ -116,10 +116,11 @@ class HealthCheck:
             return
         self._run += 1
         if record.failure is not None:
-            read = record.failure.kind == "unreadable"
-            said = record.failure.raw if read and record.failure.raw else record.failure.message
-            self._note("unreadable" if read else "failed otherwise", record, said)
-            if record.failure.message.endswith(THOUGHT_TO_THE_END):
+            its = record.failure
+            said = its.raw if its.unread and its.raw else its.message
+            unread = "refused" if its.kind == "declined" else "unreadable"
+            self._note(unread if its.unread else "failed otherwise", record, said)
+            if its.message.endswith(THOUGHT_TO_THE_END):
                 self._note("truncated while thinking", record, said)
             return
         self._verdicts[record.judge] += 1

@@ -20,10 +20,11 @@ def test_a_healthy_run_has_one_line() -> None:
 def test_each_trouble_has_an_example_and_an_advice() -> None:
     worlds = {
         ("naive judge", "p0", 0): (Failure("unreadable", "no number", "I\nwould say A"), 0.5),
-        ("naive judge", "p1", 0): (Failure("crash", "KeyError: 'x'"), 0.5),
+        ("naive judge", "p1", 0): (Failure("crash", "KeyError: 'x'"), Failure("declined", "no")),
     }
-    *_, line, other = results(sweep(NAIVE), worlds).health.lines()
+    *_, line, other, refused = results(sweep(NAIVE), worlds).health.lines()
     assert line.startswith("  ! unreadable: 1 cell, such as naive judge, p0: 'I would say A'; ")
+    assert refused.startswith("  ! refused: 1 cell, such as naive judge, p1: 'no'; reword")
     assert other.startswith("  ! failed otherwise: 1 cell, such as naive judge, p1: ")
 
 
