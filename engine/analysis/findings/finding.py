@@ -144,9 +144,9 @@ def brackets(estimates: Iterable[Estimate | None]) -> str:
     guarded = sum(each.guarded for each in there)
     if guarded:
         how += ", guarded" if guarded == len(there) else f"; {guarded} of {len(there)} guarded"
-    groups = "groups of " * any(0 < each.clusters < each.n for each in there)
+    groups = " or groups of them" * any(0 < each.clusters < each.n for each in there)
     none = next((f"; no interval: {each.reason}" for each in every if each.reason), "")
-    return f"95% CI{f' ({how})' * bool(how)} over {groups}problems{none}"
+    return f"95% CI{f' ({how})' * bool(how)} over problems{groups}{none}"
 
 
 def shared(estimate: Estimate | None) -> str:
