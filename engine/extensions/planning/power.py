@@ -255,11 +255,12 @@ async def power_plan(
     if isinstance(pilot, Path):
         known = Pilot("pilot", *table_spread(pilot, words, score))
     elif pilot is not None:
-        found = pilot_spread(pilot, *_in_pilot(pilot, rows, words), score)
-        known = Pilot("pilot", *found, size)
+        known = Pilot("pilot", *pilot_spread(pilot, *_in_pilot(pilot, rows, words), score), size)
     else:
         _, most = difference_ends((problem.values for problem in sweep.problems), score)
-        known = Pilot("worst case", Spread(most**2), len(sweep.problems), size)
+        of = codes_of([cluster(each.id, each.group) for each in sweep.problems])
+        alike = design_effect(of.astype(np.float64), of)  # Those of a group, at worst.
+        known = Pilot("worst case", Spread(most**2, design_effect=alike), len(of), size)
     judge = rows[0].protocol.judge
     verdicts = judge.draws if isinstance(judge, Redrawn) else 1
     plan = how.designs((names[first], names[second]), sweep, known, verdicts, score)
@@ -271,8 +272,7 @@ async def power_plan(
         asked = await plan_sweep(variant, store, prices)
         scale = each.questions / len(sweep.problems)
         cost = asked.cost and Cost(*(scale * part for part in astuple(asked.cost)))
-        calls = math.ceil(asked.total("calls") * scale)
-        purchases.append(replace(each, calls=calls, cost=cost))
+        purchases.append(replace(each, calls=math.ceil(asked.total("calls") * scale), cost=cost))
     return replace(plan, purchases=tuple(purchases))
 
 

@@ -71,21 +71,21 @@ def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
     assert difference_ends([(1, -1)], "brier") == (-4, 4)
     needed = questions_needed(Spread(16.0), 0.5)
     assert told["purchases"][0]["questions"] == needed
-    out = command("plan", "small.yaml", *words).out
-    assert (
-        "spread assumed, the worst case: the range of the score allows no more: w² 16.0"
-        in " ".join(out.split())
-    )
+    out = " ".join(command("plan", "small.yaml", *words).out.split())
+    assert "spread assumed, the worst case: the range of the score allows no more: w² 16.0" in out
     freedom = PILOT - 1
     known = [freedom / chdtri(freedom, 1 - tail) for tail in (0.975, 0.025)]
     assert pytest.approx(known, abs=0.005) == PILOT_FACTORS
-    assert "30 of them as a pilot (oversight run SWEEP --limit 30, then --pilot RUN)" in " ".join(
-        out.split()
-    )
-    assert "the sweep as it stands can decide no difference" in " ".join(out.split())
+    assert "30 of them as a pilot (oversight run SWEEP --limit 30, then --pilot RUN)" in out
+    assert "the sweep as it stands can decide no difference" in out
+    # At worst the problems of a group differ in nothing.
+    lines = ("question,answer,wrong,group", *(f"{n}?,{n},{n}1,g{n // 2}" for n in range(4)))
+    (place / "g.csv").write_text("\n".join(lines))
+    grouped = command("plan", "small.yaml", "--set", "problems={file: g.csv}", *words, "--json")
+    bought = json.loads(grouped.out)["power"]["purchases"][0]["questions"]
+    assert bought == pytest.approx(2 * needed, abs=2)
     assert len(told["purchases"]) == 1 and "cheapest" not in out
-    words = ("--contrast", "debate - consultancy", "--mde", "0.5")
-    several = command("plan", "small.yaml", *words)
+    several = command("plan", "small.yaml", "--contrast", "debate - consultancy", "--mde", "0.5")
     assert (several.code, "'debate - consultancy' means 2 contrasts" in several.err) == (2, True)
 
 
