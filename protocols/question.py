@@ -17,8 +17,9 @@ MAX_LABEL = 40
 LARGEST = 1e9
 """The largest value of an answer, either way: sums and squares of larger ones could overflow."""
 
-
-_PLAIN = re.compile(r"[^<>{}\"\n\r]*")
+PLAIN = r"[^<>{}\"\x00-\x1f\x7f-\x9f\u2028\u2029]"
+"""A character of what stands in a tag of ours or among instructions: no line end, of any kind."""
+_PLAIN = re.compile(f"{PLAIN}*")
 
 
 class Answer(Struct, frozen=True, cache_hash=True, gc=False):

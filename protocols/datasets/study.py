@@ -20,7 +20,7 @@ from pydantic import ConfigDict, Field
 
 from ..errors import DatasetError
 from ..held import Believed, DiscussedQuestion, HeldConversation, SaidTurn
-from ..question import LABELS, Problem
+from ..question import LABELS, MAX_LABEL, PLAIN, Problem
 from ..quotes import find_quotes
 from ..transcript import Quote
 from .jsonl import problems
@@ -50,7 +50,7 @@ class QuoteRow(StudyRow):
 
 class TurnRow(StudyRow):
     round: Annotated[int, Field(ge=0)]
-    speaker: Annotated[Text, Field(pattern=r"^[^<>{}\"\n\r]{1,40}$")]
+    speaker: Annotated[Text, Field(pattern=f"^{PLAIN}{{1,{MAX_LABEL}}}$")]
     """It stands in a tag of ours, as labels do."""
     side: str | None = None
     text: str
