@@ -125,8 +125,8 @@ async def listening(
             serving.add(task)
         try:
             await serve(reader, writer)
-        except asyncio.CancelledError:
-            pass  # the end: in 3.11 a stream's task that is cancelled is logged as a fault
+        except (asyncio.CancelledError, asyncio.IncompleteReadError, ConnectionError):
+            pass  # the end, here or there: in 3.11 a stream's task that fails is logged as a fault
         finally:
             writer.close()
 

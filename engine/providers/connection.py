@@ -60,7 +60,7 @@ class Owner(ABC):
         """No whole answer came, or not in time."""
 
     @abstractmethod
-    def unasked(self, connection: "Connection", data: bytes = b"") -> None:
+    def unasked(self, connection: "Connection", data: bytes) -> None:
         """Something came while no request was out, or behind an answer."""
 
     @abstractmethod
@@ -188,7 +188,9 @@ class Connection(asyncio.Protocol):
         self.until = math.inf
         self.answers += 1
         if self._begun > 1:
-            self._owner.unasked(self)
+            # Of two messages the parser has the status of the second.
+            status = self._parser.get_status_code() if self._begun == 2 else 0
+            self._owner.unasked(self, b"HTTP/1.1 %d" % status)
         if not answer.done():
             answer.set_result(whole)
 

@@ -118,8 +118,7 @@ class HttpClient(Owner):
 
     async def _anew(self, target: Target, body: bytes, about: str) -> Response:
         """An exchange over a connection that must be opened, or waited for."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._deadline
+        until = asyncio.get_running_loop().time() + self._deadline
         late = asyncio.timeout_at(until)
         sent = False
         try:
@@ -220,7 +219,7 @@ class HttpClient(Owner):
         # Before the server has ever answered, what is wrong with its address is found out first.
         answer.set_exception(self._fault(exc, connection.origin[0], True) if self._heard else exc)
 
-    def unasked(self, connection: Connection, data: bytes = b"") -> None:
+    def unasked(self, connection: Connection, data: bytes) -> None:
         # Unsolicited answers may come at any time: a server that has sent one is given a new
         # connection for each request from then on. A 408 is harmless: load balancers send it when
         # they close an idle connection.
@@ -237,7 +236,6 @@ class HttpClient(Owner):
     def watch(self, until: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
         self.alarm = until
         if until < math.inf:
             self._timer = asyncio.get_running_loop().call_at(until, self._look)

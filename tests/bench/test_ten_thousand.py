@@ -15,6 +15,7 @@ from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.settings import Settings
 from oversight.engine.stop import StopToken
 from oversight.engine.system.process import event_loop
+from tests.lines import request
 
 COUNT = 10_000
 
@@ -28,9 +29,7 @@ class Crowd:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-                asked = await reader.readexactly(size)
+                _, asked = await request(reader)
                 self.here += 1
                 if self.here == self.wanted:
                     self.all_here.set()

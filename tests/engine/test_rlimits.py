@@ -93,14 +93,11 @@ async def test_hundreds_of_huge_answers_do_not_take_the_memory(inflated, campaig
     head = b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n" % (headers, len(body))
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while await reader.readuntil(b"\r\n\r\n"):
-                writer.write(head)
-                for start in range(0, len(body), 2**18):
-                    writer.write(body[start : start + 2**18])
-                    await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(head)
+            for start in range(0, len(body), 2**18):
+                writer.write(body[start : start + 2**18])
+                await writer.drain()
 
     async with listening(serve) as url:
         child = await asyncio.create_subprocess_exec(
@@ -110,5 +107,4 @@ async def test_hundreds_of_huge_answers_do_not_take_the_memory(inflated, campaig
         )
         told, _ = await child.communicate()
     assert child.returncode == 0
-    peak = float(told)
-    assert peak < 350, f"{calls} calls took {peak:.0f} MB"
+    assert float(told) < 350, f"{calls} calls took {float(told):.0f} MB"

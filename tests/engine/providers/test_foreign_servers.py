@@ -138,17 +138,16 @@ async def test_recorded_answers_of_real_servers_arrive_as_they_were_said():
     bodies = [each["body"].encode() for each in told]
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                n = int((await request(reader))[1])
-                fields = "".join(f"{name}: {value}\r\n" for name, value in named().items())
-                if n % 2:
-                    answer = http(
-                        "200 OK", f"{fields}content-encoding: gzip\r\n", gzip.compress(bodies[n])
-                    )
-                else:
-                    answer = http("200 OK", fields, bodies[n])
-                writer.write(answer)
+        while True:
+            n = int((await request(reader))[1])
+            fields = "".join(f"{name}: {value}\r\n" for name, value in named().items())
+            if n % 2:
+                answer = http(
+                    "200 OK", f"{fields}content-encoding: gzip\r\n", gzip.compress(bodies[n])
+                )
+            else:
+                answer = http("200 OK", fields, bodies[n])
+            writer.write(answer)
 
     async with listening(serve) as url:
         client = HttpClient(Settings("lab", url, "test"), keep_alive=60.0)
