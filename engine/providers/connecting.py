@@ -3,6 +3,7 @@
 import logging
 from functools import partial
 
+from ..errors import ProviderDown
 from ..system.process import left
 from .anthropic_wire import AnthropicWire
 from .catalogue import entry
@@ -81,5 +82,9 @@ def _sdk_transport(settings: Settings) -> Transport:
 
     name = settings.provider
     client = anthropic_client if name in _ANTHROPIC else openai_client
-    http = HttpClient(settings, keep_alive=30.0, tls=httpx2.create_ssl_context())
+    try:
+        http = HttpClient(settings, keep_alive=30.0, tls=httpx2.create_ssl_context())
+    except OSError as exc:
+        why = f"no certificates where SSL_CERT_FILE or SSL_CERT_DIR says: {exc}; mend or unset it"
+        raise ProviderDown(f"{name}: {why}").unsent() from exc
     return SdkTransport(name, partial(client, settings), http, as_tree=name in _CLOUDS)

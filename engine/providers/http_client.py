@@ -179,20 +179,17 @@ class HttpClient(Owner):
             try:
                 rested = await turn
             except BaseException:
-                if not turn.cancelled():
-                    self._hand_back(turn.result())
+                given = None if turn.cancelled() else turn.result()
+                if given is not None:
+                    self._rest(given)
+                elif not turn.cancelled():
+                    self._opening -= 1
+                    self._wake()
                 raise
             if rested is None or not rested.transport.is_closing():
                 return rested
             # The server has closed it meanwhile: whoever waited longest still comes first.
             place = self._waiting.appendleft
-
-    def _hand_back(self, given: Connection | None) -> None:
-        if given is not None:
-            self._rest(given)
-        else:
-            self._opening -= 1
-            self._wake()
 
     def _fault(self, exc: Exception, host: str, sent: bool) -> Unreachable | OutcomeUnknown:
         """The error for a failed exchange. A server that breaks the protocol is quoted, and may
@@ -373,8 +370,7 @@ class HttpClient(Owner):
 
     def _malformed(self, what: str, body: bytes) -> Malformed:
         # The beginning is kept for people to look at: without the key.
-        start = self.secret.hidden(body[: Malformed.KEPT])
-        return Malformed(f"{self._source} sent {what}", start)
+        return Malformed(f"{self._source} sent {what}", self.secret.hidden(body[: Malformed.KEPT]))
 
     async def _by_proxy(self, target: Target, body: bytes) -> Response:
         """An exchange through a proxy, which httpx2 speaks to."""
@@ -398,7 +394,6 @@ class HttpClient(Owner):
         alone = self._alone or not self._ids.proven
         headers = target.headers | ({"connection": "close"} if alone else {})
         parts: list[bytes] = []
-        failure: Exception | None = None
         try:
             async with (
                 asyncio.timeout(self._deadline),

@@ -205,6 +205,15 @@ async def test_a_certificate_that_nobody_vouches_for_stops_the_provider(line):
         assert "requests" not in server.counts()
 
 
+async def test_certificates_that_are_not_where_they_are_said_to_be_stop_the_provider(
+    line, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gone.pem"))
+    async with MockServer(tls=untrusted()) as server, reached(line, server.url) as ask:
+        with pytest.raises(ProviderDown, match="SSL_CERT_FILE"):
+            await ask(asked(line))
+
+
 async def test_a_base_url_that_mixes_up_http_and_https_is_named_with_its_mend(line):
     for tls, wrong, remedy in (
         (None, "https", "no TLS: write http://"),
