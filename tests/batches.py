@@ -152,8 +152,9 @@ class BatchBench:
 _LIVE: dict[tuple[object, ...], RunEnd] = {}
 
 
-def end_batches(server: MockServer) -> None:
-    """Have all batches that are out end now, however long the server would take over them."""
+def end_batches(server: MockServer, then: BatchProfile | None = None) -> None:
+    """Have all batches that are out end now. then: how the server serves later ones."""
+    server.desk.profile = then or server.desk.profile
     for batch in server.desk.batches:
         batch.ends = batch.made
 

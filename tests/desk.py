@@ -10,13 +10,15 @@ from typing import Any
 
 import orjson
 
-from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.mock.process import counts, serving
+from oversight.engine.extensions.mock.rehearsed import actors
 from oversight.engine.models.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
+from oversight.engine.run.loaded_sweep import open_sweep
 from tests.command_line import Ran, environment, within
+from tests.sittings import Vendor
 from tests.starting import Started
-from tests.waiting import end, until
+from tests.waiting import end
 
 __all__ = ["Desk", "counts"]
 CANARY = "sk-canary-91d0c3b5e7f24a68"
@@ -85,20 +87,6 @@ main()
 """The command, which kills itself before or after the step of that number: a request to a desk, a
 line of the journal, a reply into the store."""
 
-HUNG = """\
-import asyncio
-from oversight.engine.extensions.batches.vendors import OpenAIEndpoint
-from oversight.engine.extensions.batches.vendors import AnthropicEndpoint
-
-async def hung(self, *given):
-    await asyncio.sleep(600)
-
-OpenAIEndpoint.create = AnthropicEndpoint.create = hung
-from oversight.engine.__main__ import main
-main()
-"""
-"""The command, whose batches are submitted for ever."""
-
 
 @dataclass
 class Desk:
@@ -128,13 +116,19 @@ class Desk:
         file.write_bytes(orjson.dumps(profile))
         told = ["--profile", str(file), "--sweep", str(self.file), *flags]
         with serving(told) as url:
-            self.environment = {
-                "OPENAI_API_KEY": CANARY,
-                "ANTHROPIC_API_KEY": CANARY,
-                "OPENAI_BASE_URL": f"{url}/v1",
-                "ANTHROPIC_BASE_URL": url,
-            }
+            self._reach(url)
             yield url
+
+    @contextmanager
+    def vendor(self, **profile: Any) -> Iterator[Vendor]:
+        """The same in this process, so that a test decides when it answers and when batches end."""
+        with Vendor(actors(open_sweep(self.file)), **profile) as vendor:
+            self._reach(vendor.url)
+            yield vendor
+
+    def _reach(self, url: str) -> None:
+        keys = {"OPENAI_API_KEY": CANARY, "ANTHROPIC_API_KEY": CANARY}
+        self.environment = {**keys, "OPENAI_BASE_URL": f"{url}/v1", "ANTHROPIC_BASE_URL": url}
 
     def start(self, *flags: str, script: str = "") -> "subprocess.Popen[str]":
         """A sitting under way. script: Python to run instead of the command itself."""
@@ -178,14 +172,3 @@ class Desk:
     def account(self) -> UsageTotals:
         """What all sittings asked, as the run folder has it."""
         return sum_usage(read_ledger(self.run).values())
-
-    def until(self, requests: int) -> None:
-        """Wait until the ledger in the folder has so many requests, and the run goes on."""
-
-        def noted() -> bool:
-            try:
-                return self.account().sent >= requests
-            except RunFolderError:
-                return False  # there is no folder yet
-
-        until(noted)

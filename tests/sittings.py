@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import orjson
+from pydantic import TypeAdapter
 
 from oversight.cache.call import Call
 from oversight.cache.errors import StoreError
 from oversight.cache.record import Record, read_record
 from oversight.cache.reply import Reply
 from oversight.engine.errors import RunFolderError
-from oversight.engine.extensions.mock import PROFILES, MockServer, Profile
+from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.run.stores import open_for_reading
 from oversight.protocols.prompts.parse import read_instructions
 from oversight.protocols.tags import TAGS
@@ -76,13 +77,13 @@ class Answered:
 class Vendor:
     """A rehearsal server in a thread of its own; a context manager."""
 
-    def __init__(self, answer: Callable[[Call], Reply] = opinion, **profile: float) -> None:
+    def __init__(self, answer: Callable[[Call], Reply] = opinion, **profile: Any) -> None:
         """profile: settings of the server, as its latency in seconds."""
         self.book: list[Answered] = []
         self.on_request: Callable[[int], None] = lambda count: None
         """Called with how many requests there have been, on the server's thread."""
         self._answer = answer
-        self._profile = Profile(**profile) if profile else PROFILES["calm"]
+        self._profile = TypeAdapter(Profile).validate_python(profile)
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 

@@ -4,13 +4,12 @@ the server's."""
 import json
 import re
 import signal
-from contextlib import suppress
 from operator import attrgetter
 
 import pytest
 
 from tests.command_line import within
-from tests.desk import CONCURRENCY, HUNG, MODELS, Desk, counts
+from tests.desk import CONCURRENCY, MODELS, Desk, counts
 from tests.waiting import PATIENCE, end, until
 
 pytestmark = pytest.mark.wire
@@ -158,16 +157,17 @@ STORM = {
 
 def test_p12_over_a_storm_and_an_interruption_the_books_are_what_the_server_saw(desk):
     desk.problems = 1
-    with desk.server(STORM) as url:
-        first = desk.start()
-        desk.until(10)
-        first.send_signal(signal.SIGINT)
+    with desk.vendor(**STORM) as vendor:
+        with vendor.held(10) as reached:
+            first = desk.start()
+            assert reached.wait(PATIENCE)
+            first.send_signal(signal.SIGINT)
         _, told = first.communicate(timeout=PATIENCE)
         assert first.returncode == 130
         assert " in flight" in told
-        assert desk.account().sent == counts(url)["requests"]
+        assert desk.account().sent == vendor.requests
         done = desk.sit()
-        seen = counts(url)
+        seen = vendor.server.counts()
     account = desk.account()
     assert done.returncode in (0, 1)
     assert desk.status()["finished"] == CELLS / 2
@@ -183,7 +183,7 @@ def test_a_killed_run_knows_what_it_paid_and_goes_on_within_its_budget(desk, und
     whole = undisturbed.account().dollars
     with desk.server({"latency": 0.3}) as url:
         first = desk.start("--max-cost", f"{2 * whole:.6f}")
-        desk.until(40)
+        until(lambda: counts(url).get("requests", 0) >= 40)
         first.kill()
         first.communicate()
         known, seen = desk.account(), counts(url)["requests"]
@@ -199,23 +199,17 @@ def test_a_killed_run_knows_what_it_paid_and_goes_on_within_its_budget(desk, und
 
 
 def test_a_stop_does_not_wait_for_a_submission_that_is_never_answered(desk):
-    desk.problems = 1
-
-    def sending() -> bool:
-        # The file goes again where nothing was noted.
-        with suppress(FileNotFoundError):
-            return b'"sending"' in (desk.run / "events.jsonl").read_bytes()
-        return False
-
-    with desk.server({"batch": {"delay": 60.0}}) as url:
-        process = desk.start("--batch", script=HUNG)
-        until(sending)
+    desk.problems, submissions = 1, []
+    with desk.vendor() as vendor:
+        vendor.server.desk._make = submissions.append
+        process = desk.start("--batch")
+        until(lambda: submissions)
         process.send_signal(signal.SIGINT)
         done = end(process)
         assert done.returncode == 130, done.stderr
         assert "without an answer" in done.stderr
         assert desk.account().count("ambiguous") > 0
-        assert counts(url).get("lines", 0) == 0
+        assert vendor.server.counts().get("lines", 0) == 0
 
 
 WEATHER = """\

@@ -50,8 +50,7 @@ async def test_a_stop_while_waiting_leaves_batches_there_and_the_same_command_ta
         assert isinstance(stopped.halt, Interrupted)
         assert stopped.run.awaited == f"2 batches of {server.counts()['lines']} calls"
         assert stopped.account.sent == 0, "what is out is not paid yet"
-        server.desk.profile = BatchProfile()
-        end_batches(server)
+        end_batches(server, BatchProfile())
         went = await bench.whole(server)
         assert went.account.sent == server.counts()["lines"]
 
@@ -128,8 +127,7 @@ async def test_a_batch_that_is_listed_late_is_a_liability_until_it_is_found(benc
         assert went.account.doubtful > 0
         again = await bench.run(server, no_wait=True)
         assert isinstance(again.halt, BatchesOut) and server.counts()["lines"] == owed
-        server.desk.profile = BatchProfile(ahead=ahead)
-        end_batches(server)
+        end_batches(server, BatchProfile(ahead=ahead))
         assert (await bench.whole(server)).account.doubtful == 0
 
 
@@ -171,8 +169,7 @@ async def test_a_batch_of_somebody_else_is_neither_adopted_nor_cancelled(bench, 
             await bench.run(server, no_wait=True)
             await bench.run(server, cancels=True)
         assert not any(batch.cancelled for batch in theirs)
-        end_batches(server)
-        server.desk.profile = A_DAY_LATER
+        end_batches(server, A_DAY_LATER)
         went, theirs_again = await bench.run(server), await team.run(server)
         seen = server.counts()
     assert (went.halt, went.bytes, theirs_again.halt) == (None, live.bytes, None)
@@ -220,8 +217,7 @@ async def test_what_was_landed_and_not_entered_is_entered_once(bench):
         known = half.account
         # As a kill leaves it between the book and the ledger.
         (half.folder / "ledger").unlink()
-        end_batches(server)
-        server.desk.profile = BatchProfile()
+        end_batches(server, BatchProfile())
         went = await bench.run(server)
         seen = server.counts()
     assert known.sent > 0
@@ -399,8 +395,7 @@ async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_
         lost, kept = server.desk.batches
         owner, lost.owner = lost.owner, b"of another account"
         monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.0)
-        end_batches(server)
-        server.desk.profile = BatchProfile()
+        end_batches(server, BatchProfile())
         stopped = await bench.run(server)
         assert isinstance(stopped.halt, BatchRefused)
         told = f"the batch {lost.id} for a while: it was handed in with another key"

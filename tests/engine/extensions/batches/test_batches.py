@@ -239,17 +239,17 @@ def test_wrong_answers_are_written_in_batches(tmp_path):
 
 def test_judges_are_probed_in_batches(tmp_path):
     desk = Desk(tmp_path, problems=1)
-    with desk.server({"batch": {"delay": 3.0}}) as url:
+    words = ("measure", "probe", "run", "--store", "store", "--batch")
+    with desk.vendor(batch={"delay": 3600.0}) as vendor:
         assert desk.sit_here().code == 0
-        paid = counts(url)["requests"]
-        left = desk.here("measure", "probe", "run", "--store", "store", "--batch", "--no-wait")
+        paid = vendor.server.counts()["requests"]
+        left = desk.here(*words, "--no-wait")
         assert left.code == 3, left.err
-        probed = desk.here("measure", "probe", "run", "--store", "store", "--batch")
-        assert probed.code == 0, probed.err
-        seen = counts(url)
-        again = desk.here("measure", "probe", "run", "--store", "store", "--batch")
-        assert again.code == 0, again.err
-        assert counts(url)["lines"] == seen["lines"]
+        end_batches(vendor.server, BatchProfile())
+        for _ in range(2):
+            probed = desk.here(*words)
+            assert probed.code == 0, probed.err
+        seen = vendor.server.counts()
     assert (seen["requests"], seen["lines_twice"]) == (paid, 0)
     account = sum_usage(read_ledger(desk.run / "probes").values())
     assert account.sent == account.stored == seen["lines"] > 0

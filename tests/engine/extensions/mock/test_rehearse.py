@@ -18,9 +18,11 @@ import pytest
 from oversight.engine.errors import UsageError
 from oversight.engine.extensions.mock.clock import FastLoop
 from oversight.engine.extensions.mock.process import counts, serving
+from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.extensions.mock.rehearsed import REHEARSAL_KEY, staged
 from oversight.engine.sweep.sweepfile import read_sweep_file
-from tests.command_line import within
+from tests.batches import end_batches
+from tests.command_line import ROOT, within
 from tests.desk import Desk
 from tests.waiting import PATIENCE, until
 
@@ -36,7 +38,6 @@ providers:
   openai: {deadline: 60}
   compatible/lab: {deadline: 60, base_url: "http://127.0.0.1:9"}
 """
-ROOT = Path(__file__).parents[4]
 CELLS = 2 * 2 * (1 + 2 * 2 * 2)
 """Worlds x judges x (naive judge + agents x tools x orders of speech)."""
 
@@ -157,9 +158,6 @@ def test_a_fast_clock_is_fast_for_timers_and_for_deadlines():
     assert story <= 100 * (time.monotonic() - began)
 
 
-SLOW = {"batch": {"delay": 1.5}}
-
-
 @pytest.fixture
 def desk(tmp_path) -> Desk:
     return Desk(tmp_path, problems=1)
@@ -167,23 +165,22 @@ def desk(tmp_path) -> Desk:
 
 @pytest.mark.wire
 def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(desk):
-    with desk.server(SLOW) as url:
+    with desk.vendor(batch={"delay": 3600.0}) as vendor:
         sitting = desk.start("--batch")
-        until(lambda: counts(url).get("batches") == 3)
+        until(lambda: vendor.server.counts().get("batches") == 3)
         sitting.send_signal(signal.SIGINT)
         _, told = sitting.communicate(timeout=PATIENCE)
-        out = counts(url)["lines"]
+        out = vendor.server.counts()["lines"]
         assert sitting.returncode == 130, told
         assert f"left there: 3 batches of {out} calls\n" in told
         assert "· resume with: oversight run sweep.yaml" in told
         assert desk.status()["awaited"] == f"3 batches of {out} calls"
         early = desk.sit_here("--batch", "--no-wait")
-        done = desk.sit_here("--batch")
-        seen = counts(url)
-    assert early.code in (0, 3)
-    if early.code:
-        assert "are out. Nothing more is sent" in early.err
+        assert early.code == 3 and "are out. Nothing more is sent" in early.err
         assert "· in a while: oversight run sweep.yaml" in early.err
+        end_batches(vendor.server, BatchProfile())
+        done = desk.sit_here("--batch")
+        seen = vendor.server.counts()
     assert done.code == 0
     assert seen["lines_twice"] == 0
     assert desk.account().sent == seen["lines"]
