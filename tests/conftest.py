@@ -3,6 +3,7 @@ of trouble in the long form, and no test that a busy machine can fail."""
 
 import gc
 import os
+import re
 import shutil
 import signal
 import sys
@@ -53,10 +54,16 @@ def examples(times: int) -> settings:
     return settings(max_examples=times * settings().max_examples)
 
 
+FOREIGN = re.compile(r"\w+_proxy|force_color|tty_compatible|oversight_log", re.IGNORECASE)
+"""Variables that change where clients send requests, and what is printed."""
+
+
 @pytest.fixture(scope="session", autouse=True)
-def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A folder for the user's data in place of that of whoever runs the tests."""
+def own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A folder for the user's data, and no settings, of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
+        for name in filter(FOREIGN.fullmatch, [*os.environ]):
+            patch.delenv(name)
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
 
