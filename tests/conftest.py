@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from itertools import groupby
 from pathlib import Path
 
@@ -58,12 +59,19 @@ FOREIGN = re.compile(r"\w+_proxy|force_color|tty_compatible|oversight_log", re.I
 """Variables that change where clients send requests, and what is printed."""
 
 
+class Today(date):
+    """The day of all tests: what vendors stop to serve later is served."""
+
+    today = classmethod(lambda day: day(2026, 11, 28))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A folder for the user's data, and no settings, of whoever runs the tests."""
+    """A folder for the user's data, and no settings nor calendar, of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         for name in filter(FOREIGN.fullmatch, [*os.environ]):
             patch.delenv(name)
+        patch.setattr("oversight.engine.providers.retirements.date", Today)
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
 

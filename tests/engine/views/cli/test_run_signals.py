@@ -51,15 +51,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def slow(place: Path) -> Path:
-    """A working folder with the slow sweep."""
+def sweeps(place: Path) -> Path:
+    """A working folder with the slow sweep, and one whose judge takes an hour."""
     (place / "slow.yaml").write_text(SLOW)
-    return place
-
-
-@pytest.fixture
-def stuck(place: Path) -> Path:
-    """A sweep whose judge takes an hour."""
     (place / "stuck.yaml").write_text(SLOW.replace("0.005", "3600"))
     return place
 
@@ -69,12 +63,12 @@ def under_way(place: Path) -> None:
     until(lambda: read_progress(only_run(place)).get("in_flight"))
 
 
-def test_what_is_in_flight_at_the_end_of_the_grace_period_is_given_up(stuck: Path) -> None:
+def test_what_is_in_flight_at_the_end_of_the_grace_period_is_given_up(sweeps: Path) -> None:
     # The judge alone: an agent's answer is there at once.
     words = ("--grace", "0.5", "--set", "protocols=[naive_judge]")
-    with running("run", "stuck.yaml", *words, cwd=stuck) as process:
+    with running("run", "stuck.yaml", *words, cwd=sweeps) as process:
         process.until(r"0/\d+ cells  [1-9]")
-        under_way(stuck)
+        under_way(sweeps)
         process.hear(signal.SIGUSR1)
         stopped = process.end()
     assert stopped.code == 128 + signal.SIGUSR1
@@ -83,26 +77,26 @@ def test_what_is_in_flight_at_the_end_of_the_grace_period_is_given_up(stuck: Pat
     assert "resume with: oversight run stuck.yaml" in stopped.err
 
 
-def test_hangups_do_not_abandon_what_is_in_flight_however_many(stuck: Path) -> None:
+def test_hangups_do_not_abandon_what_is_in_flight_however_many(sweeps: Path) -> None:
     latency = ("--set", "models.sim/slow.latency=1")
-    with running("run", "stuck.yaml", *latency, cwd=stuck) as process:
+    with running("run", "stuck.yaml", *latency, cwd=sweeps) as process:
         process.until(r"0/540 cells  [1-9]")
-        under_way(stuck)
+        under_way(sweeps)
         for _ in range(3):
             process.hear(signal.SIGHUP)
         stopped = process.end()
     assert stopped.code == 128 + signal.SIGHUP
     assert "abandoned" not in stopped.err
-    assert len_of(stuck / "store") > 0
+    assert len_of(sweeps / "store") > 0
 
 
-def test_a_closed_terminal_stops_a_run_as_a_signal_does(stuck: Path) -> None:
+def test_a_closed_terminal_stops_a_run_as_a_signal_does(sweeps: Path) -> None:
     ours, theirs = os.openpty()
     words = ("run", "stuck.yaml", "--set", "models.sim/slow.latency=1")
     process = subprocess.Popen(
         [sys.executable, "-m", "oversight.engine", *words],
-        cwd=stuck,
-        env=environment({"OVERSIGHT_STORE": str(stuck / "store"), "TERM": "xterm"}),
+        cwd=sweeps,
+        env=environment({"OVERSIGHT_STORE": str(sweeps / "store"), "TERM": "xterm"}),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -113,19 +107,19 @@ def test_a_closed_terminal_stops_a_run_as_a_signal_does(stuck: Path) -> None:
     told = ""
     while not re.search(r"0/540 cells  [1-9]", told):
         told += os.read(ours, 2**16).decode(errors="replace")
-    under_way(stuck)
+    under_way(sweeps)
     os.close(ours)
     assert process.wait() == 128 + signal.SIGHUP
-    assert len_of(stuck / "store") > 0, "what was in flight has completed"
+    assert len_of(sweeps / "store") > 0, "what was in flight has completed"
 
 
 def test_a_stopped_terminal_stalls_neither_a_run_nor_a_signal(
-    slow: Path, undisturbed: bytes
+    sweeps: Path, undisturbed: bytes
 ) -> None:
-    with running("run", "slow.yaml", cwd=slow) as process:
+    with running("run", "slow.yaml", cwd=sweeps) as process:
         process.until(r"0/540 cells  [1-9]")
         process.type(b"\x13")  # Ctrl-S
-        folder = only_run(slow)
+        folder = only_run(sweeps)
         until(lambda: len(list(outcomes(folder))) >= 100)
         process.hear(signal.SIGTERM)
         until(lambda: read_progress(folder).get("note"))
@@ -134,12 +128,12 @@ def test_a_stopped_terminal_stalls_neither_a_run_nor_a_signal(
     assert stopped.code == 128 + signal.SIGTERM
     assert " in flight; Ctrl-C again to abandon them" in stopped.err
     assert re.findall(ALL_SAVED, stopped.err)
-    assert oversight("run", "slow.yaml", *FAST, cwd=slow).code == 0
+    assert oversight("run", "slow.yaml", *FAST, cwd=sweeps).code == 0
     assert written(folder) == undisturbed
 
 
-def test_impatience_does_not_change_the_exit_code(stuck: Path) -> None:
-    with running("run", "stuck.yaml", cwd=stuck) as process:
+def test_impatience_does_not_change_the_exit_code(sweeps: Path) -> None:
+    with running("run", "stuck.yaml", cwd=sweeps) as process:
         process.until(r"0/540 cells  [1-9]")
         while process.process.poll() is None:
             process.hear(signal.SIGINT)
