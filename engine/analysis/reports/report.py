@@ -20,7 +20,6 @@ from ..findings.finding import (
     column,
     estimated,
     figure,
-    footnotes,
     number,
     program,
     share,
@@ -154,10 +153,9 @@ def below_one_another(runs: Sequence[tuple[str, Results]], score: str) -> Findin
     ]
     title = f"{len(runs)} runs: {runs[0][1].measure}"
     lines = [line for its in alike.values() for line in its]
-    rows = [line.row for line in lines]
-    marks = footnotes(chain(*((row.asd, row.lift) for row in rows)), (row.accuracy for row in rows))
-    notes = ("Brackets: 95% CI, over the problems of each run, which need not be the same.", *marks)
-    return Finding((Part("rows", title, columns, lines, notes),), {"score": score})
+    notes = ("Brackets: 95% CI, over the problems of each run, which need not be the same.",)
+    lead = tuple(dict.fromkeys(chain(*(results.origins for _, results in runs))))
+    return Finding((Part("rows", title, columns, lines, notes),), {"score": score}, lead)
 
 
 def naming(rows: Sequence[RowResult]) -> list[Column]:

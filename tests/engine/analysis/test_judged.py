@@ -62,7 +62,6 @@ def test_settings_without_common_questions_are_compared(place: Path, command: Co
     one, two = (table(place / f"{s}.jsonl", judged(s, d)) for s, d in (("x", 0.4), ("y", 0.1)))
     by = ("--cluster", "question", "--json")
     (apart,) = json.loads(command("compare", one, two, *by).out)["contrasts"]
-    # What is shared are texts, whatever is drawn.
     assert (apart["first"], apart["second"], apart["shared"]) == ("x x", "y y", 1)
     assert command("compare", one, two).out.count("better") == 1
 

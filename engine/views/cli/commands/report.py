@@ -44,8 +44,7 @@ def command(
         return
     if how != Report(how.interval, by=(), columns=()):
         raise click.UsageError("several runs take --score, --interval and --format alone")
-    found = [
-        (each.name, read_rows(RunReader(each)).results(score, interval=how.interval))
-        for each in runs
-    ]
-    show(below_one_another(found, score).text(format, width()))
+    found = [read_rows(RunReader(each)).results(score, interval=how.interval) for each in runs]
+    apart = len({each.name for each in runs}) == len(runs)
+    names = (each.name if apart else str(each) for each in runs)
+    show(below_one_another([*zip(names, found, strict=True)], score).text(format, width()))
