@@ -55,7 +55,7 @@ def examples(times: int) -> settings:
     return settings(max_examples=times * settings().max_examples)
 
 
-FOREIGN = re.compile(r"\w+_proxy|force_color|tty_compatible|oversight_log", re.IGNORECASE)
+FOREIGN = re.compile(r"\w+_proxy|columns|force_color|tty_compatible|oversight_log", re.IGNORECASE)
 """Variables that change where clients send requests, and what is printed."""
 
 
