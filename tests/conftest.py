@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -59,10 +60,8 @@ FOREIGN = re.compile(r"\w+_proxy|columns|force_color|tty_compatible|oversight_lo
 """Variables that change where clients send requests, and what is printed."""
 
 
-class Today(date):
-    """The day of all tests: what vendors stop to serve later is served."""
-
-    today = classmethod(lambda day: day(2026, 11, 28))
+TODAY = date(2026, 11, 28)
+"""The day of all tests: what vendors stop to serve later is served."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -71,7 +70,8 @@ def own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in filter(FOREIGN.fullmatch, [*os.environ]):
             patch.delenv(name)
-        patch.setattr("oversight.engine.providers.retirements.date", Today)
+        calendar = SimpleNamespace(today=lambda: TODAY, fromisoformat=date.fromisoformat)
+        patch.setattr("oversight.engine.providers.retirements.date", calendar)
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
 
