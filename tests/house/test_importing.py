@@ -96,7 +96,7 @@ def test_a_run_that_the_store_answers_whole_loads_no_client_and_connects_to_nobo
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody")
     (tmp_path / "real.yaml").write_text(
         "problems: {bundled: {name: arithmetic, limit: 2}}\n"
-        "agents: openai/gpt-4o\njudges: openai/gpt-4o-mini\nprotocols: [naive_judge, debate]\n"
+        "agents: openai/gpt-6-sol\njudges: openai/gpt-6-luna\nprotocols: [naive_judge, debate]\n"
     )
     opened = open_sweep(tmp_path / "real.yaml")
     store = DiskStore(tmp_path / "store")
