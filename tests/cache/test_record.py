@@ -35,6 +35,7 @@ from oversight.cache.record import (
     PACKED,
     PLAIN,
     Record,
+    checked_records,
     new_record,
     read_record,
     split_shared,
@@ -77,18 +78,16 @@ def with_reply(json: bytes) -> bytes:
 def test_a_call_and_its_reply_come_back_equal(call, reply):
     address = call.address
     key = store_key(address, "here/v1")
-    new = new_record(key, call, reply, "here/v1", 7)
+    new, stamped = new_record(key, call, reply, "here/v1", 7), structs.replace(reply, call=address)
     for form, value in ((PACKED, new.packed().to_bytes()), (PLAIN, new.to_bytes())):
         record = read_record(key, value)
         assert record.form == form
         assert record.call() == call
-        assert (
-            record.reply()
-            == stored_reply(key, value, address)
-            == structs.replace(reply, call=address)
-        )
+        assert record.reply() == stored_reply(key, value, address) == stamped
         assert (record.model, record.outcome, record.stored_at) == (call.model, reply.outcome, 7)
         record.check()
+        wrong = structs.replace(record, call_size=7).to_bytes()
+        assert isinstance(dict(checked_records([(key, wrong)]))[key], DamagedEntry)
         assert record.to_bytes() == value
         assert record.plain() == new and record.packed() == new.packed()
     assert new.plain() == new and (packed := new.packed()).packed() is packed

@@ -11,6 +11,7 @@ from msgspec import structs
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
 from oversight.engine.run.probing import best_mass
 from oversight.engine.run.reader import RunReader
+from oversight.engine.run.replay import difference
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols.agents.agent import Agent
@@ -139,3 +140,9 @@ def test_an_outcome_is_the_same_from_the_database(tmp_path_factory, cells):
 
 def test_the_best_answers_have_their_mass_together_wherever_they_stand():
     assert best_mass((0.2, 0.3, 0.5), structs.replace(THREE, values=(-1, 1, 1))) == 0.8
+
+
+def test_what_one_of_two_outcomes_alone_has_is_a_difference():
+    ends = (Verdict((0.2, 0.8), TRANSCRIPT, (), told) for told in ((), (("words", 3),)))
+    less, more = (outcome_of(CELLS[0], end) for end in ends)
+    assert difference(less, more) == 'measures: nothing recorded, {"words":3} now'

@@ -199,7 +199,7 @@ def test_what_keeps_outcomes_may_not_fail_in_silence():
         ran(sweep(), Scripted(lambda call: SURE), keep=keep)
 
 
-def test_cells_are_taken_as_lanes_come_free_and_not_before():
+def test_cells_are_taken_as_lanes_come_free_and_not_before_and_who_is_cancelled_keeps_none():
     taken: list[int] = []
 
     def cells() -> Iterator[Cell]:
@@ -207,17 +207,16 @@ def test_cells_are_taken_as_lanes_come_free_and_not_before():
             taken.append(cell.place)
             yield cell
 
-    async def main() -> None:
+    async def main(seconds: float) -> None:
         ask = Scripted(lambda call: SURE, delay=1)
-        running = asyncio.create_task(
-            run_cells(cells(), ask, kept, lanes=5, stop_token=StopToken())
-        )
-        await asyncio.sleep(0.5)
-        assert taken == [0, 1, 2, 3, 4]
-        await running
+        async with asyncio.timeout(seconds):
+            await run_cells(cells(), ask, kept, lanes=5, stop_token=StopToken())
 
     kept = Kept()
-    run(main())
+    with pytest.raises(TimeoutError):
+        run(main(0.5))
+    assert taken == [0, 1, 2, 3, 4] and not kept
+    run(main(100))
     assert len(kept) == 100
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import sqlite3
+import struct
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -404,18 +405,15 @@ def test_words_phrases_and_beginnings_are_found(tmp_path):
 def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path):
     words = "xylophone quagmire bluebottle"
     cells = [spoken(place, f"{words} {place}") for place in range(0, 600, 2)]
-    theirs = [
-        replace(each, model="person/ann") if each.model == "a/weak" else each
-        for each in cells[7].calls
-    ]
     judged = cells[7].outcome
     secret = f"my own zanzibar story {'and more of it ' * 9}"
-    part = replace(judged.judgements[0], text=secret)
-    cells[7] = replace(
-        cells[7],
-        calls=tuple(replace(e, text=part.text) if "person" in e.model else e for e in theirs),
-        outcome=replace(judged, judgements=(part,)),
-    )
+    believed = struct.pack(">d", 0.65625)
+    part = replace(judged.judgements[0], text=secret, probs=(0.65625, 0.34375))
+    theirs = [
+        replace(each, model="person/ann", text=secret) if each.model == "a/weak" else each
+        for each in cells[7].calls
+    ]
+    cells[7] = replace(cells[7], calls=tuple(theirs), outcome=replace(judged, judgements=(part,)))
     unread = Failure("unreadable", "no number", secret, part.call, "Judge")
     cells[8] = replace(cells[7], place=16, id=f"{16:016x}", outcome=unread)
     with closing(opened(tmp_path)) as writer:
@@ -428,7 +426,8 @@ def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path):
         assert tables.count() == (len(cells) - 2, 0)
         for table, column in (("calls", "reply"), ("cells", "body")):
             for (packed,) in tables.fetched(f"SELECT {column} FROM {table}"):
-                assert b"zanzibar" not in tables.unpacked(packed)
+                told = tables.unpacked(packed)
+                assert b"zanzibar" not in told and believed not in told
         left = list(tables.cells())
     for cell in left[7:9]:
         assert cell.outcome == NotRun("withdrawn")
