@@ -152,6 +152,8 @@ def test_view_says_where_it_is_and_names_a_port_that_is_taken(small: Path) -> No
         assert port
         again = within("view", small, "--port", port[1], "--no-open", cwd=small.parent)
     assert again.code == 2 and f"--port {port[1]}" in again.err
+    with served(small, "--host", "0.0.0.0") as address:
+        assert re.fullmatch(rf"http://[^/]+/run/{small.name}\?token=\S+", address)
 
 
 @pytest.mark.parametrize(
@@ -223,11 +225,18 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
         assert b"/FontFile2" in one.read_bytes()
 
 
-def test_a_crowded_picture_has_no_intervals_and_its_caption_names_none(opened: RunReader) -> None:
+def test_intervals_are_drawn_unless_a_picture_is_crowded(opened: RunReader) -> None:
+    pytest.importorskip("matplotlib")
     picture = pictured(opened, "frontier")
     assert isinstance(picture, Chart)
     assert "95% CI (CR3 t" in caption(opened, picture)
     first = picture.series[0]
+    every = (point for series in picture.series for point in series.points)
+    uneven = tuple(replace(each, y=each.interval[0]) for each in every if each.interval)
+    alone = replace(picture, series=(replace(first, points=uneven),))
+    (bars,) = draw(alone, "column", "").axes[0].containers
+    ends = [tuple(bar[:, 1]) for bar in bars.lines[2][-1].get_segments()]
+    assert ends == [pytest.approx(each.interval) for each in uneven]
     crowded = replace(picture, series=(replace(first, points=first.points * 21),))
     assert "CI" not in caption(opened, crowded)
     forest = pictured(opened, "asd")
@@ -358,10 +367,8 @@ def probed(small: Path, place: Path, tmp_path_factory: pytest.TempPathFactory) -
     mine = Path(copytree(place, tmp_path_factory.mktemp("probed") / "place"))
     run = Path("runs", small.name)
     before = within("report", run, "--json", cwd=mine).out
-    assert (
-        "16 questions about 8 cells"
-        in within("measure", "probe", run, *PROBE, "--dry-run", cwd=mine).out
-    )
+    told = within("measure", "probe", run, *PROBE, "--dry-run", cwd=mine)
+    assert "16 questions about 8 cells" in told.out
     first = within("measure", "probe", run, *PROBE, cwd=mine)
     assert first.code == 0 and "16 new beliefs, 16 in" in first.err, first.err
     assert within("report", run, "--json", cwd=mine).out == before, "it leaves the score alone"

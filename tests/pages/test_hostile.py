@@ -16,7 +16,8 @@ from oversight.engine.views.pages.reader import calls_section
 from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.routes import Asked, Served, page_of
 from oversight.engine.views.pages.site import write_bundle
-from oversight.engine.views.pages.text import TextMark, shown
+from oversight.engine.views.pages.text import TextMark, quoted, shown
+from oversight.protocols.transcript import Quote
 from tests.pages.speaking import LONG, bad_run
 from tests.run_folders import cut
 
@@ -77,6 +78,9 @@ async def test_a_bundle_has_a_file_for_every_hundred_turns(run: RunReader, tmp_p
 
 
 def test_marks_that_overlap_and_controls_within_them_are_all_there() -> None:
+    quotes = Quote("a", True), Quote("b", False)
+    text, marks = quoted("<quote>a</quote>, <quote>b</quote>", quotes)
+    assert text == "a, b" and [each[:2] for each in marks] == [(0, 1), (3, 4)]
     marks = [TextMark(0, 6, "verified"), TextMark(3, 9, "differs")]
     assert shown("abc<\u202ef>hi", marks) == (
         '<span class="verified">abc</span><span class="verified differs">&lt;</span>'

@@ -66,9 +66,10 @@ def test_a_run_pays_for_each_call_once_and_its_books_are_the_servers(undisturbed
     assert undisturbed.account() == account
     assert account.sent == account.stored == seen["requests"] == seen["ok"]
     assert seen["repeats"] == 0
-    assert account.usage.input_tokens == seen["input_tokens"]
-    assert account.usage.output_tokens == seen["output_tokens"]
-    assert undisturbed.status()["finished"] == CELLS
+    status = undisturbed.status()
+    assert account.usage.input_tokens == status["input_tokens"] == seen["input_tokens"]
+    assert account.usage.output_tokens == status["output_tokens"] == seen["output_tokens"]
+    assert status["finished"] == CELLS
 
 
 def test_p7_a_quota_that_runs_out_stops_the_run_and_fails_no_cell(desk, undisturbed):

@@ -193,7 +193,8 @@ async def test_a_budget_holds_over_the_turns_of_a_side():
     ]  # fmt: skip
     second = await agent.speak(TRANSCRIPT.then(first), SIDE, wishes('{"expression": "3"}'))
     assert second.tools == (ToolUse("calculator", "", OVER_BUDGET),)
-    rival = await agent.speak(TRANSCRIPT.then(first), OTHER, wishes('{"expression": "3"}'))
+    dear = structs.replace(first, drafts=(structs.replace(first, tools=2 * first.tools),))
+    rival = await agent.speak(TRANSCRIPT.then(dear), OTHER, wishes('{"expression": "3"}'))
     assert rival.tools == (ToolUse("calculator", "3", "3", 1.0),)
     # Who has no side spends what its seat has left, whatever others without one spent.
     other = structs.replace(first, side=None, speaker="Helper")
@@ -204,6 +205,7 @@ async def test_a_budget_holds_over_the_turns_of_a_side():
 BUDGET = 18.0
 JUDGE = StatedJudge("sim/quiet")
 GREEDY = Spender("sim/quiet", tools=("calculator",), claims=("calculator",), budget=BUDGET)
+HELPED: dict[str, Any] = {"agent": GREEDY, "aux": "adversarial"}
 
 
 FORMS = ("open trust", "doubly efficient", "prover estimator")
@@ -219,15 +221,11 @@ def drafted(speaker: Speaker) -> list[Speaker]:
 
 WAYS: list[Protocol] = [
     *(plain(kind, agent=GREEDY) for kind in PROTOCOLS.values() if hasattr(plain(kind), "agent")),
-    *(
-        plain(PROTOCOLS[name], agent=GREEDY, aux="adversarial", **more)
-        for name, more in (
-            ("critique", {"rebuttal": True}),
-            ("debate_feedback", {}),
-            ("proposer_critic", {}),
-            ("recursive_reward_modelling", {"depth": 2}),
-        )
-    ),
+    plain(PROTOCOLS["critique"], **HELPED, rebuttal=True),
+    plain(PROTOCOLS["debate_feedback"], **HELPED),
+    plain(PROTOCOLS["debate_feedback"], **HELPED | {"agent": JUDGE.base_agent}, participant=GREEDY),
+    plain(PROTOCOLS["proposer_critic"], **HELPED),
+    plain(PROTOCOLS["recursive_reward_modelling"], **HELPED, depth=2),
     plain(PROTOCOLS["amplification"], agent=GREEDY, depth=2, steered=1.0),
     plain(PROTOCOLS["cross_examination"], agent=GREEDY, challenges=3),
     plain(PROTOCOLS["debate_game"], agent=GREEDY, pool=2, rounds=2, simultaneous=False),

@@ -242,10 +242,8 @@ def pairs(problems):
 
 def sample(tmp_path, edit=lambda questions, solutions: None):
     """A copy of the sample with some rows changed, as Gsm8k settings."""
-    files = {name: SAMPLE / name for name in ("test.jsonl", "example_model_solutions.jsonl")}
-    rows = {
-        name: list(map(json.loads, path.read_text().splitlines())) for name, path in files.items()
-    }
+    files = "test.jsonl", "example_model_solutions.jsonl"
+    rows = {name: [*map(json.loads, (SAMPLE / name).read_text().splitlines())] for name in files}
     edit(*rows.values())
     for name, changed in rows.items():
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in changed))
@@ -300,11 +298,8 @@ def test_no_rule_tells_models_solutions_apart_and_wording_tells_a_persons():
     # Two hands wrote the answers, and a classifier of words tells them apart: see `rewriting`.
     (leak,) = found.leaks
     assert leak.rule == WORDING and 0.64 < leak.accuracy < 0.70
-    assert all(
-        abs(rule.accuracy - 0.5) < 0.02
-        for rule in found.rules
-        if rule.rule not in (POSITION, WORDING)
-    )
+    others = [rule for rule in found.rules if rule.rule not in (POSITION, WORDING)]
+    assert all(abs(rule.accuracy - 0.5) < 0.02 for rule in others)
 
 
 def test_a_models_solution_can_stand_for_the_truth():
@@ -334,12 +329,9 @@ def test_no_author_is_right_or_wrong_much_oftener_than_the_other_way(tmp_path, s
         said = {"right": solved.pop("large"), "wrong": solved.pop("small")}
         texts = [{"question": f"{n}: {asked['question']}"} for n in range(12)]
         questions[:] = [asked | text for text in texts]
-        solutions[:] = [
-            solved
-            | text
-            | {how if how == steady else f"{how} {n}": told for how, told in said.items()}
-            for n, text in enumerate(texts)
-        ]
+        solutions[:] = [solved | text for text in texts]
+        for n, row in enumerate(solutions):
+            row |= {how if how == steady else f"{how} {n}": told for how, told in said.items()}
 
     assert len(replace(sample(tmp_path, edit), right="model").load()) == MOST_LEAN
 
@@ -354,11 +346,8 @@ def test_solutions_that_only_look_wrong_are_not_used():
     used = {p.id: next(pairs([p]))[1].text for p in person.load()}
     # 2: read as 1 out of 1,254; 3: marked wrong for 105.50; 5: 2.25 for a whole number;
     # 8: of the other sign; 9: cut from 37.333.
-    assert used["gsm8k-2"] == "8750"
-    assert used["gsm8k-3"] == "75.5"
-    assert "gsm8k-5" not in used
-    assert used["gsm8k-8"] == "-10"
-    assert used["gsm8k-9"] == "336"
+    of = [used.get(f"gsm8k-{line}") for line in (2, 3, 5, 8, 9)]
+    assert of == ["8750", "75.5", None, "-10", "336"]
 
 
 def test_questions_without_solutions_are_left_out(tmp_path):
@@ -385,11 +374,7 @@ def test_relative_folders_start_at_the_root_they_are_loaded_from():
     ("edit", "place", "words"),
     [
         (lambda q, s: q[1].update(answer="five"), "test.jsonl:2", "ends in 'five'"),
-        (
-            lambda q, s: s[1].update(ground_truth="x\nA: 7"),
-            "solutions.jsonl:2",
-            "comes to 7, and test.jsonl:2 to 5000",
-        ),
+        (lambda q, s: s[1].update(ground_truth="x\nA: 7"), "s.jsonl:2", "7, and .*l:2 to 5000"),
         (lambda q, s: s.append(s[0]), "solutions.jsonl:11", "the question of line 1 again"),
         (lambda q, s: s[2]["small"].update(is_correct="no"), "s.jsonl:3", "small.is_correct: 'no'"),
         (lambda q, s: q[0].pop("question"), "test.jsonl:1", "question: missing"),

@@ -273,6 +273,7 @@ def study(tmp_path) -> Path:
         "judgements": [
             judged("Ann", (0, 0.5), (1, 0.6), (2, 0.9)),
             judged("Ben", (0, 0.5), (2, 0.7)),
+            judged("Ben", (0, 0.5)) | {"mode": "timed", "included": False},
         ],
     }.items():
         (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))

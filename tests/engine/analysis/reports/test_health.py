@@ -42,9 +42,8 @@ def test_a_trouble_is_worth_a_word_from_one_cell_in_a_hundred_on(failed: int, of
 def test_counts_and_captured_mass_of_verdicts_are_signs_too() -> None:
     grid = sweep(PROPAGANDA)
     worlds = {("propaganda", "p0", 0): (0.9, 0.6), ("propaganda", "p1", 0): (0.8, 0.3)}
-    judged = (Judgement((0.5, 0.5), captured=0.4),)
     check = HealthCheck()
-    for record in records(grid, worlds, judgements=judged):
+    for record in records(grid, worlds, judgements=(Judgement((0.5, 0.5), captured=0.4),)):
         check.add(record)
     (sign,) = check.health().off
     assert (sign.name, sign.cells) == ("label mass", 4)
@@ -52,4 +51,5 @@ def test_counts_and_captured_mass_of_verdicts_are_signs_too() -> None:
     assert "label mass 40%" in check.health().lines()[0]
     for record in [*records(grid, worlds)] * 2:
         check.add(record)  # With all of the mass, which they do not tell.
+        check.add(replace(record, judge="another"))  # It reads no mass, and loses none.
     assert "label mass 80%" in check.health().lines()[0]

@@ -3,6 +3,7 @@ lines and batches that fail: which cells fail with them, and what stops the run.
 """
 
 import asyncio
+import time
 from typing import Any
 
 import orjson
@@ -263,13 +264,16 @@ async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(o
         endpoint.backoff(1, RateLimited("429", 7_200.0))
 
 
-def test_batches_are_listed_and_cancelled_and_what_is_paid_is_kept(tmp_path):
+def test_batches_are_listed_and_cancelled_and_what_is_paid_is_kept(tmp_path, monkeypatch):
     desk = Desk(tmp_path, problems=1)
     with desk.server({"batch": {"delay": 3600.0}}) as url:
         assert desk.sit_here("--batch", "--no-wait").code == 3
         lines = counts(url)["lines"]
         listed = orjson.loads(desk.here("cache", "batches", "run", "--json").out)
         assert sum(each["lines"] for each in listed) == lines
+        with monkeypatch.context() as later:
+            later.setattr(time, "time", lambda: listed[-1]["at"] + 7200.0)
+            assert ", sent 2.0 h ago, $" in desk.here("cache", "batches", "run").out
         cancelled = desk.here("cache", "batches", "run", "--cancel")
         assert cancelled.code == 0, cancelled.err
         seen = counts(url)
