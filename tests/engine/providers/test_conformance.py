@@ -139,9 +139,8 @@ async def test_a_redirect_is_not_followed_with_the_key_in_hand(line):
     async with MockServer() as elsewhere:
         away = http("307 Temporary Redirect", f"location: {elsewhere.url}/v1/messages\r\n", b"")
         async with canned(line, away) as (ask, _):
-            with pytest.raises(
-                ModelNotFound, match=f"{elsewhere.url}/v1/messages; check the base URL"
-            ):
+            told = f"{elsewhere.url}/v1/messages; check the base URL"
+            with pytest.raises(ModelNotFound, match=told):
                 await ask(asked(line))
         assert elsewhere.counts() == {}
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import ToolCall
-from oversight.engine.errors import EngineError
+from oversight.engine.errors import AuthenticationFailed, EngineError
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.providers.connecting import connect
@@ -289,3 +289,15 @@ def test_what_a_problem_has_in_common_is_marked_and_what_a_protocol_has():
 def test_other_servers_are_sent_no_key():
     body = orjson.loads(OpenAIWire("vllm").body(calls_of("apples", "vllm/m")[0]))
     assert "prompt_cache_key" not in body
+
+
+@pytest.mark.wire
+async def test_a_key_that_a_vendors_client_quotes_is_hidden(monkeypatch):
+    async def post(*asked: object, **how: object) -> None:
+        raise RuntimeError(f"{KEY} is for another region")
+
+    monkeypatch.setattr("openai.AsyncOpenAI.post", post)
+    ask = connect(settings_of("openai", {"OPENAI_API_KEY": KEY}))
+    with pytest.raises(AuthenticationFailed, match=r"is for another region$") as caught:
+        await ask(of(GPT, USER))
+    assert KEY not in str(caught.value)

@@ -100,9 +100,7 @@ async def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(see
 @virtually
 async def test_p12_a_provider_that_refuses_a_call_by_itself_has_sent_nothing():
     async def refusing(call):
-        fault = InvalidRequest("arguments are no JSON")
-        fault.sent = False
-        raise fault
+        raise InvalidRequest("arguments are no JSON").unsent()
 
     ledger = Ledger()
     metered = sender(refusing, ledger=ledger, model=MODEL)
