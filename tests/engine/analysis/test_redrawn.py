@@ -9,6 +9,7 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.analysis.rows import read_rows
+from oversight.engine.analysis.scoring.power import mde
 from oversight.engine.extensions.planning.power import (
     Power,
     power_finding,
@@ -70,17 +71,16 @@ def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(kept: Kept)
 @pytest.mark.campaign
 def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, kept: Kept) -> None:
     sweep = REDRAWN.format(draws=2, judge=AGAIN)
-    (place / "redrawn.yaml").write_text(sweep)
+    (place / "redrawn.yaml").write_text(sweep.replace("limit: 5", "limit: 20"))
     pilot, how = read_rows(kept(sweep)), Power("propaganda - naive judge", 0.1)
-    plan = asyncio.run(
-        power_plan(open_sweep(place / "redrawn.yaml"), how, None, listed(), pilot=pilot)
-    )
+    opened = open_sweep(place / "redrawn.yaml")
+    plan = asyncio.run(power_plan(opened, how, None, listed(), pilot=pilot))
+    assert plan.mde == mde(plan.spread, 20, draws=(2, 2), verdicts=3, ends=(-4.0, 4.0))
     # The analysis of the run by itself has the same designs, without what they cost.
     alone = how.of_run(pilot, (), "brier").plain()["purchases"]
     keys = ("draws", "verdicts", "questions", "guarded")
-    assert [tuple(each[key] for key in keys) for each in alone] == [
-        tuple(getattr(each, key) for key in keys) for each in plan.purchases
-    ]
+    for one, planned in zip(alone, plan.purchases, strict=True):
+        assert [one[key] for key in keys] == [getattr(planned, key) for key in keys]
     assert plan.spread.separated and plan.spread.judged
     bought = {(each.draws, each.verdicts): each for each in plan.purchases}
     assert set(bought) == {(k, j) for k in (1, 2, 4, 8) for j in (1, 3, 9)}
