@@ -37,7 +37,7 @@ def folded(text: str) -> tuple[str, int]:
     unseen = {ord(char): None for char in strange if category(char) == "Cf" or char in _UNSEEN}
     kept = text.translate(unseen) if unseen else text
     classes = {char: [*map(combining, normalize("NFD", char))] for char in strange}
-    if any(each[0] for each in classes.values()):
+    if max(classes.values())[0]:
         kept = _few_marks(kept, classes)
     return normalize("NFC", kept), len(text) - len(kept)
 

@@ -105,10 +105,7 @@ def _text_of(part: dict[str, Any]) -> str:
 
 def counts(*values: Any) -> list[int]:
     """Token counts; 0 for anything unusable, since a paid reply is not lost over its usage."""
-    return [
-        int(value) if isinstance(value, (int, float)) and 0 < value < _MOST else 0
-        for value in values
-    ]
+    return [int(n) if isinstance(n, (int, float)) and 0 < n < _MOST else 0 for n in values]
 
 
 def compact(value: Any) -> str:

@@ -122,11 +122,9 @@ def estimated(estimate: Estimate | None, digits: int = 3, *, sign: bool = True) 
     return f"{value} {span(estimate.interval, digits)}{mark}"
 
 
-def footnotes(
-    estimates: Iterable[Estimate | None], shares: Iterable[Estimate | None] = ()
-) -> Iterator[str]:
-    """What the marks of these estimates say, and of these that are `shared`."""
-    there = [each for each in estimates if each]
+def footnotes(figures: Iterable[object], shares: Iterable[Estimate | None] = ()) -> Iterator[str]:
+    """What the marks of the estimates among these figures say, and of these that are `shared`."""
+    there = [each for each in figures if isinstance(each, Estimate)]
     unlike_t = (each.guarded and not each.at_end for each in shares if each)
     if any(each.guarded for each in there) or any(unlike_t):
         yield "‡ guarded interval: too few problems differ for t, or it was asked for."
@@ -225,9 +223,10 @@ class Part:
         body = tuple(tuple(cell(line) for _, cell in cells) for line in lines)
         below = (member for line in lines for member in getattr(line, "members", ()))
         told = "".join(cell(line) for line in (*lines, *below) for _, cell in cells)
-        notes, values = [*self.notes], [each.value(line) for line in lines for each, _ in cells]
-        marked = footnotes(value for value in values if isinstance(value, Estimate))
-        notes += [note for note in marked if note[0] not in {each[0] for each in notes}]
+        notes = [*self.notes]
+        if unsaid := {*MARKS} & {*told} - {note[0] for note in notes}:
+            marked = footnotes(each.value(line) for line in lines for each, _ in cells)
+            notes += [note for note in marked if note[0] in unsaid]
         return Table(
             self.title,
             tuple(column.head for column, _ in cells),
