@@ -23,6 +23,7 @@ LARGE = 2**18
 """Bytes; of answers longer than this only a few are read to their end at one time."""
 MAX_HEAD = 2**16
 """Bytes of head that an answer may have beside its body."""
+_TIMED_OUT = (b"HTTP/1.1 408", b"HTTP/1.0 408")
 
 
 class Came(Response, frozen=True, kw_only=True):
@@ -60,8 +61,9 @@ class Owner(ABC):
         """No whole answer came, or not in time."""
 
     @abstractmethod
-    def unasked(self, connection: "Connection", data: bytes) -> None:
-        """Something came while no request was out, or behind an answer."""
+    def unasked(self, connection: "Connection", *, timed_out: bool) -> None:
+        """Something came while no request was out, or behind an answer. timed_out: it is a 408,
+        which load balancers send when they close an idle connection."""
 
     @abstractmethod
     def read_large(self, connection: "Connection") -> None:
@@ -122,7 +124,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None:
-            self._owner.unasked(self, data)
+            self._owner.unasked(self, timed_out=data[:12] in _TIMED_OUT)
             return
         before, self.size = self.size, self.size + len(data)
         try:
@@ -189,8 +191,8 @@ class Connection(asyncio.Protocol):
         self.answers += 1
         if self._begun > 1:
             # Of two messages the parser has the status of the second.
-            status = self._parser.get_status_code() if self._begun == 2 else 0
-            self._owner.unasked(self, b"HTTP/1.1 %d" % status)
+            timed_out = self._begun == 2 and self._parser.get_status_code() == 408
+            self._owner.unasked(self, timed_out=timed_out)
         if not answer.done():
             answer.set_result(whole)
 

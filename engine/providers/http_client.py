@@ -179,12 +179,12 @@ class HttpClient(Owner):
             try:
                 rested = await turn
             except BaseException:
-                given = None if turn.cancelled() else turn.result()
-                if given is not None:
-                    self._rest(given)
-                elif not turn.cancelled():
-                    self._opening -= 1
-                    self._wake()
+                if not turn.cancelled():
+                    if (given := turn.result()) is not None:
+                        self._rest(given)
+                    else:
+                        self._opening -= 1
+                        self._wake()
                 raise
             if rested is None or not rested.transport.is_closing():
                 return rested
@@ -216,11 +216,10 @@ class HttpClient(Owner):
         # Before the server has ever answered, what is wrong with its address is found out first.
         answer.set_exception(self._fault(exc, connection.origin[0], True) if self._heard else exc)
 
-    def unasked(self, connection: Connection, data: bytes) -> None:
+    def unasked(self, connection: Connection, *, timed_out: bool) -> None:
         # Unsolicited answers may come at any time: a server that has sent one is given a new
-        # connection for each request from then on. A 408 is harmless: load balancers send it when
-        # they close an idle connection.
-        if data[:12] not in (b"HTTP/1.1 408", b"HTTP/1.0 408"):
+        # connection for each request from then on. A 408 is harmless.
+        if not timed_out:
             self._distrust("sent an answer that nobody had asked for", connection.calls)
         connection.spent = True
         connection.transport.close()

@@ -17,7 +17,6 @@ from .wire import Wire
 OnLimits: TypeAlias = Callable[[str, HeaderLimits], None]
 """Callback with a model and the rate limits that its server states, whenever those change."""
 
-
 CHARACTERS_A_TOKEN = 16
 """Most characters that a token of a reply has on the average: five times those of plain English."""
 LEAST_ROOM = 1_024
