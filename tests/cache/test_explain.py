@@ -1,0 +1,78 @@
+"""What a replay tells of a call that was never recorded: the nearest one, and what differs."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from msgspec.structs import replace
+
+from oversight.cache import explain
+from oversight.cache.call import Call, Message, Request, ResponseFormat
+from oversight.cache.explain import differences, nearest_recorded
+from oversight.cache.memory import MemoryStore
+from oversight.cache.reply import Reply
+from tests.cache.asking import any_calls, record_of
+from tests.sessions import sessions
+from tests.tables import printed
+
+WORDS = "Four crates hold twelve apples each. " * 4
+ASKED = Call(
+    Request("sim/strong", (Message("system", WORDS), Message("user", "Speak.")), temperature=0.4)
+)
+
+
+def store_of(*recorded: Call, place: str = "here/v1") -> MemoryStore:
+    store = MemoryStore()
+    store.put_many(record_of(call, Reply("48"), place) for call in recorded)
+    return store
+
+
+def differs(draw: tuple[int, ...] = (), **changed: object) -> list[str]:
+    """In which places a call differs from one with other settings, and their values in both."""
+    return list(differences(ASKED, replace(ASKED.changed(**changed), draw=draw)))
+
+
+def nearest(recorded: Call, place: str = "here/v1", **changed: object) -> str:
+    """What is told of the recorded call that is nearest to one; a damaged entry lies beside it."""
+    store = store_of(recorded, place=place)
+    store.put_many([("0", b"\x01 no record")])
+    return str(nearest_recorded(store, ASKED.changed(**changed), "here/v1"))
+
+
+def said(*texts: str) -> tuple[Message, ...]:
+    return tuple(map(Message, ("system", "user"), texts))
+
+
+@sessions(Path(__file__).with_name("replay.md"))
+def test_a_difference_is_named_with_its_place_and_both_values(session, request):
+    session.check(request, printed({"ResponseFormat": ResponseFormat} | globals()))
+
+
+@given(any_calls, any_calls)
+def test_there_are_no_differences_exactly_between_equal_calls(one, other):
+    assert (differences(one, other) == ()) == (one == other)
+
+
+TYPO = f"{WORDS[:80]}!{WORDS[81:]}"
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"temperature": 0.7}, "temperature 0.4 -> 0.7"),
+        ({"messages": said(TYPO, "Speak.")}, "messages[0].text differs at character 80: "),
+    ],
+)
+def test_what_was_changed_is_found_among_other_questions_that_begin_alike(changed, told):
+    cuts = [text[:n] + "?" for text in (WORDS, TYPO) for n in range(5, 90, 5)]
+    others = [ASKED.changed(messages=said(cut, "Speak.")) for cut in cuts]
+    nearest = nearest_recorded(store_of(ASKED, *others), ASKED.changed(**changed), "here/v1")
+    assert str(nearest).startswith(f"nearest recorded call {ASKED.address[:12]} differs in: {told}")
+
+
+def test_a_search_is_bounded_and_says_so(monkeypatch):
+    monkeypatch.setattr(explain, "MAX_READ", 3)
+    recorded = sorted((replace(ASKED, draw=(n,)) for n in range(10)), key=lambda call: call.address)
+    nearest = nearest_recorded(store_of(*recorded), replace(recorded[9], draw=(77,)), "here/v1")
+    assert nearest.record is not None and nearest.record.call() in recorded[:3]
+    assert nearest.partial and "(of the first 3 entries)" in str(nearest)
