@@ -27,18 +27,24 @@ check: .venv/installed-dev       ## lint, types, layers and the unit ring: while
 test: .venv/installed-dev        ## lint, types, layers, the unit ring and the wire ring
 	$(MAKE) --no-print-directory --jobs=2 lint all-tests
 
-.PHONY: lint unit-tests all-tests
+.PHONY: lint plainer unit-tests all-tests
 unit-tests: .venv/installed-dev
 	$(BIN)/pytest -q -n auto --dist worksteal -m unit
 
 all-tests: .venv/installed-dev
 	$(BIN)/pytest -q -n auto --dist worksteal -rs -m "unit or wire"
 
+# The figures in tools/english.json may only fall; `make plainer` lowers them to those of today.
+PROSE := cache protocols engine tests tools examples docs README.md CONTRIBUTING.md SECURITY.md
 lint: .venv/installed-dev
 	$(BIN)/ruff check -q .
 	$(BIN)/ruff format -q --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python tools/english.py --bounds tools/english.json $(PROSE) > .venv/english.txt || { cat .venv/english.txt; exit 1; }
+
+plainer: .venv/installed-dev     ## lower the bounds on odd turns of phrase to today's figures
+	$(BIN)/python tools/english.py --bounds tools/english.json --lower $(PROSE)
 
 docs: .venv/installed-dev        ## the reference of sweep file, commands, prompts and mechanisms, from the code
 	$(BIN)/python -m tools.reference docs/sweep-file.md docs/commands.md

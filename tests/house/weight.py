@@ -1,7 +1,7 @@
-"""Lines of Python, beside their bounds in pyproject.toml: `python -m tests.house.weight`.
+"""Count lines of Python, with the bounds of pyproject.toml: `python -m tests.house.weight`.
 
-With `--write` each bound falls to what is there; none rises. A folder that is new gets a bound, one
-that is gone loses its own. Where a folder only moves, rename its row.
+`source` is the three packages, `tests` the tests. Each has a bound. `--write` lowers the bounds to
+today's lines. The other rows have no bound, since a bound per folder would punish moving code.
 """
 
 import re
@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).parents[2]
 ROOMS = ("cache", "protocols", "engine")
 _SETTINGS = ROOT / "pyproject.toml"
-_HEAD = "[tool.weight]\n"
 
 _SWEEP = """
 problems: {bundled: {name: arithmetic, limit: 1}}
@@ -36,50 +35,57 @@ sys.exit(code)
 
 
 def weights() -> dict[str, int]:
-    """Row -> lines: all, the core, each room, each folder of engine, and the tests.
-
-    The core is what a plain run of debate, consultancy and naive judge on simulated models imports.
-    """
-    listed = subprocess.check_output(["git", "ls-files", "*.py"], cwd=ROOT, text=True).split()
-    lines = {name: len((ROOT / name).read_bytes().splitlines()) for name in listed}
-    rows = Counter({"all": sum(lines.values()), "core": sum(lines[name] for name in _core())})
-    for name, count in lines.items():
+    """Return the lines of each row: source, tests, each package and each folder of engine."""
+    rows = Counter[str]()
+    for name, count in _lines().items():
         room, _, inner = name.partition("/")
-        if room in (*ROOMS, "tests"):
+        rows["tests"] += count if room == "tests" else 0
+        if room in ROOMS:
+            rows["source"] += count
             rows[room] += count
-        if room == "engine" and "/" in inner:
-            rows[f"engine/{inner.partition('/')[0]}"] += count
+            if room == "engine" and "/" in inner:
+                rows[f"engine/{inner.partition('/')[0]}"] += count
     return dict(rows)
 
 
-def _core() -> set[str]:
+def plain_run() -> int:
+    """Return the lines that a plain run of debate, consultancy and naive judge imports."""
     with TemporaryDirectory() as folder:
         Path(folder, "plain.yaml").write_text(_SWEEP)
         code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{_RUN}"
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
         )
-    met = (Path(line).resolve() for line in done.stderr.splitlines() if line.endswith(".py"))
-    return {str(file.relative_to(ROOT)) for file in met if file.is_file()}
+    modules = (Path(line).resolve() for line in done.stderr.splitlines() if line.endswith(".py"))
+    imported = {str(file.relative_to(ROOT)) for file in modules if file.is_file()}
+    return sum(count for name, count in _lines().items() if name in imported)
+
+
+def _lines() -> dict[str, int]:
+    listed = subprocess.check_output(["git", "ls-files", "*.py"], cwd=ROOT, text=True).split()
+    files = [name for name in listed if (ROOT / name).is_file()]
+    return {name: len((ROOT / name).read_bytes().splitlines()) for name in files}
 
 
 def bounds() -> dict[str, int]:
-    """Row -> the most lines that it may have."""
+    """Return the most lines that each bounded row may have."""
     return dict(tomllib.loads(_SETTINGS.read_text())["tool"]["weight"])
 
 
 def write(rows: dict[str, int]) -> None:
     """Lower the bounds to these rows."""
-    most = bounds()
-    table = "".join(f'"{row}" = {min(most.get(row, n), n)}\n' for row, n in sorted(rows.items()))
-    before, _, after = _SETTINGS.read_text().partition(_HEAD)
-    _SETTINGS.write_text(before + _HEAD + table + re.sub(r'\A(".*\n)*', "", after))
+    text = _SETTINGS.read_text()
+    for row, most in bounds().items():
+        text = re.sub(rf"(?m)^{row} = {most}$", f"{row} = {min(most, rows[row])}", text)
+    _SETTINGS.write_text(text)
 
 
 def main() -> None:
     rows, most = weights(), bounds()
-    for row in sorted({*rows, *most}):
-        print(f"{row:24}{rows.get(row, 0):>9,}  of {most.get(row, 0):>9,}")
+    for row in sorted(rows):
+        bound = f"  of {most[row]:>9,}" if row in most else ""
+        print(f"{row:24}{rows[row]:>9,}{bound}")
+    print(f"{'plain run':24}{plain_run():>9,}")
     if "--write" in sys.argv:
         write(rows)
 
