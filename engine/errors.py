@@ -38,14 +38,12 @@ EngineError
 """
 
 from signal import Signals
-from typing import ClassVar, Self
+from typing import Self
 
 
 class EngineError(Exception):
     """The root of everything that `engine` raises on purpose."""
 
-    slug: ClassVar[str] = "EngineError"
-    """Its name in outcomes and ledgers. It stays when the class is renamed: files outlive code."""
     sent = True
     """Whether a server saw the request that failed, where there was one."""
 
@@ -58,92 +56,79 @@ class EngineError(Exception):
 class UsageError(EngineError):
     """What the user wrote cannot be run. The text names the place, the value and the remedy."""
 
-    slug = "SweepError"
-
 
 class RunFolderError(EngineError):
     """The run folder cannot be used as it is; nothing in it was changed."""
-
-    slug = "RunFolderError"
 
 
 class DiskFull(RunFolderError):
     """No room for what a run folder must hold. Once there is room, the same command resumes."""
 
-    slug = "DiskFull"
-
 
 class FolderBusy(RunFolderError):
     """Another process is running the folder. Nothing is wrong with it."""
-
-    slug = "FolderBusy"
 
 
 class DownloadError(EngineError):
     """A file could not be downloaded. Nothing takes its place; the text says what is kept."""
 
-    slug = "DownloadError"
-
 
 class Halt(EngineError):
     """Stop admitting work; what is in flight lands and is saved; the same command resumes."""
 
-    slug = "Halt"
     unsaved = 0
     """Replies that were paid for and could not be stored: going on asks for them again."""
 
 
 class QuotaExhausted(Halt):
-    slug = "QuotaExhausted"
+    pass
 
 
 class AuthenticationFailed(Halt):
-    slug = "KeyRefused"
+    pass
 
 
 class KeyRepeated(Halt):
-    slug = "KeyRepeated"
+    pass
 
 
 class ModelNotFound(Halt):
-    slug = "ModelGone"
+    pass
 
 
 class RowsPaused(Halt):
-    slug = "RowsPaused"
+    pass
 
 
 class AllRefused(Halt):
-    slug = "AllRefused"
+    pass
 
 
 class ProviderDown(Halt):
-    slug = "ProviderDown"
+    pass
 
 
 class PeopleAsked(ProviderDown):
-    slug = "PeopleAsked"
+    pass
 
 
 class BudgetReached(Halt):
-    slug = "BudgetReached"
+    pass
 
 
 class StoreFailed(Halt):
-    slug = "StoreStopped"
+    pass
 
 
 class BatchRefused(Halt):
-    slug = "BatchRefused"
+    pass
 
 
 class BatchesOut(Halt):
-    slug = "BatchesOut"
+    pass
 
 
 class OutOfMemory(Halt):
-    slug = "OutOfMemory"
-
     def __init__(self) -> None:
         super().__init__(
             "the memory that this process may use is used up: free some, allow it more "
@@ -155,8 +140,6 @@ class OutOfMemory(Halt):
 
 
 class Interrupted(Halt):
-    slug = "Interrupted"
-
     def __init__(self, signal: int) -> None:
         super().__init__("Ctrl-C" if signal == Signals.SIGINT else f"signal {Signals(signal).name}")
         self.signal = signal
@@ -168,19 +151,13 @@ class Interrupted(Halt):
 class Pending(EngineError):
     """The reply is in a batch that is not back, or goes out with the next one."""
 
-    slug = "Pending"
-
 
 class ProviderError(EngineError):
     """A model could not answer one call."""
 
-    slug = "ProviderError"
-
 
 class TransientError(ProviderError):
     """A fault that passes."""
-
-    slug = "TryAgain"
 
     def __init__(self, message: str, delay: float = 0.0) -> None:
         super().__init__(message)
@@ -189,24 +166,22 @@ class TransientError(ProviderError):
 
 
 class RateLimited(TransientError):
-    slug = "RateLimited"
+    pass
 
 
 class Overloaded(TransientError):
-    slug = "Overloaded"
+    pass
 
 
 class Unreachable(TransientError):
-    slug = "Unreachable"
     sent = False
 
 
 class OutcomeUnknown(TransientError):
-    slug = "Ambiguous"
+    pass
 
 
 class Malformed(OutcomeUnknown):
-    slug = "Malformed"
     KEPT = 2**16
     """Bytes of a body. Many calls may wait for their next try at one time, each with its fault."""
 
@@ -217,24 +192,24 @@ class Malformed(OutcomeUnknown):
 
 
 class Crowded(OutcomeUnknown):
-    slug = "Crowded"
+    pass
 
 
 class InvalidRequest(ProviderError):
-    slug = "BadCall"
+    pass
 
 
 class ContextLengthExceeded(InvalidRequest):
-    slug = "TooLong"
+    pass
 
 
 class NeverAnswered(InvalidRequest):
-    slug = "NeverAnswered"
+    pass
 
 
 class ExceedsRateLimit(InvalidRequest):
-    slug = "TooBig"
+    pass
 
 
 class UnrecognizedReply(InvalidRequest):
-    slug = "Unheard"
+    pass

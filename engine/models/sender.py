@@ -114,7 +114,7 @@ class Sender:
                 else:
                     reply = http.land(call, await http.start(call))
             except EngineError as exc:
-                page.failed(fate(exc), exc.slug, worst)
+                page.failed(fate(exc), type(exc).__name__, worst)
                 if self._quarantine is not None and isinstance(exc, Malformed):
                     self._quarantine.keep(call, exc)
                 fault = limiter.failed(exc, held)

@@ -23,7 +23,6 @@ _CAP = 4 * 2**20
 class Unanswered(EngineError):
     """The server was reached, but does not offer this information."""
 
-    slug = "unanswered"
     status = 200
     """Of the answer, which may hold something else."""
 

@@ -49,7 +49,7 @@ POLL_SECONDS = 0.01
 CRASH = "crash"
 """Kind of a failure that is a bug in some code, and not a model's doing."""
 
-RETRIED_KINDS = frozenset((CRASH, NeverAnswered.slug))
+RETRIED_KINDS = frozenset((CRASH, NeverAnswered.__name__))
 """Kinds of failures whose cells are run again at a resume: a bug that may be fixed by then, and
 calls that no model has answered, be it for a setting in the sweep file."""
 
@@ -166,7 +166,7 @@ def failure(work: str, raised: BaseException) -> Failure:
         case Unreadable():
             return Failure("unreadable", fault.reason, fault.raw, fault.call, fault.seat)
         case ProviderError():
-            return Failure(fault.slug, str(fault))
+            return Failure(type(fault).__name__, str(fault))
         case Exception():
             # A bug in one protocol must not throw away a night of the others; it is loud here,
             # counted in the report, and `--retry-failed` runs the cell again once it is fixed.

@@ -12,30 +12,37 @@ from ...sweep.grid import Grid, GridRow
 from .health import OFTEN
 
 WORDS = {
-    "BadCall": "refused by the server",
+    "InvalidRequest": "refused by the server",
     "NeverAnswered": "refused by the server",
-    "TooLong": "too long for the model",
-    "TooBig": "larger than a minute's budget",
-    "Unheard": "answered in an unknown form",
+    "ContextLengthExceeded": "too long for the model",
+    "ExceedsRateLimit": "larger than a minute's budget",
+    "UnrecognizedReply": "answered in an unknown form",
     "RateLimited": "rate-limited by the server",
     "Overloaded": "failed by the server",
     "Unreachable": "not delivered",
-    "Ambiguous": "without a whole answer",
+    "OutcomeUnknown": "without a whole answer",
     "Malformed": "answered with no reply",
     "Crowded": "without a whole answer from a crowded server",
     "crash": "crashed",
 }
 """Kinds of failures in words; `unreadable` and `declined` are plain already."""
 
-TRANSIENT_KINDS = {"RateLimited", "Overloaded", "Unreachable", "Ambiguous", "Malformed", "Crowded"}
+TRANSIENT_KINDS = {
+    "RateLimited",
+    "Overloaded",
+    "Unreachable",
+    "OutcomeUnknown",
+    "Malformed",
+    "Crowded",
+}
 """Kinds of failures that may pass if the call is asked again; no other kind does."""
 
 HINTS = {
-    "BadCall": "it would refuse them again: fix what it names, then --retry-failed",
+    "InvalidRequest": "it would refuse them again: fix what it names, then --retry-failed",
     "NeverAnswered": "fix what it names; the same command runs them again",
-    "TooLong": "take a model with a longer context, shorter problems or fewer turns",
-    "TooBig": "raise the tokens a minute of the model under 'models', or lower max_tokens",
-    "Unheard": "this program does not know such an answer; take another model",
+    "ContextLengthExceeded": "take a model with a longer context, shorter problems or fewer turns",
+    "ExceedsRateLimit": "raise the model's tokens per minute under 'models', or lower max_tokens",
+    "UnrecognizedReply": "this program does not know such an answer; take another model",
     "crash": "code of a protocol or provider raised it: mend it; the same command runs them again",
 }
 

@@ -144,10 +144,10 @@ class BatchResults:
             if repeats:
                 keyless(reply, self.endpoint.settings.provider)
         except Halt as halt:
-            self.page.fault(fate(halt), halt.slug, worst)
+            self.page.fault(fate(halt), type(halt).__name__, worst)
             self.halt = self.halt or halt
         except TransientError as exc:
-            self.page.fault(fate(exc), exc.slug, worst)
+            self.page.fault(fate(exc), type(exc).__name__, worst)
             most = MAX_BATCHES
             if isinstance(exc, Malformed):
                 most = MAX_UNREAD
@@ -156,7 +156,7 @@ class BatchResults:
                     self.quarantine.keep(call, exc)
             self._ask_again(call, most, result.status, body)
         except InvalidRequest as exc:
-            self.page.fault(fate(exc), exc.slug, worst)
+            self.page.fault(fate(exc), type(exc).__name__, worst)
             self.faults[call.address] = result.status, body
             self._causes.add(re.sub(r"\d+", "0", str(exc)))
         else:

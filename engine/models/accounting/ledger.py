@@ -44,7 +44,7 @@ class UsageTotals:
     outcomes: tuple[tuple[Outcome, int], ...]
     """(outcome, count) of the replies."""
     faults: tuple[tuple[RequestOutcome, str, int], ...]
-    """(fate, slug of the error, count) of requests that ended without a reply."""
+    """(fate, class name of the error, count) of requests that ended without a reply."""
     usage: Usage
     """Sum of the tokens of the replies."""
     dollars: float

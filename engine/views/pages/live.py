@@ -38,7 +38,7 @@ TILES = (
 
 
 def limited(paid: UsageTotals) -> int:
-    return sum(n for _, kind, n in paid.faults if kind == RateLimited.slug)
+    return sum(n for _, kind, n in paid.faults if kind == RateLimited.__name__)
 
 
 def _paid(

@@ -239,7 +239,7 @@ def test_failures_of_several_causes_pause_nothing_but_a_number_is_no_cause(told,
 
 def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same_cause():
     row = ROWS[0]
-    alike, other = Failure("unreadable", "x"), Failure("TooLong", "y")
+    alike, other = Failure("unreadable", "x"), Failure("ContextLengthExceeded", "y")
 
     def after(first: Failure, *succeeded: None) -> int:
         """Cells of the row that begin, one at a time."""

@@ -87,10 +87,14 @@ def about(n: int) -> Callable[[Call], bool]:
     ("fault", "kind", "message"),
     [
         (Unreadable("no number", "gibberish", "c1"), "unreadable", "no number"),
-        (InvalidRequest("400: no such field"), "BadCall", "400: no such field"),
-        (ContextLengthExceeded("9,000 of 8,000 tokens"), "TooLong", "9,000 of 8,000 tokens"),
+        (InvalidRequest("400: no such field"), "InvalidRequest", "400: no such field"),
+        (
+            ContextLengthExceeded("9,000 of 8,000 tokens"),
+            "ContextLengthExceeded",
+            "9,000 of 8,000 tokens",
+        ),
         (ZeroDivisionError("division by zero"), "crash", "ZeroDivisionError: division by zero"),
-        (ExceptionGroup("two", [InvalidRequest("a"), KeyError("b")]), "BadCall", "a"),
+        (ExceptionGroup("two", [InvalidRequest("a"), KeyError("b")]), "InvalidRequest", "a"),
         (ExceptionGroup("in", [ExceptionGroup("in", [KeyError("b")])]), "crash", "KeyError: 'b'"),
     ],
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine import errors
 from oversight.engine.run.loaded_sweep import open_sweep, run_folder
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.code import module_code, row_codes
@@ -240,11 +239,3 @@ def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adop
     assert adopted.code == 0, adopted.err
     assert "Rows of several codes (--adopt-code): first tone one" in adopted.out
     assert command(*words).code == 0
-
-
-def test_every_error_of_ours_has_a_slug_of_its_own():
-    ours = [kind for kind in vars(errors).values() if isinstance(kind, type)]
-    slugs = [vars(kind)["slug"] for kind in ours if issubclass(kind, errors.EngineError)]
-    assert len(set(slugs)) == len(slugs)
-    # Outcomes and ledgers of every earlier version have these.
-    assert {"RateLimited", "Overloaded", "Ambiguous", "TooLong", "BadCall"} <= set(slugs)

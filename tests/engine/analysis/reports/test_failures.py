@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.analysis.reports.failures import (
+    HINTS,
     TRANSIENT_KINDS,
     TRY_ANOTHER,
     WORDS,
     called,
     failure_lines,
 )
+from oversight.engine.errors import ProviderError, TransientError
+from oversight.engine.run.lanes import CRASH
 from oversight.engine.run.order import CANARIES, FAILED_ALIKE
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.protocols.transcript import Failure
@@ -31,6 +34,17 @@ STATED, LOGPROB = (row.judge for row in GRID.rows)
 def record(place: int, judge: str, failure: Failure | None) -> OutcomeRecord:
     probs = None if failure else (0.5, 0.5)
     return OutcomeRecord(place, "c", "naive judge", "", judge, "p", "A", 0, 0, probs, failure)
+
+
+def names(kind: type[Exception]) -> set[str]:
+    """The names of all subclasses of an error."""
+    return set().union(*({one.__name__} | names(one) for one in kind.__subclasses__()))
+
+
+def test_every_error_that_fails_a_cell_has_words() -> None:
+    assert WORDS.keys() == names(ProviderError) - {"TransientError"} | {CRASH}
+    assert names(TransientError) == TRANSIENT_KINDS
+    assert HINTS.keys() <= WORDS.keys()
 
 
 def test_unreadable_replies_are_told_with_shares_causes_an_example_and_the_mend() -> None:
@@ -89,13 +103,13 @@ def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
 ) -> None:
     command("run", "small.yaml")
     folder = only_run(place)
-    with_failures(folder, "TooLong", {3, 7})
+    with_failures(folder, "ContextLengthExceeded", {3, 7})
     ran = command("run", "small.yaml")
     assert ran.code == 1
     assert "failed      2 of 40 cells" in ran.err
     assert "too long for the model" in ran.err
     assert "take a model with a longer context" in ran.err
-    assert "TooLong" not in ran.err + ran.out
+    assert "ContextLengthExceeded" not in ran.err + ran.out
     assert "--retry-failed" not in ran.err
 
     # What no model has answered is run again without being told to.

@@ -108,7 +108,7 @@ async def test_p12_a_provider_that_refuses_a_call_by_itself_has_sent_nothing():
         await metered(call_of(10))
     account = ledger.total()
     assert account.sent == 0
-    assert account.faults == (("unsent", "BadCall", 1),)
+    assert account.faults == (("unsent", "InvalidRequest", 1),)
 
 
 @virtually
@@ -243,7 +243,7 @@ async def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_pat
     assert (at_once.stored, at_once.count("failed"), at_once.count("ambiguous")) == (3, 1, 1)
     assert (at_once.usage, at_once.dollars) == (truth.usage, truth.dollars)
     assert at_once.doubtful == truth.at_risk > 0
-    assert noted.faults == (("ambiguous", "Abandoned", 1), ("failed", "TooLong", 1))
+    assert noted.faults == (("ambiguous", "Abandoned", 1), ("failed", "ContextLengthExceeded", 1))
     assert [file.name for file in tmp_path.iterdir()] == [LEDGER_FILE]
     assert (tmp_path / LEDGER_FILE).stat().st_size < SLOT, "slots are for killed sittings"
 

@@ -29,7 +29,7 @@ MODEL = "compatible/lab/model"
 
 class Queueing:
     """A server of `slots` places; further calls queue. Who waits for longer than `deadline` s, all
-    told, goes away with an Ambiguous."""
+    told, gets an OutcomeUnknown."""
 
     def __init__(self, slots, latency=1.0, deadline=600.0, spread=0.0):
         self.places = asyncio.Semaphore(slots)

@@ -73,7 +73,7 @@ async def test_a_call_that_fails_a_refusal_or_a_bug_costs_its_question_alone(cap
     production, halt = await generation_over(Scripted(answer))
     assert halt is None
     assert {id: failure.kind for id, failure in production.failures.items()} == {
-        "q2": "BadCall",
+        "q2": "InvalidRequest",
         "q3": "declined",
         "q4": "crash",
     }
