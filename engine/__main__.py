@@ -1,8 +1,10 @@
 """`python -m oversight.engine` and the command `oversight`."""
 
 import gc
+import io
 import os
 import signal
+import sys
 from types import FrameType
 
 from .system.process import LOADING
@@ -17,6 +19,10 @@ def main() -> None:
     # event loop, and the last digit of a sum would depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(LOADING)
+    # A terminal may lack a character: a replaced one is better than no output.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     from .views.cli.group import main
 
     try:

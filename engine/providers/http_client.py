@@ -8,6 +8,7 @@ import zlib
 from collections import deque
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import httptools
 
@@ -421,7 +422,9 @@ class HttpClient(Owner):
         if isinstance(failure, httpx2.ProxyError) and "407" in str(failure):
             message = f"{self._source}: the proxy says 407; {PROXY_REMEDY}"
             raise ProviderDown(message).unsent() from failure
-        raise self._fault(failure, target.host, sent)
+        proxy = urlsplit(self._proxy)
+        via = f"{target.host} through the proxy {proxy.hostname}:{proxy.port or proxy.scheme}"
+        raise self._fault(failure, via, sent)
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:

@@ -6,7 +6,8 @@ whose replies are stored as a vendor's.
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from urllib.parse import urlsplit
+from ipaddress import ip_address, ip_network
+from urllib.parse import SplitResult, urlsplit
 
 from ..errors import UsageError
 from .catalogue import entry, provider_names, provider_of
@@ -153,9 +154,25 @@ def _of_api(identity: str, api: Api) -> str:
 
 
 def _key(variable: str, environment: Mapping[str, str]) -> str:
+    """Return the key, or an empty text; the errors never show it.
+
+    Raises UsageError for a key with quotes, a scheme such as `Bearer`, or other foreign characters.
+    """
     key = environment.get(variable, "").strip()
-    if not key.isascii() or not key.isprintable():
-        raise UsageError(f"{variable} holds a character that no key has; set it again, unquoted")
+    if not key.isascii() or not key.isprintable() or set(key) & set("\"'`<>"):
+        raise UsageError(
+            f"{variable} holds a character that keys never have, such as a quote; set the bare key"
+        )
+    first, blank, _ = key.partition(" ")
+    if blank:
+        raise UsageError(
+            f"{variable} starts with {first!r} and a space; set the bare key, without a prefix"
+            if first.lower() in ("bearer", "basic", "token", "key", "apikey", "api-key")
+            else f"{variable} contains a space; set the bare key"
+        )
+    name, equals, _ = key.partition("=")
+    if equals and name.upper() == variable.upper():
+        raise UsageError(f"{variable} repeats its name; set only the text after '{name}='")
     return key
 
 
@@ -202,20 +219,54 @@ def _proxy(url: str, environment: Mapping[str, str]) -> tuple[str, str]:
     }
     parts = urlsplit(url)
     kind = next((kind for kind in (parts.scheme, "all") if named.get(kind, NONE)[0]), "")
-    if not kind:
-        return NONE
-    # Public, and only typeshed lacks it.
-    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
-
-    if proxy_bypass_environment(parts.netloc, {"no": named.get("no", NONE)[0]}):
+    if not kind or _exempt(parts, named.get("no", NONE)[0]):
         return NONE
     proxy, variable = named[kind]
-    if urlsplit(proxy).scheme.startswith("socks"):
-        raise UsageError(
-            f"{kind.upper()}_PROXY names a SOCKS proxy, and only http:// and https:// ones "
-            f"are spoken to: name one of these, or put {parts.hostname} into NO_PROXY"
-        )
-    return proxy, variable
+    return _proxy_url(proxy.strip(), variable, parts.hostname or ""), variable
+
+
+def _proxy_url(proxy: str, variable: str, host: str) -> str:
+    """Return the URL of a proxy; `HOST:PORT` means http. The errors hide its password.
+
+    Raises UsageError for a SOCKS proxy and for text that is not an address.
+    """
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    try:
+        parts = urlsplit(proxy)
+        known = bool(parts.hostname) and parts.port != 0 and proxy.isprintable() and " " not in proxy
+    except ValueError:
+        known = False
+    if known and parts.scheme in ("http", "https"):
+        return proxy
+    instead = f"set {variable}=http://HOST:PORT, or put {host} into NO_PROXY"
+    if known and parts.scheme.startswith("socks"):
+        raise UsageError(f"{variable} names a SOCKS proxy, which is not supported; {instead}")
+    raise UsageError(f"{variable} is not the address of an http or https proxy; {instead}")
+
+
+def _exempt(parts: SplitResult, no_proxy: str) -> bool:
+    """Return whether NO_PROXY exempts this server: by name, `HOST:PORT`, address or range.
+
+    Entries are separated by commas or spaces. Ranges are as `ipaddress` reads them: `10.0.0.0/8`.
+    """
+    # Public; only typeshed lacks it.
+    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+
+    entries = no_proxy.replace(",", " ").split()
+    if proxy_bypass_environment(parts.netloc, {"no": ",".join(entries)}):
+        return True
+    try:
+        server = ip_address(parts.hostname or "")
+    except ValueError:
+        return False
+    for entry_text in entries:
+        try:
+            network = ip_network(entry_text.replace("[", "").replace("]", ""), strict=False)
+        except ValueError:
+            continue
+        if server in network:
+            return True
+    return False
 
 
 def addresses(settings: Iterable[Settings]) -> list[str]:

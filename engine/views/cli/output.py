@@ -1,5 +1,6 @@
 """Where the command line writes: results on stdout, everything else on stderr behind a `·`."""
 
+import json
 import os
 import shlex
 import shutil
@@ -89,10 +90,24 @@ def show_line(text: str) -> None:
 
 def show_json(value: object) -> None:
     """Print the result of a command as indented JSON."""
-    told = orjson.dumps(value, default=msgspec.to_builtins, option=orjson.OPT_INDENT_2)
-    show(told.decode())
+    document = orjson.dumps(value, default=msgspec.to_builtins, option=orjson.OPT_INDENT_2)
+    show(_json_text(document))
 
 
 def show_json_line(value: object) -> None:
     """Print one of several results as a line of JSON."""
-    show(orjson.dumps(value).decode())
+    show(_json_text(orjson.dumps(value)))
+
+
+def _json_text(document: bytes) -> str:
+    """Return JSON as text; characters that stdout cannot encode become escapes, so none is lost."""
+    text = document.decode()
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        # Outside strings, JSON is ASCII.
+        return "".join(
+            char if char.isascii() else json.dumps(char, ensure_ascii=True)[1:-1] for char in text
+        )
+    return text

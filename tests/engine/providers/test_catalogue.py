@@ -63,11 +63,24 @@ def test_who_is_asked_where_and_with_which_key(session, request):
     session.check(request, printed({"provider_of": provider_of, **globals()}))
 
 
-def test_a_key_is_never_shown_and_one_from_a_word_processor_is_refused():
-    assert "canary" not in repr(settings_of("openai", {"OPENAI_API_KEY": "sk-canary"}))
-    with pytest.raises(UsageError) as caught:
-        settings_of("openai", {"OPENAI_API_KEY": "sk-“canary”"})
+@pytest.mark.parametrize(
+    ("key", "fault"),
+    [
+        ("sk-“canary”", "quote"),
+        ("'sk-canary'", "quote"),
+        ('"sk-canary', "quote"),
+        ("<sk-canary>", "quote"),
+        ("Bearer sk-canary", "'Bearer' and a space"),
+        ("bearer  sk-canary", "without a prefix"),
+        ("sk-canary sk-canary", "contains a space"),
+        ("OPENAI_API_KEY=sk-canary", "repeats its name"),
+    ],
+)
+def test_key_with_other_text_is_refused_and_never_shown(key, fault):
+    with pytest.raises(UsageError, match=fault) as caught:
+        settings_of("openai", {"OPENAI_API_KEY": key})
     assert "canary" not in str(caught.value)
+    assert "canary" not in repr(settings_of("openai", {"OPENAI_API_KEY": "sk-canary="}))
 
 
 def test_the_environment_wins_over_the_env_file(tmp_path, monkeypatch):
@@ -77,6 +90,33 @@ def test_the_environment_wins_over_the_env_file(tmp_path, monkeypatch):
     found = environment(tmp_path)
     assert found["OPENAI_API_KEY"] == "from-env"
     assert found["DEEPSEEK_API_KEY"] == "deep"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_env_file_is_decoded_by_its_byte_order_mark(encoding, tmp_path, monkeypatch):
+    monkeypatch.delenv("LAB_NAME", raising=False)
+    (tmp_path / ".env").write_text("LAB_NAME=Zoë\n", encoding=encoding)
+    assert environment(tmp_path)["LAB_NAME"] == "Zoë"
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("A=1\nB=Zo\xeb\n".encode("latin-1"), "line 2: this is not UTF-8 text; save it as UTF-8"),
+        ("A=1\n".encode("utf-16-le"), "zero bytes"),
+        ("A=1\n".encode("utf-16")[:-1], "line 1: this is not UTF-16 text"),
+        (None, "cannot be read: Is a directory"),
+    ],
+)
+def test_env_file_that_is_not_text_is_named(content, fault, tmp_path):
+    file = tmp_path / ".env"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match=fault) as caught:
+        environment(tmp_path)
+    assert str(file) in str(caught.value)
 
 
 @pytest.mark.wire

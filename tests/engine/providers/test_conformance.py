@@ -280,6 +280,17 @@ async def test_a_proxy_is_sent_the_whole_address(line):
         assert proxy.counts()["ok"] == 1
 
 
+async def test_proxy_that_is_away_is_named(line):
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{deaf.getsockname()[1]}"
+        settings = replace(settings_for(line, "http://models.invalid"), proxy=f"http://{address}")
+        ask = LINES[line][3](settings, None)
+        with pytest.raises(Unreachable, match=f"models.invalid through the proxy {address}"):
+            await ask(asked(line))
+        await ask.close()
+
+
 async def test_connections_open_a_few_at_a_time(line, monkeypatch):
     opening, most = 0, 0
     really = asyncio.BaseEventLoop.create_connection

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from oversight.engine.run.folders import let_go, take_lock
 from oversight.engine.run.listing import summarize
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Answer, Problem, Question
-from tests.command_line import run_in, within
+from tests.command_line import ROOT, run_in, within
 from tests.engine.conftest import Command, Finished
 from tests.run_folders import with_failures
 
@@ -35,6 +37,31 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ran = run_in(place, f"{count}.yaml", SWEEP.format(count=count))
         assert ran.code == 0
     return place
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("code_page", ["cp1252", "cp437", "ascii"])
+def test_character_that_the_terminal_lacks_is_replaced(runs: Path, code_page: str) -> None:
+    run = next((runs / "runs").iterdir())
+    problem = json.dumps({"id": "q", "question": "−5 °C → Zoë 数 🙂"}).encode()
+
+    def printed(*words: str) -> bytes:
+        line = [sys.executable, "-m", "oversight", *words]
+        environment = {**os.environ, "PYTHONIOENCODING": code_page, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(line, cwd=runs, env=environment, capture_output=True, check=False)
+        assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
+        return done.stdout
+
+    assert printed("show", str(run), "q")
+    assert "cell" in printed("status").decode(code_page)
+    (runs / "signs.jsonl").write_bytes(
+        problem[:-1] + b', "answers": [{"label": "A", "text": "\xe2\x88\x925", "value": 1}, '
+        b'{"label": "B", "text": "6", "value": -1}]}\n'
+    )
+    (runs / "signs.yaml").write_text(SWEEP.format(count="signs"))
+    printed("run", "signs.yaml")
+    document = json.loads(printed("show", "signs.yaml", "q", "--json").decode(code_page))
+    assert document["question"] == "−5 °C → Zoë 数 🙂"
 
 
 def test_what_was_thought_before_a_form_is_shown_also_where_nobody_hears_of_it(
