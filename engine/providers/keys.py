@@ -233,7 +233,9 @@ def _proxy_url(proxy: str, variable: str, host: str) -> str:
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     try:
         parts = urlsplit(proxy)
-        known = bool(parts.hostname) and parts.port != 0 and proxy.isprintable() and " " not in proxy
+        known = (
+            bool(parts.hostname) and parts.port != 0 and proxy.isprintable() and " " not in proxy
+        )
     except ValueError:
         known = False
     if known and parts.scheme in ("http", "https"):

@@ -27,24 +27,34 @@ class ReplySource:
 
     @property
     def foreign(self) -> bool:
-        """Whether they come from elsewhere, or from an address that is not the provider's own."""
+        """Whether they come from elsewhere, or from an address that is not the provider's own.
+
+        The user names the address of a self-hosted server, so replies from it are never foreign,
+        even after it moved. Imported replies are, whoever gave them.
+        """
         try:
-            own = entry(provider_of(self.asked)).base_url
+            provider = entry(provider_of(self.asked))
         except UsageError:
-            own = ""
-        # Of a cloud, the address has the name of a region in it.
-        start, _, rest = own.partition("{")
-        address, end = self.origin.partition(" ")[2], rest.rpartition("}")[2]
-        return self.elsewhere or not (own and address.startswith(start) and address.endswith(end))
+            return True
+        kind, _, address = self.origin.partition(" ")
+        if provider.own and kind in ("live", "batch"):
+            return False
+        # The address of a cloud contains the name of a region.
+        start, _, rest = provider.base_url.partition("{")
+        known = bool(start) and address.startswith(start)
+        return self.elsewhere or not (known and address.endswith(rest.rpartition("}")[2]))
 
 
-def origins(sweep: Grid, folder: Path) -> tuple[str, ...]:
-    """What whoever reads figures of a run must know of where they come from, a line each: models
-    that are simulated, replies from elsewhere than the provider's own address, other models that
-    answered. RunFolderError."""
+def origins(sweep: Grid, folder: Path, *, addresses: bool = True) -> tuple[str, ...]:
+    """Return a line for each fact about the origin of replies that a reader of figures must know.
+
+    The facts: simulated models, replies from another address than the provider's own, and other
+    models that answered. addresses: whether to name addresses; captions leave them out. Raises
+    RunFolderError.
+    """
     made_up = [model for model in sweep.models if model.startswith(PREFIX)]
     simulated = [f"SIMULATED models: {', '.join(made_up)}"] if made_up else []
-    return (*simulated, *source_lines(read_sources(folder)))
+    return (*simulated, *source_lines(read_sources(folder), addresses=addresses))
 
 
 def read_sources(folder: Path) -> list[ReplySource]:
@@ -63,8 +73,8 @@ def read_sources(folder: Path) -> list[ReplySource]:
     return [ReplySource(*source, count) for source, count in sorted(found.items())]
 
 
-def source_lines(sources: list[ReplySource]) -> list[str]:
-    """What a reader must know: models that others answered for, and replies from elsewhere."""
+def source_lines(sources: list[ReplySource], *, addresses: bool = True) -> list[str]:
+    """Return the lines of `origins` about replies of real models."""
     lines = []
     for model in dict.fromkeys(each.asked for each in sources):
         ours = [each for each in sources if each.asked == model]
@@ -81,7 +91,7 @@ def source_lines(sources: list[ReplySource]) -> list[str]:
         if elsewhere:
             named = ", ".join(f"{count:,} {origin}" for origin, count in elsewhere.most_common())
             lines.append(
-                f"{model}: {elsewhere.total():,} of {total:,} replies are not from the provider's "
-                f"own address: {named}"
+                f"{model}: {elsewhere.total():,} of {total:,} replies came from a different address"
+                + (f": {named}" if addresses else "")
             )
     return lines

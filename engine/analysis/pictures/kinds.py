@@ -304,7 +304,7 @@ def caption(run: RunReader, picture: Picture) -> str:
     elif isinstance(picture, Chart) and picture.with_intervals:
         points = [point for series in picture.series for point in series.points]
         told.append(brackets(its for point in points for its in (point.of_x, point.of_y)))
-    told += origins(run.sweep, run.folder)
+    told += origins(run.sweep, run.folder, addresses=False)
     return ". ".join(told) + "."
 
 

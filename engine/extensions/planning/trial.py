@@ -26,9 +26,9 @@ from ....protocols.datasets.loader import Loader
 from ....protocols.errors import DatasetError, NotRun, Unreadable
 from ....protocols.prompts.parse import read_instructions
 from ....protocols.transcript import NOT_RUN, Failure, Verdict
-from ...errors import EngineError, Halt, QuotaExhausted, UsageError
+from ...errors import EngineError, Halt, ProviderError, QuotaExhausted, UsageError
 from ...run.dry_run import stand_ins
-from ...run.lanes import attempt_noted, first_fault
+from ...run.lanes import attempt_noted, failure, first_fault
 from ...run.record.values import RecordedCell
 from ...sweep.sweep import Cell, Sweep
 from ..simulation.form import Contents, filled
@@ -75,8 +75,15 @@ class WorldTrial:
     @property
     def shown(self) -> RecordedCell:
         """The world as `show` prints one."""
-        cell, fault = self.cell, f"{type(self.end).__name__}: {self.end}"
-        end = self.end if isinstance(self.end, Verdict) else Failure("crash", fault)
+        cell = self.cell
+        end: Verdict | Failure
+        match self.end:
+            case Verdict() as verdict:
+                end = verdict
+            case Unreadable() | NotRun() | ProviderError() as fault:
+                end = failure(cell.id, fault)
+            case fault:
+                end = Failure("crash", f"{type(fault).__name__}: {fault}")
         return RecordedCell(cell.place, cell.id, 0, 0, cell.side, cell.draw, end)
 
     @property

@@ -219,8 +219,16 @@ class Sweep:
     @_with_settings(RunSettings)
     def run(self, settings: RunSettings) -> Report:
         """Start it, or resume it, as `oversight run` does. The parameters are the flags."""
+        return _in_a_loop(self._executed(settings), "await sweep.run_async(…)")
+
+    @_with_settings(RunSettings)
+    async def run_async(self, settings: RunSettings) -> Report:
+        """As `run`, for notebooks and other code with a running event loop."""
+        return await self._executed(settings)
+
+    async def _executed(self, settings: RunSettings) -> Report:
         ready = prepared(self.file, settings)
-        return _in_a_loop(_executed(*ready, settings.score, quiet=False))
+        return await _executed(*ready, settings.score, quiet=False)
 
 
 def open_run(run: Path | str, *, score: str = "brier") -> Report:
@@ -250,7 +258,7 @@ def _with(settings: Callable[P, PythonRun]) -> Callable[[Callable[[PythonRun], T
 @_with(PythonRun)
 def run(settings: PythonRun) -> Report:
     """`run_async`, for code that is not asynchronous. Raises: RuntimeError if a loop is running."""
-    return _in_a_loop(_run(settings))
+    return _in_a_loop(_run(settings), "await run_async(…)")
 
 
 @_with(PythonRun)
@@ -272,14 +280,14 @@ async def run_async(settings: PythonRun) -> Report:
     return await _run(settings)
 
 
-def _in_a_loop(work: Coroutine[Any, Any, Report]) -> Report:
+def _in_a_loop(work: Coroutine[Any, Any, Report], instead: str) -> Report:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         pass
     else:
         work.close()
-        raise RuntimeError("an event loop is running, as in a notebook: await run_async(…) there")
+        raise RuntimeError(f"an event loop is running, as in a notebook: {instead} there")
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         return runner.run(work)
 

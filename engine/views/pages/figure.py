@@ -20,7 +20,9 @@ def figure_bytes(run: RunReader, kind: str, ending: str, score: str = "brier") -
     one_of(ending, ENDINGS, "format")
     picture = pictured(run, kind, score)
     figure = draw(picture, "paper", caption(run, picture))
-    about = "; ".join([run.manifest.identity[:12], *origins(run.sweep, run.folder)])
+    about = "; ".join(
+        [run.manifest.identity[:12], *origins(run.sweep, run.folder, addresses=False)]
+    )
     with TemporaryDirectory(prefix="figure-") as folder:
         file = Path(folder, f"figure.{ending}")
         save(figure, file, about)

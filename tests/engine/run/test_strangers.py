@@ -212,7 +212,7 @@ def test_imported_replies_and_other_models_are_named_by_run_report_and_stats(tmp
         assert again.code == 0, again.err
     for told in (again.err, desk.here("report", "again").out):
         found = re.findall(
-            r"(\d+) of (\d+) replies are not from the provider's own address: (\d+) imported", told
+            r"(\d+) of (\d+) replies came from a different address: (\d+) imported", told
         )
         assert len(found) == 3 and all(a == b == c for a, b, c in found), told
     stats = orjson.loads(desk.here("cache", "stats", "--json", "--store", "other").out)

@@ -67,7 +67,9 @@ def command(
     try:
         picture = pictured(runs[0], kind, score, runs[1] if runs[1:] else None, parts, by, interval)
         told = "" if no_caption else caption(runs[0], picture)
-        come = dict.fromkeys(line for run in runs for line in origins(run.sweep, run.folder))
+        come = dict.fromkeys(
+            line for run in runs for line in origins(run.sweep, run.folder, addresses=False)
+        )
     finally:
         for run in runs:
             run.__exit__()

@@ -106,3 +106,12 @@ def test_several_causes_are_told_at_once_and_as_json(tmp_path, monkeypatch):
     assert len(told["worlds"]["A"]["turns"]) == 2
     unknown = CliRunner().invoke(oversight, ["try", "mine.py:Mime"])
     assert "mine.py has no 'Mime'; did you mean 'Mine'?" in str(unknown.exception)
+
+
+def test_reply_that_a_judge_cannot_read_is_shown_as_unreadable(tmp_path, monkeypatch):
+    monkeypatch.setattr(asyncio, "run", virtual.run)
+    title = "a judge that can read nothing that is said to it"
+    file = tmp_path / "mine.py"
+    file.write_text(HEAD + MISTAKES[title][0])
+    ends = [world.shown.outcome for world in tried(f"{file}:Mine").trial.worlds]
+    assert ends and {(end.kind, end.message) for end in ends} == {("unreadable", "no grade")}

@@ -114,8 +114,15 @@ def test_a_loop_that_runs_already_is_told_the_other_way() -> None:
     async def notebook() -> Any:
         with pytest.raises(RuntimeError, match="await run_async"):
             run([NAIVE], shipments(1))
-        return await run_async([NAIVE], shipments(1))
+        assert (await run_async([NAIVE], shipments(1))).stopped is None
+        sweep = Sweep.from_yaml("s.yaml", limit=1)
+        with pytest.raises(RuntimeError, match=r"await sweep\.run_async"):
+            sweep.run()
+        return await sweep.run_async(max_cost=5.0)
 
+    Path("s.yaml").write_text(
+        "problems: {bundled: arithmetic}\njudges: sim/judge\nprotocols: naive_judge\n"
+    )
     assert asyncio.run(notebook()).stopped is None
 
 
