@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 from ..errors import RunFolderError
 from ..providers.simulated import PREFIX
 from ..sweep.grid import GridRow
-from ..system.files import refuse_links_within
+from ..system.files import holder, refuse_links_within
 from ..system.flags import flag
-from .folders import RUNS, holder, is_run, newest_first, run_folders, touched
+from .folders import RUNS, is_run, newest_first, run_folders, touched
 from .manifest import manifest_in
 from .record.schema import no_run
 from .record.tables import RunTables

@@ -19,8 +19,17 @@ from ..errors import RunFolderError, StoreFailed, UsageError
 from ..stop import StopToken
 from ..sweep.document import MAX_SWEEP
 from ..sweep.grid import Grid, stored_grid
-from ..system.files import is_network, read_bounded, refuse_links_within, replace_file, unwritable
-from .folders import LOCK_FILE, is_as_left, let_go, note_run, store_noted, take_lock
+from ..system.files import (
+    LOCK_FILE,
+    is_network,
+    let_go,
+    read_bounded,
+    refuse_links_within,
+    replace_file,
+    take_lock,
+    unwritable,
+)
+from .folders import is_as_left, note_run, store_noted
 from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase

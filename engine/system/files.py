@@ -1,16 +1,19 @@
 """Writing files so that a crash leaves the old one or the new one, and nothing between; opening
-what may have come from elsewhere; and which file systems other machines may write to as well."""
+what may have come from elsewhere; the lock of a folder, which ends with its process; and which file
+systems other machines may write to as well."""
 
 import errno
+import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 
 from ...cache.errors import NO_ROOM
-from ..errors import DiskFull, RunFolderError
+from ..errors import DiskFull, FolderBusy, RunFolderError
 
 
 def replace_file(path: Path, parts: Iterable[bytes], *, durable: bool = True) -> None:
@@ -120,6 +123,82 @@ def refuse_links_within(run: Path) -> None:
             for each in entries:
                 if each.is_symlink() or each.is_dir(follow_symlinks=False):
                     refuse_links(Path(each.path))
+
+
+LOCK_FILE = "lock"
+"""Of a folder that one process at a time changes."""
+
+
+def take_lock(folder: Path) -> int:
+    """Lock a run folder for this process, until `let_go`.
+
+    FolderBusy names the process that has it; OSError if the file cannot be made.
+    """
+    path = folder / LOCK_FILE
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if not _locked(lock, fcntl.LOCK_EX):
+                if not _locked(lock, fcntl.LOCK_SH):
+                    raise FolderBusy(
+                        f"another process ({_owner(lock)}) is running {folder}. "
+                        f"Watch it: oversight status {folder}"
+                    )
+                # Another process only checks for a holder, and is about to let go. To wait in line
+                # for it, or with its lock kept, would be to wait for others who wait, too.
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                time.sleep(0.001)
+            elif is_open_as(path, lock):
+                os.ftruncate(lock, 0)
+                os.pwrite(lock, f"pid {os.getpid()}, since {time.strftime('%H:%M')}".encode(), 0)
+                return lock
+        except BaseException:
+            os.close(lock)
+            raise
+        # Or whoever had it has let go meanwhile, and taken the file away.
+        os.close(lock)
+
+
+def let_go(folder: Path, lock: int) -> None:
+    """Unlock a folder, and leave no file of it behind."""
+    path = folder / LOCK_FILE
+    with suppress(OSError):
+        # A folder that was moved away meanwhile may have left its name to another run.
+        if is_open_as(path, lock):
+            path.unlink()
+    os.close(lock)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, and let it go at the end."""
+    lock = take_lock(folder)
+    try:
+        yield
+    finally:
+        let_go(folder, lock)
+
+
+def holder(folder: Path) -> str | None:
+    """The process that is running the folder, as `pid 4121, since 14:02`; None if there is none.
+    RunFolderError for a lock that is no file."""
+    try:
+        with open_plain(folder / LOCK_FILE) as file:
+            return None if _locked(file.fileno(), fcntl.LOCK_SH) else _owner(file.fileno())
+    except FileNotFoundError:
+        return None
+
+
+def _locked(lock: int, kind: int) -> bool:
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _owner(lock: int) -> str:
+    return os.pread(lock, 100, 0).decode(errors="replace") or "pid unknown"
 
 
 def unwritable(path: Path, exc: OSError) -> RunFolderError:

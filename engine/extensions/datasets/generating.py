@@ -23,7 +23,6 @@ from ...providers.environment import environment
 from ...providers.simulated import PREFIX
 from ...run.batching import BatchedWork, Deferred, batching, run_all
 from ...run.cached_models import CachedModels
-from ...run.folders import locked
 from ...run.lanes import failure
 from ...run.observer import ProgressDisplay
 from ...run.run import batched_models
@@ -31,6 +30,7 @@ from ...run.settings import AskSettings
 from ...run.stores import open_store, store_name
 from ...stop import StopToken
 from ...sweep.document import Document
+from ...system.files import locked
 from ...system.flags import flag
 from ...views.cli.exit_codes import ExitCode
 from ...views.cli.faults import halt_code

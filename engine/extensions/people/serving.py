@@ -22,7 +22,7 @@ from ...errors import UsageError
 from ...models.router import Models
 from ...run.batching import Deferred
 from ...run.execution import NO_BATCH_BESIDE_PEOPLE
-from ...run.folders import is_run, locked, store_noted
+from ...run.folders import is_run, store_noted
 from ...run.lanes import attempt_noted, failure, run_lanes
 from ...run.loaded_sweep import LoadedSweep, load_sweep
 from ...run.observer import Observer
@@ -38,6 +38,7 @@ from ...run.stores import open_store
 from ...stop import StopToken
 from ...sweep.sweep import Cell
 from ...sweep.sweepfile import SweepFile
+from ...system.files import locked
 from ...views.cli.beside import ask_beside, store_of
 from ...views.cli.exit_codes import ExitCode
 from ...views.cli.faults import halt_code

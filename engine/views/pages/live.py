@@ -15,10 +15,10 @@ from ...errors import RateLimited
 from ...models.accounting.latency import QUANTILES
 from ...models.accounting.ledger import ABANDONED, CUT_OFF, UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
-from ...run.folders import holder
 from ...run.listing import state_of
 from ...run.notes import read_progress
 from ...run.reader import RunReader
+from ...system.files import holder
 from ...throughput import clipped
 
 TILES = (

@@ -28,10 +28,10 @@ from ...analysis.rows import RunRows, read_rows, row_names
 from ...display.quantity import dollars, short
 from ...display.table import NONE
 from ...errors import EngineError
-from ...run.folders import holder
 from ...run.listing import state_of
 from ...run.reader import RunReader
 from ...run.run_folder import REPORT
+from ...system.files import holder
 from .failures import causes_part
 from .findings import ShownPart, figure_of, shown_part
 from .live import COLUMNS, TILES, Watcher

@@ -17,10 +17,10 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError
 from oversight.engine.models.accounting.ledger_file import LEDGER_FILE
-from oversight.engine.run.folders import LOCK_FILE
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
+from oversight.engine.system.files import LOCK_FILE
 from tests.command_line import Command, environment
 from tests.own_protocol import STEEL
 from tests.run_folders import noted

@@ -17,13 +17,13 @@ from msgspec import structs
 from oversight.cache.writer import MAX_HELD, GroupCommit
 from oversight.engine.errors import FolderBusy, RunFolderError, UsageError
 from oversight.engine.run import run_folder
-from oversight.engine.run.folders import holder, let_go, locked, take_lock
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.reader import Follower, RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
 from oversight.engine.run.run_folder import OUTCOMES, SWEEP
 from oversight.engine.sweep.sweep import Sweep
+from oversight.engine.system.files import holder, let_go, locked, take_lock
 from tests.disks import read_only
 from tests.run_folders import (
     CELLS,

@@ -8,14 +8,14 @@ import click
 
 from ....display.quantity import counted
 from ....errors import UsageError
-from ....run.folders import is_run, locked
+from ....run.folders import is_run
 from ....run.listing import Parts
 from ....run.lookup import cells_with_verdict
 from ....run.opened import open_run
 from ....run.settings import FolderSettings
 from ....stop import StopToken
 from ....sweep.sweepfile import read_sweep_file
-from ....system.files import read_bounded, replace_file
+from ....system.files import locked, read_bounded, replace_file
 from ....system.flags import argument, flag
 from ....views.api.prepared import run_settings
 from ....views.cli.completing import run_names

@@ -9,7 +9,6 @@ from .....cache.store import Store
 from ....display.quantity import counted, dollars
 from ....models.router import MIN_CELLS
 from ....run.batching import Deferred
-from ....run.folders import locked
 from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep
 from ....run.lookup import cells_with_verdict
@@ -17,6 +16,7 @@ from ....run.opened import open_run
 from ....run.probing import PROBES, BeliefProbe, Probes, belief_probes, run_probes
 from ....run.replay import replay_cache
 from ....run.settings import AskSettings
+from ....system.files import locked
 from ....system.flags import flag
 from ..beside import ask_beside, store_of
 from ..exit_codes import ExitCode

@@ -7,10 +7,11 @@ from ....display.quantity import counted, dollars
 from ....display.table import as_text
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
-from ....run.folders import RUNS, holder, is_run
+from ....run.folders import RUNS, is_run
 from ....run.listing import summaries, summarize
 from ....run.manifest import read_manifest
 from ....run.notes import read_progress
+from ....system.files import holder
 from ....system.flags import argument
 from ...pages.runs import runs_part
 from ..exit_codes import ExitCode

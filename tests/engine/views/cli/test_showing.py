@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.extensions.simulation.simulated_call import REASONED
-from oversight.engine.run.folders import let_go, take_lock
 from oversight.engine.run.listing import summarize
+from oversight.engine.system.files import let_go, take_lock
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Answer, Problem, Question
 from tests.command_line import ROOT, run_in, within
