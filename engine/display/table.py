@@ -13,6 +13,7 @@ from typing import TypeAlias
 from .printable import one_line
 from .quantity import counted
 
+MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\|<&*_`~"})
 LATEX = str.maketrans(
     {
         "&": r"\&",
@@ -316,15 +317,18 @@ def _columns(table: Table, kept: Sequence[int]) -> Table:
 def as_markdown(table: Table) -> str:
     rule = ["---"] * table.left + ["---:"] * (len(table.head) - table.left)
     rows = [table.head, rule, *table.body]
-    lines = [f"| {' | '.join(map(_markdown_cell, cells))} |" for cells in rows]
-    notes = ["", *(f"{note}  " for note in table.notes)] if table.notes else []
-    alike = ["", " · ".join(table.alike)] if table.alike else []
-    return "\n".join([f"**{table.title}**", *alike, "", *lines, *notes])
+    lines = [f"| {' | '.join(map(markdown_text, cells))} |" for cells in rows]
+    notes = ["", *(f"{markdown_text(note)}  " for note in table.notes)] if table.notes else []
+    alike = ["", " · ".join(map(markdown_text, table.alike))] if table.alike else []
+    return "\n".join([f"**{markdown_text(table.title)}**", *alike, "", *lines, *notes])
 
 
-def _markdown_cell(cell: str) -> str:
-    # A backslash as well: before a bar it would leave the bar a border.
-    return cell.replace("\\", r"\\").replace("|", r"\|")
+def markdown_text(text: str) -> str:
+    """Escape text for Markdown: no HTML, emphasis, code, link, image or border comes of it.
+
+    Brackets stay bare unless they would make a link, so that intervals remain readable.
+    """
+    return text.translate(MARKDOWN).replace("](", r"]\(").replace("][", r"]\[")
 
 
 def as_latex(table: Table) -> str:
@@ -359,11 +363,16 @@ def latex_table(said: Iterable[str], columns: str, head: Iterable[str], body: It
 
 
 def latex_row(cells: Iterable[str]) -> str:
-    return " & ".join(map(latex_cell, cells)) + r" \\"
+    """A line of a table.
+
+    A leading `[` or `*` stands in braces: LaTeX would read it as an option of the line break before.
+    """
+    line = " & ".join(map(latex_cell, cells)) + r" \\"
+    return re.sub(r"^(\s*)([\[*])", r"\1{\2}", line)
 
 
 def latex_cell(cell: str) -> str:
-    """A cell in LaTeX; the sign of a negative number is a minus, no hyphen."""
+    """A cell in LaTeX; a negative number gets a minus sign."""
     return re.sub(r"(?<![^\[(, ])-(?=\.?\d)", "$-$", cell.translate(LATEX))
 
 

@@ -1,12 +1,14 @@
 """Tables, and counts, figures and cells as people read them: `display.md`."""
 
 import csv
+import html
 import io
 import re
 from pathlib import Path
 
 from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from oversight.engine.analysis.findings.chart import Axis
 from oversight.engine.display.quantity import counted, short, signed
@@ -136,18 +138,20 @@ def test_markdown_is_a_table_that_says_where_columns_stand():
 
 @given(st.lists(st.tuples(words, words), min_size=1, max_size=4))
 @example([("\\|", "\\")])
-def test_markdown_parses_back_whatever_the_cells_hold(body):
-    written = as_markdown(Table("t", ("a", "b"), tuple(body), 1)).splitlines()
-    rows = [line.removeprefix("| ").removesuffix(" |") for line in written[4:]]
-    parsed = [tuple(split_cells(row)) for row in rows]
-    assert parsed == body
-
-
-def split_cells(row: str) -> list[str]:
-    """As a reader of Markdown splits a row: at every bar that is not escaped."""
-    signs = re.findall(r"\\[|\\]|.", row)
-    cells = "".join("\n" if sign == "|" else sign[-1] for sign in signs).split("\n")
-    return [cell.removeprefix(" ").removesuffix(" ") for cell in cells]
+@example([("<img src=x onerror=alert(1)>", "<script>x</script>")])
+@example(
+    [("[text](http://x.example)", "![image][one]"), ("**bold** _a_ `code`", "~~no~~ &lt; Q&A")]
+)
+@example([("[-0.12, 0.30]", "https://x.example/")])
+def test_markdown_shows_cells_as_they_are_and_nothing_else(body):
+    written = as_markdown(Table("<b>", ("a", "b"), tuple(body), 1, notes=("*a* <i>",)))
+    page = MarkdownIt("gfm-like", {"linkify": False}).disable("linkify").render(written)
+    shown = [html.unescape(cell) for cell in re.findall("<td.*?>(.*?)</td>", page, re.DOTALL)]
+    assert shown == [" ".join(cell.split()) for row in body for cell in row]
+    tags = set(re.findall("<.*?>", page, re.DOTALL))
+    assert {tag.strip("</>").split()[0] for tag in tags} <= {
+        *("p", "strong", "table", "thead", "tbody", "tr", "th", "td", "br")
+    }
 
 
 def test_latex_is_a_booktabs_table():
