@@ -365,7 +365,7 @@ def latex_table(said: Iterable[str], columns: str, head: Iterable[str], body: It
 def latex_row(cells: Iterable[str]) -> str:
     """A line of a table.
 
-    A leading `[` or `*` stands in braces: LaTeX would read it as an option of the line break before.
+    A leading `[` or `*` stands in braces: after a line break LaTeX would read it as an option.
     """
     line = " & ".join(map(latex_cell, cells)) + r" \\"
     return re.sub(r"^(\s*)([\[*])", r"\1{\2}", line)

@@ -388,7 +388,7 @@ def test_names_do_not_break_a_format_and_no_file_has_colours(format: str) -> Non
         case "markdown":
             body = [line for line in written.splitlines() if line.startswith("| ")][2:]
             heads = [re.split(r"(?<!\\)\|", line)[1].strip() for line in body]
-            assert [head.replace(r"\|", "|") for head in heads] == names
+            assert [re.sub(r"\\(.)", r"\1", head) for head in heads] == names
         case "latex":
             body = [line for line in written.splitlines() if line.endswith(r" \\")][1:]
             assert [len(re.findall(r"(?<!\\)&", line)) for line in body] == [5] * 5
