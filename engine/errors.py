@@ -34,6 +34,7 @@ EngineError
         ├── ContextLengthExceeded  beyond the model's context, with token counts where known
         ├── NeverAnswered   by a model that has answered no call yet: a resumed run asks again
         ├── ExceedsRateLimit  one call needs more than the whole per-minute budget
+        ├── UnknownFault    an error answer whose meaning is unknown: nothing billed
         └── UnrecognizedReply  a whole, billed answer of a kind that this program does not know
 """
 
@@ -81,7 +82,10 @@ class Halt(EngineError):
 
 
 class QuotaExhausted(Halt):
-    pass
+    def __init__(self, message: str, delay: float = 0.0) -> None:
+        super().__init__(message)
+        self.delay = delay
+        """Seconds until the server serves the account again; 0 if it did not say."""
 
 
 class AuthenticationFailed(Halt):
@@ -209,6 +213,10 @@ class NeverAnswered(InvalidRequest):
 
 class ExceedsRateLimit(InvalidRequest):
     pass
+
+
+class UnknownFault(InvalidRequest):
+    """Several in a row, after good answers, may be a fault of the server and not of the calls."""
 
 
 class UnrecognizedReply(InvalidRequest):

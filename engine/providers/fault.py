@@ -18,6 +18,7 @@ from ..errors import (
     ProviderDown,
     QuotaExhausted,
     RateLimited,
+    UnknownFault,
 )
 from .limit_headers import delay
 from .payload import body_start, loaded
@@ -158,7 +159,7 @@ class ErrorAnswer:
             return ModelNotFound(
                 f"{self}; leave the parameter out, or choose a model that takes it"
             )
-        return InvalidRequest(str(self))
+        return UnknownFault(str(self))
 
 
 def read_fault(source: str, status: int, headers: Mapping[str, str], body: bytes) -> ErrorAnswer:

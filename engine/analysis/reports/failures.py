@@ -16,6 +16,7 @@ WORDS = {
     "NeverAnswered": "refused by the server",
     "ContextLengthExceeded": "too long for the model",
     "ExceedsRateLimit": "larger than a minute's budget",
+    "UnknownFault": "refused for an unknown reason",
     "UnrecognizedReply": "answered in an unknown form",
     "RateLimited": "rate-limited by the server",
     "Overloaded": "failed by the server",
@@ -42,6 +43,7 @@ HINTS = {
     "NeverAnswered": "fix what it names; the same command runs them again",
     "ContextLengthExceeded": "take a model with a longer context, shorter problems or fewer turns",
     "ExceedsRateLimit": "raise the model's tokens per minute under 'models', or lower max_tokens",
+    "UnknownFault": "read the server's words, fix what they name, then --retry-failed",
     "UnrecognizedReply": "this program does not know such an answer; take another model",
     "crash": "code of a protocol or provider raised it: mend it; the same command runs them again",
 }

@@ -22,6 +22,7 @@ from ...errors import (
     ProviderDown,
     RateLimited,
     TransientError,
+    UnknownFault,
     Unreachable,
     UnrecognizedReply,
 )
@@ -260,7 +261,7 @@ class RateLimiter:
                     held.requests.settle(1.0, 0.0)
             case _:
                 self.breaker.answered(sent)
-                if type(exc) is InvalidRequest and self._last_answer == -math.inf:
+                if type(exc) in (InvalidRequest, UnknownFault) and self._last_answer == -math.inf:
                     exc = NeverAnswered(str(exc))
                     halt = self._failed_alike.add(str(exc))
         self._landed(held, None if unknown else Usage())

@@ -343,7 +343,7 @@ async def test_what_the_wire_cannot_write_was_never_sent_and_what_the_server_rej
             await one(call)
     account = one.page.account()
     assert transport.sent == account.sent == 1
-    assert account.faults == (("failed", "InvalidRequest", 1), ("unsent", "InvalidRequest", 1))
+    assert account.faults == (("failed", "UnknownFault", 1), ("unsent", "InvalidRequest", 1))
 
 
 @pytest.mark.parametrize("halt", [QuotaExhausted, ModelNotFound], ids=lambda halt: halt.__name__)

@@ -297,7 +297,7 @@ async def test_a_line_that_will_never_be_served_fails_its_cell_as_it_would_live(
         assert went.halt is None
         failed = [record.failure for record in went.records if record.failure]
         assert failed
-        assert {failure.kind for failure in failed} == {"InvalidRequest"}
+        assert {failure.kind for failure in failed} == {"UnknownFault"}
         said = f"{bench.vendor} says: 400"
         assert all(failure.message.startswith(said) for failure in failed)
         assert seen["lines_twice"] == 0
