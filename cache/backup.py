@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from .bounded import refuse_irregular
 from .disk import DiskStore, ReadOnlyStore
 from .errors import StoreError
 from .rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault
@@ -70,6 +71,10 @@ def recoverable(folder: Path) -> Iterator[RowReader]:
     copy is read, beside the system's other temporary files.
     """
     refused = None
+    try:
+        refuse_irregular(file := folder / STORE_FILE)
+    except FAULTS as exc:
+        raise fault(exc, file) from exc
     try:
         store = ReadOnlyStore(folder)
     except StoreError as exc:

@@ -18,12 +18,12 @@ from uuid import uuid4
 
 import orjson
 
-from .bounded import BoundedConnection, open_bounded
+from .bounded import BoundedConnection, log_of, open_bounded
 from .checksum import SIZE, add_checksum
 from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
 from .lock import share_lock
 from .record import SHARES, split_shared
-from .rows import ASKED_AT_ONCE, FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
+from .rows import ASKED_AT_ONCE, FAULTS, STORE_FILE, RowReader, connect_safely, fault
 from .store import Store, checked_key
 
 SETTINGS: dict[str, str | int] = {
@@ -238,7 +238,7 @@ def _layout(folder: Path) -> dict[str, str]:
 
 def _open_to_write(file: Path, id: str) -> BoundedConnection:
     """A connection that writes; in one commit, all is made that is not there. FAULTS."""
-    db = open_bounded(f"{file.as_uri()}?mode=rwc", file)
+    db = open_bounded(file, "mode=rwc")
     try:
         for name, value in SETTINGS.items():
             if name.startswith("sqlite_"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from .bounded import open_bounded
+from .bounded import log_of, open_bounded
 from .checksum import strip_checksum
 from .errors import DamagedEntry, StoreError, StoreFull
 from .record import SHARES, split_shared
@@ -232,14 +232,9 @@ class RowReader(Reader):
 
 def connect_safely(file: Path, options: str) -> sqlite3.Connection:
     """A connection that runs nothing of what a planted file may bring along."""
-    db = open_bounded(f"{file.as_uri()}?{options}", file)
+    db = open_bounded(file, options)
     db.text_factory = bytes
     return db
-
-
-def log_of(file: Path) -> Path:
-    """Where SQLite keeps what is not in the file yet."""
-    return file.with_name(file.name + "-wal")
 
 
 def no_room(exc: BaseException | None, file: Path) -> str:

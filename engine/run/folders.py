@@ -6,6 +6,7 @@ data folder, under the id of the run, and no folder carries the note along.
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -33,17 +34,30 @@ def run_folders(place: Path) -> Iterator[Path]:
 
 def is_run(folder: Path) -> bool:
     """Whether it is a run folder, sound or not."""
-    return (folder / RUN_DB).is_file()
+    return os.path.lexists(folder / RUN_DB)
 
 
 def touched(folder: Path) -> float:
     """When a run was last written to; seconds since 1970."""
     files = (folder / RUN_DB, folder / f"{RUN_DB}-wal")
-    return max(file.stat().st_mtime for file in files if file.exists())
+    return max((file.lstat().st_mtime for file in files if os.path.lexists(file)), default=0.0)
 
 
 def newest_first(folders: Iterable[Path]) -> list[Path]:
     return sorted(folders, key=touched, reverse=True)
+
+
+def runs_of(sweep: str, start: str = "") -> list[Path]:
+    """The runs in `runs/` of sweeps of this name, the newest first; start: of the folder's name.
+
+    A run that cannot be read is left out: commands that name it say what is wrong.
+    """
+    found = []
+    for folder in run_folders(RUNS):
+        with suppress(RunFolderError, OSError):
+            if folder.name.startswith(start) and read_manifest(folder).name == sweep:
+                found.append(folder)
+    return newest_first(found)
 
 
 def beside(folder: Path) -> list[Path]:

@@ -1,11 +1,14 @@
 """Listing run folders: how far each is, and whether a process is running it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ..errors import RunFolderError
+from ...protocols.errors import ProtocolError
+from ..errors import EngineError, RunFolderError
+from ..models.accounting.ledger import sum_usage
+from ..models.accounting.ledger_file import read_ledger
 from ..providers.simulated import PREFIX
 from ..sweep.grid import GridRow
 from ..system.files import holder, refuse_links_within
@@ -17,6 +20,9 @@ from .record.tables import RunTables
 
 MAX_NAMED = 8
 """Maximum number of folders listed where a name is ambiguous or unknown."""
+
+UNREADABLE = (EngineError, ProtocolError, OSError)
+"""Errors of one run, which hide no other one."""
 
 _HELP = "Only rows with this text in the {}'s name."
 
@@ -37,6 +43,8 @@ class RunSummary:
     failed: int
     running: str | None
     """The process that is running it, as `pid 4121, since 14:02`."""
+    spent: float
+    """Dollars."""
     overrides: tuple[str, ...] = ()
     """The `--set` flags that it was started with."""
     simulated: bool = False
@@ -54,7 +62,7 @@ def state_of(running: bool, finished: int, cells: int) -> RunState:
 
 
 def summarize(folder: Path) -> RunSummary:
-    """RunFolderError if it cannot be read."""
+    """Read the state of a run. Raises RunFolderError if any part of it cannot be read."""
     refuse_links_within(folder)
     with RunTables.open(folder) as tables:
         manifest, (finished, failed) = manifest_in(tables), tables.count()
@@ -67,6 +75,7 @@ def summarize(folder: Path) -> RunSummary:
         finished,
         failed,
         holder(folder),
+        sum_usage(read_ledger(folder).values()).dollars,
         manifest.overrides,
         any(model.startswith(PREFIX) for model in models),
     )
@@ -99,14 +108,14 @@ def folder_named(word: str) -> Path:
     raise RunFolderError(f"{fault}\n  to list runs: oversight status; to start one: oversight run")
 
 
-def summaries(place: Path) -> tuple[list[RunSummary], list[RunFolderError]]:
-    """Every run in a folder, the newest first; and what is wrong with those that cannot be read."""
+def summaries(folders: Iterable[Path]) -> tuple[list[RunSummary], list[str]]:
+    """The state of each run, the newest first, and a message for each one that cannot be read."""
     runs, faults = [], []
-    for folder in newest_first(run_folders(place)):
+    for folder in newest_first(folders):
         try:
             runs.append(summarize(folder))
-        except RunFolderError as exc:
-            faults.append(exc)
+        except UNREADABLE as exc:
+            faults.append(str(exc))
     return runs, faults
 
 

@@ -22,7 +22,7 @@ from ..sweep.loading import problems_of
 from ..sweep.named import check_names, check_use
 from ..sweep.sweep import Sweep, service_tiers, tool_users
 from ..sweep.sweepfile import SweepFile, read_sweep_file
-from .folders import RUNS, is_run, newest_first, run_folders
+from .folders import RUNS, is_run, runs_of
 from .manifest import Manifest, RunCode, listed, read_manifest
 from .run_folder import RunFolder
 from .settings import RunSettings
@@ -58,7 +58,7 @@ def folder_of(sweep: Sweep, now: Mapping[str, RowCode] | None = None) -> Path:
     """The default run folder of a sweep: the newest of the same sweep and code, else the newest of
     the same sweep, else a new one. now: the code of its rows, by their addresses; None for any."""
     ours: list[Path] = []
-    for folder in newest_first(each for each in run_folders(RUNS) if _may_be(each, sweep)):
+    for folder in runs_of(sweep.name, f"{sweep.name}-"):
         code = read_manifest(folder).code_of(sweep)
         if code is None:
             continue
@@ -66,17 +66,6 @@ def folder_of(sweep: Sweep, now: Mapping[str, RowCode] | None = None) -> Path:
             return folder
         ours.append(folder)
     return ours[0] if ours else RUNS / f"{sweep.name}-{sweep.identity[:6]}"
-
-
-def _may_be(folder: Path, sweep: Sweep) -> bool:
-    """Whether a folder has the name of a run of this sweep, and can be read."""
-    if not folder.name.startswith(f"{sweep.name}-"):
-        return False
-    try:
-        return read_manifest(folder).name == sweep.name
-    except RunFolderError:
-        # Whoever asks for it by its name is told what is wrong with it.
-        return False
 
 
 def run_folder(

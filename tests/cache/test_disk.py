@@ -397,7 +397,7 @@ def test_a_statement_that_goes_on_for_ever_is_ended_and_many_short_ones_are_not(
 ) -> None:
     monkeypatch.setattr(bounded, "STEPS", 2 * bounded.BETWEEN)
     file = tmp_path / "some.db"
-    with closing(bounded.open_bounded(str(file), file)) as db:
+    with closing(bounded.open_bounded(file, "mode=rwc")) as db:
         db.execute("CREATE TABLE numbers(n)")
         db.execute("BEGIN")
         db.executemany("INSERT INTO numbers VALUES(?)", ((n,) for n in range(50_000)))

@@ -34,7 +34,6 @@ from .schema import (
     faulty,
     logged,
     make_tables,
-    name_to_read,
     open_to_write,
     put_event,
     sealed,
@@ -146,7 +145,7 @@ class RunDatabase(RunTables):
                 while some := list(islice(cells, AT_ONCE)):
                     self.write([_moved(cell, *moved[cell.place]) for cell in some])
                 return
-            self._alone("ATTACH ? AS theirs", name_to_read(theirs.file))
+            self._alone("ATTACH ? AS theirs", f"{theirs.file.resolve().as_uri()}?mode=ro")
             try:
                 # An immediate one would write to what is attached, too.
                 with self._transaction("BEGIN"):

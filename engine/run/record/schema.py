@@ -19,7 +19,6 @@ RunFolderError
 └── RunDamaged        it is torn, truncated or overwritten
 """
 
-import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -30,10 +29,10 @@ from zlib import crc32
 
 import msgspec
 
-from ....cache.bounded import open_bounded
+from ....cache.bounded import open_bounded, open_copied, refuse_irregular, side_size
 from ....cache.rows import no_room
 from ...errors import DiskFull, RunFolderError
-from ...system.files import is_network, open_plain
+from ...system.files import holder, is_network, open_plain
 
 RUN_DB = "run.db"
 FORMAT = 3
@@ -76,8 +75,11 @@ TABLES = (
 
 
 def made_again(run: Path) -> str:
-    """How a run is had again whose database is lost: its store has every reply."""
-    return f"make it again from its sweep file and its store: oversight cache rebuild {run}"
+    """Advice for a run whose database is lost: its store has every reply."""
+    return (
+        f"make it again from its sweep file and its store: oversight cache rebuild {run} "
+        "--sweep FILE --store STORE"
+    )
 
 
 def no_run(folder: Path) -> RunFolderError:
@@ -120,7 +122,7 @@ def open_to_write(file: Path) -> sqlite3.Connection:
     """
     if file.exists() and file.stat().st_size:
         _check_header(file)
-    return _opened(str(file), file, writes=True)
+    return _opened(file, writes=True)
 
 
 def make_tables(db: sqlite3.Connection) -> None:
@@ -154,31 +156,36 @@ def use_no_log(db: sqlite3.Connection) -> None:
 
 
 def open_to_read(file: Path) -> sqlite3.Connection:
-    """The database, read only, whatever the folder allows; nothing in it is trusted or run.
+    """Open the database read only; nothing in it is trusted or run, and its folder stays as it is.
 
-    RunFolderError as for `open_to_write`, and where there is none.
+    Raises RunFolderError as `open_to_write` does, and if there is no database.
     """
-    return _opened(name_to_read(file), file)
+    return _opened(file)
 
 
-def name_to_read(file: Path) -> str:
-    """The URI under which a database is opened, or attached to another, to be read only.
-    RunFolderError."""
+def _opened_to_read(file: Path) -> sqlite3.Connection:
+    """A log that no running process writes is read from a private copy. A journal is never played:
+    SQLite refuses a file that needs one from a connection that only reads."""
     try:
         expects_log = _check_header(file)
     except FileNotFoundError:
         raise no_run(file.parent) from None
-    # What was copied from under its writer has none, and here none can be made.
-    stands_still = expects_log and not os.access(file.parent, os.W_OK)
-    # What a writer that was killed had begun to write is taken back before anything is read.
-    torn = file.with_name(f"{file.name}-journal").exists() and os.access(file, os.W_OK)
-    return f"{file.resolve().as_uri()}?mode={'rw' if torn else 'ro'}{'&immutable=1' * stands_still}"
+    log, journal = side_size(file, "-wal"), side_size(file, "-journal")
+    if holder(file.parent) is not None or (journal and not log):
+        return open_bounded(file, "mode=ro")
+    if journal:
+        raise sqlite3.OperationalError("it has a journal and a log, and needs only one of them")
+    if log:
+        return open_copied(file)
+    # A file that was copied from under its writer lacks its log, and none is made for it here.
+    return open_bounded(file, "mode=ro&immutable=1" if expects_log else "mode=ro")
 
 
-def _opened(name: str, file: Path, writes: bool = False) -> sqlite3.Connection:
-    """name: of the file, or its URI. Transactions are the caller's; nothing in it is trusted."""
+def _opened(file: Path, writes: bool = False) -> sqlite3.Connection:
+    """Transactions are the caller's; nothing in the file is trusted."""
     try:
-        db = open_bounded(name, file)
+        refuse_irregular(file)
+        db = open_bounded(file, "mode=rwc") if writes else _opened_to_read(file)
         try:
             db.execute(f"PRAGMA {'synchronous=NORMAL' if writes else 'query_only=ON'}")
             if not writes or db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
@@ -197,6 +204,11 @@ def faulty(file: Path, exc: sqlite3.Error) -> RunFolderError:
         return DiskFull(f"{why}, then go on; what was committed is safe")
     if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
         return RunDamaged(file, "to read it takes more steps than any run of its size needs")
+    if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY_ROLLBACK:
+        return RunFolderError(
+            f"{file} cannot be read: {file.name}-journal undoes a write that was cut off, and only "
+            f"the run itself may play it: go on with oversight run, or {made_again(file.parent)}"
+        )
     if isinstance(exc, sqlite3.OperationalError):
         return RunFolderError(f"{file} cannot be read or written: {exc}")
     return RunDamaged(file, str(exc))

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from ...errors import RunFolderError
-from ...run.folders import RUNS, is_run, newest_first, run_folders
+from ...run.folders import RUNS, is_run, runs_of
 from ...run.listing import folder_named
-from ...run.manifest import read_manifest
 from ...system.entry_points import OPENERS_GROUP, load_function, registered
 from ...system.flags import argument
 from .output import say
@@ -56,12 +55,6 @@ def run_named(word: str, overrides: Sequence[str] = ()) -> Path:
     if path.is_file() or (path.suffix in (".yaml", ".yml") and not is_run(path)):
         return _run_of(path, overrides)
     return folder_named(word)
-
-
-def runs_of(sweep: str) -> list[Path]:
-    """The folders in runs/ of sweeps of this name, the newest first."""
-    found = [each for each in run_folders(RUNS) if read_manifest(each).name == sweep]
-    return newest_first(found)
 
 
 def _run_of(file: Path, overrides: Sequence[str]) -> Path:

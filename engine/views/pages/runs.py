@@ -6,17 +6,13 @@ from pathlib import Path
 
 from ...analysis.findings.finding import Column, Part, column, number, people, program, word
 from ...display.quantity import dollars
-from ...errors import RunFolderError
-from ...models.accounting.ledger import sum_usage
-from ...models.accounting.ledger_file import read_ledger
-from ...run.listing import RunSummary, summarize
+from ...run.listing import RunSummary, summaries
 from .environment import page
 from .routes import Served
 
 
 def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummary], str]) -> Part:
     """A line a run; what no run has is no column. named: as what people know it."""
-    spent = {run.folder: sum_usage(read_ledger(run.folder).values()).dollars for run in runs}
 
     def last(run: RunSummary) -> datetime:
         return datetime.fromtimestamp(run.touched)
@@ -26,9 +22,6 @@ def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummar
 
     def done(run: RunSummary) -> str:
         return f"{run.finished:,}/{run.cells:,}"
-
-    def paid(run: RunSummary) -> float:
-        return spent[run.folder]
 
     columns = [
         Column("run folder", named, ("folder",), lambda run: str(run.folder), words=True),
@@ -48,9 +41,9 @@ def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummar
         program("simulated", "simulated"),
         program("running", "running"),
         column("--set", "overrides", " ".join if any(run.overrides for run in runs) else None),
-        Column("spent", lambda run: dollars(paid(run)), ("dollars",), paid)
-        if any(spent.values())
-        else program("dollars", paid),
+        Column("spent", lambda run: dollars(run.spent), ("dollars",), lambda run: run.spent)
+        if any(run.spent for run in runs)
+        else program("dollars", "spent"),
     ]
     return Part("runs", title, columns, runs)
 
@@ -59,13 +52,8 @@ def runs_page(place: Path, folders: Mapping[str, Path]) -> str:
     """The list. folders: run folders by the names under which they are served."""
     from .findings import shown_part
 
-    runs, faults, names = [], [], {folder: name for name, folder in folders.items()}
-    for folder in names:
-        try:
-            runs.append(summarize(folder))
-        except RunFolderError as fault:
-            faults.append(str(fault))
-    runs.sort(key=lambda run: run.touched, reverse=True)
+    names = {folder: name for name, folder in folders.items()}
+    runs, faults = summaries(names)
     part = runs_part("Runs", runs, lambda run: names[run.folder])
     shown = shown_part(part, {name: Served(name).run for name in folders})
     return page("runs", Served(""), title="runs", place=str(place), part=shown, faults=faults)

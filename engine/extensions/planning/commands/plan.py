@@ -26,13 +26,14 @@ from ....providers.catalogue import entry, provider_of
 from ....providers.retirements import today
 from ....providers.simulated import PREFIX
 from ....run.dry_run import require_abilities, require_service
+from ....run.folders import runs_of
 from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep, open_sweep
 from ....run.settings import RunSettings
 from ....run.stores import open_for_reading, store_name
 from ....system.flags import argument, flag
 from ....views.cli.flags import Number, as_command, setting
-from ....views.cli.naming import run_named, runs_of
+from ....views.cli.naming import run_named
 from ....views.cli.options import BATCH, JSON, LIMIT, MAX_COST, PRICES, SCORE, SET, STORE, SWEEP
 from ....views.cli.output import say, show, show_json, width
 from ..prompts import show_prompts
@@ -165,12 +166,12 @@ def _pilot(word: str) -> RunRows | Path:
 def _latencies(sweep: str, pilot: str | None) -> tuple[str, dict[str, Latency]]:
     """A run of which it is known how long calls took, and that by model. RunFolderError for a
     pilot that cannot be read; where none is named, the plan does without one."""
-    with suppress(RunFolderError) if pilot is None else nullcontext():
-        if pilot is None:
-            runs = runs_of(sweep)
-        else:
-            runs = [] if Path(pilot).suffix == TABLE else [run_named(pilot)]
-        for run in runs:
+    if pilot is None:
+        runs = runs_of(sweep)
+    else:
+        runs = [] if Path(pilot).suffix == TABLE else [run_named(pilot)]
+    for run in runs:
+        with suppress(RunFolderError) if pilot is None else nullcontext():
             if asked := read_ledger(run):
                 return str(run), {model: account.latency for model, account in asked.items()}
     return "", {}

@@ -9,12 +9,14 @@ from ....analysis.reports.formats import FORMATS
 from ....analysis.reports.report import below_one_another
 from ....analysis.rows import read_rows
 from ....models.accounting.ledger_file import read_ledger
+from ....run.listing import UNREADABLE
 from ....run.reader import RunReader
 from ....system.flags import argument, flag
+from ..exit_codes import ExitCode
 from ..flags import as_command
 from ..naming import RunOrPack
 from ..options import SCORE
-from ..output import say_latency, show, width
+from ..output import say, say_latency, show, width
 
 
 @as_command
@@ -34,7 +36,7 @@ def command(
 
     Over 40 rows are averaged in groups, unless --all, --sort or --columns asks for rows. A PACK is
     read as the run inside it. Rows of several runs with one name stand one below the other;
-    `oversight compare` tests their differences.
+    `oversight compare` tests their differences. Exit code 1 if some of them cannot be read.
     """
     format = format or ("latex" if how.table else "text")
     run, *others = runs
@@ -44,7 +46,15 @@ def command(
         return
     if how != Report(how.interval, by=(), columns=()):
         raise click.UsageError("several runs take --score, --interval and --format alone")
-    found = [read_rows(RunReader(each)).results(score, interval=how.interval) for each in runs]
     apart = len({each.name for each in runs}) == len(runs)
-    names = (each.name if apart else str(each) for each in runs)
-    show(below_one_another([*zip(names, found, strict=True)], score).text(format, width()))
+    readable = []
+    for each in runs:
+        try:
+            results = read_rows(RunReader(each)).results(score, interval=how.interval)
+            readable.append((each.name if apart else str(each), results))
+        except UNREADABLE as fault:
+            say(str(fault))
+    if readable:
+        show(below_one_another(readable, score).text(format, width()))
+    if len(readable) < len(runs):
+        raise SystemExit(ExitCode.FAILED if readable else ExitCode.USAGE)

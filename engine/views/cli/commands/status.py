@@ -7,7 +7,7 @@ from ....display.quantity import counted, dollars
 from ....display.table import as_text
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
-from ....run.folders import RUNS, is_run
+from ....run.folders import RUNS, is_run, run_folders
 from ....run.listing import summaries, summarize
 from ....run.manifest import read_manifest
 from ....run.notes import read_progress
@@ -40,7 +40,7 @@ def command(
 
 
 def _list(place: Path, as_json: bool) -> None:
-    runs, faults = summaries(place)
+    runs, faults = summaries(run_folders(place))
     part = runs_part(f"{counted(len(runs), 'run')} in {place}", runs, lambda run: str(run.folder))
     if as_json:
         show_json(part.plain())
@@ -49,7 +49,7 @@ def _list(place: Path, as_json: bool) -> None:
     elif not faults:
         say(f"there is no run in {place} yet; start one: oversight demo, or oversight run SWEEP")
     for fault in faults:
-        say(str(fault))
+        say(fault)
     if faults:
         raise SystemExit(ExitCode.FAILED)
 

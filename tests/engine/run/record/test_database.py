@@ -327,7 +327,7 @@ def test_who_reads_a_settled_run_may_go_on_while_it_is_written_again(
         assert begun + list(reading) == cells[:512] + read(tmp_path)[512:]
 
 
-def test_who_reads_a_run_whose_writer_was_killed_within_a_write_reads_what_was_before(tmp_path):
+def test_only_a_writer_undoes_a_write_that_was_cut_off_and_a_reader_names_the_journal(tmp_path):
     written(tmp_path, [spoken(place, f"{WORDS} {place}") for place in range(0, 400, 2)])
     file, torn = tmp_path / RUN_DB, tmp_path / "torn"
     torn.mkdir()
@@ -338,6 +338,11 @@ def test_who_reads_a_run_whose_writer_was_killed_within_a_write_reads_what_was_b
             (torn / f"{RUN_DB}{ending}").write_bytes(Path(f"{file}{ending}").read_bytes())
         writer.execute("ROLLBACK")
     assert (torn / RUN_DB).read_bytes() != file.read_bytes()
+    left = {each.name: each.read_bytes() for each in torn.iterdir()}
+    with pytest.raises(RunFolderError, match=r"run\.db-journal undoes a write that was cut off"):
+        RunTables.open(torn)
+    assert left == {each.name: each.read_bytes() for each in torn.iterdir()}
+    RunDatabase(torn).close()
     with RunTables.open(torn) as after, RunTables.open(tmp_path) as before:
         assert after.fetched("SELECT * FROM cells") == before.fetched("SELECT * FROM cells")
 
