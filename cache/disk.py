@@ -48,8 +48,6 @@ are this program's too."""
 _LOG_PAGES = 16_000
 """Pages of SQLite's log, 64 MB, before it is folded into the file. Keys are random: of two entries
 that touch one page of the index, a longer log writes that page once."""
-MAX_LOSSES = 2**31 - 1
-"""Above this, `losses` begins again from 0."""
 
 _MADE = "SELECT name, sql FROM sqlite_schema WHERE sql NOT NULL AND type != 'trigger'"
 _NEEDED = {"Settings", "Cache", "Cache_key_raw"}
@@ -146,7 +144,6 @@ class DiskStore(RowReader, Store):
         with self._transaction() as db:
             _write(db, _KEEP_TEXT, _TEXT, texts)
             _write(db, _PUT, _REPLY, rows)
-            _count_loss(db)
 
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
         given = list(entries)
@@ -162,10 +159,7 @@ class DiskStore(RowReader, Store):
     def delete_many(self, keys: Iterable[str]) -> int:
         with self._transaction() as db:
             delete = "DELETE FROM Cache WHERE key = ? AND raw = 1"
-            deleted = db.executemany(delete, ((key,) for key in keys)).rowcount
-            if deleted:
-                _count_loss(db)
-            return deleted
+            return db.executemany(delete, ((key,) for key in keys)).rowcount
 
     def drop_unused(self) -> None:
         with self._transaction() as db:
@@ -264,9 +258,6 @@ def _open_to_write(file: Path, id: str) -> BoundedConnection:
                 db.executemany("REPLACE INTO Settings VALUES (?, ?)", SETTINGS.items())
                 named = "INSERT OR IGNORE INTO Settings VALUES ('store_id', ?)"
                 db.execute(named, (id or uuid4().hex,))
-                if id and "store_id" not in known:
-                    # It may have fewer replies than the store in whose place it stands.
-                    db.execute(f"PRAGMA user_version = {int(time.time()) % MAX_LOSSES}")
     except BaseException:
         db.close()
         raise
@@ -295,14 +286,6 @@ def _write(db: BoundedConnection, statement: str, row: str, rows: Sequence[_Row]
             written += db.execute(whole, values).rowcount
             at += count
     return written
-
-
-def _count_loss(db: BoundedConnection) -> None:
-    """Raise `losses` with the transaction that is open."""
-    # A field of the file's header that SQLite leaves to programs: versions that know nothing of it
-    # read the store as before.
-    (count,) = db.execute("PRAGMA user_version").fetchone()
-    db.execute(f"PRAGMA user_version = {(count + 1) % MAX_LOSSES}")
 
 
 class ReadOnlyStore(RowReader):

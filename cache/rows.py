@@ -86,13 +86,6 @@ class RowReader(Reader):
             return ""
         return row[0].decode(errors="replace") if row and isinstance(row[0], bytes) else ""
 
-    @property
-    def losses(self) -> int | None:
-        try:
-            return int(self._db.execute("PRAGMA user_version").fetchone()[0])
-        except FAULTS:
-            return None
-
     def get(self, key: str) -> bytes | None:
         try:
             row = self._db.execute(_GET, (key,)).fetchone()

@@ -18,12 +18,6 @@ class Reader(ABC):
         """What tells this store from all others, wherever it is moved; empty if it has none."""
         return ""
 
-    @property
-    def losses(self) -> int | None:
-        """A number that rises whenever replies are deleted or replaced; None if nobody counts. As
-        long as it stays what it was, every reply that was there is there."""
-        return None
-
     @abstractmethod
     def get(self, key: str) -> bytes | None:
         """The value, or None if there is none. DamagedEntry if it is not what was stored."""
@@ -73,8 +67,7 @@ class Store(Reader):
       room left, StoreGone where the store is not there any more, else StoreError. These end the
       run, which resumes.
     - A second writer, in another process, loses to the first (`keep_many`), and is told.
-    - `id` and `losses` let a run find out later that paid replies are gone. A store without them
-      has no such protection.
+    - `id` lets a run find out later that this is another store.
     """
 
     waits_for_disk: ClassVar[bool] = True

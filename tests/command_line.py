@@ -52,7 +52,7 @@ def calls(err: str) -> Calls:
         found = re.search(rf"([\d,]+) {how}", last)
         return int(found[1].replace(",", "")) if found else 0
 
-    return Calls(int(asked.replace(",", "")), told("stored"), told("shared"))
+    return Calls(int(asked.replace(",", "")), told("from cache"), told("reused"))
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:

@@ -105,7 +105,7 @@ def moved(run: Path, before: Path, place: Path) -> None:
         named = structs.replace(manifest, store=manifest.store.replace(str(before), str(place)))
         database.tell("manifest", encoded(named))
     # Its store has another name now.
-    note_run(run, manifest.id, str(place / "store"), left=True)
+    note_run(run, manifest.id, str(place / "store"))
 
 
 def only_run(place: Path) -> Path:
@@ -140,6 +140,14 @@ def edited(folder: Path, statement: str) -> None:
     (folder / "outcomes.jsonl").unlink(missing_ok=True)
 
 
+def overwrite(folder: Path, cells: Sequence[RecordedCell]) -> None:
+    """Record other cells at places that have one. Only tests do so."""
+    with closing(RunDatabase(folder)) as database:
+        places = [(cell.place,) for cell in cells]
+        database.db.executemany("DELETE FROM cells WHERE place = ?", places)
+        database.write(cells)
+
+
 SWAPPED = "probs = CAST(substr(probs, 9) || substr(probs, 1, 8) AS BLOB)"
 """For `UPDATE cells SET`: the other verdict on two answers."""
 
@@ -154,9 +162,8 @@ def with_failures(folder: Path, kind: str, places: set[int]) -> bytes:
     before = b"".join(recorded(folder))
     with RunTables.open(folder) as tables:
         cells = list(tables.cells(places))
-    with closing(RunDatabase(folder)) as database:
-        failure = Failure(kind, "for a while")
-        database.write([structs.replace(cell, outcome=failure) for cell in cells])
+    failure = Failure(kind, "for a while")
+    overwrite(folder, [structs.replace(cell, outcome=failure) for cell in cells])
     (folder / "outcomes.jsonl").unlink(missing_ok=True)
     return before
 

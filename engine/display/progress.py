@@ -32,6 +32,8 @@ class Snapshot:
     """Those answered from the store."""
     shared: int = 0
     """Those that joined the same call in flight."""
+    new: int = 0
+    """Those that a model answered now."""
     refused: int = 0
     """Replies in which a model declined."""
     spend: str = ""
@@ -111,11 +113,11 @@ def _line(out: TextIO, now: Snapshot, figures: str, *models: str) -> None:
 
 
 def _figures(now: Snapshot, *, clock: _Clock, left: bool = True) -> str:
-    free = (now.stored, "stored"), (now.shared, "shared")
-    reused = ", ".join(f"{count:,} {how}" for count, how in free if count)
+    ways = (now.new, "sent"), (now.stored, "from cache"), (now.shared, "reused")
+    answered = ", ".join(f"{count:,} {how}" for count, how in ways if count or how == "sent")
     parts = [
         f"{now.finished:,}/{now.total:,} cells",
-        counted(now.calls, "call") + (f" ({reused})" if reused else ""),
+        counted(now.calls, "call") + (f": {answered}" if now.calls else ""),
         now.spend,
         f"{now.refused:,} refused" if now.refused else "",
         f"{now.failed:,} failed",

@@ -89,6 +89,7 @@ class CachedModels:
             calls.asked,
             calls.stored,
             calls.shared,
+            calls.new,
             refused,
             spend,
             self.lines(),

@@ -21,7 +21,6 @@ import msgspec
 
 from ..errors import RunFolderError
 from ..system.files import is_open_as, replace_file, sync_folder, unwritable, whole_lines
-from .folders import kept_as_left
 from .record.schema import (
     RUN_DB,
     RunDamaged,
@@ -191,7 +190,7 @@ def _rows(run: Path) -> Iterator[sqlite3.Connection | None]:
     if not path.exists():
         yield None
         return
-    with kept_as_left(run), closing(open_to_write(path)) as db:
+    with closing(open_to_write(path)) as db:
         try:
             db.execute("PRAGMA synchronous=FULL")
             db.execute("PRAGMA secure_delete=ON")

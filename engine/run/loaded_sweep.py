@@ -103,7 +103,6 @@ def run_folder(
         prompt_sets={path: dict(blocks) for path, blocks in loaded.file.prompts.items()},
         code=RunCode().adopting(now, now),
         store_id="" if kept_in is None else kept_in.id,
-        losses=None if kept_in is None else kept_in.losses,
     )
 
     def resume(known: Manifest) -> Manifest:
@@ -115,7 +114,7 @@ def run_folder(
                 f"{len(sweep.rows)} rows:\n  {rows}\n"
                 "to run what is missing with the code as it is now, beside what the other code "
                 "gave: --adopt-code (in Python: adopt_code=True)\n"
-                f"to run these rows anew, and take the others over: --run-folder {_free(folder)}"
+                f"to rerun these rows, and the rest from the store: --run-folder {_free(folder)}"
             )
         code = known.code.adopting(now, changes)
         return structs.replace(known, code=code)

@@ -79,8 +79,6 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     prompt_sets: Mapping[str, Mapping[str, str]] = {}
     """By path, as the sweep names them: the blocks of the prompt sets that were read from files."""
     code: RunCode = RunCode()
-    losses: int | None = None
-    """`Reader.losses` of the store when the run began; None where nobody counts."""
 
     @property
     def mixed(self) -> frozenset[str]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 from ...cache.cache import CacheStatistics
@@ -18,7 +17,6 @@ from ..models.accounting.prices import PriceList
 from ..models.directory import ModelDirectory
 from ..sweep.rows import Row
 from .cached_models import CachedModels
-from .folders import beside
 from .lanes import RETRIED_KINDS
 from .loaded_sweep import LoadedSweep, run_folder
 from .run_folder import RunFolder
@@ -40,8 +38,6 @@ class Run:
     store: Store
     run_again: int
     """Number of failed cells whose outcome was deleted, so that they run again."""
-    taken: Sequence[tuple[Path, int]]
-    """(other run, cells that were taken over from it)."""
     waits_for_people: bool = False
     """Whether people answer at their own pace; set before `execute`."""
     cancels: bool = False
@@ -72,15 +68,10 @@ class Run:
             asks, stored = not folder.complete or folder.failed, settings.cache in ("use", "replay")
             if stored and asks and not settings.accept_empty:
                 folder.check_store(store.__len__, named, store.id)
-            taken: Sequence[tuple[Path, int]] = ()
-            if stored and not folder.complete and beside(folder.path):
-                from .takeover import take_over
-
-                taken = [*take_over(loaded.sweep, folder, store)]
             # Since the last session a crash may have been fixed, or a model's settings.
             kinds = None if settings.retry_failed else RETRIED_KINDS
             dropped = folder.forget_failures(kinds)
-            yield cls(loaded, settings, prices, folder, store, len(dropped), taken)
+            yield cls(loaded, settings, prices, folder, store, len(dropped))
 
     def snapshot(self) -> Snapshot:
         """The current state of the run."""

@@ -3,7 +3,7 @@
 import logging
 import shutil
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,7 @@ from ..system.files import (
     take_lock,
     unwritable,
 )
-from .folders import is_as_left, note_run, store_noted
+from .folders import note_run, store_noted
 from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
@@ -80,7 +80,6 @@ class RunFolder:
         self.path = path
         self.manifest = manifest
         self._store = manifest.store
-        self._as_left = False
         self._resume = resume
         self._sweep, self._grid, self._anew = sweep, grid, anew
         self._ended = bytearray(manifest.cells)
@@ -104,7 +103,6 @@ class RunFolder:
                 self._refuse_foreign()
                 self._lock = take_lock(self.path)
                 held.callback(let_go, self.path, self._lock)
-                self._as_left = is_as_left(self.path)
                 self.database = RunDatabase(self.path)
                 held.callback(self.database.db.close)
                 self._begin()
@@ -122,9 +120,7 @@ class RunFolder:
                 _log.warning(
                     "%s lies on a network file system: run it from one machine at a time", self.path
                 )
-            self._as_left = self._as_left or not self.finished
-            self._noting = not known
-            if self._noting:
+            if not known:
                 note_run(self.path, self.manifest.id, self._store)
             held.pop_all()
         return self
@@ -134,9 +130,6 @@ class RunFolder:
             # What went wrong first is told.
             with suppress(RunFolderError) if fault else nullcontext():
                 self.database.close()
-            # Of a complete one that was only looked at, the note still holds.
-            if self._noting or self.database.written:
-                note_run(self.path, self.manifest.id, self._store, left=self._as_left)
             if isinstance(fault, UsageError) and self._new and not self.finished:
                 # What was refused before anything was asked leaves no run behind.
                 shutil.rmtree(self.path)
@@ -208,11 +201,6 @@ class RunFolder:
         )
         with closing(self.group):
             yield
-
-    def take(self, source: Path, moved: Mapping[int, tuple[int, int, int]]) -> None:
-        """Take cells over from another run: `RunDatabase.take`. RunFolderError."""
-        self.database.take(source, moved)
-        self._mark_ended()
 
     def forget_failures(self, kinds: Collection[str] | None = None) -> tuple[int, ...]:
         """Drop every outcome that is a failure, so that its cell runs again; the cells' places.

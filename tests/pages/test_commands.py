@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
@@ -31,7 +30,6 @@ from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.run.loaded_sweep import load_sweep
 from oversight.engine.run.probing import BeliefProbe, Probes, read_probes, run_probes
 from oversight.engine.run.reader import Place, RunReader
-from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.settings import AskSettings
 from oversight.engine.run.sources import origins
 from oversight.engine.stop import StopToken
@@ -52,7 +50,7 @@ from tests.command_line import run_in, within
 from tests.engine.sweep_files import sweep_file
 from tests.fakes import Scripted
 from tests.pages.browser import served, unpacked
-from tests.run_folders import FORMS, everything, note_paid, with_failures
+from tests.run_folders import FORMS, everything, note_paid, overwrite, with_failures
 
 
 def figures(*words: str | Path, cwd: Path) -> list[list[str]]:
@@ -133,8 +131,7 @@ def test_what_failed_is_taken_first_counted_by_cause_and_read_up_to_its_fault(
         cell = run.cells([at])[at]
     _, second, *_ = cell.calls
     refused = structs.replace(cell, outcome=Failure("refused", "no", call=second.address))
-    with closing(RunDatabase(mine)) as database:
-        database.write([refused])
+    overwrite(mine, [refused])
     with RunReader(mine) as run:
         taken = telling(run, 9)
         failed = [place for place in taken if not {*places, at}.isdisjoint(run.worlds(place))]

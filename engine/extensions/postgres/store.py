@@ -37,17 +37,12 @@ _MAKING = 7_265_001
 _TABLES = f"""SELECT pg_advisory_xact_lock({_MAKING});
 CREATE TABLE IF NOT EXISTS replies (key text COLLATE "C" PRIMARY KEY, value bytea NOT NULL,
     stored_at timestamptz NOT NULL DEFAULT now());
-CREATE TABLE IF NOT EXISTS store (id text NOT NULL, losses bigint NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS store (id text NOT NULL);
 INSERT INTO store (id) SELECT gen_random_uuid() WHERE NOT EXISTS (SELECT FROM store)"""
 _INSERT = "INSERT INTO replies (key, value) SELECT * FROM unnest(%s::text[], %s::bytea[])"
 _KEEP = f"{_INSERT} ON CONFLICT (key) DO NOTHING"
-_PUT = f"""WITH there AS (SELECT FROM replies JOIN unnest(%s::text[], %s::bytea[]) AS new(k, v)
-        ON key = k),
-    noted AS (UPDATE store SET losses = losses + 1 WHERE EXISTS (SELECT FROM there))
-{_INSERT} ON CONFLICT (key) DO UPDATE SET value = excluded.value, stored_at = now()"""
-_DELETE = """WITH gone AS (DELETE FROM replies WHERE key = ANY(%s) RETURNING key),
-    noted AS (UPDATE store SET losses = losses + 1 WHERE EXISTS (SELECT FROM gone))
-SELECT count(*) FROM gone"""
+_PUT = f"{_INSERT} ON CONFLICT (key) DO UPDATE SET value = excluded.value, stored_at = now()"
+_DELETE = "DELETE FROM replies WHERE key = ANY(%s)"
 _PAGED = "FROM replies WHERE key >= %s AND key < %s ORDER BY key LIMIT %s"
 
 _SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key")
@@ -79,10 +74,6 @@ class PostgresStore(Store):
     def id(self) -> str:
         return str(self._id)
 
-    @property
-    def losses(self) -> int | None:
-        return int(self._rows("SELECT losses FROM store")[0][0])
-
     def get(self, key: str) -> bytes | None:
         if isinstance(found := self.get_many([key]).get(key), DamagedEntry):
             raise found
@@ -103,7 +94,7 @@ class PostgresStore(Store):
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         sealed = _sealed(dict(entries).items())
-        self._run(lambda db: db.execute(_PUT, sealed * 2))
+        self._run(lambda db: db.execute(_PUT, sealed))
 
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
         sealed = _sealed(given := [*entries])
@@ -118,7 +109,8 @@ class PostgresStore(Store):
         }
 
     def delete_many(self, keys: Iterable[str]) -> int:
-        return int(self._rows(_DELETE, [*keys])[0][0])
+        names = [*keys]
+        return self._run(lambda db: db.execute(_DELETE, [names]).rowcount)
 
     def close(self) -> None:
         self._closed = True

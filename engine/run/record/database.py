@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -40,7 +39,7 @@ from .schema import (
     use_log,
     use_no_log,
 )
-from .tables import AT_ONCE, RunTables
+from .tables import RunTables
 from .values import RecordedCall, RecordedCell
 
 MAX_NUMBERED = 20_000
@@ -115,16 +114,16 @@ class RunDatabase(RunTables):
             make_tables(self.db)
             self._restore()
             for table, columns in tables.items():
-                self._put(table, columns, "INSERT")
+                self._insert(table, columns)
         self.empty = False
 
     def tell(self, name: str, value: bytes) -> None:
         """Keep something about the run under a name, in place of what it was."""
         with self._transaction():
-            self._put("meta", [(name, pack(value))])
+            self._replace("meta", [(name, pack(value))])
 
     def write(self, cells: Iterable[RecordedCell]) -> None:
-        """Record cells, each in place of what was known of it, in one transaction."""
+        """Record cells in one transaction; only a withdrawn cell may be recorded already."""
         listed = list(cells)
         with self._transaction():
             if len(self._numbers) > MAX_NUMBERED:
@@ -132,55 +131,10 @@ class RunDatabase(RunTables):
             self._look_up({call.address for cell in listed for call in cell.calls})
             calls: list[tuple[Any, ...]] = []
             rows = [self._row(cell, calls) for cell in listed]
-            self._put("calls", calls)
-            self._put("cells", rows)
-
-    def take(self, source: Path, moved: Mapping[int, tuple[int, int, int]]) -> None:
-        """Record cells of another run as this run's. source: its folder, of which all was read, or
-        is known to be as it was written. moved: by place in it, the place, row and problem in this
-        run. RunFolderError."""
-        with RunTables.open(source) as theirs:
-            if self._newest or self._numbers_of["parts"]:
-                cells = theirs.cells(moved)
-                while some := list(islice(cells, AT_ONCE)):
-                    self.write([_moved(cell, *moved[cell.place]) for cell in some])
-                return
-            self._alone("ATTACH ? AS theirs", f"{theirs.file.resolve().as_uri()}?mode=ro")
-            try:
-                # An immediate one would write to what is attached, too.
-                with self._transaction("BEGIN"):
-                    self._copy(theirs, moved)
-                    self._restore()
-            finally:
-                self._alone("DETACH theirs")
-
-    def _copy(self, theirs: RunTables, moved: Mapping[int, tuple[int, int, int]]) -> None:
-        """Copy cells of another run, which is attached: this run has no calls yet, so that theirs
-        keep their numbers, and their rows the checksums."""
-        copied = "INSERT INTO {0} SELECT * FROM theirs.{0} "
-        for row in theirs.table("endpoints"):
-            self._put("endpoints", [(*row[:_ORIGIN], "taken over", *row[_ORIGIN + 1 :])])
-        self.db.execute(copied.format("parts"))
-        ((count,),) = theirs.fetched("SELECT count(*) FROM cells")
-        unmoved = len(moved) == count and all(place == to for place, (to, *_) in moved.items())
-        if unmoved and not self._landed and self.setting("grid") == theirs.setting("grid"):
-            self.db.execute(copied.format("cells"))
-            self.db.execute(copied.format("calls"))
-            return
-        asked = set[int]()
-        for rows in theirs.stored(moved):
-            for row in rows:
-                asked.update(read_body(theirs.unpacked(row[-1])).calls[1::2])
-            self._put("cells", [self._landing(row, *moved[row[0]]) for row in rows])
-        self.db.execute("CREATE TEMP TABLE asked(call INTEGER PRIMARY KEY)")
-        self.db.executemany("INSERT INTO asked VALUES(?)", ((call,) for call in sorted(asked)))
-        self.db.execute(copied.format("calls") + "WHERE call IN asked")
-        self.db.execute("DROP TABLE asked")
-
-    def _landing(self, cell: Sequence[Any], place: int, row: int, problem: int) -> tuple[Any, ...]:
-        """A cell of another run, as it lands in this one."""
-        self._landed += 1
-        return (place, cell[1], row, problem, *cell[4:7], self._landed, *cell[8:])
+            withdrawn = [(cell.place, WITHDRAWN) for cell in listed]
+            self.db.executemany("DELETE FROM cells WHERE place=? AND status=?", withdrawn)
+            self._insert("calls", calls)
+            self._insert("cells", rows)
 
     def forget(self, places: Iterable[int], why: str) -> None:
         """Delete cells, which are run again; how each ended stays, as an event."""
@@ -225,9 +179,9 @@ class RunDatabase(RunTables):
                         gone += 1
                         end = (WITHDRAWN, end[1], None, None, "withdrawn")
                     left.append((*cell[:6], *end, pack(without(body, calls, TAKEN_BACK))))
-                self._put("cells", left)
+                self._replace("cells", left)
             for rows in self.batches("calls", "call"):
-                self._put("calls", [(*row[:-1], nothing) for row in rows if row[0] in calls])
+                self._replace("calls", [(*row[:-1], nothing) for row in rows if row[0] in calls])
             self._forgotten()
         self._restore()
         self._alone("PRAGMA secure_delete=ON")
@@ -236,11 +190,15 @@ class RunDatabase(RunTables):
         self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
         return gone
 
-    def _put(self, table: str, rows: Sequence[Sequence[Any]], how: str = "REPLACE") -> None:
-        """Write rows with their checksums, each in place of the one under its key."""
+    def _insert(self, table: str, rows: Sequence[Sequence[Any]], how: str = "INSERT") -> None:
+        """Write new rows with their checksums. IntegrityError if a row has one of their keys."""
         if rows:
             marks = ",".join("?" * (len(rows[0]) + 1))
             self.db.executemany(f"{how} INTO {table} VALUES({marks})", map(sealed, rows))
+
+    def _replace(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Overwrite the rows that have the same keys."""
+        self._insert(table, rows, "REPLACE")
 
     def _look_up(self, addresses: Collection[str]) -> None:
         """Find the numbers of calls that are in the file, and not in memory."""
@@ -301,21 +259,21 @@ class RunDatabase(RunTables):
         return known
 
     def _number(self, table: str, values: tuple[Any, ...]) -> int:
-        """Give a part or an endpoint its number, with its first use."""
+        """Give a new part or endpoint the next number, and write it."""
         known = self._numbers_of[table]
-        number = known[values] = len(known) + 1
-        self._put(table, [(number, *values)])
+        number = known[values] = max(known.values(), default=0) + 1
+        self._insert(table, [(number, *values)])
         return number
 
     def _forgotten(self) -> None:
         """Have those who follow the run begin again."""
-        self._put("meta", [("forgotten", (self.setting("forgotten") or 0) + 1)])
+        self._replace("meta", [("forgotten", (self.setting("forgotten") or 0) + 1)])
 
-    def _alone(self, statement: str, *values: str) -> None:
+    def _alone(self, statement: str) -> None:
         """Execute what must be outside of a transaction."""
         with self._lock:
             try:
-                self.db.execute(statement, values)
+                self.db.execute(statement)
             except sqlite3.Error as exc:
                 raise faulty(self.file, exc) from exc
 
@@ -331,7 +289,7 @@ class RunDatabase(RunTables):
         self._failed = False
 
     @contextmanager
-    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         with self._lock:
             if self._failed:
                 self._restore()
@@ -340,7 +298,7 @@ class RunDatabase(RunTables):
                     # Not before: who only looks at what has settled leaves it as it is.
                     use_log(self.db, self.file)
                     self.written = True
-                self.db.execute(begin)
+                self.db.execute("BEGIN IMMEDIATE")
                 yield
                 self.db.execute("COMMIT")
             except BaseException as exc:
@@ -357,20 +315,14 @@ class RunDatabase(RunTables):
                 raise
 
 
-def _moved(cell: RecordedCell, place: int, row: int, problem: int) -> RecordedCell:
-    calls = tuple(
-        replace(call, cost=replace(call.cost, origin="taken over")) for call in cell.calls
-    )
-    return replace(cell, place=place, row=row, problem=problem, calls=calls)
-
-
-_ORIGIN = 5
-"""Where the origin stands among the columns of an endpoint."""
-
-
 def _same(known: RecordedCall, call: RecordedCall) -> bool:
-    """Whether two calls under one address have one answer, of one endpoint."""
-    return known.cost.identity == call.cost.identity and replied(known) == replied(call)
+    """Whether two calls under one address have the same reply, from the same endpoint."""
+    ours, theirs = known.cost, call.cost
+    same_figures = ours is theirs or (
+        (ours.identity, ours.served, ours.stop_reason, ours.usage)
+        == (theirs.identity, theirs.served, theirs.stop_reason, theirs.usage)
+    )
+    return same_figures and replied(known) == replied(call)
 
 
 def _names(body: Body, calls: set[int]) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 from ....cache.reply import Outcome, ToolCall, Usage
 from ....protocols.transcript import Failure, Verdict
 
-Origin: TypeAlias = Literal["unknown", "new", "stored", "batch", "person", "taken over"]
+Origin: TypeAlias = Literal["unknown", "new", "stored", "batch", "person"]
 """Where a reply came from when its cell was recorded: paid for then, or in the store already."""
 
 ROUNDING = 1e-6

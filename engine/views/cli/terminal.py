@@ -94,8 +94,6 @@ def _execute(
 ) -> int:
     if run.run_again:
         say(f"retrying {counted(run.run_again, 'failed cell')}")
-    for source, cells in run.taken:
-        say(f"reused from {source}: {counted(cells, 'cell')}")
     say(_headline(run))
     real = [model for model in run.loaded.sweep.models if not model.startswith(PREFIX)]
     if real:

@@ -18,7 +18,7 @@ import pytest
 from oversight.engine.errors import DiskFull, RunFolderError
 from oversight.engine.run import events
 from oversight.engine.run.events import EVENTS, add_event, change_events, read_events, sync_events
-from oversight.engine.run.folders import is_as_left, is_run
+from oversight.engine.run.folders import is_run
 from tests.disks import disk
 from tests.run_folders import CELLS, folder, land
 
@@ -41,12 +41,6 @@ def test_events_are_lines_and_rows_and_each_kind_is_read_by_itself(half):
         add_event(half, "other", n)
     assert lines(half) == rows(half) == [{"n": 0}, {"n": 1}, {"n": 2}]
     assert lines(half, "other") == [0, 1, 2]
-
-
-def test_a_run_stays_as_this_machine_left_it_whatever_events_come(half):
-    assert is_as_left(half)
-    add_event(half, "k", 1)
-    assert is_as_left(half)
 
 
 def forked(body: Callable[[], None]) -> int:

@@ -51,7 +51,7 @@ def command(
     The same command resumes after a stop, a crash or a kill: replies are in the store, and
     finished cells do not run again.
 
-    Cells of other runs in runs/ are reused where code and store are the same. A run with other code
+    A new run folder sends only the calls whose replies are not in the store. A run with other code
     is not resumed: the changes are listed row by row, and --adopt-code resumes it all the same.
 
     With --batch, calls go to the batch endpoints of OpenAI and Anthropic, wave after wave. A stop

@@ -19,7 +19,7 @@ from oversight.cache.reply import ToolCall
 from oversight.engine.errors import DiskFull, RunFolderError
 from oversight.engine.run.outcome import Outcomes
 from oversight.engine.run.record.database import TAKEN_BACK, RunDatabase
-from oversight.engine.run.record.schema import RUN_DB
+from oversight.engine.run.record.schema import RUN_DB, sealed
 from oversight.engine.run.record.search import Query, search
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import (
@@ -165,6 +165,15 @@ def test_another_reply_under_the_same_address_never_takes_the_place_of_the_first
         for group in cells:
             written(folder, group)
         assert read(folder) == [first, second]
+    # So does a reply with the same words and another stop reason or count of tokens.
+    for n, figures in enumerate(
+        ({"stop_reason": "cut"}, {"output_tokens": 81}, {"served": "x"}), 2
+    ):
+        again = first.calls[0]
+        again = replace(again, cost=replace(again.cost, **figures))
+        third = replace(first, place=2 * n, id=f"{n:016x}", calls=(again, *first.calls[1:]))
+        written(tmp_path / "2", [third])
+        assert read(tmp_path / "2")[-1] == third
     # An address that differs in its last digit alone is another call.
     other = address(0)[:-1] + "f"
     calls = (replace(first.calls[0], address=other, text="else"), *first.calls[1:])
@@ -172,6 +181,33 @@ def test_another_reply_under_the_same_address_never_takes_the_place_of_the_first
     with RunTables.open(tmp_path / "2") as tables:
         (last,) = tables.cells([9])
         assert last.calls[0].text == "else" and last.calls[0].address == other
+
+
+def test_new_rows_never_overwrite_earlier_ones(tmp_path):
+    written(tmp_path, [spoken(0)])
+    with closing(opened(tmp_path)) as database:
+        # Numbers may have gaps: the next one follows the largest.
+        for table, key in (("parts", "part"), ("endpoints", "endpoint")):
+            last = f"(SELECT max({key}) FROM {table})"
+            database.db.execute(f"UPDATE {table} SET {key} = {key} + 1 WHERE {key} = {last}")
+            rows = [sealed(row[:-1]) for row in database.fetched(f"SELECT * FROM {table}")]
+            marks = ",".join("?" * len(rows[0]))
+            database.db.executemany(f"REPLACE INTO {table} VALUES({marks})", rows)
+    with RunTables.open(tmp_path) as tables:
+        before = {name: tables.table(name) for name in ("parts", "endpoints")}
+    cost = CallCost("b/v1", "b-1", "end")
+    other = RecordedCall(address(99), "b/other", "speech", "Debater C", 5, cost=cost)
+    new = replace(failed(9), calls=(other,), judgements=())
+    written(tmp_path, [new])
+    with RunTables.open(tmp_path) as tables:
+        for name, rows in before.items():
+            assert tables.table(name)[:-1] == rows and tables.table(name)[-1][0] == len(rows) + 2
+        assert list(tables.cells([9])) == [new]
+    # A cell that is recorded already is refused, with all that came with it.
+    with pytest.raises(RunFolderError, match=r"cells\.place"):
+        written(tmp_path, [spoken(4), left_out(9)])
+    with RunTables.open(tmp_path) as tables:
+        assert dict(tables.statuses()) == {0: 0, 9: 1}
 
 
 def test_a_cell_that_is_run_again_keeps_its_history(tmp_path):
@@ -470,37 +506,3 @@ def test_a_run_for_which_there_is_no_room_says_so_and_goes_on_once_there_is(tmp_
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         writer.write([spoken(2)])
     assert read(tmp_path) == [spoken(0), spoken(2)]
-
-
-CELLS = [spoken(0), failed(1), spoken(4), left_out(8), spoken(9)]
-
-
-@pytest.mark.parametrize("begun", [False, True])
-def test_cells_stand_where_the_new_run_has_them_and_it_goes_on(tmp_path, begun):
-    """Row by row into a run that has nothing yet, cell by cell into another."""
-    source, folder = tmp_path / "source", tmp_path / "new"
-    for each in (source, folder):
-        each.mkdir()
-    written(source, CELLS)
-    before = (source / RUN_DB).read_bytes()
-    # Some change places with each other; the last is left out.
-    moved = {0: (4, 1, 0), 1: (0, 1, 0), 4: (1, 0, 1), 8: (12, 1, 2)}
-    more = spoken(9, "something new")
-    with closing(opened(folder, [*reversed(ROWS)])) as writer:
-        if begun:
-            writer.write([more])
-        writer.take(source, moved)
-        if not begun:
-            writer.write([more])
-    assert (source / RUN_DB).read_bytes() == before
-    expected = []
-    for cell in CELLS[:-1]:
-        costs = [replace(call.cost, origin="taken over") for call in cell.calls]
-        calls = [replace(call, cost=cost) for call, cost in zip(cell.calls, costs, strict=True)]
-        place, row, _ = moved[cell.place]
-        expected.append(replace(cell, place=place, row=row, calls=tuple(calls)))
-    assert read(folder) == sorted([*expected, more], key=lambda cell: cell.place)
-    # Calls of the cell that was left out are left out.
-    asked = {call.address for cell in read(folder) for call in cell.calls}
-    with RunTables.open(folder) as tables:
-        assert {row.hex() for (row,) in tables.fetched("SELECT address FROM calls")} == asked

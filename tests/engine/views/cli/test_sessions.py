@@ -72,7 +72,7 @@ def test_a_session(
         text = re.sub(r"\d:\d\d:\d\d$", "TIME", text, flags=re.MULTILINE)
         text = re.sub(r"\b\d:\d\d:\d\d, in \d:\d\d:\d\d here", "TIME", text)
         # Who is first, and what is ready when a batch goes, is not the same each time.
-        text = re.sub(r"\d+ calls \((?:\d+ stored, )?\d+ shared\)", "… calls", text)
+        text = re.sub(r"\d+ calls: \d+ sent(?:, \d+ from cache)?, \d+ reused", "… calls", text)
         text = re.sub(r"went in \d+ batch(es)?", "went in … batches", text)
         text = re.sub(r"^this machine computed .*\n", "", text, flags=re.MULTILINE)
         # A slow machine prints more of these.
