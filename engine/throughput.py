@@ -12,6 +12,7 @@ Resource: TypeAlias = Literal[
     "input tokens",
     "output tokens",
     "concurrency",
+    "connections",
     "budget",
     "pause",
     "pace",
@@ -39,8 +40,8 @@ class Bottleneck:
     share: float
     """The part of the limit that is in use, 1 being all of it; 0 where that has no meaning."""
     amount: float = 0.0
-    """For concurrency the limit itself (calls), for pause and outage the time left (seconds), for
-    pace the requests per second."""
+    """For concurrency and connections the limit itself (calls), for pause and outage the time left
+    (seconds), for pace the requests per second."""
 
     def __str__(self) -> str:
         if self.resource == "pause":
@@ -52,8 +53,8 @@ class Bottleneck:
             return f"the provider does not answer; next probe {probe}"
         if self.resource == "budget":
             return "waiting for calls in flight to leave room in the budget"
-        if self.resource == "concurrency":
-            return f"limited by concurrency {self.amount:.0f}"
+        if self.resource in ("concurrency", "connections"):
+            return f"limited by {self.resource} {self.amount:,.0f}"
         return f"limited by {self.resource} {self.share:.0%}"
 
 

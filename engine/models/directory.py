@@ -7,7 +7,7 @@ from ...cache.call import Call, Effort
 from ...protocols.question import Problem
 from ..errors import UsageError
 from ..providers.catalogue import entry, provider_names, provider_of
-from ..providers.settings import Api, ProviderSettings, Settings
+from ..providers.settings import CONNECTIONS, WIDEST, Api, ProviderSettings, Settings
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, simulation
 from ..sweep.document import Document
 from ..sweep.named import naming
@@ -185,7 +185,7 @@ class ModelDirectory:
                 base_url=stated.base_url,
                 identity=stated.identity,
                 deadline=stated.deadline,
-                connections=stated.connections,
+                connections=self.connections_of(provider),
                 version=stated.version,
                 api=api,
                 models=tuple(
@@ -194,6 +194,18 @@ class ModelDirectory:
             )
         except UsageError as exc:
             raise self._document.fault(naming(self._document, provider), str(exc)) from None
+
+    def connections_of(self, provider: str) -> int:
+        """Most connections to a provider: as the sweep file states, else as many as its models may
+        have calls in flight."""
+        if (stated := self._stated(provider).connections) is not None:
+            return stated
+        width = sum(
+            limits.concurrency or 0
+            for model, limits in self.limits.items()
+            if provider_of(model) == provider
+        )
+        return min(max(width, CONNECTIONS), WIDEST)
 
     def batched(self, models: Iterable[str], every: bool) -> tuple[str, ...]:
         """Those of the models whose calls go through a batch endpoint.

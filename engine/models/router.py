@@ -1,5 +1,6 @@
 """Every model of a sweep behind one `Ask`: finds the sender of each call's model."""
 
+import logging
 import math
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
@@ -15,7 +16,7 @@ from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX
 from ..stop import StopToken
 from ..sweep.document import Document
-from ..system.process import raise_limit, require_room
+from ..system.process import left, raise_limit, require_room
 from .accounting.ledger import Accounting
 from .accounting.prices import listed
 from .directory import ModelDirectory
@@ -23,13 +24,19 @@ from .directory import ModelDirectory
 if TYPE_CHECKING:
     from ..providers.provider import Provider
     from ..throughput import LimitStatistics
+    from .limits.admission_gate import Connections
     from .limits.limits import Limits
     from .own_servers import OwnServers
     from .sender import Sender
 
+FEW = 256
+"""Fewer connections to a provider than these are always reported."""
+
 MIN_CELLS, MAX_CELLS, CELLS_A_SLOT = 256, 8192, 1.05
 """Cells under way at once: at least and at most, and for each call that the models take at once,
 since some cells are between two calls."""
+
+log = logging.getLogger(__name__)
 
 
 class Models(ModelDirectory):
@@ -62,8 +69,12 @@ class Models(ModelDirectory):
         self._ready: dict[str, Ask] = {}
         """By model, its sender, once nothing has to be found out before its calls."""
         self._providers: dict[str, Provider] = {}
-        self._room = 0
-        """Connections that each provider may open; 0 before that is known."""
+        self._connections: dict[str, Connections] = {}
+        """By the same names, those that its models share; none where another answers for them."""
+        self._sharing = 2
+        """Providers that share the files that this process may open."""
+        self._few_files = False
+        """Whether the log says that files limit the connections."""
 
     def settle_for(self, call: Call) -> None:
         """`settle` for calls that a program makes without a sweep: chat completions, until a call
@@ -103,10 +114,9 @@ class Models(ModelDirectory):
                 if (require := entry(provider).require) is not None:
                     require()
             require_room()
-            from ..providers.connecting import room
             from .accounting.quarantine import Quarantine
 
-            self._room = room(len({(provider_of(model), self.api(model)) for model, _ in real}))
+            self._sharing = len({(provider_of(model), self.api(model)) for model, _ in real})
             if quarantine is not None:
                 accounting = replace(accounting, quarantine=Quarantine(quarantine))
         prices = self.priced(accounting.prices)
@@ -196,18 +206,18 @@ class Models(ModelDirectory):
     def _sender(self, model: str) -> "Sender":
         if model not in self._senders:
             # Here and below: a run on simulated models alone does without half of the engine.
-            from ..providers.connecting import connect, room
+            from ..providers.connecting import connect
+            from .limits.admission_gate import Connections
             from .sender import Sender
 
             provider, api = provider_of(model), self.api(model)
             name = f"{provider} {api}"
             if name not in self._providers:
                 settings = self.settings(provider, api)
-                self._room = self._room or room(2)
-                connections = min(settings.connections, self._room)
-                settings = replace(settings, connections=connections, stop_token=self.stop_token)
+                most = self._most_connections(provider, settings.connections)
+                self._connections[name] = Connections(most)
                 self._providers[name] = connect(
-                    settings,
+                    replace(settings, connections=most, stop_token=self.stop_token),
                     lambda model, stated: self._senders[model].adopt_limits(stated, self.sharers),
                 )
             self._senders[model] = Sender(
@@ -217,5 +227,37 @@ class Models(ModelDirectory):
                 self.stop_token,
                 self.accounting,
                 own=entry(provider).own,
+                connections=self._connections.get(name),
             )
         return self._senders[model]
+
+    def _most_connections(self, provider: str, wanted: int) -> int:
+        """Connections that this process may open to a provider: at most an equal part of the files
+        that are left, since a reply that no file is left to store would be paid for and lost.
+
+        A line in the log names what keeps a model below its `concurrency`.
+        """
+        if (stated := self._stated(provider).connections) is not None:
+            wanted = max(stated // self.sharers, 1)
+        widths = (
+            (limits.part(self.sharers).concurrency or 0, model)
+            for model, limits in self.limits.items()
+            if provider_of(model) == provider
+        )
+        widest, model = max(widths, default=(0, ""))
+        files = max(left() // self._sharing, 1)
+        most = min(wanted, files)
+        reason = f" (models.{model}.concurrency is {widest:,})" if widest > most else ""
+        if files < wanted and (reason or files < FEW) and not self._few_files:
+            self._few_files = True
+            log.warning(
+                "each provider gets %d connections at most, since this process may have few files "
+                "open%s; for more: ulimit -n %d",
+                *(files, reason, max(4096, self._sharing * widest + 100)),
+            )
+        elif reason and files >= wanted:
+            log.warning(
+                "%s gets %d connections at most, as providers.%s.connections says%s",
+                *(provider, most, provider, reason),
+            )
+        return most

@@ -22,6 +22,7 @@ from ..stop import StopToken
 from ..tokens import CAUTION, prompt_tokens
 from .accounting.budget import ModelBudget
 from .accounting.ledger import ABANDONED, Accounting, fate
+from .limits.admission_gate import Connections
 from .limits.limits import Limits
 from .limits.rate_limiter import RateLimiter
 from .prefix_warmup import PrefixWarmup
@@ -71,9 +72,10 @@ class Sender:
         jitter: Callable[[], float] = random.random,
         *,
         own: bool = False,
+        connections: Connections | None = None,
     ) -> None:
         """provider: may be shared with other models. jitter: draws from [0, 1). own: whether the
-        server is the user's own."""
+        server is the user's own. connections: of the provider; None for any number."""
         budget, prices = accounting.budget, accounting.prices
         self._price = prices.find(model)
         self.page = page = accounting.ledger.page(model, self._price)
@@ -86,6 +88,7 @@ class Sender:
             model_budget=model_budget,
             jitter=jitter,
             own=own,
+            connections=connections,
         )
         self._provider = provider
         self._http = provider if isinstance(provider, HttpProvider) else None
@@ -103,7 +106,7 @@ class Sender:
             held = limiter.enter(call)
             if held is None:
                 held = await limiter.line_up(call)
-            worst = 0.0
+            worst = sent = 0.0
             if price is not None:
                 given = held.estimate.max_input if held.estimate else CAUTION * prompt_tokens(call)
                 worst = price.worst(given, call.request.max_tokens)
@@ -112,7 +115,7 @@ class Sender:
                 if http is None:
                     reply = await self._provider(call)
                 else:
-                    reply = http.land(call, await http.start(call))
+                    reply, sent = http.land(call, await http.start(call))
             except EngineError as exc:
                 page.failed(fate(exc), type(exc).__name__, worst)
                 if self._quarantine is not None and isinstance(exc, Malformed):
@@ -129,7 +132,7 @@ class Sender:
                 limiter.abandoned(held)
                 raise
             else:
-                page.reply(reply, limiter.answered(reply, held), worst)
+                page.reply(reply, limiter.answered(reply, held, sent), worst)
                 return reply
             if wait:
                 await self._stop_token.sleep(wait)

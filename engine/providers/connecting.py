@@ -1,10 +1,8 @@
 """Making providers: the wire of each over the plain transport, or over its vendor's own client."""
 
-import logging
 from functools import partial
 
 from ..errors import ProviderDown
-from ..system.process import left
 from .anthropic_wire import AnthropicWire
 from .catalogue import entry
 from .openai_wire import OpenAIWire
@@ -14,11 +12,6 @@ from .settings import Settings
 from .transport import Transport
 from .wire import Wire
 
-FEW = 256
-"""Fewer connections to a provider than these are told."""
-
-log = logging.getLogger(__name__)
-
 
 def connect(settings: Settings, on_limits: OnLimits | None = None) -> Provider:
     """The provider as a bare `Ask`, without limits, retries or store. Close it when done.
@@ -26,19 +19,6 @@ def connect(settings: Settings, on_limits: OnLimits | None = None) -> Provider:
     on_limits: called after each answer with the rate limits that the server states.
     """
     return (entry(settings.provider).connect or http_provider)(settings, on_limits)
-
-
-def room(sharing: int) -> int:
-    """Connections that each of so many providers may open: of the descriptors that are left an
-    equal part, as a reply that no file is left to store would be paid for and lost."""
-    most = max(left() // max(sharing, 1), 1)
-    if most < FEW:
-        log.warning(
-            "each provider gets %d connections at most, since this process may have few files "
-            "open; for more: ulimit -n 4096",
-            most,
-        )
-    return most
 
 
 _CLOUDS = ("bedrock", "vertex")

@@ -82,6 +82,8 @@ class Connection(asyncio.Protocol):
         self.time = loop.time
         self.idle_since = 0.0
         """Loop time (s)."""
+        self.sent = 0.0
+        """When the last request was sent (loop time, s)."""
         self.until = math.inf
         """When the answer that is out is overdue (loop time, s)."""
         self._late = False
@@ -106,16 +108,17 @@ class Connection(asyncio.Protocol):
         self.on_body = self._parts.append
         self._parser = httptools.HttpResponseParser(self)
 
-    def ask(self, target: Target, body: bytes, until: float, about: str = "") -> Answer:
-        """Send a request; the answer fails with an EngineError, or at loop time `until` (s)."""
+    def ask(self, target: Target, body: bytes, deadline: float, about: str = "") -> Answer:
+        """Send a request; the answer fails with an EngineError, or after `deadline` seconds."""
         self._answer = answer = Answer(loop=self._loop)
         answer.connection = self
         self._begun = self.size = 0
         self._headers = {}
         self.calls = self.calls[1], about
-        self.until, self._late = until, False
-        if until < self._owner.alarm:
-            self._owner.watch(until)
+        self.sent = sent = self.time()
+        self.until, self._late = sent + deadline, False
+        if self.until < self._owner.alarm:
+            self._owner.watch(self.until)
         self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (target.head, len(body), body))
         return answer
 
@@ -140,7 +143,8 @@ class Connection(asyncio.Protocol):
         if self._whole is not None:
             self._end()
         elif self.size > self._owner.cap + MAX_HEAD:
-            self._whole = Came(200, self._headers, b"".join(self._parts), connection=self)
+            body = b"".join(self._parts)
+            self._whole = Came(200, self._headers, body, sent=self.sent, connection=self)
             self.spent = True
             self._end()
         elif self.size > LARGE >= before:
@@ -161,7 +165,8 @@ class Connection(asyncio.Protocol):
             # 100, 102 and 103 precede the answer. After 101 no more HTTP follows.
             self._begun -= 1
         elif self._whole is None:
-            self._whole = Came(status, self._headers, b"".join(self._parts), connection=self)
+            body = b"".join(self._parts)
+            self._whole = Came(status, self._headers, body, sent=self.sent, connection=self)
             self.spent = not self._parser.should_keep_alive()
         self._fields.clear()
         self._parts.clear()
@@ -170,8 +175,8 @@ class Connection(asyncio.Protocol):
         """The server hangs up: the end of a body whose length it has not stated."""
         stated = self._headers.keys() & {"content-length", "transfer-encoding"}
         if self._parts and self._answer is not None and not stated:
-            status = self._parser.get_status_code()
-            self._whole = Came(status, self._headers, b"".join(self._parts), connection=self)
+            status, body = self._parser.get_status_code(), b"".join(self._parts)
+            self._whole = Came(status, self._headers, body, sent=self.sent, connection=self)
             self.spent = True
         if self._whole is not None:
             self._end()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _RAMP = 64
 """Maximum connections being opened at one time: a thousand handshakes at once starve one another
 past every timeout."""
+_OPENING_SECONDS = 60.0
+"""Longest time to open one connection, where the deadline of an exchange is not shorter."""
 _LARGE_AT_ONCE = 2
 """Large answers that are read at one time, as hundreds of up to 32 MB may be coming. The others
 wait, and so do their servers."""
@@ -58,6 +60,7 @@ class HttpClient(Owner):
         self.cap = cap
         self._source = settings.provider
         self._deadline = settings.deadline
+        self._opening_seconds = min(_OPENING_SECONDS, self._deadline)
         self._most = settings.connections
         self._proxy = settings.proxy
         self._stop_token = settings.stop_token
@@ -90,6 +93,9 @@ class HttpClient(Owner):
         """Send for an answer, of any status, which `read` takes in. about: a call's address, for
         messages.
 
+        The deadline starts when the request is sent. The opening of a connection has a
+        separate bound; when that passes, nothing was paid.
+
         Raises: Unreachable: nothing was sent. OutcomeUnknown: sent, but no whole answer came within
         the deadline. ProviderDown: the server's certificate or the base URL is bad.
         """
@@ -102,7 +108,7 @@ class HttpClient(Owner):
             now = connection.time()
             fresh = now - connection.idle_since <= self._keep_alive
             if fresh and not connection.transport.is_closing():
-                return connection.ask(target, body, now + self._deadline, about)
+                return connection.ask(target, body, self._deadline, about)
             connection.transport.close()
         return self._anew(target, body, about)
 
@@ -119,19 +125,16 @@ class HttpClient(Owner):
 
     async def _anew(self, target: Target, body: bytes, about: str) -> Response:
         """An exchange over a connection that must be opened, or waited for."""
-        until = asyncio.get_running_loop().time() + self._deadline
-        late = asyncio.timeout_at(until)
         sent = False
         try:
-            async with late:
-                connection = await self._connected(target)
+            connection = await self._connected(target)
             if self._stop_token is not None and self._stop_token.halt is not None:
                 self._rest(connection)
                 raise Unreachable(f"{self._source}: the run stops before this call has left")
             sent = True
-            return await connection.ask(target, body, until, about)
+            return await connection.ask(target, body, self._deadline, about)
         except (OSError, httptools.HttpParserError) as exc:
-            failure: Exception = TimeoutError() if late.expired() else exc
+            failure: Exception = exc
         # Out of the clause above: an error has no context that quotes what it must not.
         forget(failure)
         if isinstance(failure, ssl.SSLCertVerificationError):
@@ -161,7 +164,7 @@ class HttpClient(Owner):
             self._opening += 1
         try:
             tls = self._context() if target.tls else None
-            async with self._ramp:
+            async with self._ramp, asyncio.timeout(self._opening_seconds):
                 _, connection = await loop.create_connection(
                     lambda: Connection(self, target.origin, loop), target.host, target.port, ssl=tls
                 )
@@ -196,7 +199,7 @@ class HttpClient(Owner):
         """The error for a failed exchange. A server that breaks the protocol is quoted, and may
         have repeated what it was sent."""
         if isinstance(exc, TimeoutError) and not exc.args:
-            what = f" within {self._deadline:g} s"
+            what = f" within {self._deadline if sent else self._opening_seconds:g} s"
         else:
             said = self.secret.hidden_in(str(exc))
             what = f" {'from' if sent else 'to'} {host}: {type(exc).__name__}: {said}"
@@ -384,19 +387,22 @@ class HttpClient(Owner):
                 limits=httpx2.Limits(max_connections=self._most, keepalive_expiry=self._keep_alive),
                 trust_env=False,
             )
-        sent = False
+        sent = 0.0
+        loop = asyncio.get_running_loop()
+        late = asyncio.timeout(self._opening_seconds)
 
         async def trace(event: str, info: dict[str, Any]) -> None:
             nonlocal sent
-            asked = event.endswith("send_request_body.started")
-            sent = sent or (asked and info["request"].method != b"CONNECT")
+            if event.endswith("send_request_body.started") and info["request"].method != b"CONNECT":
+                sent = loop.time()
+                late.reschedule(sent + self._deadline)
 
         alone = self._alone or not self._ids.proven
         headers = target.headers | ({"connection": "close"} if alone else {})
         parts: list[bytes] = []
         try:
             async with (
-                asyncio.timeout(self._deadline),
+                late,
                 self._proxied.stream(
                     target.method, target.url, content=body, headers=headers,
                     extensions={"trace": trace},
@@ -409,7 +415,7 @@ class HttpClient(Owner):
                     if size > self.cap:
                         raise self._too_large(b"".join(parts))
             told = {name.lower(): value for name, value in answer.headers.items()}
-            return Response(answer.status_code, told, b"".join(parts))
+            return Response(answer.status_code, told, b"".join(parts), sent=sent)
         except (httpx2.HTTPError, TimeoutError, OSError) as exc:
             failure = exc
         finally:
@@ -424,7 +430,7 @@ class HttpClient(Owner):
             raise ProviderDown(message).unsent() from failure
         proxy = urlsplit(self._proxy)
         via = f"{target.host} through the proxy {proxy.hostname}:{proxy.port or proxy.scheme}"
-        raise self._fault(failure, via, sent)
+        raise self._fault(failure, via, sent > 0.0)
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 from ..errors import UsageError
 from .catalogue import entry, provider_names, provider_of
 from .environment import Environment
-from .settings import DEADLINE, Api, Settings
+from .settings import CONNECTIONS, DEADLINE, Api, Settings
 
 NONE = ("", "")
 
@@ -67,7 +67,7 @@ def settings_of(
     base_url: str = "",
     identity: str = "",
     deadline: float = DEADLINE,
-    connections: int = 1000,
+    connections: int = CONNECTIONS,
     version: str = "",
     api: Api = "chat",
     models: tuple[tuple[str, str], ...] = (),

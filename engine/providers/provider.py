@@ -36,7 +36,7 @@ class Provider(ABC):
 
 
 class HttpProvider(Provider):
-    """A wire over a transport. A call is `land(call, await start(call))`."""
+    """A wire over a transport. A call is `land(call, await start(call))[0]`."""
 
     def __init__(
         self, wire: Wire, make: Callable[[], Transport], on_limits: OnLimits | None = None
@@ -52,7 +52,7 @@ class HttpProvider(Provider):
         """By model, the limits as the last answer stated them."""
 
     async def __call__(self, call: Call) -> Reply:
-        return self.land(call, await self.start(call))
+        return self.land(call, await self.start(call))[0]
 
     def start(self, call: Call) -> Awaitable[Response]:
         """Send a call. Raises: as `__call__`."""
@@ -66,9 +66,10 @@ class HttpProvider(Provider):
             raise
         return transport.post(self._path, self._headers, body, call.address)
 
-    def land(self, call: Call, response: Response) -> Reply:
-        """The reply in an answer to a call. Raises: as `__call__`."""
+    def land(self, call: Call, response: Response) -> tuple[Reply, float]:
+        """The reply in an answer to a call, and `Response.sent`. Raises: as `__call__`."""
         assert self._transport is not None, "it has sent the call"
+        sent = response.sent
         try:
             response = self._transport.read(response)
             headers = response.headers
@@ -85,7 +86,9 @@ class HttpProvider(Provider):
             response, headers = NOTHING, {}
             forget(exc)
             raise
-        return keyless(reply, self._wire.provider) if response.repeats_key else reply
+        if response.repeats_key:
+            reply = keyless(reply, self._wire.provider)
+        return reply, sent
 
     async def close(self) -> None:
         if self._transport is not None:

@@ -14,6 +14,9 @@ DEADLINE = 600.0
 LONGEST = 86_400.0
 """Maximum deadline of one exchange, in seconds: a day."""
 
+CONNECTIONS = 1000
+"""Maximum connections of a provider, where no setting calls for more."""
+
 WIDEST = 65_535
 """Maximum connections between two addresses: there are no more ports."""
 
@@ -30,8 +33,9 @@ class ProviderSettings:
     """Version of the API, where the provider has several."""
     deadline: float = DEADLINE
     """Seconds for one exchange in total."""
-    connections: int = 1000
-    """Maximum connections open at one time."""
+    connections: int | None = None
+    """Maximum connections open at one time. None: as many as the `concurrency` of the provider's
+    models calls for, and at least `CONNECTIONS`."""
     api: Literal["auto", "chat", "responses"] = "auto"
     """Which of OpenAI's endpoints to use. `auto`: chat completions, but responses for a model
     whose tools the former does not accept. Replies of the two are stored separately."""
@@ -42,7 +46,7 @@ class ProviderSettings:
                 raise ValueError(f"{name}: {getattr(self, name)!r} has a character that is no text")
         if not 0 < self.deadline <= LONGEST:
             raise ValueError(f"deadline: {self.deadline:g} is not in (0, {LONGEST:g}] seconds")
-        if not 1 <= self.connections <= WIDEST:
+        if self.connections is not None and not 1 <= self.connections <= WIDEST:
             raise ValueError(f"connections: {self.connections} is not between 1 and {WIDEST:,}")
 
 
@@ -61,7 +65,7 @@ class Settings:
     """Empty if the server needs none, or if a cloud's own client finds credentials."""
     deadline: float = DEADLINE
     """Seconds for one exchange in total."""
-    connections: int = 1000
+    connections: int = CONNECTIONS
     """Maximum number open at one time."""
     proxy: str = field(default="", repr=False)
     """URL of a proxy, which may hold a password; empty for none."""

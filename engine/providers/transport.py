@@ -23,6 +23,8 @@ class Response(Struct, frozen=True):
     """Decompressed."""
     repeats_key: bool = False
     """Whether a key was found in it, and hidden; see `Secret`."""
+    sent: float = 0.0
+    """When its request was sent (loop time, s); 0 if that is not known."""
 
 
 NOTHING = Response(0, {}, b"")

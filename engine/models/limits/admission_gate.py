@@ -14,6 +14,40 @@ from .concurrency import AdaptiveConcurrency
 from .throttle import Throttle
 
 
+class Connections:
+    """The connections of a provider, which its models share: each call in flight has one.
+
+    Free ones go to the models in turn: first to the model whose call has waited longest.
+    """
+
+    def __init__(self, most: float = math.inf) -> None:
+        self.most = most
+        self.busy = 0
+        """Calls in flight: callers raise it, and lower it once their call has ended."""
+        self.line: list[AdmissionGate] = []
+        """The gates whose first call waits for a connection, the longest wait first."""
+
+    def free(self, gate: "AdmissionGate") -> bool:
+        """Whether the first call of a gate may take a connection; if not, the gate is in line."""
+        if gate not in self.line:
+            self.line.append(gate)
+        if self.busy + self.line.index(gate) >= self.most:
+            return False
+        self.line.remove(gate)
+        return True
+
+    def leave(self, gate: "AdmissionGate") -> None:
+        """A gate waits for something else, or for nothing: the next gate in line may go on."""
+        if gate in self.line:
+            self.line.remove(gate)
+            self.look()
+
+    def look(self) -> None:
+        """Have as many gates check again as there are free connections."""
+        for gate in self.line[: max(int(self.most) - self.busy, 0)]:
+            gate.look()
+
+
 class AdmissionGate:
     """Holds the first in line while the model pauses, fails or is full, or the budget is short.
 
@@ -28,6 +62,7 @@ class AdmissionGate:
         breaker: Breaker,
         slots: AdaptiveConcurrency,
         model_budget: ModelBudget | None,
+        connections: Connections,
     ) -> None:
         self.held_by: Resource | None = None
         """What the first in line waits for; None if nobody does, or if it waits for a bucket."""
@@ -38,6 +73,7 @@ class AdmissionGate:
         self._breaker = breaker
         self._slots = slots
         self._model_budget = model_budget
+        self._connections = connections
         self._line = asyncio.Lock()
         self._alarm: asyncio.Future[None] | None = None
         stop_token.listen(self.look)
@@ -56,6 +92,8 @@ class AdmissionGate:
                 while True:
                     self._stop_token.raise_if_stopped()
                     self.held_by, self.until = self._obstacle(estimate)
+                    if self.held_by != "connections" and self._connections.line:
+                        self._connections.leave(self)
                     if self.held_by is not None:
                         await self._wait()
                     elif requests is None or paid:
@@ -69,7 +107,10 @@ class AdmissionGate:
                 raise
             finally:
                 self.held_by = None
+                if self._connections.line:
+                    self._connections.leave(self)
             self._slots.take()
+            self._connections.busy += 1
             if not self._throttle.quiet:
                 self._throttle.left(self._now())
             self._breaker.left()
@@ -106,6 +147,8 @@ class AdmissionGate:
             halt = BudgetReached(own.budget.reached(worst))
             self._stop_token.stop(halt)
             raise halt
+        if not self._connections.free(self):
+            return "connections", math.inf
         return None, 0.0
 
     async def _wait(self) -> None:

@@ -31,7 +31,7 @@ from ...throughput import Bottleneck, LimitStatistics, ThroughputMeter
 from ...tokens import TokenEstimate, TokenEstimator
 from ..accounting.budget import ModelBudget
 from ..accounting.ledger import billed
-from .admission_gate import AdmissionGate
+from .admission_gate import AdmissionGate, Connections
 from .breaker import GIVE_UP, Breaker
 from .bucket import Bucket
 from .climb import Climb
@@ -82,9 +82,11 @@ class RateLimiter:
         model_budget: ModelBudget | None = None,
         jitter: Callable[[], float] = random.random,
         own: bool = False,
+        connections: Connections | None = None,
     ) -> None:
         """jitter: draws from [0, 1). own: whether the server is the user's own, which serves few
-        calls at once, queues the others, and bills nothing."""
+        calls at once, queues the others, and bills nothing. connections: of its provider; None for
+        any number."""
         self.stop_token = stop_token or StopToken()
         self.breaker = Breaker()
         self._set = limits or Limits()
@@ -98,8 +100,10 @@ class RateLimiter:
         # One's own server serves at once what it is set to, or says itself that it serves.
         start = math.inf if own else float(START)
         self._slots = Climb() if climbs else AdaptiveConcurrency(ceiling, least, start)
+        self._connections = connections or Connections()
         self._admission = AdmissionGate(
-            self.stop_token, self._throttle, self.breaker, self._slots, model_budget
+            *(self.stop_token, self._throttle, self.breaker, self._slots),
+            *(model_budget, self._connections),
         )
         self._estimator = TokenEstimator()
         self._requests: Bucket | None = None
@@ -148,7 +152,7 @@ class RateLimiter:
             per_second=self._replies.rate(now),
             in_flight=self._slots.busy,
             waiting=self._waiting,
-            width=self._slots.width,
+            width=min(self._slots.width, self._connections.most),
             pace=self._throttle.pace(now),
             binding=self._binding(now) if self._waiting else None,
             still=now - self._last_answer,
@@ -165,10 +169,12 @@ class RateLimiter:
         """
         if self.stop_token.halt is not None:
             self.stop_token.raise_if_stopped()
-        slots, model_budget = self._slots, self._model_budget
+        slots, model_budget, connections = self._slots, self._model_budget, self._connections
         if (
             self._waiting
             or slots.busy + 1 > slots.width
+            or connections.busy >= connections.most
+            or connections.line
             or not self._throttle.quiet
             or self.breaker.state != "closed"
         ):
@@ -193,6 +199,7 @@ class RateLimiter:
             if model_budget is not None:
                 model_budget.budget.reserve(held.worst)
         slots.take()
+        connections.busy += 1
         self._open[held] = None
         return held
 
@@ -217,10 +224,11 @@ class RateLimiter:
         self._open[held] = None
         return held
 
-    def answered(self, reply: Reply, held: Reservation) -> float:
-        """A call was answered; seconds since it left."""
+    def answered(self, reply: Reply, held: Reservation, sent: float = 0.0) -> float:
+        """A call was answered; seconds since it was sent. sent: when (loop time, s), if known: a
+        connection may have been opened for it after it left here."""
         now = (self._loop or self._found()).time()
-        sent = held.sent
+        sent = sent or held.sent
         self._throttle.answered()
         self._slots.answered(now - sent)
         self.breaker.answered(sent)
@@ -284,6 +292,9 @@ class RateLimiter:
         """
         del self._open[held]
         self._slots.busy -= 1
+        self._connections.busy -= 1
+        if self._connections.line:
+            self._connections.look()
         if usage is not None:
             for each in held.tokens:
                 if each.limit.actual is not None:
@@ -299,6 +310,8 @@ class RateLimiter:
             return Bottleneck(held_by, 0.0, max(self._admission.until - now, 0.0))
         if held_by == "pace":
             return Bottleneck(held_by, 1.0, self._throttle.pace(now))
+        if held_by == "connections":
+            return Bottleneck(held_by, 1.0, self._connections.most)
         limits = self._tokens.bottlenecks(now)
         if self._requests is not None:
             limits.append(Bottleneck("requests", self._requests.share(now)))
