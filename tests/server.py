@@ -12,6 +12,7 @@ from oversight.engine.errors import Unreachable
 from oversight.engine.models.accounting.budget import Budget
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
+from oversight.engine.models.limits.admission_gate import Connections
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.stop import StopToken
@@ -78,11 +79,13 @@ def sender(
     stop_token: StopToken | None = None,
     budget: Budget | None = None,
     own: bool = False,
+    connections: Connections | None = None,
 ) -> Sender:
     """The server under limits, retries, a budget and a ledger."""
     accounting = Accounting(listed(), budget, ledger=ledger or Ledger())
     stop_token = stop_token or StopToken()
-    return Sender(model, server, limits or Limits(), stop_token, accounting, jitter, own=own)
+    shared = {"own": own, "connections": connections}
+    return Sender(model, server, limits or Limits(), stop_token, accounting, jitter, **shared)
 
 
 async def ask_in_lanes(ask: Ask, lanes: int, goes_on: Callable[[], bool]) -> None:

@@ -256,8 +256,6 @@ class Models(ModelDirectory):
                 *(files, reason, max(4096, self._sharing * widest + 100)),
             )
         elif reason and files >= wanted:
-            log.warning(
-                "%s gets %d connections at most, as providers.%s.connections says%s",
-                *(provider, most, provider, reason),
-            )
+            source = "" if stated is None else f", as providers.{provider}.connections says"
+            log.warning("%s gets %d connections at most%s%s", provider, most, source, reason)
         return most

@@ -9,7 +9,7 @@ Api: TypeAlias = Literal["chat", "responses"]
 """Which of OpenAI's two endpoints answers: chat completions, or responses."""
 
 DEADLINE = 600.0
-"""Default deadline of an exchange: seconds from handing over a request to the whole answer."""
+"""Default deadline of an exchange: seconds from sending a request to the whole answer."""
 
 LONGEST = 86_400.0
 """Maximum deadline of one exchange, in seconds: a day."""
@@ -32,10 +32,10 @@ class ProviderSettings:
     version: str = ""
     """Version of the API, where the provider has several."""
     deadline: float = DEADLINE
-    """Seconds for one exchange in total."""
+    """Seconds for one exchange, from sending the request to the whole answer."""
     connections: int | None = None
-    """Maximum connections open at one time. None: as many as the `concurrency` of the provider's
-    models calls for, and at least `CONNECTIONS`."""
+    """Maximum connections open at one time, and so calls in flight. By default 1000, or as many as
+    the `concurrency` of the provider's models adds up to, as far as open files allow."""
     api: Literal["auto", "chat", "responses"] = "auto"
     """Which of OpenAI's endpoints to use. `auto`: chat completions, but responses for a model
     whose tools the former does not accept. Replies of the two are stored separately."""

@@ -153,6 +153,39 @@ async def test_who_waits_for_a_connection_is_not_overtaken():
 
 
 @pytest.mark.wire
+async def test_a_deadline_starts_when_the_request_is_sent(monkeypatch):
+    """The second request waits for the only connection, longer than its deadline."""
+    loop, passed = asyncio.get_running_loop(), 0.0
+    real = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real() + passed)
+    arrived, go = asyncio.Semaphore(0), asyncio.Semaphore(0)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        arrived.release()
+        await go.acquire()
+        writer.write(OK)
+
+    async with listening(serve) as url:
+        client = HttpClient(Settings("lab", url, "test", deadline=100.0, connections=1))
+
+        async def exchange() -> float:
+            return (
+                client.read(came := await client.send(Target("POST", url, {}), b"")) and came.sent
+            )
+
+        exchanges = [asyncio.create_task(exchange()) for _ in range(2)]
+        for _ in exchanges:
+            await arrived.acquire()
+            passed += 90.0
+            await asyncio.sleep(0.01)
+            go.release()
+        first, second = await asyncio.gather(*exchanges)
+        await client.close()
+    assert 90.0 <= second - first < 100.0
+
+
+@pytest.mark.wire
 async def test_an_answer_beyond_the_cap_is_cut_and_its_connection_closed():
     long = b"HTTP/1.1 200 OK\r\ncontent-length: 500000\r\n\r\n" + b"x" * 400_000
     async with served(long) as (client, url, _):

@@ -14,14 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Usage
-from oversight.engine.errors import Crowded, OutcomeUnknown, Overloaded, QuotaExhausted
+from oversight.engine.errors import Crowded, OutcomeUnknown, Overloaded, QuotaExhausted, RateLimited
+from oversight.engine.models import router
+from oversight.engine.models.accounting.ledger import Accounting
+from oversight.engine.models.accounting.prices import listed
+from oversight.engine.models.limits.admission_gate import Connections
 from oversight.engine.models.limits.bucket import BURST_WINDOW, MAX_SAVED, Bucket
 from oversight.engine.models.limits.climb import OWN_SERVER_START, Climb
 from oversight.engine.models.limits.concurrency import CUT, START, AdaptiveConcurrency
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.stop import StopToken
+from oversight.engine.sweep.document import Document
 from tests import virtual
-from tests.server import ask_in_lanes, busiest, call_of, sender
+from tests.server import Server, ask_in_lanes, busiest, call_of, sender
 from tests.virtual import VirtualLoop, now, virtually
 
 MODEL = "compatible/lab/model"
@@ -133,6 +138,76 @@ async def test_what_the_sweep_file_says_of_concurrency_stands():
     server = Queueing(100)
     await ask_all(endpoint(server, Limits(concurrency=16)), 100)
     assert server.most == 16
+
+
+@virtually
+async def test_models_of_a_provider_take_its_connections_in_turn():
+    server, shared = Server(latency=3.0), Connections(2)
+    one, other = (sender(server, connections=shared) for _ in range(2))
+    first = [asyncio.create_task(one(call_of(10, n))) for n in range(20)]
+    await asyncio.sleep(1)
+    second = [asyncio.create_task(other(call_of(10, 100 + n))) for n in range(5)]
+    await asyncio.sleep(0)
+    second.pop(0).cancel()
+    shown = str(one.limiter.statistics().binding)
+    await asyncio.gather(*first, *second)
+    assert shown == "limited by connections 2"
+    assert server.most_in_flight == 2
+    # Both models wait: one call of each leaves in each round.
+    assert [at.at for at in server.book if at.call.draw[0] > 99] == pytest.approx([3, 6, 9, 12])
+    assert now() == pytest.approx(36)
+    # The wait here is not the server's latency.
+    assert one.page.account().latency.quantile(1.0) == pytest.approx(3, rel=0.05)
+
+
+@virtually
+async def test_a_paused_model_holds_no_connection_back():
+    shared = Connections(1)
+    refusals = iter([RateLimited("429", 60.0)])
+    paused = sender(Server(fault=lambda request: next(refusals, None)), connections=shared)
+    other = sender(Server(), connections=shared)
+    waiting = asyncio.gather(*(paused(call_of(10, n)) for n in range(3)))
+    await asyncio.gather(*(other(call_of(10, n)) for n in range(10)))
+    assert now() < 15
+    await waiting
+    assert (shared.busy, shared.line) == (0, [])
+
+
+PROVIDERS = {"compatible/lab": {"base_url": "http://127.0.0.1:9/v1"}}
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "stated", "files", "connections", "told"),
+    [
+        ({}, {}, 20_000, 1_000, ""),
+        ({"a": 4}, {}, 20_000, 1_000, ""),
+        ({"a": 4_000}, {}, 20_000, 4_000, ""),
+        ({"a": 4_000, "b": 2_000}, {}, 20_000, 6_000, ""),
+        ({"a": 99_000}, {}, 99_999, 65_535, "65535 connections at most"),
+        ({"a": 4_000}, {"connections": 50}, 20_000, 50, "providers.compatible/lab.connections"),
+        ({"a": 40}, {"connections": 50}, 20_000, 50, ""),
+        (
+            {"a": 4_000},
+            {},
+            900,
+            900,
+            "lab/a.concurrency is 4,000); for more: ulimit -n 4100",
+        ),
+        ({}, {}, 900, 900, ""),
+        ({}, {}, 200, 200, "each provider gets 200 connections at most"),
+        ({"a": 4_000}, {}, 200, 200, "each provider gets 200 connections at most"),
+    ],
+)
+def test_connections_follow_from_concurrency_or_one_line_says_why_not(
+    concurrency, stated, files, connections, told, monkeypatch, caplog
+):
+    monkeypatch.setattr(router, "left", lambda: files)
+    limits = {f"compatible/lab/{name}": {"concurrency": n} for name, n in concurrency.items()}
+    providers = {"compatible/lab": PROVIDERS["compatible/lab"] | stated}
+    models = router.Models(Document.parse("", "s.yaml"), limits, providers, (), {}, StopToken())
+    models.prepare([("compatible/lab/a", "agent")], Accounting(listed()))
+    assert models._connections["compatible/lab chat"].most == connections
+    assert len(caplog.records) == bool(told) and told in caplog.text
 
 
 def test_a_stated_load_widens_while_nothing_waits_and_keeps_a_short_queue():

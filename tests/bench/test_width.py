@@ -1,23 +1,18 @@
-"""One process keeps ten thousand calls in flight, and loses none."""
+"""One process keeps thousands of calls in flight, as the sweep file says, and loses none."""
 
 import asyncio
 import resource
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from oversight.cache.call import Call, Message, Request
-from oversight.engine.models.accounting.ledger import Ledger
+from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.sender import Accounting, Sender
-from oversight.engine.providers.connecting import connect
-from oversight.engine.providers.settings import Settings
-from oversight.engine.stop import StopToken
+from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.system.process import event_loop
 from tests.lines import request
-
-COUNT = 10_000
 
 
 class Crowd:
@@ -30,6 +25,10 @@ class Crowd:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 _, asked = await request(reader)
+                if not asked:
+                    # The engine asks a server of the user's for its slots: this one does not say.
+                    writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+                    continue
                 self.here += 1
                 if self.here == self.wanted:
                     self.all_here.set()
@@ -43,27 +42,44 @@ class Crowd:
         writer.close()
 
 
-@pytest.mark.bench
-def test_ten_thousand_calls_are_in_flight_at_once_and_each_is_answered():
+SWEEP = """\
+problems: {{bundled: {{name: arithmetic, limit: 1}}}}
+judges: {{kind: stated, model: compatible/lab/m}}
+protocols: naive_judge
+providers: {{compatible/lab: {{base_url: "{url}"}}}}
+models: {{compatible/lab/m: {{concurrency: {count}}}}}
+"""
+
+
+def sweep_at(file: Path, url: str, count: int) -> LoadedSweep:
+    file.write_text(SWEEP.format(url=url, count=count))
+    return open_sweep(file)
+
+
+@pytest.mark.parametrize(
+    "count",
+    [pytest.param(2_200, marks=pytest.mark.wire), pytest.param(10_000, marks=pytest.mark.bench)],
+)
+def test_a_stated_concurrency_is_in_flight_at_once(count, tmp_path, caplog):
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     # A file at each end.
-    count = min(COUNT, most // 2 - 50)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 2 * count + 100), most))
+    count = min(count, most // 2 - 100)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 2 * count + 200), most))
     try:
         with asyncio.Runner(loop_factory=event_loop()) as runner:
-            runner.run(_ask(count))
+            runner.run(_ask(count, tmp_path / "sweep.yaml"))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
+    assert not caplog.records
 
 
-async def _ask(count: int) -> None:
+async def _ask(count: int, file: Path) -> None:
     crowd = Crowd(count)
     server = await asyncio.start_server(crowd.serve, "127.0.0.1", 0, backlog=4096)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    provider = connect(Settings("compatible/lab", url, "test", connections=count))
-    ledger = Ledger()
-    accounting = Accounting(listed(), ledger=ledger)
-    ask = Sender("compatible/lab/m", provider, Limits(), StopToken(), accounting)
+    opened = sweep_at(file, url, count)
+    ask = opened.models
+    ask.prepare(opened.sweep.roles, Accounting(listed()))
 
     async def one(n: int) -> None:
         call = Call(Request("compatible/lab/m", (Message("user", f"call-{n} of many"),)))
@@ -72,8 +88,8 @@ async def _ask(count: int) -> None:
     async with asyncio.TaskGroup() as group:
         for n in range(count):
             group.create_task(one(n))
-    total = ledger.total()
+    total = ask.accounting.ledger.total()
     assert (total.stored, total.faults, total.in_flight) == (count, (), 0)
     assert crowd.here == count
-    await provider.close()
+    await ask.close()
     server.close()
