@@ -187,6 +187,7 @@ class ModelDirectory:
                 deadline=stated.deadline,
                 connections=self.connections_of(provider),
                 version=stated.version,
+                foreign=self._document.is_foreign(("providers", provider, "base_url")),
                 api=api,
                 models=tuple(
                     (name, is_) for name, is_ in self._is.items() if provider_of(name) == provider
@@ -206,6 +207,12 @@ class ModelDirectory:
             if provider_of(model) == provider
         )
         return min(max(width, CONNECTIONS), WIDEST)
+
+    def require_allowed(self, models: Iterable[str]) -> None:
+        """Raise UsageError if nothing may be sent to the address of a model."""
+        for model in models:
+            if not model.startswith(PREFIX) and (why := self.settings_of(model).refused):
+                raise UsageError(why)
 
     def batched(self, models: Iterable[str], every: bool) -> tuple[str, ...]:
         """Those of the models whose calls go through a batch endpoint.

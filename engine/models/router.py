@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ...protocols.question import Problem
-from ..errors import UsageError
 from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX
 from ..stop import StopToken
@@ -107,9 +106,7 @@ class Models(ModelDirectory):
             from ..providers.keys import require_keys
 
             require_keys(real, self._environment)
-            for model, _ in real:
-                if why := self.settings_of(model).refused:
-                    raise UsageError(why)
+            self.require_allowed(model for model, _ in real)
             for provider in {provider_of(model) for model, _ in real}:
                 if (require := entry(provider).require) is not None:
                     require()

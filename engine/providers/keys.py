@@ -69,13 +69,16 @@ def settings_of(
     deadline: float = DEADLINE,
     connections: int = CONNECTIONS,
     version: str = "",
+    foreign: bool = False,
     api: Api = "chat",
     models: tuple[tuple[str, str], ...] = (),
 ) -> Settings:
     """Connection settings of a provider, from the sweep file and the environment.
 
     base_url, identity, version: the sweep file's; empty for the environment's or the default.
-    api: the endpoint, where there are two. models: (name, underlying model), see `Settings`.
+    foreign: whether only a run folder gives that base_url. Then nothing may be sent there, unless
+    the environment has the same. api: the endpoint, where there are two. models: (name, underlying
+    model), see `Settings`.
     The vendor's identity is used at the vendor's own address only, so a rehearsal or a proxy
     never mixes its replies with the vendor's, unless the sweep file gives it that identity. The
     identity of the user's own server is its name, so that its address may change.
@@ -89,7 +92,10 @@ def settings_of(
         raise UsageError(f"{provider} has no API version to set, but {version!r} is given")
     if version:
         options["version"] = version
-    moved = base_url or environment.get(row.base_url_variable, "")
+    named = environment.get(row.base_url_variable, "")
+    if foreign and base_url == named:
+        base_url = ""
+    moved = base_url or named
     wanting = ("!",) if moved else ("!", "?")
     missing = [variable for name, variable, _ in row.options if options[name] in wanting]
     if missing:
@@ -116,6 +122,12 @@ def settings_of(
             f"{provider}: the sweep file stores what {url} says as {stated!r}, which is {vendor}'s "
             f"own: later runs would take it for {vendor}'s replies. Leave out identity, or choose "
             "another"
+        )
+    if foreign and base_url and url != own:
+        variable = f", or set {row.base_url_variable}={url}" * bool(row.base_url_variable)
+        refused = (
+            f"{provider}: only a run folder names {url}, so no key and no request goes there. "
+            f"If it is yours, name it in your own sweep file and give that: --sweep FILE{variable}"
         )
     lead = next((name for name in (proxy_from, whence) if name in beside), "")
     # Without a key of their own, clouds are asked with the credentials of this machine.

@@ -16,7 +16,7 @@ from ...protocols.errors import DatasetError
 from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
 from ..providers.settings import Api
-from ..sweep.document import Document, code_named
+from ..sweep.document import Document
 from ..sweep.in_python import PYTHON_MARK, read_python_sweep
 from ..sweep.named import texts
 from ..sweep.sweepfile import checked_sweep
@@ -41,24 +41,28 @@ def open_run(
     """The sweep of a run folder: its file, its overrides, its problems.
 
     passages: where source texts are that were left out of the folder; see `with_passages`. own: a
-    sweep file of the user's, read in place of the folder's: only code that it names is imported.
+    sweep file of the user's, read in place of the folder's. Only code and addresses that it names,
+    itself and not by a flag of the run, are used.
     """
     run = RunReader(folder)
     manifest, problems = run.manifest, with_passages(run.problems, passages)
     document = Document.read(own or folder / SWEEP)
-    named = set(code_named(document.value)) if own else set()
     if document.text.startswith(PYTHON_MARK):
         return _open_python_run(folder, document.text, problems, tuple(overrides), manifest.apis)
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
-    if own is None or not named.issuperset(code_named(document.value)):
-        document.inert = (
-            "reading a run folder runs no code: look at it, and name a sweep file of your own that "
-            f"names it: --sweep FILE, or start that: oversight run FILE --run-folder {folder}"
-        )
+    document.inert, document.own = inert(folder), own is not None
     document.value.setdefault("name", manifest.name)
     checked = checked_sweep(document, own or folder / SWEEP, problems, manifest.prompt_sets)
     return loaded(checked, apis=manifest.apis)
+
+
+def inert(folder: Path) -> str:
+    """Advice for settings of a run folder that name code, files or addresses."""
+    return (
+        "reading a run folder runs no code: look at it, and name a sweep file of your own that "
+        f"names it: --sweep FILE, or start that: oversight run FILE --run-folder {folder}"
+    )
 
 
 def _open_python_run(
@@ -71,7 +75,9 @@ def _open_python_run(
     if overrides:
         raise UsageError(f"--set {overrides[0]}: {folder} was made from Python; set it there")
     try:
-        return loaded(read_python_sweep(text, problems), apis=apis)
+        file = read_python_sweep(text, problems)
+        file.document.inert = inert(folder)
+        return loaded(file, apis=apis)
     except RunFolderError as exc:
         raise RunFolderError(
             f"{folder} was made from Python, and {exc}: call run() again there, and show() of what "

@@ -30,7 +30,9 @@ class Document:
         self.folder = Path(source).parent
         """Base of relative paths to code; a run folder sets the original one for its copy."""
         self.inert = ""
-        """Why nothing outside of the document may be imported or read for it; empty if it may."""
+        """For a run folder's settings: why they name nothing to import, read or ask; else empty."""
+        self.own = False
+        """Whether an inert document is a sweep file of the user's, with the run's own flags."""
         self.overrides: tuple[str, ...] = ()
         """The assignments `a.b=c` that were made since, as `--set` takes them."""
         self._places = places
@@ -111,9 +113,13 @@ class Document:
         """Whether a value was set on the command line."""
         return self.place(key).startswith("--set")
 
-    def refuse_if_inert(self, key: Key, what: str) -> None:
-        """UsageError where a value would have something outside of an inert document loaded."""
-        if self.inert:
+    def is_foreign(self, key: Key) -> bool:
+        """Whether a run folder alone names a value, and no sweep file of the user's."""
+        return bool(self.inert) and (not self.own or self.from_flag(key))
+
+    def refuse_if_foreign(self, key: Key, what: str) -> None:
+        """Raise UsageError if only a run folder asks for something outside of it to be loaded."""
+        if self.is_foreign(key):
             raise self.fault(key, f"{what} is not loaded", self.inert)
 
     def fault(self, key: Key, message: str, hint: str = "") -> UsageError:

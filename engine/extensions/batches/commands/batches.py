@@ -68,6 +68,7 @@ def _list(journal: BatchJournal, as_json: bool) -> None:
 def _cancelled(run: Path, own: Path | None, store: str | None) -> str:
     """Cancel the batches; how many ended."""
     manifest, loaded = read_manifest(run), open_run(run, own=own)
+    loaded.models.require_allowed(loaded.sweep.models)
     known = store_noted(run)
     known = store_name(store or (Path(known).expanduser() if known else None))
     settings = RunSettings(store=known, folder=run, part=manifest.part)

@@ -48,6 +48,7 @@ def command(
     after a stop, and asks nothing twice.
     """
     opened = open_run(run, own=sweep)
+    opened.models.require_allowed(opened.sweep.models)
     cells = cells_with_verdict(opened.sweep, run, parts, problems)
     with closing(store_of(run, store)) as replies:
         recorded = replay_cache(replies, opened.models.identity, tags=opened.models.tags)
