@@ -49,9 +49,9 @@ def open_run(
     document = Document.read(own or folder / SWEEP)
     if document.text.startswith(PYTHON_MARK):
         return _open_python_run(folder, document.text, problems, tuple(overrides), manifest.apis)
+    document.make_inert(inert(folder), own is not None)
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
-    document.inert, document.own = inert(folder), own is not None
     document.value.setdefault("name", manifest.name)
     checked = checked_sweep(document, own or folder / SWEEP, problems, manifest.prompt_sets)
     return loaded(checked, apis=manifest.apis)
@@ -76,7 +76,7 @@ def _open_python_run(
         raise UsageError(f"--set {overrides[0]}: {folder} was made from Python; set it there")
     try:
         file = read_python_sweep(text, problems)
-        file.document.inert = inert(folder)
+        file.document.make_inert(inert(folder), own=False)
         return loaded(file, apis=apis)
     except RunFolderError as exc:
         raise RunFolderError(

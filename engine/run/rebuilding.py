@@ -12,11 +12,13 @@ from ...cache.store import Store
 from ..errors import RunFolderError, UsageError
 from ..models.accounting.prices import listed
 from ..sweep.sweepfile import read_sweep_file
-from ..system.files import whole_lines
+from ..system.files import refuse_links_within, whole_lines
 from .events import sync_events
+from .folders import store_noted
 from .lanes import attempt_noted
 from .loaded_sweep import STARTED, LoadedSweep, Started, load_sweep, part_of, run_folder
 from .manifest import Manifest, read_manifest
+from .opened import inert
 from .reader import RunReader
 from .record.capture import Capture
 from .record.schema import RUN_DB
@@ -35,21 +37,31 @@ async def rebuild(
     """Make the database of a run again, beside which the damaged one is kept under another name:
     (cells made again, cells for which the store lacks a reply, which a run asks for again).
 
-    own: the user's sweep file, in place of the folder's copy, for a sweep that names code by files.
+    own: the user's sweep file, read instead of the folder's copy: only code and data files that it
+    names are read. store: None for the one that this machine noted for the run, else the user's.
     UsageError for a run that is sound, or is of another sweep; RunFolderError; StoreError.
     """
+    refuse_links_within(folder)
     known = _known(folder)
     if known is not None and _is_sound(folder):
         raise UsageError(f"{folder / RUN_DB} is sound: there is nothing to make again")
     began = _started(folder)
-    file = read_sweep_file(own or folder / SWEEP, began.overrides, began.limit)
+    started = began.overrides, began.limit
+    file = read_sweep_file(
+        own or folder / SWEEP, *started, inert=inert(folder), own=own is not None
+    )
     loaded = load_sweep(part_of(file, began.part) if began.part else file)
     if known is not None and known.identity != loaded.sweep.identity:
         raise UsageError(
             f"{folder} was a run of another sweep than {own or folder / SWEEP} is: name the one "
             "that it was started with"
         )
-    named = store_name(store or (known.store if known else None))
+    named = store_name(store or store_noted(folder) or None)
+    if not store and known and known.store not in ("", shown_name(named)):
+        raise UsageError(
+            f"{folder} names the store {known.store}, and a store that only a run folder names is "
+            f"not opened. If it is yours: --store {known.store}"
+        )
     with closing(open_store(named)) as replies:
         for name in (RUN_DB, f"{RUN_DB}-wal", f"{RUN_DB}-shm", f"{RUN_DB}-journal"):
             if (folder / name).exists():

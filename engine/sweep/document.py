@@ -31,8 +31,8 @@ class Document:
         """Base of relative paths to code; a run folder sets the original one for its copy."""
         self.inert = ""
         """For a run folder's settings: why they name nothing to import, read or ask; else empty."""
-        self.own = False
-        """Whether an inert document is a sweep file of the user's, with the run's own flags."""
+        self._own: frozenset[str] = frozenset()
+        """The texts of the user's sweep file, if that was read for the run folder's."""
         self.overrides: tuple[str, ...] = ()
         """The assignments `a.b=c` that were made since, as `--set` takes them."""
         self._places = places
@@ -113,13 +113,23 @@ class Document:
         """Whether a value was set on the command line."""
         return self.place(key).startswith("--set")
 
-    def is_foreign(self, key: Key) -> bool:
-        """Whether a run folder alone names a value, and no sweep file of the user's."""
-        return bool(self.inert) and (not self.own or self.from_flag(key))
+    def make_inert(self, why: str, own: bool) -> None:
+        """Load nothing that a run folder alone names; `set` then adds the flags of its run.
 
-    def refuse_if_foreign(self, key: Key, what: str) -> None:
+        own: whether the document is the user's own sweep file, given for the run folder's.
+        """
+        self.inert, self._own = why, frozenset(texts_of(self.value) if own else ())
+
+    def is_foreign(self, key: Key, *names: str) -> bool:
+        """Whether a value comes from a run folder; not if the user's own sweep file has all names
+        that occur in it."""
+        if not self.inert or (self._own and not self.from_flag(key)):
+            return False
+        return not (names and self._own.issuperset(names))
+
+    def refuse_if_foreign(self, key: Key, what: str, *names: str) -> None:
         """Raise UsageError if only a run folder asks for something outside of it to be loaded."""
-        if self.is_foreign(key):
+        if self.is_foreign(key, *names):
             raise self.fault(key, f"{what} is not loaded", self.inert)
 
     def fault(self, key: Key, message: str, hint: str = "") -> UsageError:
@@ -288,14 +298,17 @@ def is_elsewhere(name: str) -> bool:
 
 def code_named(value: object) -> Iterator[str]:
     """The files and modules from which a tree of settings takes classes."""
+    return (text.rpartition(":")[0] for text in texts_of(value) if is_elsewhere(text))
+
+
+def texts_of(value: object) -> Iterator[str]:
+    """Every text in a tree of settings, names among them."""
     match value:
         case str():
-            if is_elsewhere(value):
-                yield value.rpartition(":")[0]
+            yield value
         case dict():
             for item in value.items():
-                for part in item:
-                    yield from code_named(part)
+                yield from texts_of([*item])
         case list():
             for part in value:
-                yield from code_named(part)
+                yield from texts_of(part)

@@ -57,7 +57,7 @@ def class_named(
     name = node.name
     if name in catalogue:
         return catalogue[name]
-    node.document.refuse_if_foreign(node.key, f"code of your own, {name},")
+    node.document.refuse_if_foreign(node.key, f"code of your own, {name},", name)
     if is_elsewhere(name) or name in registered(group):
         from .own_code import own_class
 
@@ -76,7 +76,10 @@ def load_problems(node: Node, folder: Path | None, seed: int = 0) -> Loaded:
     Raises: UsageError for wrong settings, DatasetError for wrong data.
     """
     name, settings = node.name, node.value
-    node.document.refuse_if_foreign(node.key, f"the data set {name}")
+    if name != "bundled":
+        told = settings.values() if isinstance(settings, dict) else (settings,)
+        named = (text for text in told if isinstance(text, str))
+        node.document.refuse_if_foreign(node.key, f"the data set {name}", name, *named)
     if name not in LOADERS and any(name in fields_of(each) for each in LOADERS.values()):
         shown = f"NAME: {{{name}: {settings}}}"
         raise node.fault(

@@ -62,7 +62,7 @@ class _SetReader:
         if path in self._kept:
             self.blocks[path] = dict(self._kept[path])
         else:
-            self._document.refuse_if_foreign(key, f"the prompt set {path}")
+            self._document.refuse_if_foreign(key, f"the prompt set {path}", path)
             file = self._base(key) / path
             if not file.is_file():
                 remedy = "prompts: default, or a path"

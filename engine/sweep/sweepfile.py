@@ -119,14 +119,21 @@ class SweepFile:
 
 
 def read_sweep_file(
-    path: Path, overrides: Iterable[str] = (), limit: int | None = None
+    path: Path,
+    overrides: Iterable[str] = (),
+    limit: int | None = None,
+    *,
+    inert: str = "",
+    own: bool = True,
 ) -> SweepFile:
     """Read and check a whole sweep file; nothing is sent.
 
-    overrides: `a.b=c` of `--set`. limit: maximum number of problems, taken from the front.
+    overrides: `a.b=c` of `--set`. limit: maximum number of problems, taken from the front. inert,
+    own: as `Document.make_inert` has them, for a run folder's file or the user's in its place.
     UsageError names file, line, key, value and remedy.
     """
     document = Document.read(path)
+    document.make_inert(inert, own)
     for assignment in overrides:
         document.set(assignment)
     sweep = checked_sweep(document, path)
