@@ -8,12 +8,14 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from ..errors import Halt, StoreFailed, UsageError
 from ..models.accounting.ledger import UsageTotals
 from ..models.accounting.ledger_file import LedgerFile
 from ..providers.simulated import PREFIX
+from ..sweep.code import own_classes
+from ..sweep.rows import Row
 from ..sweep.sweep import Cell
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from ..system.process import YOUNG, gc_relaxed
@@ -30,6 +32,9 @@ from .record.values import RecordedCell
 from .run import Run
 from .run_folder import QUARANTINE
 from .stores import shown_name, store_name
+
+if TYPE_CHECKING:
+    from .first_cells import FirstCells
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +88,7 @@ class RunSession(CachedModels):
         """By place, not 0 for a cell with an outcome, be it handed to the run folder just now."""
         models, token = loaded.models, self.cache.token
         self._capture = Capture(loaded.sweep, models, models.accounting.prices, paid, token)
+        self._first_cells = first_cells(loaded.sweep.rows)
 
     async def run(self) -> Halt | None:
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
@@ -171,7 +177,19 @@ class RunSession(CachedModels):
             await run.folder.group.room()
         self._begun += 1
         noted = await attempt_noted(cell, cache, cache.shared_work)
+        if self._first_cells is not None:
+            noted = await self._first_cells.checked(cell, noted)
         return self._capture.cell(cell, *noted)
+
+
+def first_cells(rows: Sequence[Row]) -> "FirstCells | None":
+    """The check of the first cell of each row with the user's own code; None if no row has any."""
+    own = [row for row in rows if own_classes(row)]
+    if not own:
+        return None
+    from .first_cells import FirstCells
+
+    return FirstCells(own)
 
 
 MakeSession: TypeAlias = Callable[[Run, Mapping[str, UsageTotals], int], RunSession]

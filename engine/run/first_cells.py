@@ -1,21 +1,79 @@
-"""The first cell of each row, composed before the run asks anything."""
+"""The first cell of each row: is it repeatable, and does another store hold its replies?"""
 
 import logging
 from collections.abc import Iterable
 from contextlib import closing
 
 from ...cache.address import store_key
-from ...cache.call import Call, Identity
+from ...cache.call import Asked, Call, Identity
 from ...cache.errors import StoreError
+from ...cache.explain import differences
 from ...cache.reply import Reply
 from ...cache.store import Reader
-from ...protocols.transcript import NOT_RUN, Failure
+from ...protocols.transcript import NOT_RUN, Failure, Verdict
 from ..errors import Pending
+from ..sweep.rows import Row
 from ..sweep.sweep import Cell
-from .lanes import attempt_noted
+from .lanes import NotedOutcome, attempt_noted
+from .order import UNREPEATABLE
 from .stores import open_for_reading
 
+COMPOSED = 12
+"""How often a first cell is composed again: a protocol that tosses a coin differs once at least."""
+
 log = logging.getLogger(__name__)
+
+
+class FirstCells:
+    """Composes the first cell of each row again, from its replies.
+
+    A protocol must ask equal calls each time: otherwise it is paid twice and cannot be replayed.
+    """
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._unchecked = {row.address for row in rows}
+
+    async def checked(self, cell: Cell, first: NotedOutcome) -> NotedOutcome:
+        """The outcome of a cell; a Failure for the first of its row if it is not repeatable."""
+        if cell.row.address not in self._unchecked or not isinstance(first.outcome, Verdict):
+            return first
+        self._unchecked.discard(cell.row.address)
+        for _ in range(COMPOSED):
+            if difference := await _difference(cell, first):
+                return NotedOutcome(Failure(UNREPEATABLE, difference), first.notes)
+        return first
+
+
+async def _difference(cell: Cell, first: NotedOutcome) -> str:
+    """How a cell differs when it is composed again from its replies; empty if it does not."""
+    asked = {note.call.address: note for note in first.notes if isinstance(note, Asked)}
+    again, other = set[str](), list[Call]()
+
+    async def ask(call: Call) -> Reply:
+        again.add(call.address)
+        if call.address not in asked:
+            other.append(call)
+            raise Pending
+        return asked[call.address].reply
+
+    outcome = (await attempt_noted(cell, ask, failed=_stopped)).outcome
+    if other:
+        difference = nearest_difference((note.call for note in asked.values()), other[0])
+        where = f" ({difference:.200})"
+    elif again != asked.keys():
+        where = f" ({len(again)} calls, {len(asked)} before)"
+    elif outcome != first.outcome:
+        return "composed twice, its verdicts differ: take randomness and time from ask"
+    else:
+        return ""
+    return f"composed twice, its calls differ: take randomness from ask{where}"
+
+
+def nearest_difference(calls: Iterable[Call], other: Call) -> str:
+    """How another call differs from the most similar of these calls."""
+    lines = [differences(call, other) for call in calls]
+    nearest = min(lines, key=lambda each: (len(each), sum(map(len, each))), default=())
+    return nearest[0] if nearest else "it asks a call that it did not ask before"
 
 
 async def first_calls(cells: Iterable[Cell]) -> list[Call]:

@@ -28,7 +28,7 @@ from ..errors import (
 )
 from ..stop import StopToken
 from ..sweep.sweep import Cell
-from .order import Completed, Order, Work
+from .order import UNREPEATABLE, Completed, Order, Work
 from .record.values import are_probabilities
 
 CONCERNS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError, Pending)
@@ -49,9 +49,9 @@ POLL_SECONDS = 0.01
 CRASH = "crash"
 """Kind of a failure that is a bug in some code, and not a model's doing."""
 
-RETRIED_KINDS = frozenset((CRASH, NeverAnswered.__name__))
+RETRIED_KINDS = frozenset((CRASH, UNREPEATABLE, NeverAnswered.__name__))
 """Kinds of failures whose cells are run again at a resume: a bug that may be fixed by then, and
-calls that no model has answered, be it for a setting in the sweep file."""
+calls that no model has answered, for example because of a setting in the sweep file."""
 
 log = logging.getLogger(__name__)
 

@@ -4,10 +4,11 @@ Lanes ask one order side by side (see `run_lanes`). An order may be put around a
 
     Plain      one piece after the other
     Waves      all of it again and again, as long as some of it waits for replies that come in their
-               own time: batches, and people who answer beside them
+               own time: batches, and people who answer meanwhile
     Canaries   a few cells of each row, until one of them has succeeded; and no cell of a row whose
                first cells all failed for one cause: a judge that is never readable, or a protocol
-               with a typo after its fifth speech, fails in every cell, and each cell pays
+               with a typo after its fifth speech, fails in every cell, and each cell pays. Nor of
+               a row whose first cell is not repeatable
 """
 
 import asyncio
@@ -36,6 +37,9 @@ MAX_HELD = 4096
 is short."""
 FAILED_ALIKE = 8
 """Failures of one cause, without any success, that pause a row."""
+
+UNREPEATABLE = "unrepeatable"
+"""Kind of a failure: the cell asks other calls when it is composed again from its replies."""
 
 PAUSED = RecordedCell(-1, "", 0, 0, 0, 0, NotRun("its row is paused"))
 """How a cell ends that is not begun."""
@@ -91,8 +95,8 @@ class _Begun:
     alike: int = 0
     """Failures, as long as none has succeeded."""
     causes: set[str] = field(default_factory=set)
-    example: str = ""
-    """The last failure in words, numbers and all."""
+    cause: str = ""
+    """Why it is paused."""
     before: set[str] = field(default_factory=set)
     """The cause for which an earlier session has paused the row."""
     paused: bool = False
@@ -216,31 +220,34 @@ class Canaries(Order[Cell, RecordedCell]):
     def halt(self, left: Iterable[Cell]) -> RowsPaused | None:
         """What to stop with if cells were not begun since their rows are paused. left: cells
         without an outcome."""
-        paused = {key: row.example for key, row in self._rows.items() if row.paused}
+        paused = {key: row.cause for key, row in self._rows.items() if row.paused}
         cells = [cell for cell in left if id(cell.row) in paused] if paused else []
         if not cells:
             return None
-        rows = {cell.row.title: paused[id(cell.row)] for cell in cells}
-        alike = {cause: [row for row in rows if rows[row] == cause] for cause in rows.values()}
-        told = "; ".join(f"{', '.join(found)}: {cause}" for cause, found in alike.items())
+        causes = {cell.row.title: paused[id(cell.row)] for cell in cells}
+        alike: dict[str, list[str]] = {}
+        for title, cause in causes.items():
+            alike.setdefault(cause, []).append(title)
+        rows = "; ".join(f"{', '.join(titles)}: {cause}" for cause, titles in alike.items())
         return RowsPaused(
-            f"{len(cells):,} cells were not begun, since the first {FAILED_ALIKE} of their row all "
-            f"failed for one cause ({told}). Put that right and run it again, or go on "
-            "regardless with --keep-going"
+            f"{len(cells):,} cells were not started: their rows are paused ({rows}). "
+            "Fix it and rerun, or continue anyway with --keep-going"
         )
 
     def _failed(self, row: _Begun, cell: Cell, failure: Failure) -> None:
-        """Pause a row that was never successful, if it always fails for one cause."""
-        if row.succeeded or row.paused or not self._pauses:
+        """Pause a row that is not repeatable, or that always failed for one cause."""
+        repeatable = failure.kind != UNREPEATABLE
+        if (row.succeeded and repeatable) or row.paused or not self._pauses:
             return
         row.alike += 1
         row.causes.add(_cause(failure))
-        row.example = f"{failure.kind}: {failure.message}"
         enough = 1 if row.causes == row.before else FAILED_ALIKE
-        if row.alike >= enough and len(row.causes) == 1:
-            row.paused = True
-            told = cell.row.title, max(row.alike, FAILED_ALIKE), row.example
-            log.warning("%s: paused: its first %d cells all failed: %s", *told)
+        row.paused = not repeatable or (row.alike >= enough and len(row.causes) == 1)
+        if row.paused:
+            count = max(row.alike, FAILED_ALIKE) if repeatable else 1
+            cells = f"its first {count} cells all" if repeatable else "its first cell"
+            row.cause = f"{cells} failed: {failure.kind}: {failure.message}"
+            log.warning("%s: paused: %s", cell.row.title, row.cause)
 
 
 def _cause(outcome: Failure) -> str:

@@ -62,10 +62,15 @@ def with_own_code(rows: Iterable[Row]) -> Iterator[Row]:
     of that code counts in `reads`."""
     read = cache(_module_named)
     for row in rows:
-        if own := {cls for cls in lineage(row.protocol) if _top(cls.__module__) != OURS}:
+        if own := own_classes(row):
             parts = sorted(_parts(own, "", read).values())
             row = replace(row, reads=_digest(row.reads, *parts, digits=64))
         yield row
+
+
+def own_classes(row: Row) -> set[type]:
+    """The classes of a row that are not of this program."""
+    return {cls for cls in lineage(row.protocol) if _top(cls.__module__) != OURS}
 
 
 def combined(codes: Mapping[str, RowCode]) -> str:

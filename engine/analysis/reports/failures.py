@@ -25,6 +25,7 @@ WORDS = {
     "Malformed": "answered with no reply",
     "Crowded": "without a whole answer from a crowded server",
     "crash": "crashed",
+    "unrepeatable": "asked other calls when composed again",
 }
 """Kinds of failures in words; `unreadable` and `declined` are plain already."""
 
@@ -46,6 +47,7 @@ HINTS = {
     "UnknownFault": "read the server's words, fix what they name, then --retry-failed",
     "UnrecognizedReply": "this program does not know such an answer; take another model",
     "crash": "code of a protocol or provider raised it: mend it; the same command runs them again",
+    "unrepeatable": "fix the code; the same command runs them again",
 }
 
 TRY_ANOTHER = (

@@ -26,7 +26,7 @@ from ...errors import BudgetReached, Halt, RunFolderError, StoreFailed, UsageErr
 from ...models.accounting.budget import Budget
 from ...models.accounting.ledger import Accounting, UsageTotals, sum_usage
 from ...run.cached_models import CachedModels
-from ...run.execution import RunSession
+from ...run.execution import RunSession, first_cells
 from ...run.lanes import CRASH, attempt_noted, first_fault, run_lanes
 from ...run.loaded_sweep import load_sweep
 from ...run.order import Order, Plain
@@ -182,12 +182,16 @@ class _Opened:
         self.cached = CachedModels(loaded.models, store, settings.cache, run_id, paid)
         models, token = loaded.models, self.cached.cache.token
         self._capture = Capture(loaded.sweep, models, models.accounting.prices, paid, token)
+        self._first_cells = first_cells(loaded.sweep.rows)
         self._most = loaded.file.top.max_cells
         self._workers = workers
 
     async def attempt(self, cell: Cell) -> RecordedCell:
         cache = self.cached.cache
-        return self._capture.cell(cell, *await attempt_noted(cell, cache, cache.shared_work))
+        noted = await attempt_noted(cell, cache, cache.shared_work)
+        if self._first_cells is not None:
+            noted = await self._first_cells.checked(cell, noted)
+        return self._capture.cell(cell, *noted)
 
     def lanes(self) -> int:
         if self._most is not None:

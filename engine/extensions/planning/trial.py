@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from ....cache.call import Asked, Call
-from ....cache.explain import differences
 from ....cache.reply import Reply
 from ....protocols.datasets.leak import leakage_check
 from ....protocols.datasets.loader import Loader
@@ -28,6 +27,7 @@ from ....protocols.prompts.parse import read_instructions
 from ....protocols.transcript import NOT_RUN, Failure, Verdict
 from ...errors import EngineError, Halt, ProviderError, QuotaExhausted, UsageError
 from ...run.dry_run import stand_ins
+from ...run.first_cells import COMPOSED, nearest_difference
 from ...run.lanes import attempt_noted, failure, first_fault
 from ...run.record.values import RecordedCell
 from ...sweep.sweep import Cell, Sweep
@@ -197,24 +197,25 @@ class Trial:
     async def _composed(self, first: WorldTrial) -> None:
         """Note where a second run on the same replies asks or ends otherwise: a clock, a counter or
         a generator of random numbers. Nothing of such a protocol can be resumed or replayed."""
-        heard = {call.address: reply for call, reply, _ in first.answered}
+        replies = {call.address: reply for call, reply, _ in first.answered}
         other: list[Call] = []
 
         def from_before(call: Call) -> Reply:
-            if call.address not in heard:
+            if call.address not in replies:
                 other.append(call)
                 raise Halt("another call")
-            return heard[call.address]
+            return replies[call.address]
 
-        again = await self._world(first.cell, from_before)
-        if other:
-            found = [differences(call, other[0]) for call, _, _ in first.answered]
-            least = min(found, key=lambda each: (len(each), sum(map(len, each))), default=())
-            where = least[0] if least else "it asks a call that it did not ask before"
-            self._found("composed", f"composed twice, its calls differ: {where}", again.line)
-        elif isinstance(first.end, Verdict) and again.end != first.end:
-            why = "run twice on the same replies, it ends with another verdict"
-            self._found("composed", why, 0)
+        for _ in range(COMPOSED):
+            again = await self._world(first.cell, from_before)
+            if other:
+                where = nearest_difference((call for call, _, _ in first.answered), other[0])
+                self._found("composed", f"composed twice, its calls differ: {where}", again.line)
+                return
+            if isinstance(first.end, Verdict) and again.end != first.end:
+                why = "run twice on the same replies, it ends with another verdict"
+                self._found("composed", why, 0)
+                return
 
     def _placeholders(self, worlds: Sequence[WorldTrial]) -> None:
         for _, call, _, _ in _answered(worlds):

@@ -131,7 +131,7 @@ def test_what_it_took_is_there_for_each_call(run):
     assert sum(each.output_tokens for each in took) > 0
 
 
-def test_failures_that_are_run_again_are_recorded_anew(run, command):
+def test_retried_failures_replace_their_record(run, command):
     failed = [record.place for record in RunReader(run).outcomes() if record.failure is not None]
     assert failed, "the unruly model fails some cells"
     expected = said(run)

@@ -15,7 +15,7 @@ from oversight.engine.analysis.reports.failures import (
 )
 from oversight.engine.errors import ProviderError, TransientError
 from oversight.engine.run.lanes import CRASH
-from oversight.engine.run.order import CANARIES, FAILED_ALIKE
+from oversight.engine.run.order import CANARIES, FAILED_ALIKE, UNREPEATABLE
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.protocols.transcript import Failure
 from tests.answering import alike, answering
@@ -42,7 +42,7 @@ def names(kind: type[Exception]) -> set[str]:
 
 
 def test_every_error_that_fails_a_cell_has_words() -> None:
-    assert WORDS.keys() == names(ProviderError) - {"TransientError"} | {CRASH}
+    assert WORDS.keys() == names(ProviderError) - {"TransientError"} | {CRASH, UNREPEATABLE}
     assert names(TransientError) == TRANSIENT_KINDS
     assert HINTS.keys() <= WORDS.keys()
 

@@ -127,7 +127,7 @@ def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
 
 
 @pytest.mark.wire
-def test_a_pack_of_what_came_over_the_wire_is_verified(place, command, monkeypatch):
+def test_pack_of_wire_replies_is_verified(place, command, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     asks = ("--set", "judges.model=openai/gpt-6-luna", "--set", "judges.effort=none")
     with serving(["--sweep", "small.yaml", *asks]) as url:
@@ -333,7 +333,7 @@ BESIDE: list[tuple[Change, str]] = [
     [(*each, figures) for each in EVIDENCE for figures in (False, True)]
     + [(*each, False) for each in BESIDE],
 )
-def test_a_change_is_named_though_every_digest_was_made_anew(pack, change, named, figures):
+def test_change_is_named_although_all_digests_match(pack, change, named, figures):
     """figures: whether the digests that stand with the figures were made anew, too."""
     found = {each.name: data for each, data in members(pack)}
     change(found)

@@ -493,7 +493,7 @@ def test_nothing_is_said_to_be_withdrawn_where_the_index_of_addresses_was_damage
         writer.withdraw({address})
 
 
-def test_a_run_for_which_there_is_no_room_says_so_and_goes_on_once_there_is(tmp_path):
+def test_run_names_a_full_disk_and_continues_when_it_has_room(tmp_path):
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(0)])
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
