@@ -46,22 +46,22 @@ class FirstCells:
 
 async def _difference(cell: Cell, first: NotedOutcome) -> str:
     """How a cell differs when it is composed again from its replies; empty if it does not."""
-    asked = {note.call.address: note for note in first.notes if isinstance(note, Asked)}
+    notes = {note.call.address: note for note in first.notes if isinstance(note, Asked)}
     again, other = set[str](), list[Call]()
 
     async def ask(call: Call) -> Reply:
         again.add(call.address)
-        if call.address not in asked:
+        if call.address not in notes:
             other.append(call)
             raise Pending
-        return asked[call.address].reply
+        return notes[call.address].reply
 
     outcome = (await attempt_noted(cell, ask, failed=_stopped)).outcome
     if other:
-        difference = nearest_difference((note.call for note in asked.values()), other[0])
+        difference = nearest_difference((note.call for note in notes.values()), other[0])
         where = f" ({difference:.200})"
-    elif again != asked.keys():
-        where = f" ({len(again)} calls, {len(asked)} before)"
+    elif again != notes.keys():
+        where = f" ({len(again)} calls, {len(notes)} before)"
     elif outcome != first.outcome:
         return "composed twice, its verdicts differ: take randomness and time from ask"
     else:
