@@ -104,7 +104,7 @@ class BundleStore(Reader):
                     raise DamagedEntry(
                         key, f"it would unpack to more than {MAX_UNPACKED_BYTES:,} bytes"
                     )
-                return self._unpack(packed)
+                return self._unpack(packed, allow_extra_data=False)
         except (OSError, ValueError) as exc:
             raise StoreError(f"{self.file} cannot be read any more: {exc}") from exc
         except zstandard.ZstdError as exc:
@@ -148,7 +148,7 @@ class BundleStore(Reader):
         packed = self._read(end - length, end)
         if zstandard.frame_content_size(packed) > MAX_UNPACKED_BYTES:
             raise ValueError(f"its index would unpack to more than {MAX_UNPACKED_BYTES:,} bytes")
-        index = zstandard.ZstdDecompressor().decompress(packed)
+        index = zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False)
         lines = len(index) - _U32.size * count
         self._keys = index[:lines].decode("ascii").splitlines()
         lengths = struct.unpack(f"<{count}I", index[lines:])

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from os.path import relpath
 from pathlib import Path
 
 from msgspec import Struct, field, structs
@@ -17,7 +16,6 @@ from ..providers.environment import environment
 from ..providers.settings import Api
 from ..stop import StopToken
 from ..sweep.code import RowCode, combined, row_codes
-from ..sweep.document import code_named
 from ..sweep.loading import problems_of
 from ..sweep.named import check_names, check_use
 from ..sweep.sweep import Sweep, service_tiers, tool_users
@@ -80,15 +78,13 @@ def run_folder(
 
     store: its name; kept_in: it, where a new run begins with it. anew: as for `RunFolder`.
     """
-    sweep, document = loaded.sweep, loaded.file.document
+    sweep = loaded.sweep
     now = row_codes(sweep.rows)
     folder = settings.folder or folder_of(sweep, now)
     if settings.adopt_code == "anew" and is_run(folder):
         known = read_manifest(folder).code_of(sweep)
         if known is not None and known.changes(now, sweep.rows):
             folder = _free(folder)
-    files = [place for place in code_named(document.value) if place.endswith(".py")]
-    beside = relpath(document.folder, folder) if files else ""
     manifest = Manifest(
         sweep.identity,
         sweep.name,
@@ -97,7 +93,6 @@ def run_folder(
         version("oversight-bench"),
         store,
         part=settings.part,
-        sweep_folder=beside,
         apis=loaded.models.apis,
         prompts=sweep.prompts,
         prompt_sets={path: dict(blocks) for path, blocks in loaded.file.prompts.items()},

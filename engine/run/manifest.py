@@ -72,8 +72,6 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     """Which part of a larger sweep this is, as `3/16`; empty for a whole one."""
     apis: Mapping[str, Api] = {}
     """By model, which of OpenAI's two endpoints answers for it, where there are two."""
-    sweep_folder: str = ""
-    """Where the sweep file lay, from the run folder, in a sweep that names code by files."""
     prompts: str = ""
     """12 hex digits of all words that the seats of the run read."""
     prompt_sets: Mapping[str, Mapping[str, str]] = {}

@@ -42,6 +42,7 @@ from .opening import (
     PackedFile,
     make_run,
     may_hold,
+    plain_member,
 )
 from .verifying import figures_of
 
@@ -67,12 +68,14 @@ def make_pack(
     passages: bool,
     store: Callable[[], AbstractContextManager[Reader]] | None,
     variables: Mapping[str, str],
+    own: Path | None = None,
 ) -> Contents:
     """Write a run into one file, whole or not at all.
 
     passages: whether source texts go in. store: opens that of its replies, by which others can
     replay the run, with their requests where source texts go in, which these quote; None leaves
-    them out. variables: the environment, whose keys must not go in. UsageError for a run whose
+    them out. variables: the environment, whose keys must not go in. own: the user's sweep file,
+    whose code goes in; without it, the code of an opened pack does. UsageError for a run whose
     files hold a key; RunFolderError for one that is damaged or has no record.
     """
     keys = KeyFilter(variables)
@@ -85,8 +88,8 @@ def make_pack(
         _write(stage / GRID, [stored_grid(run.sweep)])
         problems = map(without_passage, run.problems) if policy == "digests" else run.problems
         _write(stage / PROBLEMS, jsonl(problems))
-        missing = _code(run, stage)
-        _write(stage / MANIFEST, [_manifest(run, (stage / CODE).exists())])
+        missing = _code(run, stage, own)
+        _write(stage / MANIFEST, [_manifest(run)])
         _write(stage / CELLS, map(cell_line, cells_of(run)))
         for name in _names(stage):
             people = name.startswith(CODE) or name in (SWEEP, MANIFEST, GRID)
@@ -109,22 +112,28 @@ def make_pack(
     return contents
 
 
-def _manifest(run: RunReader, code: bool) -> bytes:
-    """The manifest without what belongs to this machine: stores and folders."""
+def _manifest(run: RunReader) -> bytes:
+    """The manifest without what belongs to this machine: its store."""
     theirs = {"store": "", "store_id": "", "id": "", "replies": 0}
-    sweep_folder = CODE if code else ""
-    return encoded(msgspec.structs.replace(run.manifest, **theirs, sweep_folder=sweep_folder))
+    return encoded(msgspec.structs.replace(run.manifest, **theirs))
 
 
-def _code(run: RunReader, stage: Path) -> list[str]:
-    """Copy the user's own files; the names of files and modules that cannot go along."""
+def _code(run: RunReader, stage: Path, own: Path | None) -> list[str]:
+    """Copy files of code, and return the names of the files and modules that cannot go along.
+
+    A run folder names no path outside of it: files beside a sweep file go in if that names them.
+    """
     missing, as_run = [], Document.read(run.folder / SWEEP)
     for assignment in run.manifest.overrides:
         as_run.set(assignment)
-    for name in sorted(set(code_named(as_run.value))):
-        file = run.folder / run.manifest.sweep_folder / name
+    names = set(code_named(as_run.value))
+    granted = set(code_named(Document.read(own).value)) if own else names
+    for name in sorted(names):
         try:
-            if not may_hold(f"{CODE}/{name}"):
+            if name not in granted or not may_hold(f"{CODE}/{name}"):
+                raise FileNotFoundError
+            file = (own.parent if own else run.folder.resolve() / CODE) / name
+            if own is None and file.resolve() != file:
                 raise FileNotFoundError
             _write(stage / CODE / name, [read_bounded(file.resolve(), MAX_CODE)])
         except FileNotFoundError:
@@ -150,23 +159,16 @@ def _archive(stage: Path, contents: Contents, to: Path) -> None:
             zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).stream_writer(file) as out,
             tarfile.open(fileobj=out, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
         ):
-            tar.addfile(_member(CONTENTS, len(listed)), io.BytesIO(listed))
+            tar.addfile(plain_member(CONTENTS, len(listed)), io.BytesIO(listed))
             for each in contents.files:
                 with (stage / each.path).open("rb") as content:
-                    tar.addfile(_member(each.path, each.size), content)
+                    tar.addfile(plain_member(each.path, each.size), content)
         unfinished.replace(to)
     except OSError as exc:
         raise unwritable(to, exc) from exc
     finally:
         with suppress(FileNotFoundError):
             unfinished.unlink()
-
-
-def _member(path: str, size: int) -> tarfile.TarInfo:
-    """Nothing of this machine: neither times nor owners."""
-    member = tarfile.TarInfo(path)
-    member.size, member.mode, member.mtime = size, 0o644, 0
-    return member
 
 
 def _packed(stage: Path, name: str) -> PackedFile:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from tarfile import BLOCKSIZE, RECORDSIZE
 from typing import IO, Literal
 from uuid import uuid4
 
@@ -61,6 +62,8 @@ _CODE = re.compile(rf"{CODE}(?:/[A-Za-z0-9_][A-Za-z0-9_. -]{{0,100}}){{1,8}}\.py
 
 COPIED = 2**20
 """Bytes that are held at a time."""
+MAX_HEAD = 18
+"""Bytes of the head of a Zstandard frame at most."""
 MAX_WINDOW = 2**27
 """Bytes of memory that unpacking may take."""
 AT_ONCE = 256
@@ -73,13 +76,13 @@ class PackError(UsageError):
     """A pack that is not opened; nothing of it is left on the disk."""
 
 
-class PackedFile(msgspec.Struct, frozen=True):
+class PackedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str
     size: int
     sha256: str
 
 
-class Contents(msgspec.Struct, frozen=True):
+class Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table of contents of a pack."""
 
     format: int
@@ -167,40 +170,84 @@ def open_pack(file: Path, to: Path, *, keep_lines: bool = False) -> Contents:
 
 
 def _unpack(packed: IO[bytes], size: int, to: Path) -> Contents:
+    """Write the members of a pack, which may have no byte beside theirs: see `_next`."""
+    if (end := _frame_end(packed)) < size:
+        raise PackError(f"it holds more than the pack: {size - end:,} bytes stand behind it")
+    packed.seek(0)
     stream = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).stream_reader(packed)
-    with tarfile.open(fileobj=stream, mode="r|") as tar:
-        contents = _contents(tar)
-        check_claims(contents, size)
-        listed = {each.path: each for each in contents.files}
-        while member := tar.next():
-            claimed = listed.pop(member.name, None)
-            if claimed is None:
-                raise PackError(f"it holds {member.name!r}, which its table of contents does not")
-            if not member.isreg():
-                raise PackError(f"{member.name!r} is no regular file but a link or a device")
-            if member.size != claimed.size:
-                raise PackError(
-                    f"{member.name!r} has {member.size:,} bytes, and {claimed.size:,} are listed"
-                )
-            content = tar.extractfile(member)
-            assert content is not None, "it is a regular file"
-            _copy(content, to / member.name, claimed)
-        if listed:
-            raise PackError(f"it lacks {min(listed)}, which its table of contents lists")
+    contents, taken = _contents(stream)
+    check_claims(contents, size)
+    listed = {each.path: each for each in contents.files}
+    while member := _next(stream):
+        claimed = listed.pop(member.name, None)
+        if claimed is None:
+            raise PackError(f"it holds {member.name!r}, which its table of contents does not")
+        if member.size != claimed.size:
+            raise PackError(
+                f"{member.name!r} has {member.size:,} bytes, and {claimed.size:,} are listed"
+            )
+        _copy(stream, to / member.name, claimed)
+        taken += _taken(member.size)
+    if listed:
+        raise PackError(f"it lacks {min(listed)}, which its table of contents lists")
+    # A tar file ends with two empty blocks, filled up to whole records.
+    left = -(taken + 2 * BLOCKSIZE) % RECORDSIZE + BLOCKSIZE
+    if stream.read(left + 1) != bytes(left):
+        raise PackError("it holds more than the pack: bytes stand behind its last member")
     return contents
 
 
-def _contents(tar: tarfile.TarFile) -> Contents:
-    """PackError if it is no table of contents, or of another format."""
-    member = tar.next()
-    if member is None or member.name != CONTENTS or not member.isreg():
+def _frame_end(packed: IO[bytes]) -> int:
+    """Where the one Zstandard frame at the start of a file ends. zstandard.ZstdError."""
+    head = packed.read(MAX_HEAD)
+    if not head.startswith(zstandard.FRAME_HEADER):
+        raise zstandard.ZstdError("it does not begin like a pack")
+    at, last = zstandard.frame_header_size(head), False
+    while not last:
+        packed.seek(at)
+        if len(told := packed.read(3)) < 3:
+            break  # it was cut short
+        block = int.from_bytes(told, "little")
+        last, repeats = bool(block & 1), block >> 1 & 3 == 1
+        at += 3 + (1 if repeats else block >> 3)
+    return at + 4 * zstandard.get_frame_parameters(head).has_checksum
+
+
+def _next(stream: IO[bytes]) -> tarfile.TarInfo | None:
+    """The next member; None at the end. PackError if its head has more than its name and size."""
+    head = stream.read(BLOCKSIZE)
+    if head == bytes(BLOCKSIZE):
+        return None
+    found = tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    if not found.isreg():
+        raise PackError(f"{found.name!r} is no regular file but a link or a device")
+    if head != plain_member(found.name, found.size).tobuf(tarfile.USTAR_FORMAT):
+        raise PackError(f"it holds more than the pack: in the head of {found.name!r}")
+    return found
+
+
+def plain_member(path: str, size: int) -> tarfile.TarInfo:
+    """The head of a file without anything of a machine: neither times nor owners."""
+    member = tarfile.TarInfo(path)
+    member.size, member.mode, member.mtime = size, 0o644, 0
+    return member
+
+
+def _taken(size: int) -> int:
+    """Bytes of a tar file that a member of this size takes, with its head."""
+    return BLOCKSIZE + size + -size % BLOCKSIZE
+
+
+def _contents(stream: IO[bytes]) -> tuple[Contents, int]:
+    """The table of contents, and the bytes that it takes. PackError if it is none, or of another
+    format."""
+    member = _next(stream)
+    if member is None or member.name != CONTENTS:
         raise PackError(f"it does not begin with {CONTENTS}")
     if member.size > MAX_CONTENTS:
         raise PackError(f"its table of contents has {member.size:,} bytes, which none has")
-    content = tar.extractfile(member)
-    assert content is not None, "it is a regular file"
     try:
-        contents = msgspec.json.decode(content.read(), type=Contents)
+        contents = msgspec.json.decode(b"".join(_parts(stream, member.size)), type=Contents)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise PackError(f"its table of contents cannot be read: {exc}") from exc
     if contents.format != FORMAT:
@@ -208,14 +255,25 @@ def _contents(tar: tarfile.TarFile) -> Contents:
             f"it is of format {contents.format}, and this program opens {FORMAT}: upgrade "
             "oversight-bench, or have it packed again"
         )
-    return contents
+    return contents, _taken(member.size)
 
 
-def _copy(content: IO[bytes], to: Path, claimed: PackedFile) -> None:
+def _parts(stream: IO[bytes], size: int) -> Iterator[bytes]:
+    """The content of a member, in parts. PackError for bytes in the space up to the next one."""
+    for start in range(0, size, COPIED):
+        part = stream.read(wanted := min(COPIED, size - start))
+        if len(part) < wanted:
+            raise EOFError("it was cut short")
+        yield part
+    if stream.read(-size % BLOCKSIZE).strip(b"\0"):
+        raise PackError("it holds more than the pack: bytes stand between its members")
+
+
+def _copy(stream: IO[bytes], to: Path, claimed: PackedFile) -> None:
     to.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
     with to.open("xb") as out:
-        while part := content.read(COPIED):
+        for part in _parts(stream, claimed.size):
             digest.update(part)
             out.write(part)
     if digest.hexdigest() != claimed.sha256:

@@ -116,7 +116,7 @@ def test_a_run_reads_the_same_whatever_becomes_of_its_code_and_its_machine(
 def test_reading_executes_nothing_of_a_foreign_folder_and_connects_to_nothing(run, place):
     (run / "steel.py").write_text(STEEL)
     elsewhere = "postgresql://team@127.0.0.1:9/x"
-    noted(run, store=elsewhere, sweep_folder=".")
+    noted(run, store=elsewhere)
     done = subprocess.run(
         [sys.executable, "-c", AUDITED, json.dumps(READING)],
         cwd=place,

@@ -17,7 +17,6 @@ from oversight.engine.errors import UsageError
 from oversight.engine.providers.simulated import simulation
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import open_sweep
-from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.run import Run
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.code import row_codes
@@ -110,10 +109,6 @@ def test_code_that_is_gone_is_named_and_the_run_can_still_be_read(examples, comm
     again = command("replay", "made", "--sweep", examples / "steelman.yaml")
     assert again.code == 2
     assert "the import of steelman.py failed: FileNotFoundError" in again.err
-
-
-def test_a_sweep_without_code_of_ones_own_notes_no_folder(finished_once):
-    assert not read_manifest(finished_once.folder).sweep_folder
 
 
 SWEEP = """\

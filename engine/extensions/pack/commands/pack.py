@@ -17,7 +17,7 @@ from ....system.flags import argument, flag
 from ....views.cli.exit_codes import ExitCode
 from ....views.cli.flags import as_command
 from ....views.cli.naming import RUN
-from ....views.cli.options import JSON, RECORDED_STORE, output
+from ....views.cli.options import JSON, OWN_SWEEP, RECORDED_STORE, output
 from ....views.cli.output import say, show, show_json, show_line
 
 FILE = argument(type=click.Path(path_type=Path, dir_okay=False))
@@ -32,21 +32,23 @@ def pack(
         default=False,
     ),
     no_store: bool = flag("Leave out requests and replies, which are in the store.", default=False),
+    sweep: Path | None = OWN_SWEEP,
     store: str | None = RECORDED_STORE,
 ) -> None:
     """Write all of RUN that others may have into one file.
 
-    It holds the sweep, its problems, the outcomes, the record of what was said, the files of your
-    own code that the sweep names, every figure, and the requests and replies, by which others can
-    replay the run. All of it is searched for your keys. The same run gives the same bytes.
+    It holds the sweep, its problems, the outcomes, the record of what was said, every figure, and
+    the requests and replies, by which others can replay the run. With --sweep it holds the files of
+    code that your sweep file names, too. All of it is searched for your keys. The same run gives
+    the same bytes.
     """
     read = RunReader(run.resolve())
     to = output or Path(f"{read.name}{SUFFIX}")
     if to.suffix != SUFFIX:
         raise UsageError(f"-o {to}: a pack ends in {SUFFIX}, by which other commands know it")
     source = None if no_store else partial(recorded, run, store)
-    made = make_pack(read, to, passages, source, environment(Path()))
-    _listed(made)
+    made = make_pack(read, to, passages, source, environment(Path()), sweep)
+    _listed(made, sweep)
     say(f"{counted(len(made.files), 'file')}, {made.bytes:,} bytes, in {to.stat().st_size:,}")
     show(str(to))
 
@@ -85,11 +87,12 @@ def verify_(file: Path = FILE, as_json: bool = JSON) -> None:
         show(f"{file}: every figure of {contents.cells:,} cells follows from the evidence{beside}")
 
 
-def _listed(contents: Contents) -> None:
-    """Say what a pack holds, a line each."""
+def _listed(contents: Contents, own: Path | None) -> None:
+    """Say what a pack holds, in one line per file."""
     for file in contents.files:
         say(f"{file.size:>14,}  {file.sha256[:12]}  {file.path}")
     if contents.passages == "digests":
         say("source texts: digests alone; --passages puts them in, if you may hand them on")
+    advice = "; to put it in, give your sweep file: --sweep FILE" if own is None else ""
     for name in contents.missing_code:
-        say(f"not in it: {name}, which the sweep names")
+        say(f"not in it: {name}, which the sweep names{advice}")

@@ -26,7 +26,7 @@ def packed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("packed")
     (place / "steel.py").write_text(STEEL)
     assert run_in(place, "own.yaml", SWEEP, "--run-folder", "run").code == 0
-    made = within("export", "pack", "run", "-o", "run.oversight", cwd=place)
+    made = within("export", "pack", "run", "-o", "run.oversight", "--sweep", "own.yaml", cwd=place)
     assert made.code == 0, made.err
     assert "code/steel.py" in made.err and "cells.jsonl" in made.err
     (place / "executed").unlink()

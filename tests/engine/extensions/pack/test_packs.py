@@ -49,7 +49,15 @@ def packed(file: Path, content: Members) -> None:
     with tarfile.open(fileobj=raw, mode="w") as tar:
         for member, data in content:
             tar.addfile(member, io.BytesIO(data))
-    file.write_bytes(zstandard.ZstdCompressor().compress(raw.getvalue()))
+    file.write_bytes(repacked(raw.getvalue()))
+
+
+def unpacked(pack: Path) -> bytes:
+    return zstandard.ZstdDecompressor().stream_reader(pack.read_bytes()).readall()
+
+
+def repacked(raw: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(raw)
 
 
 def member(
@@ -112,7 +120,8 @@ def with_file(content: Members, name: str, data: bytes, kind: bytes = tarfile.RE
 def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
     pack, place, command, monkeypatch
 ):
-    assert command("export", "pack", "run", "-o", "again.oversight").code == 0
+    again = command("export", "pack", "run", "-o", "again.oversight", "--sweep", "own.yaml")
+    assert again.code == 0, again.err
     assert pack.read_bytes() == (place / "again.oversight").read_bytes()
     opened = command("export", "open", pack, "-o", "opened/run")
     assert opened.code == 0, opened.err
@@ -184,6 +193,27 @@ def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
     yield "no contents", write(content[1:]), "does not begin with pack.json"
     for name, raw in (("torn", pack.read_bytes()[:-200]), ("foreign", b"PK\x03\x04 no pack")):
         yield name, partial(Path.write_bytes, data=raw), "no pack, or is damaged|it lacks"
+    raw = unpacked(pack)
+    first_file = 512 + len(content[0][1])
+    commented, _ = member("pack.json", content[0][1])
+    commented.uname = "hidden"
+    noted = io.BytesIO()
+    with tarfile.open(fileobj=noted, mode="w", pax_headers={"comment": "hidden"}) as tar:
+        tar.addfile(commented, io.BytesIO(content[0][1]))
+    skipped = b"\x50\x2a\x4d\x18\6\0\0\0hidden"
+    for name, some in {
+        "behind the frame": pack.read_bytes() + b"hidden",
+        "a second frame": pack.read_bytes() + repacked(b"hidden"),
+        "a frame that is skipped, behind": pack.read_bytes() + skipped,
+        "behind the last member": repacked(raw + b"hidden"),
+        "at the end": repacked(raw[:-6] + b"hidden"),
+        "between members": repacked(raw[:first_file] + b"hidden" + raw[first_file + 6 :]),
+    }.items():
+        yield name, partial(Path.write_bytes, data=some), "it holds more than the pack"
+    yield "head", write([(commented, content[0][1]), *content[1:]]), "in the head of 'pack.json'"
+    yield "before", partial(Path.write_bytes, data=skipped + pack.read_bytes()), "no pack"
+    yield "comment", partial(Path.write_bytes, data=repacked(noted.getvalue())), "no regular file"
+    yield "field", write(listed(content, lambda c: c.update(hidden="x"))), "unknown field `hidden`"
     yield "bomb", write(with_file(content, "code/b.py", bytes(2**27))), "times its own size"
     yield "wild place", wild, "out of place"
 
@@ -198,6 +228,8 @@ def test_a_hostile_pack_is_refused_by_name_and_leaves_nothing(pack, place, comma
         assert opened.code == 2, f"{name}: {opened.err}"
         assert re.search(told, opened.err), f"{name}: {opened.err}"
         assert opened.err.count("\n") == 1 and "Traceback" not in opened.err
+        wrong = command("export", "verify", bad)
+        assert wrong.code == 1 and re.search(told, wrong.out), f"{name}: {wrong.out}"
         bad.unlink()
         assert {file for file in place.rglob("*")} == before, name
     assert not os.path.exists("/tmp/evil")
