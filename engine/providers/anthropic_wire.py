@@ -1,11 +1,10 @@
 """The wire of Anthropic messages, at Anthropic itself and in the clouds that resell it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...cache.call import Call, Effort, Message
-from ...cache.reply import Outcome, Reply, ToolCall, Usage
+from ...cache.reply import Reply, ToolCall, Usage
 from ...protocols.prompts.parse import leading, marked_parts
 from ..errors import ModelNotFound
 from .capabilities import Abilities
@@ -24,16 +23,6 @@ _MIN_BUDGET = 1024
 @dataclass(frozen=True, slots=True)
 class AnthropicWire(Wire):
     path: ClassVar[str] = "/v1/messages"
-    outcomes: ClassVar[Mapping[str, Outcome]] = {
-        "end_turn": "ok",
-        "stop_sequence": "ok",
-        "tool_use": "ok",
-        "max_tokens": "truncated",
-        "model_context_window_exceeded": "truncated",
-        # Only server-side tools pause a turn, so the answer is incomplete.
-        "pause_turn": "truncated",
-        "refusal": "refused",
-    }
 
     provider: str = "anthropic"
     version: str = "2023-06-01"
@@ -90,9 +79,9 @@ class AnthropicWire(Wire):
         return written(body, call, _FIELDS)
 
     def read(self, data: dict[str, Any]) -> Reply:
-        blocks, stop_reason = data["content"], data["stop_reason"]
-        if not isinstance(blocks, list) or not isinstance(stop_reason, str):
-            raise TypeError(f"content or stop_reason {brief(stop_reason)}")
+        blocks = data["content"]
+        if not isinstance(blocks, list):
+            raise TypeError(f"content {brief(blocks)}")
         said, calls, thought = [], [], False
         for block in blocks:
             kind = block["type"]
@@ -106,10 +95,11 @@ class AnthropicWire(Wire):
             else:
                 raise self.unknown("sent a kind of content", kind)
         written = "".join(said)
+        outcome, stop_reason = self.ended(data.get("stop_reason"), written, calls)
         return Reply(
             text=written,
             tool_calls=tuple(calls),
-            outcome=self.outcome(stop_reason, written, calls),
+            outcome=outcome,
             stop_reason=_with_category(stop_reason, data.get("stop_details")),
             usage=_usage(data.get("usage")),
             served_model=text(data.get("model")),

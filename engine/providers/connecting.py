@@ -33,7 +33,8 @@ def wire_of(settings: Settings) -> Wire:
     name, models = settings.provider, settings.models
     if name in _ANTHROPIC:
         return AnthropicWire(name, models, settings.option("version"), name in _CLOUDS)
-    return (ResponsesWire if settings.api == "responses" else OpenAIWire)(name, models)
+    wire = ResponsesWire if settings.api == "responses" else OpenAIWire
+    return wire(name, models, own=entry(name).own)
 
 
 def http_provider(settings: Settings, on_limits: OnLimits | None) -> Provider:

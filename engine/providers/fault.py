@@ -1,6 +1,5 @@
 """Error answers of providers, and the errors of ours that they become."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,7 +9,6 @@ from ..errors import (
     ContextLengthExceeded,
     EngineError,
     ExceedsRateLimit,
-    Halt,
     InvalidRequest,
     Malformed,
     ModelNotFound,
@@ -20,61 +18,25 @@ from ..errors import (
     RateLimited,
     UnknownFault,
 )
-from .limit_headers import delay
+from .fault_table import FaultEvidence, Meaning, table
 from .payload import body_start, loaded
-from .transport import PROXY_REMEDY
 
-_QUOTA_CODES = {
-    "insufficient_quota",
-    "credit_balance_exhausted",
-    "billing_hard_limit_reached",
-    "billing_not_active",
-    "billing_error",
-    "contract_spend_limit_reached",
-    "enforced_spend_limit_reached",
-    "linked_organization_spend_limit_reached",
-    "linked_organization_billing_unavailable",
-    "organization_on_hold",
+_ERRORS: Mapping[Meaning, type[EngineError]] = {
+    "key": AuthenticationFailed,
+    "quota": QuotaExhausted,
+    "rate": RateLimited,
+    "exceeds_rate": ExceedsRateLimit,
+    "too_long": ContextLengthExceeded,
+    "setting": ModelNotFound,
+    "model": ModelNotFound,
+    "address": ModelNotFound,
+    "proxy": ProviderDown,
+    "overloaded": Overloaded,
+    "unknown": UnknownFault,
 }
-_POLICY_CODES = {
-    "content_filter",
-    "content_policy_violation",
-    "moderation_blocked",
-    "bio_policy",
-    "misalignment_policy_violation",
-}
-_UNSUPPORTED_CODES = {"unsupported_parameter", "unsupported_value"}
-
-# Servers that imitate an API seldom imitate its codes, so their messages are matched too.
-_QUOTA = re.compile(
-    r"specified api usage limits|credit balance is too low|exceeded your current quota"
-    r"|insufficient (balance|credits|quota|funds)|spend(ing)? limit",
-    re.IGNORECASE,
-)
-_POLICY = re.compile(
-    r"content (management |filtering )?(policy|filter)|blocked by content"
-    r"|usage polic|flagged as potentially|requires moderation",
-    re.IGNORECASE,
-)
-_CONTEXT = re.compile(
-    r"maximum context length|prompt is too long|exceeds? (the )?context|context (limit|window|size)"
-    r"|context_length_exceeded",
-    re.IGNORECASE,
-)
-_UNSUPPORTED = re.compile(
-    r"unsupported (parameter|value)|not support|extra inputs are not permitted"
-    r"|un(known|recognized) (parameter|request argument)|deprecated for this model"
-    r"|cannot both be specified",
-    re.IGNORECASE,
-)
-_NO_MODEL = re.compile(
-    r"model .{0,80}(not exist|not found)|not a valid model|invalid model|unknown model",
-    re.IGNORECASE,
-)
-_WANTS_TLS = re.compile(
-    r"plain http request was sent to https|http request to an https server", re.I
-)
-_TOO_BIG = re.compile(r"request too large|limit:? (\d+),? requested:? (\d+)", re.IGNORECASE)
+_MAX_MESSAGE = 600
+_SHORT = 900.0
+"""Seconds: a quota is not back sooner, so a shorter wait belongs to another limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +50,13 @@ class ErrorAnswer:
     code: str
     """The provider's error code, else its error type; empty if it gave neither."""
     message: str
+    means: Meaning = "unknown"
+    fix: str = ""
+    """Advice, with the provider's name; may be empty."""
     delay: float = 0.0
-    """Seconds that the server asks to wait; 0 if it states none."""
+    """Seconds that the server asks to wait, or until a quota is back; 0 if it states none."""
+    call: bool = False
+    """Whether only this call fails, where others of its meaning stop the model."""
 
     def __str__(self) -> str:
         what = f"{self.status} {self.code}" if self.code else f"{self.status}"
@@ -97,109 +64,67 @@ class ErrorAnswer:
 
     def reply(self) -> Reply:
         """A `refused` reply if a policy rejected the prompt; all else raises `error()`."""
-        if self.code in _POLICY_CODES or (
-            self.status in (200, 400, 403) and _POLICY.search(self.message)
-        ):
+        if self.means == "declined":
             return Reply("", outcome="refused", stop_reason=self.code or "policy")
         raise self.error()
 
     def embedded_reply(self, body: bytes) -> Reply:
-        """As `reply`, for an error inside a 200: raises Malformed unless a retry is useless."""
-        try:
-            return self.reply()
-        except (Halt, InvalidRequest, RateLimited) as exc:
-            if self.status != 200 or isinstance(exc, QuotaExhausted):
-                raise
-        except Overloaded:
-            pass
-        raise Malformed(f"{self} (inside a 200)", body)
+        """As `reply`, for an error inside a 200: raises Malformed if the server failed, or if the
+        error is unknown, since the call may be billed."""
+        if self.means == "overloaded" or (self.means == "unknown" and self.status == 200):
+            raise Malformed(f"{self} (inside a 200)", body)
+        return self.reply()
 
     def error(self) -> EngineError:
-        """The error of `oversight.engine.errors` for this answer, with what to do next."""
-        if self.status == 407:
-            return ProviderDown(f"{self}; {PROXY_REMEDY}")
-        if self.status == 401:
-            return AuthenticationFailed(f"{self}; check the key of {self.source}")
-        if self._quota():
-            return QuotaExhausted(str(self))
-        if self.status == 403:
-            return AuthenticationFailed(
-                f"{self}; the key of {self.source} is not allowed to do this"
-            )
-        if self.status == 404 or (self.status == 400 and _NO_MODEL.search(self.message)):
-            return ModelNotFound(
-                f"{self}; check the model's name and the base URL of {self.source}"
-            )
-        if self.status == 400 and _WANTS_TLS.search(self.message):
-            return ModelNotFound(f"{self}; write https:// in the base URL of {self.source}")
-        if self.status in (101, 405, 426, 505) or 300 <= self.status < 400:
-            return ModelNotFound(f"{self}; check the base URL of {self.source}")
-        if self.status == 429:
-            return self._rate()
-        # 498 is Groq's: no capacity for the tier `flex` right now.
-        if self.status in (408, 409, 498) or (self.status >= 500 and self.status != 501):
-            return Overloaded(str(self), self.delay)
-        return self._bad_call()
-
-    def _quota(self) -> bool:
-        if self.status == 402 or self.code in _QUOTA_CODES:
-            return True
-        return self.status in (400, 403, 429) and bool(_QUOTA.search(self.message))
-
-    def _rate(self) -> EngineError:
-        too_big = _TOO_BIG.search(self.message)
-        if too_big and (too_big[1] is None or int(too_big[2]) > int(too_big[1])):
-            return ExceedsRateLimit(f"{self}; one call needs more than a minute's budget")
-        return RateLimited(str(self), self.delay)
-
-    def _bad_call(self) -> EngineError:
-        if _CONTEXT.search(self.code) or _CONTEXT.search(self.message):
-            return ContextLengthExceeded(str(self))
-        if self.code in _UNSUPPORTED_CODES or _UNSUPPORTED.search(self.message):
-            return ModelNotFound(
-                f"{self}; leave the parameter out, or choose a model that takes it"
-            )
-        return UnknownFault(str(self))
+        """The error of `oversight.engine.errors` for this answer, with advice."""
+        message = f"{self}; {self.fix}" if self.fix else str(self)
+        if self.means == "declined" or self.call:
+            return InvalidRequest(message)
+        error = _ERRORS[self.means](message)
+        if isinstance(error, (QuotaExhausted, RateLimited, Overloaded)):
+            error.delay = self.delay
+        return error
 
 
-def read_fault(source: str, status: int, headers: Mapping[str, str], body: bytes) -> ErrorAnswer:
-    """Parse an error answer; its body may hold anything at all."""
-    data, _ = loaded(body)
-    said = data.get("error", data) if isinstance(data, dict) else None
-    if 300 <= status < 400 and (elsewhere := _line(headers.get("location"))):
-        return ErrorAnswer(source, status, "", f"it has moved to {elsewhere}")
-    return _fault(source, status, said, body_start(body), delay(status, headers))
+def read_fault(
+    source: str, status: int, headers: Mapping[str, str], body: bytes, own: bool = False
+) -> ErrorAnswer:
+    """Read an error answer by the rules of `faults.toml`; its body may hold anything at all.
 
-
-def inside_200(source: str, said: object, headers: Mapping[str, str], body: bytes) -> ErrorAnswer:
-    """Parse an error inside a 200, under the status that its code stands for."""
-    code = said.get("code") if isinstance(said, dict) else None
-    digits = re.fullmatch(r"[1-5]\d\d", str(code), re.ASCII)
-    status = int(digits[0]) if digits else 200
-    return _fault(source, status, said, body_start(body), delay(status, headers))
-
-
-def _fault(source: str, status: int, said: object, otherwise: str, wait: float) -> ErrorAnswer:
-    """Read `{message, type, param, code}`, `{type, message, details: {error_code}}` or plain text.
-
-    Proxies and imitations mix them on either wire. otherwise: the message if `said` has none.
+    own: whether the server is the user's own.
     """
-    if not isinstance(said, dict):
-        return ErrorAnswer(source, status, "", _line(said) or otherwise, wait)
-    details = said.get("details")
-    codes = (
-        details.get("error_code") if isinstance(details, dict) else None,
-        said.get("code"),
-        said.get("type"),
+    data, wrong = loaded(body)
+    content = body.decode(errors="replace") if wrong else data
+    vendors = frozenset((source, *source.split("/")))
+    evidence = FaultEvidence(vendors, own, status, headers, content)
+    if status == 200 and evidence.statuses:
+        evidence.status = status = evidence.statuses[0]
+    message = ": ".join(evidence.messages) if isinstance(content, dict | list) else ""
+    if 300 <= status < 400 and (elsewhere := headers.get("location")):
+        message = f"it has moved to {elsewhere}"
+    params = [param for param in evidence.at(table().places["params"]) if param not in message]
+    if message and params:
+        message += f" (parameter {params[-1]})"
+    code, message = evidence.codes[0] if evidence.codes else "", _line(message) or body_start(body)
+    rule = evidence.rule()
+    if rule is None:
+        return ErrorAnswer(source, status, _line(code), message)
+    retry, reset = (evidence.waits.get(kind, 0.0) for kind in ("retry", "reset"))
+    later = next((seconds for seconds in (retry, reset) if seconds > _SHORT), 0.0)
+    delays = {"rate": retry or reset, "overloaded": retry, "quota": later}
+    fix = (rule.fix or table().fix.get(rule.means, "")).format(source=source)
+    return ErrorAnswer(
+        source,
+        status,
+        _line(code),
+        message,
+        rule.means,
+        fix,
+        delays.get(rule.means, 0.0),
+        rule.call,
     )
-    # vLLM and OpenRouter repeat the status as `code`.
-    code = next((code for code in codes if isinstance(code, str) and not code.isdecimal()), "")
-    message, param = _line(said.get("message")) or otherwise, _line(said.get("param"))
-    if param and param not in message:
-        message = f"{message} (parameter {param})"
-    return ErrorAnswer(source, status, _line(code), message, wait)
 
 
-def _line(value: object) -> str:
-    line = " ".join(str("" if value is None else value).split())
-    return line if len(line) <= 600 else f"{line[:600]} …"
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_MESSAGE else f"{line[:_MAX_MESSAGE]} …"

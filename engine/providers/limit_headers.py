@@ -2,13 +2,31 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-_STEP = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|s|m|h|d)?")
-_SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
+_UNITS = {
+    **dict.fromkeys(("us", "µs"), 1e-6),
+    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 1e-3),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds", ""), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+}
+_STEP = re.compile(
+    r"(\d++(?:\.\d++)?+)(?: ?+("
+    + "|".join(sorted(filter(None, _UNITS), key=len, reverse=True))
+    + r")(?![a-z])|(?! ?[a-z]|[-/:]\d))(?:,? and |, ?| )?"
+)
+_FILLERS = ("for", "at", "least", "about", "another", "approximately", "in", "after", "on", "until")
+_LOOKED_AT = 100
+"""Characters behind the words that announce a wait."""
+_EPOCH = 1e9
+"""Seconds since 1970: a larger number is an instant."""
+_TRUSTED = 86_400.0
+"""Seconds from now up to which an instant is believed by this machine's clock."""
 
 _DURATIONS, _INSTANTS = "x-ratelimit-{what}-{kind}", "anthropic-ratelimit-{kind}-{what}"
 _STATED = {
@@ -49,25 +67,48 @@ class HeaderLimits:
     input_tokens: Allowance = Allowance()
     output_tokens: Allowance = Allowance()
 
-    @property
-    def longest_reset(self) -> float:
-        """Seconds until every stated limit is wholly available again; 0 if none is stated."""
-        named = (self.requests, self.tokens, self.input_tokens, self.output_tokens)
-        return max(allowance.reset or 0.0 for allowance in named)
 
+def stated_seconds(
+    text: str, headers: Mapping[str, str], unit: str = "s", *, within: bool = False
+) -> float | None:
+    """The seconds that a text states, at most LONGEST: a number, a duration, or an instant.
 
-def delay(status: int, headers: Mapping[str, str]) -> float:
-    """Seconds to wait before a retry, at most LONGEST; 0 if the server states none.
-
-    `retry-after-ms`, else `retry-after` (seconds or an HTTP date), else, for a 429 only, the
-    longest reset: rate limits do not tell when a failing server will recover.
+    headers: of the answer, for the server's clock. unit: of a number alone, `s` or `ms`; a number
+    of today's seconds or milliseconds since 1970 is an instant. within: whether the text goes on
+    behind the wait. None if it states none.
     """
-    after = headers.get("retry-after", "")
-    if (wait := _number(headers.get("retry-after-ms", ""))) is not None:
-        wait /= 1000
-    elif (wait := _number(after)) is None and (wait := _until(after, headers)) is None:
-        wait = stated_limits(headers).longest_reset if status == 429 else 0.0
-    return min(wait, LONGEST)
+    text = text[:_LOOKED_AT].strip(" :~(") if within else text.strip()
+    if within:
+        while (parts := text.partition(" "))[0] in _FILLERS:
+            text = parts[2]
+    number = _number(text)
+    when = _first_instant(text) if within else _instant(text)
+    if number is not None and number > _EPOCH:
+        since = number / (1000 if number > 1000 * _EPOCH else 1)
+        seconds = since - (_clock(headers) or datetime.now(UTC)).timestamp()
+    elif number is not None:
+        seconds = number / (1000 if unit == "ms" else 1)
+    elif when is not None:
+        clock = _clock(headers)
+        seconds = (when - (clock or datetime.now(UTC))).total_seconds()
+        if clock is None and not 0 < seconds <= _TRUSTED:
+            return None
+    elif (duration := _duration(text, within)) is not None:
+        seconds = duration
+    else:
+        return None
+    return min(max(seconds, 0.0), LONGEST)
+
+
+def spent_resets(names: Iterable[str], headers: Mapping[str, str]) -> float:
+    """The longest of these resets, in seconds; only of spent limits, where some are known to be
+    spent."""
+    resets = {name: stated_seconds(headers[name], headers) or 0.0 for name in names}
+    remaining = {
+        name: _number(headers.get(name.replace("reset", "remaining"), "")) for name in resets
+    }
+    spent = [resets[name] for name, left in remaining.items() if left == 0]
+    return max(spent or resets.values(), default=0.0)
 
 
 def stated_limits(headers: Mapping[str, str]) -> HeaderLimits:
@@ -76,8 +117,7 @@ def stated_limits(headers: Mapping[str, str]) -> HeaderLimits:
     def allowance(kind: str, form: str) -> Allowance:
         stated = (form.format(what=what, kind=kind) for what in ("limit", "remaining", "reset"))
         limit, remaining, when = (headers.get(name, "") for name in stated)
-        reset = _duration(when) if form is _DURATIONS else _until(when, headers)
-        return Allowance(_count(limit), _count(remaining), reset)
+        return Allowance(_count(limit), _count(remaining), stated_seconds(when, headers))
 
     found = {}
     for kind, forms in _STATED.items():
@@ -86,15 +126,19 @@ def stated_limits(headers: Mapping[str, str]) -> HeaderLimits:
     return HeaderLimits(**found)
 
 
-def _until(instant: str, headers: Mapping[str, str]) -> float | None:
-    """Seconds from the response's own Date to `instant`; None if either cannot be parsed.
+def _clock(headers: Mapping[str, str]) -> datetime | None:
+    """The server's own time."""
+    return _instant(headers.get("date", ""))
 
-    Both are by the server's clock. This machine's may be wrong by hours and is not used.
-    """
-    when, now = _instant(instant), _instant(headers.get("date", ""))
-    if when is None or now is None:
-        return None
-    return max((when - now).total_seconds(), 0.0)
+
+def _first_instant(text: str) -> datetime | None:
+    """The instant with its zone that a text begins with."""
+    parts = [part.strip(".,;()") for part in text.upper().replace(" AT ", " ").split()[:3]]
+    for count in (3, 2, 1):
+        joined = " ".join(parts[:count]).replace(" UTC", "+00:00").replace(" GMT", "+00:00")
+        if (when := _instant(joined.replace(",", ""))) is not None:
+            return when
+    return None
 
 
 def _instant(text: str) -> datetime | None:
@@ -122,9 +166,10 @@ def _count(text: str) -> int | None:
     return None if number is None else int(number)
 
 
-def _duration(text: str) -> float | None:
-    text = text.strip()
-    steps = _STEP.findall(text)
-    if not steps or "".join(number + unit for number, unit in steps) != text:
-        return None
-    return sum(float(number) * _SECONDS[unit] for number, unit in steps)
+def _duration(text: str, within: bool = False) -> float | None:
+    """A duration such as `1m30.5s` or `2 minutes`. within: more text may follow it."""
+    text, at, total = text.strip(), 0, 0.0
+    while step := _STEP.match(text, at):
+        total += float(step[1]) * _UNITS[step[2] or ""]
+        at = step.end()
+    return total if at and (within or at == len(text)) else None

@@ -1,6 +1,6 @@
 """The wire of OpenAI chat completions, also used by DeepSeek, OpenRouter, vLLM, Ollama and more."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from sys import intern
 from typing import Any, ClassVar
@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import orjson
 
 from ...cache.call import Call, Effort, Message
-from ...cache.reply import Outcome, Reply, Token, ToolCall, Usage
-from ..errors import OutcomeUnknown
+from ...cache.reply import Reply, Token, ToolCall, Usage
 from .capabilities import Abilities
+from .fault_table import stop_meaning
 from .payload import (
     PARAMETERS,
     brief,
@@ -41,13 +41,6 @@ _MARKS = "tool_calls.extra_content"
 @dataclass(frozen=True, slots=True)
 class OpenAIWire(Wire):
     path: ClassVar[str] = "/chat/completions"
-    outcomes: ClassVar[Mapping[str, Outcome]] = {
-        "stop": "ok",
-        "": "ok",
-        "tool_calls": "ok",
-        "length": "truncated",
-        "content_filter": "refused",
-    }
 
     provider: str = "openai"
 
@@ -63,6 +56,7 @@ class OpenAIWire(Wire):
                 for each in request.messages
             ],
             able.max_tokens_field: request.max_tokens,
+            "stream": False,
         }
         if request.top_logprobs:
             body |= {"logprobs": True, "top_logprobs": request.top_logprobs}
@@ -88,10 +82,10 @@ class OpenAIWire(Wire):
 
     def read(self, data: dict[str, Any]) -> Reply:
         choice = data["choices"][0]
-        message = choice["message"]
         stop_reason = choice.get("finish_reason")
-        if stop_reason == "insufficient_system_resource":
-            raise OutcomeUnknown(f"{self.provider} stopped for want of resources ({stop_reason})")
+        # A filter may leave the message out.
+        filtered = type(stop_reason) is str and stop_meaning(stop_reason) == "declined"
+        message = choice["message"] if not filtered else choice.get("message") or {}
         content = message.get("content")
         if type(content) is str and message.get("refusal") is None:
             said, refusal = content, ""
@@ -101,12 +95,7 @@ class OpenAIWire(Wire):
         calls: tuple[ToolCall, ...] = ()
         if tool_calls:
             calls = tuple(_tool_call(n, asked) for n, asked in enumerate(tool_calls))
-        if stop_reason is None and (said.strip() or refusal or calls):
-            # Some servers never fill it in, so a truncation cannot be detected.
-            stop_reason = ""
-        if not isinstance(stop_reason, str):
-            raise TypeError(f"finish_reason {brief(stop_reason)}")
-        outcome = self.outcome(stop_reason, said, calls, refusal)
+        outcome, stop_reason = self.ended(stop_reason, said, calls, refusal)
         reasoning = {}
         for name in _REASONING:
             if message.get(name):
@@ -212,7 +201,9 @@ def tokens(scored: Iterable[Any]) -> tuple[Token, ...]:
 
 def _candidates(tops: Iterable[Any]) -> tuple[tuple[str, float], ...]:
     # Sorted, as vLLM puts the drawn token first, however unlikely it is.
-    candidates = [(text(top["token"]), _logprob(top["logprob"])) for top in tops]
+    candidates = [
+        (text(top["token"]), _logprob(top["logprob"])) for top in tops if top["logprob"] is not None
+    ]
     return tuple(sorted(candidates, key=lambda candidate: -candidate[1]))
 
 

@@ -1,11 +1,11 @@
 """The wire of OpenAI's responses endpoint, on which reasoning models can call functions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...cache.call import Call, Message
-from ...cache.reply import Outcome, Reply, Token, ToolCall
+from ...cache.reply import Reply, Token, ToolCall
 from ..errors import ModelNotFound
 from .openai_wire import tokens, usage_of
 from .payload import brief, compact, functions, given_back, strict_format, text, written
@@ -19,11 +19,6 @@ _STATUS_OF_CODE = {"rate_limit_exceeded": 429, "server_error": 500}
 @dataclass(frozen=True, slots=True)
 class ResponsesWire(Wire):
     path: ClassVar[str] = "/responses"
-    outcomes: ClassVar[Mapping[str, Outcome]] = {
-        "completed": "ok",
-        "max_output_tokens": "truncated",
-        "content_filter": "refused",
-    }
 
     provider: str = "openai"
 
@@ -37,6 +32,7 @@ class ResponsesWire(Wire):
             "model": call.model.removeprefix(f"{self.provider}/"),
             "input": [item for message in call.messages for item in _items(message)],
             "max_output_tokens": call.max_tokens,
+            "stream": False,
             # Our own store keeps replies: the vendor need not.
             "store": False,
         }
@@ -83,10 +79,11 @@ class ResponsesWire(Wire):
             for item in items
             if item["type"] == "function_call"
         )
+        outcome, stop_reason = self.ended(stop_reason, said, calls, refusal)
         return Reply(
             text=said or refusal,
             tool_calls=calls,
-            outcome=self.outcome(stop_reason, said, calls, refusal),
+            outcome=outcome,
             stop_reason=stop_reason,
             logprobs=logprobs,
             usage=usage_of(data.get("usage"), "input_tokens", "output_tokens"),

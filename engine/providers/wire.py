@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import orjson
@@ -10,13 +10,18 @@ from msgspec.structs import replace
 
 from ...cache.call import Call
 from ...cache.reply import Outcome, Reply
-from ..errors import Malformed, UnrecognizedReply
+from ..errors import Malformed, OutcomeUnknown, UnrecognizedReply
 from .capabilities import Abilities, abilities
-from .fault import inside_200, read_fault
+from .fault import read_fault
+from .fault_table import StopMeaning, stop_meaning
 from .payload import body_start, brief, compact, tree
 
 COST = "x-litellm-response-cost"
 """Header in which a gateway says, in dollars, what a call was billed."""
+UNKNOWN_STOP = "unknown: "
+"""Mark before a stop reason whose meaning is unknown: the text is kept, and counted apart."""
+_MAX_STOP = 80
+_OUTCOMES: Mapping[StopMeaning | None, Outcome] = {"cut": "truncated", "declined": "refused"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +34,13 @@ class Wire(ABC):
 
     path: ClassVar[str]
     """URL path to which calls are posted, below the provider's base URL."""
-    outcomes: ClassVar[Mapping[str, Outcome]]
-    """By the stop reasons that are known here, how a reply ended."""
 
     provider: str
     """Its name in front of a model's name."""
     models: tuple[tuple[str, str], ...] = ()
     """(name, underlying model) of models under names of the user's, such as deployments."""
+    own: bool = field(default=False, kw_only=True)
+    """Whether the server is the user's own."""
 
     def headers(self) -> dict[str, str]:
         """Headers of every request, without credentials."""
@@ -66,14 +71,23 @@ class Wire(ABC):
         """The parameters that the model behind a name accepts."""
         return abilities(dict(self.models).get(model, model) if self.models else model)
 
-    def outcome(
-        self, stop_reason: str, said: str, calls: Collection[object], refusal: str = ""
-    ) -> Outcome:
-        """How a reply ended. UnrecognizedReply for a stop reason that is unknown here."""
-        if stop_reason not in self.outcomes:
-            raise self.unknown("stopped for a reason", stop_reason)
-        outcome: Outcome = "refused" if refusal else self.outcomes[stop_reason]
-        return "empty" if outcome == "ok" and not calls and not said.strip() else outcome
+    def ended(
+        self, stop_reason: str | None, said: str, calls: Collection[object], refusal: str = ""
+    ) -> tuple[Outcome, str]:
+        """How a reply ended, and its stop reason, marked if it is unknown. stop_reason: None where
+        the server states none. OutcomeUnknown if the server broke the reply off."""
+        if stop_reason is None and (said.strip() or refusal or calls):
+            # Some servers never fill it in, so a truncation cannot be detected.
+            stop_reason = ""
+        if not isinstance(stop_reason, str):
+            raise TypeError(f"stop reason {brief(stop_reason)}")
+        means = stop_meaning(stop_reason)
+        if means == "interrupted":
+            raise OutcomeUnknown(f"{self.provider} broke the reply off: {brief(stop_reason)}")
+        outcome: Outcome = "refused" if refusal else _OUTCOMES.get(means, "ok")
+        if outcome == "ok" and not calls and not said.strip():
+            outcome = "empty"
+        return outcome, stop_reason if means else f"{UNKNOWN_STOP}{stop_reason[:_MAX_STOP]}"
 
     def unknown(self, what: str, value: Any) -> UnrecognizedReply:
         """The error for a part of a reply that is unknown here. what: that the server did."""
@@ -87,24 +101,33 @@ class Wire(ABC):
         no reply raises Malformed with its bytes.
         """
         if not 200 <= status < 300:
-            return read_fault(self.provider, status, headers, body).reply()
+            return read_fault(self.provider, status, headers, body, self.own).reply()
         try:
             data = orjson.loads(body)
         except orjson.JSONDecodeError:
             data = None
-        if type(data) is not dict:
-            data = tree(body, self.provider)
-        if said := self.error(data):
-            return inside_200(self.provider, said, headers, body).embedded_reply(body)
         try:
+            if type(data) is not dict:
+                data = tree(body, self.provider)
+            if said := self.error(data):
+                error = orjson.dumps({"error": said})
+                return read_fault(self.provider, 200, headers, error, self.own).embedded_reply(body)
             reply = self.read(data)
             return reply if COST not in headers else _with_cost(reply, headers[COST])
+        except Malformed as exc:
+            failure = exc
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
-            raise Malformed(
+            failure = Malformed(
                 f"{self.provider} sent a 200 that holds no reply ({type(exc).__name__}: {exc}): "
                 f"{body_start(body)}",
                 body,
-            ) from exc
+            )
+            failure.__cause__ = exc
+        # A page, a stream, or the answer of a filter.
+        fault = read_fault(self.provider, 200, headers, body, self.own)
+        if fault.means in ("unknown", "overloaded"):
+            raise failure
+        return fault.reply()
 
 
 def _with_cost(reply: Reply, stated: str) -> Reply:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ...providers.fault import ErrorAnswer
+from ...providers.fault import ErrorAnswer, read_fault
 from ...providers.payload import text
 from ...providers.sdk_clients import anthropic_client, openai_client
 from .endpoint import (
@@ -56,6 +56,8 @@ class OpenAIEndpoint(BatchEndpoint):
 
     def line(self, custom_id: str, body: bytes) -> bytes:
         head = {"custom_id": custom_id, "method": "POST", "url": self._endpoint}
+        # No line of a batch is streamed, and the field is not among those that it may have.
+        body = body.replace(b',"stream":false', b"")
         return orjson.dumps(head)[:-1] + b',"body":' + body + b"}\n"
 
     async def upload(self, file: Path) -> str:
@@ -131,7 +133,8 @@ class OpenAIEndpoint(BatchEndpoint):
             code, message = said.code or "", said.message or message
             at = f" (line {said.line})" if said.line else ""
         message = self.secret.hidden_in(f"{message}{at}")
-        return ErrorAnswer(self.settings.provider, 400, code, message)
+        error = orjson.dumps({"error": {"code": code, "message": message}})
+        return read_fault(self.settings.provider, 400, {}, error)
 
 
 _PIECE = 2**18

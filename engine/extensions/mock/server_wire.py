@@ -3,8 +3,9 @@
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
-from typing import Any, TypeAlias
+from typing import Any
 
 import orjson
 
@@ -21,12 +22,16 @@ _FRAME = 3
 """Tokens added by each message and each tool."""
 
 
-Complaint: TypeAlias = tuple[int, str, str | int, str]
-"""An error: status, kind, code and message."""
-
-COMPLAINTS: Mapping[str, Mapping[str, Complaint]] = tomllib.loads(
+COMPLAINTS: Mapping[str, Mapping[str, str]] = tomllib.loads(
     files(__package__).joinpath("complaints.toml").read_text("utf-8")
 )
+
+
+@cache
+def recorded_faults() -> Mapping[str, Mapping[str, Any]]:
+    """Recorded error answers of servers, by id."""
+    lines = files(__package__).joinpath("recorded_faults.jsonl").read_bytes().splitlines()
+    return {fault["id"]: fault for fault in map(orjson.loads, lines)}
 
 
 class ServerWire(ABC):
@@ -34,8 +39,8 @@ class ServerWire(ABC):
     `oversight.engine.providers`."""
 
     endpoint: Endpoint
-    complaints: Mapping[str, Complaint]
-    """How the vendor tells each fault, by `FaultKind`."""
+    complaints: Mapping[str, str]
+    """By `FaultKind`, the id of the recorded answer that is given."""
 
     @abstractmethod
     def call(self, body: dict[str, Any], model: str) -> Call:
@@ -65,9 +70,14 @@ class ServerWire(ABC):
         """Give a reply a stop reason that does not exist."""
 
     def complaint(self, fault: FaultKind, message: str = "") -> tuple[int, bytes]:
-        """Status and body of an error; `message` in place of the usual one."""
-        status, kind, code, usual = self.complaints[fault]
-        return status, orjson.dumps(self.error(kind, message or usual, code))
+        """Status and body of a recorded error; with a message, that instead of the recorded one."""
+        answer = recorded_faults()[self.complaints[fault]]
+        body: bytes = answer["body"].encode()
+        if message:
+            told = orjson.loads(body)
+            told["error"]["message"] = message
+            body = orjson.dumps(told)
+        return answer["status"], body
 
     def bad_request(self, message: str, code: str = "") -> bytes:
         """Body of a 400 for a request that is invalid, or that the vendor refuses."""

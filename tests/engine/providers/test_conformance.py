@@ -31,7 +31,6 @@ from oversight.engine.errors import (
     RateLimited,
     TransientError,
     Unreachable,
-    UnrecognizedReply,
 )
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.providers.limit_headers import HeaderLimits
@@ -70,7 +69,6 @@ pytestmark = [EACH_LINE, pytest.mark.wire]
         ("error_in_200", Malformed),
         ("gzip_bomb", Malformed),
         ("huge", Malformed),
-        ("unknown_stop", UnrecognizedReply),
     ],
 )
 async def test_each_fault_has_its_error(line, fault, expected):
@@ -83,6 +81,13 @@ async def test_each_fault_has_its_error(line, fault, expected):
     assert type(caught.value) is expected
     assert LINES[line][0] in str(caught.value)
     assert server.counts()[fault] == 1
+
+
+async def test_a_reply_with_an_unknown_stop_reason_is_kept_and_marked(line):
+    async with rehearsed(line, always("unknown_stop")) as (ask, server):
+        reply = await ask(asked(line))
+    assert (reply.outcome, reply.stop_reason) == ("ok", "unknown: because")
+    assert server.counts()["unknown_stop"] == 1
 
 
 @pytest.mark.parametrize("fault", ["stall", "drip"])
@@ -348,7 +353,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> str:
 
 @pytest.mark.parametrize(
     "fault",
-    ["unauthorized", "half_json", "reset", "cut", "stall", "html", "error_in_200", "unknown_stop"],
+    ["unauthorized", "half_json", "reset", "cut", "stall", "html", "error_in_200"],
 )
 async def test_the_key_is_in_no_error_repr_or_log(line, fault, caplog):
     caplog.set_level(logging.DEBUG)

@@ -194,11 +194,11 @@ async def by_the_vendors_client(wire: str, call: Call, given: dict[str, Any], ur
     async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{url}/v1", max_retries=0) as gpt:
         with pytest.raises(openai.BadRequestError):
             if wire == "chat":
-                usual = {"messages": CHAT_SYSTEM, "max_completion_tokens": 1024}
+                usual = {"messages": CHAT_SYSTEM, "max_completion_tokens": 1024, "stream": False}
                 await gpt.chat.completions.create(model=model, **(usual | given))
             else:
                 plain = {"input": CHAT_SYSTEM, "max_output_tokens": 1024, "store": False}
-                await gpt.responses.create(model=model, **(plain | given))
+                await gpt.responses.create(model=model, **(plain | given), stream=False)
 
 
 async def by_ours(wire: str, call: Call, url: str) -> None:

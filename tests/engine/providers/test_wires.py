@@ -14,11 +14,11 @@ from oversight.cache.codec import read_reply, write_reply
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import EngineError, Malformed
 from oversight.engine.providers.anthropic_wire import AnthropicWire
+from oversight.engine.providers.fault import read_fault
 from oversight.engine.providers.limit_headers import (
     LONGEST,
     Allowance,
     HeaderLimits,
-    delay,
     stated_limits,
 )
 from oversight.engine.providers.openai_wire import OpenAIWire
@@ -366,19 +366,18 @@ def named(told: dict[str, str]) -> dict[str, str]:
 
 
 def wait(status: int = 429, **told: str) -> float:
-    return delay(status, named(told))
+    return read_fault("openai", status, named(told), b"").delay
 
 
 def limits(**told: str) -> list[str]:
-    """What is left of each limit that is stated, and the longest time until all of it is back."""
+    """What is left of each limit that is stated."""
     found = stated_limits(named(told))
     each = {name: getattr(found, name) for name in HeaderLimits.__dataclass_fields__}
-    lines = [
+    return [
         f"{name}: {it.remaining} of {it.limit}, in {it.reset} s"
         for name, it in each.items()
         if it != Allowance()
     ]
-    return [*lines, f"all in {found.longest_reset:g} s"]
 
 
 CODES = (402, "insufficient_quota", 401, 404, 429, "429", 500, 503, None, "server_error")
@@ -415,4 +414,4 @@ def test_no_delay_and_no_date_is_too_absurd_to_be_borne(where):
     for value in FAR:
         for more in (resets, {}):
             headers = {"date": DATE, **more, where: value}
-            assert 0 <= delay(429, headers) <= LONGEST, value
+            assert 0 <= read_fault("openai", 429, headers, b"").delay <= LONGEST, value

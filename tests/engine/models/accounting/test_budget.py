@@ -234,12 +234,9 @@ async def charged(line: str, fault: FaultKind) -> tuple[float, float, float]:
 @EACH_LINE
 @pytest.mark.wire
 async def test_what_a_call_costs_that_meets_a_fault(line):
-    """Nothing where no model read it, what it took where the model refused, and at worst where the
-    paid answer cannot be read."""
+    """Nothing where no model read it, and what it took where the model refused or stopped oddly."""
     for fault in ("policy", "too_long"):
         assert await charged(line, fault) == (0.0, 0.0, 0.0)
-    spent, dollars, doubtful = await charged(line, "refusal")
-    assert spent == dollars > 0.0 == doubtful
-    spent, dollars, doubtful = await charged(line, "unknown_stop")
-    assert spent == pytest.approx(doubtful)
-    assert spent > 0.0 == dollars
+    for fault in ("refusal", "unknown_stop"):
+        spent, dollars, doubtful = await charged(line, fault)
+        assert spent == dollars > 0.0 == doubtful
