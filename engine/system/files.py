@@ -16,17 +16,21 @@ from ...cache.errors import NO_ROOM
 from ..errors import DiskFull, FolderBusy, RunFolderError
 
 
-def replace_file(path: Path, parts: Iterable[bytes], *, durable: bool = True) -> None:
+def replace_file(
+    path: Path, parts: Iterable[bytes], *, durable: bool = True, mode: int = 0o666
+) -> None:
     """Put new content in place of `path`, whole, or leave what is there. RunFolderError.
 
     durable: whether a power failure, and not only a killed process, may not undo it; that takes
-    some milliseconds.
+    some milliseconds. mode: the permissions of the new file, less the process's umask.
     """
     if not path.name:
         raise unwritable(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     new = path.with_name(f".{path.name}.new")
     try:
-        with new.open("wb") as file:
+        # A killed process may have left it, and a stranger a link or a pipe: neither is written to.
+        new.unlink(missing_ok=True)
+        with open(new, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as file:
             file.writelines(parts)
             file.flush()
             if durable:
@@ -78,7 +82,11 @@ def is_open_as(path: Path, descriptor: int) -> bool:
         return False
 
 
-def read_bounded(path: Path, limit: int) -> bytes:
+MAX_WHOLE = 2**30
+"""Bytes of a file that is read whole, where its kind has no smaller bound."""
+
+
+def read_bounded(path: Path, limit: int = MAX_WHOLE) -> bytes:
     """A file whole, opened as by `open_plain`. RunFolderError if it has more bytes than `limit`."""
     with open_plain(path) as file:
         if os.fstat(file.fileno()).st_size > limit:
@@ -136,7 +144,8 @@ def take_lock(folder: Path) -> int:
     """
     path = folder / LOCK_FILE
     while True:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        lock = os.open(path, flags, 0o644)
         try:
             if not _locked(lock, fcntl.LOCK_EX):
                 if not _locked(lock, fcntl.LOCK_SH):

@@ -32,6 +32,7 @@ from ...models.accounting.quarantine import Quarantine
 from ...models.limits.breaker import MAX_IN_A_ROW
 from ...models.limits.halts import MAX_ALIKE
 from ...providers.provider import keyless, require_length
+from ...system.files import open_plain
 from ...tokens import CAUTION, prompt_tokens
 from .endpoint import BatchEndpoint, LineResult, Lost
 from .journal import Submission
@@ -95,7 +96,7 @@ class BatchResults:
         those that are missing.
         """
         left = self._custom_ids()
-        with self.calls.open("rb") as asked:
+        with open_plain(self.calls) as asked:
             lines = self._lines(results)
             while part := list(islice(lines, STORED_TOGETHER)):
                 kept = []
@@ -217,7 +218,7 @@ def worst_case(call: Call, price: Price | None) -> float:
 def lines_at(path: Path) -> Iterator[tuple[int, bytes]]:
     """(offset, line) of each line of a file, without newlines."""
     offset = 0
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         for line in file:
             yield offset, line.rstrip(b"\n")
             offset += len(line)

@@ -1,6 +1,5 @@
 """The raters of a run: pseudonyms, and the secret keys of their links."""
 
-import os
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ import orjson
 
 from ...errors import RunFolderError
 from ...providers.catalogue import entry, provider_of
-from ...system.files import replace_file, unwritable
+from ...system.files import read_bounded, replace_file, unwritable
 from .task import short_digest
 
 PANEL = "panel.json"
@@ -51,26 +50,23 @@ def seated_raters(folder: Path, panels: Iterable[str], count: int) -> tuple[Rate
         for number in range(1, count + 1):
             name = f"{panel}-{number}"
             known.setdefault(name, Rater(name, panel, secrets.token_urlsafe(18)))
-    _keep_private(folder / PANEL, [*known.values()])
-    return tuple(known.values())
-
-
-def _keep_private(file: Path, told: object) -> None:
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        # Created empty with private permissions first: a key lets others answer as the rater.
-        os.close(os.open(file.with_name(f".{file.name}.new"), os.O_CREAT | os.O_WRONLY, 0o600))
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise unwritable(file, exc) from exc
-    replace_file(file, [orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)])
+        raise unwritable(folder, exc) from exc
+    raters = tuple(known.values())
+    listed = orjson.dumps(raters, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    # Private: a key lets others answer as the rater.
+    replace_file(folder / PANEL, [listed], mode=0o600)
+    return raters
 
 
 def read_raters(folder: Path) -> tuple[Rater, ...]:
     """The raters that a `persons` folder knows; none where there is no panel."""
     file = folder / PANEL
-    if not file.exists():
-        return ()
     try:
-        return tuple(Rater(**told) for told in orjson.loads(file.read_bytes()))
+        return tuple(Rater(**fields) for fields in orjson.loads(read_bounded(file)))
+    except FileNotFoundError:
+        return ()
     except (orjson.JSONDecodeError, TypeError) as exc:
         raise RunFolderError(f"{file}: is no list of raters ({exc}); put a backup there") from exc

@@ -41,7 +41,8 @@ class Quarantine:
             return None
         model = re.sub(r"[^\w.-]+", "-", call.model)
         path = self.folder / f"{self._next:03}-{model}-{call.address[:12]}.body"
-        path.write_bytes(fault.body)
+        with path.open("xb") as file:
+            file.write(fault.body)
         self._next += 1
         log.warning("%s: %s; the body is in %s", call.model, fault, path)
         return path

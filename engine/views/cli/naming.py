@@ -52,6 +52,9 @@ def run_named(word: str, overrides: Sequence[str] = ()) -> Path:
     if it means none or several; UsageError for a sweep file that is wrong.
     """
     path = Path(word)
+    if path.is_file() and is_run(path.parent):
+        # A file of a run folder means the run: the code that it names is not the user's.
+        return path.parent
     if path.is_file() or (path.suffix in (".yaml", ".yml") and not is_run(path)):
         return _run_of(path, overrides)
     return folder_named(word)

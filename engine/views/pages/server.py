@@ -11,6 +11,7 @@ from aiohttp import web
 from ...run.folders import is_run, run_folders
 from ...run.reader import RunReader
 from ...run.run_folder import REPORT
+from ...system.files import read_bounded
 from .guard import AccessRules
 from .live import Watcher
 from .routes import DEFAULTS, REPORT_FILES, ROUTES, Served, asked, page_of
@@ -123,7 +124,7 @@ class PageServer(Server):
         file = run.folder / REPORT / f"report.{ending}"
         if ending not in REPORT_FILES or not file.is_file():
             raise web.HTTPNotFound(text=f"the run has no report.{ending}")
-        return _sent(f"report.{ending}", await asyncio.to_thread(file.read_bytes))
+        return _sent(f"report.{ending}", await asyncio.to_thread(read_bounded, file))
 
     async def _figure(self, request: web.Request) -> web.StreamResponse:
         """A chart of a page as a picture, drawn as `oversight export plot` draws it."""

@@ -18,7 +18,7 @@ from ...errors import UsageError
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
 from ...run.run_folder import REPORT
-from ...system.files import replace_file, unwritable
+from ...system.files import read_bounded, replace_file, unwritable
 from .environment import EVERY, static
 from .measures import measures_of
 from .reader import called_page, calls_section, readers_page, section
@@ -155,7 +155,7 @@ def _write(
         written.add("search.html", search_page(run, links, Asked(), parts=len(texts.files)))
     for name in COPIED:
         if (source := run.folder / REPORT / name).exists():
-            written.add(name, source.read_bytes())
+            written.add(name, read_bounded(source))
     return written
 
 

@@ -48,7 +48,7 @@ def command(
     what differs. Where --set makes it another sweep there is nothing to compare. Writes nothing.
     """
     run = run_named(named, overrides)
-    own = sweep or (Path(named) if Path(named).is_file() else None)
+    own = sweep or (Path(named) if Path(named).is_file() and run != Path(named).parent else None)
     opened = open_run(run, overrides, passages, own)
     before = open_run(run, (), passages, own) if overrides else opened
     changed = opened.sweep.identity != before.sweep.identity
