@@ -2,8 +2,13 @@
 
 from .concurrency import AdaptiveConcurrency
 
-OWN_SERVER_START = 4
-"""Calls in flight to begin with: what such servers serve at once unless they are set otherwise."""
+OWN_SERVER_START, FEW = 16, 4
+"""Calls in flight to begin with, and after the first round where a queue shows in it: then the
+server has few slots, as such servers have unless they are set otherwise."""
+
+QUEUE_SHOWS = 0.5
+"""A server queues if the mean time of the first `FEW` answers is less than this part of the mean
+time of the first round."""
 
 QUEUE = 0.25
 """Calls that wait at a server that states its load, for each that it serves."""
@@ -11,8 +16,8 @@ QUEUE = 0.25
 GAIN = 1.25
 """Growth of throughput that twice the calls in flight must bring."""
 
-SAMPLE = 16
-"""Answers over which throughput is measured; or two for each slot, where that is more."""
+SAMPLE = 8
+"""Answers over which throughput is measured; or one for each slot, where that is more."""
 
 REST, MAX_REST = 8.0, 64.0
 """Answers for each slot until more are tried again, and at most: each failed try doubles it."""
@@ -21,11 +26,13 @@ REST, MAX_REST = 8.0, 64.0
 class Climb(AdaptiveConcurrency):
     """Slots of a server that queues silently what it cannot serve at once.
 
-    Twice as many are tried as long as that pays: once all places of the server are taken, calls
-    only wait longer, and as many are answered. Then it goes back, and keeps a quarter more than
-    that, so that a place that falls free finds the next call there. (By latency alone, as gradient
-    limiters have it, servers that batch would be kept at a few calls: each takes longer in company,
-    and all together much less.) A call that passes its deadline narrows as an overload does.
+    The width begins at `OWN_SERVER_START`, or at `FEW` once the first round of answers shows a
+    queue. Twice as many are tried as long as that pays: once all places of the server are taken,
+    calls only wait longer, and as many are answered. Then it goes back, and keeps a quarter more
+    than that, so that a place that falls free finds the next call there. (By latency alone, as
+    gradient limiters have it, servers that batch would be kept at a few calls: each takes longer in
+    company, and all together much less.) A call that passes its deadline narrows as an overload
+    does, and ends the first round or a try of more calls.
 
     A server that states its load needs no trial: see `load_stated`.
     """
@@ -40,6 +47,8 @@ class Climb(AdaptiveConcurrency):
         self._trying = False
         """Whether the width is twice the base just now."""
         self._rest = REST
+        self._first: list[float] | None = []
+        """Seconds that the answers of the first round took; None once its width is decided."""
         self._skipped = OWN_SERVER_START
         """Answers that do not count: their calls left at another width, or it is time to rest."""
         self._answers = 0
@@ -71,16 +80,23 @@ class Climb(AdaptiveConcurrency):
         self._widening -= 1
         if self._skipped:
             self._skipped -= 1
+            if self._first is not None:
+                self._first_round(took)
             return
         self._answers += 1
         self._took += took
-        if self._answers >= max(SAMPLE, 2 * self.width):
+        if self._answers >= max(SAMPLE, self.width):
             self._weigh(self.width * self._answers / max(self._took, 1e-9))
 
     def overloaded(self, sent: float, now: float) -> None:
         if sent < self._cut_at:
             return
         super().overloaded(sent, now)
+        if self._first is not None:
+            self.width, self._first = min(self.width, float(FEW)), None
+        if self._trying:
+            self.width = min(self.width, self._base)
+            self._rest = min(2.0 * self._rest, MAX_REST)
         self._base, self._speed, self._trying = self.width, 0.0, False
         self._settle(self.width)
 
@@ -88,6 +104,16 @@ class Climb(AdaptiveConcurrency):
         super().refused()
         self._base, self._speed, self._trying = self.width, 0.0, False
         self._begin(self.width)
+
+    def _first_round(self, took: float) -> None:
+        """Note an answer of the first round; after the last one, keep the width or go back."""
+        assert self._first is not None
+        self._first.append(took)
+        if not self._skipped:
+            first, self._first = self._first, None
+            if sum(first[:FEW]) / FEW < QUEUE_SHOWS * sum(first) / len(first):
+                self._base = float(FEW)
+                self._begin(self._base)
 
     def _weigh(self, speed: float) -> None:
         """Go up, or back; by Little's law a width and a mean time are a speed."""

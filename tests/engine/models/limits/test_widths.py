@@ -114,7 +114,7 @@ async def test_a_server_that_batches_is_given_more_although_each_call_takes_long
 
 @virtually
 async def test_a_deadline_that_passes_in_a_crowd_lowers_the_width_and_fails_no_call():
-    # One slot, and four calls to begin with: the last of them would wait for 4 s.
+    # One slot, and sixteen calls to begin with: the last of them would wait for 16 s.
     server = Queueing(1, latency=1.0, deadline=2.5)
     one = endpoint(server)
     assert await ask_all(one, 60) == []
@@ -210,8 +210,24 @@ def test_connections_follow_from_concurrency_or_one_line_says_why_not(
     assert len(caplog.records) == bool(told) and told in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("slots", "spread", "width"),
+    [(1, 0.0, 4), (2, 0.0, 4), (4, 0.0, 4), (8, 0.0, 16), (99, 0.0, 16), (99, 0.4, 16)],
+)
+@virtually
+async def test_a_queue_in_the_first_round_of_answers_narrows_to_four(slots, spread, width):
+    one = endpoint(server := Queueing(slots, spread=spread))
+    asks = asyncio.gather(*(one(call_of(100, n, model=MODEL)) for n in range(200)))
+    while one.page.account().stored < OWN_SERVER_START:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert one.limiter.unknown_width == width
+    assert server.most == OWN_SERVER_START
+    asks.cancel()
+
+
 def test_a_stated_load_widens_while_nothing_waits_and_keeps_a_short_queue():
     slots = Climb()
+    slots.width = 4.0
     for _ in range(4):
         slots.take()
     slots.load_stated(4, 0)
