@@ -13,14 +13,14 @@ from pathlib import Path
 
 import click
 
-from tools.bench import calls, counts, debates, replays, report, slots, start, twin
+from tools.bench import calls, counts, debates, replays, report, slots, start, twin, width
 from tools.bench.measured import Measured
 from tools.bench.options import Options
 from tools.bench.peers import PEERS, installed
 
 BENCHES: dict[str, Callable[[Options], Measured]] = {
     module.__name__.rpartition(".")[2]: module.measure
-    for module in (counts, start, calls, debates, replays, slots, twin)
+    for module in (counts, start, calls, debates, replays, slots, width, twin)
 }
 
 

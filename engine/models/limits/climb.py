@@ -16,8 +16,13 @@ QUEUE = 0.25
 GAIN = 1.25
 """Growth of throughput that twice the calls in flight must bring."""
 
-SAMPLE = 8
-"""Answers over which throughput is measured; or one for each slot, where that is more."""
+WHOLE_GAIN = 0.85
+"""Part of the growth in width that throughput must reach for the next try to be of four times as
+many calls, above the first width: then no queue is near."""
+
+SAMPLE, LARGE_SAMPLE = 16, 64
+"""Answers over which throughput is measured: one for each slot within these bounds, or half of the
+width, where that is more."""
 
 REST, MAX_REST = 8.0, 64.0
 """Answers for each slot until more are tried again, and at most: each failed try doubles it."""
@@ -27,9 +32,10 @@ class Climb(AdaptiveConcurrency):
     """Slots of a server that queues silently what it cannot serve at once.
 
     The width begins at `OWN_SERVER_START`, or at `FEW` once the first round of answers shows a
-    queue. Twice as many are tried as long as that pays: once all places of the server are taken,
-    calls only wait longer, and as many are answered. Then it goes back, and keeps a quarter more
-    than that, so that a place that falls free finds the next call there. (By latency alone, as
+    queue. Twice as many are tried as long as that pays, or four times as many where the last try
+    paid whole: once all places of the server are taken, calls only wait longer, and as many are
+    answered. Then it goes back, and keeps a quarter more than that, so that a place that falls free
+    finds the next call there. (By latency alone, as
     gradient limiters have it, servers that batch would be kept at a few calls: each takes longer in
     company, and all together much less.) A call that passes its deadline narrows as an overload
     does, and ends the first round or a try of more calls.
@@ -85,7 +91,7 @@ class Climb(AdaptiveConcurrency):
             return
         self._answers += 1
         self._took += took
-        if self._answers >= max(SAMPLE, self.width):
+        if self._answers >= max(SAMPLE, min(self.width, LARGE_SAMPLE), self.width / 2):
             self._weigh(self.width * self._answers / max(self._took, 1e-9))
 
     def overloaded(self, sent: float, now: float) -> None:
@@ -111,9 +117,12 @@ class Climb(AdaptiveConcurrency):
         self._first.append(took)
         if not self._skipped:
             first, self._first = self._first, None
-            if sum(first[:FEW]) / FEW < QUEUE_SHOWS * sum(first) / len(first):
+            mean = sum(first) / len(first)
+            if sum(first[:FEW]) / FEW < QUEUE_SHOWS * mean:
                 self._base = float(FEW)
                 self._begin(self._base)
+            else:
+                self._weigh(self.width / max(mean, 1e-9))
 
     def _weigh(self, speed: float) -> None:
         """Go up, or back; by Little's law a width and a mean time are a speed."""
@@ -122,11 +131,16 @@ class Climb(AdaptiveConcurrency):
             self._settle(self._base + max(self._base // 4, 1.0))
             self._rest = min(2.0 * self._rest, MAX_REST)
             return
+        factor = 2.0
         if self._trying:
-            self._base, self._rest = self.width, REST
+            growth = speed / self._speed
+            whole = growth >= WHOLE_GAIN * self.width / self._base
+            factor = 4.0 if whole and self.width > OWN_SERVER_START else 2.0
+            self._base = min((1 + QUEUE) * growth * self._base, self.width)
+            self._rest = REST
         self._speed = speed
         self._trying = True
-        self._begin(2.0 * self._base)
+        self._begin(factor * self._base)
 
     def _settle(self, width: float) -> None:
         self._begin(width)
@@ -134,5 +148,5 @@ class Climb(AdaptiveConcurrency):
 
     def _begin(self, width: float) -> None:
         self.width = width
-        self._skipped = int(width) + 1
+        self._skipped = max(int(width), self.busy) + 1
         self._answers, self._took, self._widening = 0, 0.0, self.busy
