@@ -29,6 +29,9 @@ _RAMP = 64
 past every timeout."""
 _OPENING_SECONDS = 60.0
 """Longest time to open one connection, where the deadline of an exchange is not shorter."""
+_GZIP = b"\x1f\x8b"
+_MAX_MEMBERS = 64
+"""Members of one gzip body at most: each copies what follows it."""
 _LARGE_AT_ONCE = 2
 """Large answers that are read at one time, as hundreds of up to 32 MB may be coming. The others
 wait, and so do their servers."""
@@ -298,9 +301,10 @@ class HttpClient(Owner):
             if self._large:
                 self._make_room(connection)
         try:
-            encoding = headers.get("content-encoding", "identity")
-            if encoding != "identity":
-                body = self._inflate(body, encoding)
+            if encodings := headers.get("content-encoding", ""):
+                for encoding in reversed(encodings.lower().split(",")):
+                    if (encoding := encoding.strip()) not in ("", "identity"):
+                        body = self._inflate(body, encoding)
             if len(body) > self.cap:
                 raise self._too_large(body)
             fresh = connection is None or connection.answers == 1
@@ -353,20 +357,25 @@ class HttpClient(Owner):
         return {name: self.secret.hidden_in(value) for name, value in headers.items()}
 
     def _inflate(self, body: bytes, encoding: str) -> bytes:
-        if encoding.lower() not in ("gzip", "x-gzip", "deflate"):
+        if encoding not in ("gzip", "x-gzip", "deflate"):
             raise self._malformed(f"{encoding!r}, which nobody asked for", body)
         # 47: gzip or zlib, detected by the header. Some servers send deflate without a header.
-        bare = encoding.lower() == "deflate" and not _has_head(body)
-        inflater = zlib.decompressobj(-15 if bare else 47)
-        try:
-            inflated = inflater.decompress(body, self.cap + 1)
-        except zlib.error as exc:
-            raise self._malformed(f"broken {encoding}: {exc}", body) from exc
-        if len(inflated) > self.cap:
-            raise self._too_large(inflated)
-        if not inflater.eof:
-            raise self._malformed(f"{encoding} that is cut short", body)
-        return inflated
+        bare = encoding == "deflate" and not _has_head(body)
+        inflated, rest = b"", body
+        for _ in range(_MAX_MEMBERS):
+            inflater = zlib.decompressobj(-15 if bare else 47)
+            try:
+                inflated += inflater.decompress(rest, self.cap + 1 - len(inflated))
+            except zlib.error as exc:
+                raise self._malformed(f"broken {encoding}: {exc}", body) from exc
+            if len(inflated) > self.cap:
+                raise self._too_large(inflated)
+            if not inflater.eof:
+                raise self._malformed(f"{encoding} that is cut short", body)
+            rest = inflater.unused_data
+            if not rest.startswith(_GZIP):
+                return inflated
+        raise self._malformed(f"{encoding} in more than {_MAX_MEMBERS} members", body)
 
     def _too_large(self, body: bytes) -> Malformed:
         return self._malformed(f"more than {self.cap / 2**20:g} MB", body)
@@ -463,5 +472,4 @@ class PlainTransport(HttpClient, Transport):
 
 def _has_head(body: bytes) -> bool:
     """Whether a body begins with a gzip or zlib header."""
-    gzip = body[:2] == b"\x1f\x8b"
-    return gzip or (body[:1] == b"\x78" and int.from_bytes(body[:2]) % 31 == 0)
+    return body.startswith(_GZIP) or (body[:1] == b"\x78" and int.from_bytes(body[:2]) % 31 == 0)

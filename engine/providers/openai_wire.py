@@ -34,6 +34,9 @@ _THOUGHTS = ("thinking", "reasoning")
 """Kinds of parts of the text that hold reasoning: Mistral's, and that of servers in between."""
 _ROUTED = {"provider": {"require_parameters": True}}
 """What OpenRouter is told unless a call says otherwise: hosts drop parameters that they lack."""
+_READ = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens", "cache_read_tokens")
+"""Tokens that came from the prompt cache: OpenAI's name, DeepSeek's, Anthropic's in gateways."""
+_WROTE = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
 _MARKS = "tool_calls.extra_content"
 """Key in `opaque` of the thought signatures that Gemini attaches to tool calls and needs back."""
 
@@ -218,17 +221,18 @@ def usage_of(usage: Any, given: str, said: str) -> Usage:
     of the prompt and of the reply."""
     if not isinstance(usage, dict):
         return Usage()
-    details = told if isinstance(told := usage.get(f"{given}_details"), dict) else {}
+    details = usage.get(f"{given}_details")
+    details = details if isinstance(details, dict) else {}
+    names = ((given, "input_tokens"), (said, "output_tokens"), _READ, _WROTE, ("total_tokens",))
+    stated = usage | details
     prompt, reply, read, wrote, total = counts(
-        usage.get(given),
-        usage.get(said),
-        # The second is DeepSeek's.
-        details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"),
-        details.get("cache_write_tokens"),
-        usage.get("total_tokens"),
+        *(next(filter(None, map(stated.get, same)), 0) for same in names)
     )
-    # Fewer than its part in the cache: some servers count that beside it, as Anthropic does.
-    prompt += read + wrote if prompt < read + wrote else 0
-    # What the total has beyond is thoughts, which xAI and Gemini bill and count beside the reply.
+    # Some servers leave the cache out of the prompt, as Anthropic does: then the prompt is smaller
+    # than the cache, or the total larger than the other two by that much.
+    apart = not details and any(name.endswith("_input_tokens") for name in usage)
+    if prompt < read + wrote or (apart and total - prompt - reply >= read + wrote):
+        prompt += read + wrote
+    # The rest of the total is reasoning, which xAI and Gemini bill apart from the reply.
     reply = max(reply, total - prompt)
     return Usage(prompt, reply, read, wrote, raw=orjson.dumps(usage).decode())

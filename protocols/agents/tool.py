@@ -8,7 +8,7 @@ kept. A claim is a use of a tool inside a speech, with the result that the speak
 import asyncio
 import math
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -16,6 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import orjson
+from msgspec import structs
 
 from ...cache.call import Ask, Call, Message, ToolSpec
 from ...cache.folding import folded
@@ -235,20 +236,29 @@ async def ask_with_tools(
         reply = await ask(call)
         if not reply.tool_calls or not may.tools:
             return reply, tuple(used)
+        wishes = tuple(_undressed(wish, may.tools) for wish in reply.tool_calls)
         results = [TOO_MANY if left else OUT_OF_ROUNDS] * len(reply.tool_calls)
-        for number, wish in enumerate(reply.tool_calls[:MAX_CALLS] if left else ()):
+        for number, wish in enumerate(wishes[:MAX_CALLS] if left else ()):
             used.append(await use(may, wish, replace(scene, before=(*scene.before, *used))))
             results[number] = used[-1].result
-        call = _answered(call, reply, results)
+        call = _answered(call, reply, wishes, results)
     return await ask(call), tuple(used)
 
 
-def _answered(call: Call, reply: Reply, results: list[str]) -> Call:
+def _undressed(wish: ToolCall, tools: Collection[str]) -> ToolCall:
+    """A tool call by the tool's own name, without marks and namespaces that models write:
+    `calculator<|channel|>commentary`, `functions.calculator:0`."""
+    name = wish.name.partition("<|")[0].partition(":")[0].rpartition(".")[2].strip(" `\"'()")
+    dressed = wish.name not in tools and name in tools
+    return structs.replace(wish, name=name) if dressed else wish
+
+
+def _answered(call: Call, reply: Reply, wishes: tuple[ToolCall, ...], results: list[str]) -> Call:
     """The call continued with the model's tool calls and their results."""
-    asked = Message("assistant", reply.text, reply.tool_calls, opaque=reply.opaque)
+    asked = Message("assistant", reply.text, wishes, opaque=reply.opaque)
     answers = (
         Message("tool", result, tool_call_id=wish.id)
-        for wish, result in zip(reply.tool_calls, results, strict=True)
+        for wish, result in zip(wishes, results, strict=True)
     )
     return call.changed(messages=(*call.messages, asked, *answers))
 

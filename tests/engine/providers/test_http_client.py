@@ -91,7 +91,11 @@ FORMS = {
     "gzip in capitals": packed("GZIP", gzip.compress(b"hi")),
     "deflate": packed("deflate", zlib.compress(b"hi")),
     "bare deflate": packed("deflate", zlib.compress(b"hi", wbits=-15)),
+    "gzip in two members": packed("gzip", gzip.compress(b"h") + gzip.compress(b"i")),
+    "gzip with padding": packed("gzip", gzip.compress(b"hi") + bytes(8)),
+    "packed twice": packed("deflate, gzip", gzip.compress(zlib.compress(b"hi"))),
     "not packed": packed("identity", b"hi"),
+    "of an empty encoding": packed(" ,", b"hi"),
     "of odd names": b"HTTP/1.1 200\r\nCONTENT-Length:2\r\nX-A: \xc3\xa4\xff\r\n\r\nhi",
     "to nothing": b"HTTP/1.1 204 No Content\r\n\r\n",
 }

@@ -354,6 +354,24 @@ async def test_a_model_hears_the_results_in_order_and_then_gives_the_speech_that
     )
 
 
+DRESSED = (
+    "calculator<|channel|>commentary",
+    "functions.calculator",
+    "functions.calculator:0",
+    "to=functions.calculator",
+    "calculator<|constrain|>json",
+    "`calculator`",
+)
+
+
+@pytest.mark.parametrize("name", DRESSED)
+async def test_a_tool_is_found_by_a_name_with_marks_and_is_sent_back_without(name):
+    ask = wishes('{"expression": "4*12"}', tool=name)
+    turn = await WITH_TOOLS.speak(TRANSCRIPT, SIDE, ask)
+    assert turn.tools == (ToolUse("calculator", "4*12", "48"),)
+    assert ask.calls[1].messages[-2].tool_calls[0].name == "calculator"
+
+
 async def test_the_loop_is_bounded():
     busy = Reply("still busy", (ToolCall("1", "calculator", '{"expression": "1"}'),))
     ask = Scripted(lambda call: busy)
