@@ -6,6 +6,9 @@ MAX_MARKS = 30
 """Most combining marks in a row that are kept: no script needs as many (the Stream-Safe Text Format
 of Unicode's annex 15), and sorting them takes a time that grows with the square of their number."""
 
+MAX_TEXT = 2_000
+"""Characters that `words` looks at."""
+
 _UNSEEN = frozenset(
     chr(code)
     for first, last in (
@@ -51,3 +54,15 @@ def _few_marks(text: str, classes: dict[str, list[int]]) -> str:
         if marks <= MAX_MARKS:
             kept.append(char)
     return "".join(kept)
+
+
+def words(text: str) -> str:
+    """A text as lower-case words: `RateLimitReached`, `rate_limit_reached` are one."""
+    spaced, before = [], ""
+    for char in text[:MAX_TEXT]:
+        if char.isalnum():
+            spaced.append(f" {char}" if char.isupper() and before.islower() else char)
+        elif not (char == "," and before.isdigit()):
+            spaced.append(" ")
+        before = char
+    return " ".join("".join(spaced).casefold().split())

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 Outcome: TypeAlias = Literal["ok", "truncated", "refused", "empty"]
 """How a paid reply ended: as asked, cut at max_tokens, declined, or with nothing in it."""
 
-_OPENINGS = ("<", "[", "◁")
-"""How tags of thoughts begin: most texts have none of these, and need no search for each tag."""
+_SIGNS = ("<", "[", "◁", "assistantfinal", "thought process")
+"""Parts of all forms of thoughts: most texts have none of them, and need no search."""
+UNKNOWN_STOP = "unknown: "
+"""Mark before a stop reason whose meaning is unknown: the text is kept, and counted apart."""
 
 
 class ToolCall(Struct, frozen=True, gc=False):
@@ -95,7 +97,7 @@ class Reply(Struct, frozen=True):
             from .thoughts import beside
 
             force_setattr(self, "reasoning", beside(self.opaque))
-        if self.logprobs or any(map(self.text.__contains__, _OPENINGS)):
+        if self.logprobs or any(map(self.text.__contains__, _SIGNS)):
             self._split()
 
     def split(self, tags: "Tags") -> "Reply":

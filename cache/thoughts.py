@@ -3,10 +3,16 @@
 Texts are scanned from one end to the other: what models write may be of any length.
 """
 
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
 from typing import Any
 
 import orjson
+
+from .folding import words
+
+_FORMS = tomllib.loads(files(__package__).joinpath("thoughts.toml").read_text("utf-8"))
 
 
 class Tags:
@@ -14,49 +20,25 @@ class Tags:
 
     __slots__ = ("either", "ends", "pairs")
 
-    def __init__(self, *pairs: tuple[str, str]) -> None:
-        self.pairs = pairs
-        self.either = tuple(tag for pair in pairs for tag in pair)
+    def __init__(self, *pairs: Iterable[str]) -> None:
+        self.pairs = tuple((opening.lower(), closing.lower()) for opening, closing in pairs)
+        self.either = tuple(tag for pair in self.pairs for tag in pair)
         """All of them, that a text may begin with."""
-        self.ends = tuple({closing[0] for _, closing in pairs})
+        self.ends = tuple({closing[0] for _, closing in self.pairs})
         """Characters without which a text has no end of thoughts: most have none of them."""
 
 
-TAGS = Tags(
-    # Qwen, DeepSeek, GLM, MiniMax, Nemotron, Kimi K2, and most others
-    ("<think>", "</think>"),
-    # models that are prompted to think, and those tuned on their replies
-    ("<thinking>", "</thinking>"),
-    ("<reasoning>", "</reasoning>"),
-    # EXAONE, and Gemini behind its compatible endpoint
-    ("<thought>", "</thought>"),
-    # Magistral
-    ("[THINK]", "[/THINK]"),
-    # Seed-OSS
-    ("<seed:think>", "</seed:think>"),
-    # LongCat
-    ("<longcat_think>", "</longcat_think>"),
-    # Kimi-VL and Kimi-Dev
-    ("◁think▷", "◁/think▷"),
-    # Command A Reasoning
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    # OpenThinker
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    # Apertus
-    ("<|inner_prefix|>", "<|inner_suffix|>"),
-    # Gemma 4
-    ("<|channel>thought", "<channel|>"),
-    # gpt-oss: all channels but the last are its own
-    ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
-    ("<|channel|>", "<|channel|>final<|message|>"),
-    ("<|start|>assistant<|channel|>", "<|channel|>final<|message|>"),
-)
+TAGS = Tags(*_FORMS["tags"])
 """The tags of the families of models that are served today."""
-
+_WORDS, _SPEECH = Tags(*_FORMS["words"]), Tags(*_FORMS["speech"])
+_ENDS, _LOOKS = tuple(_FORMS["ends"]), tuple(_FORMS["looks"])
 MAX_EMPTY = 16
 """Empty thoughts behind which a lone end may still stand."""
-_ENDS = ("<|start|>assistant", "<|end|>", "<|return|>")
-"""What gpt-oss writes behind a message."""
+MAX_HEADER = 80
+"""Characters of the header of a message of gpt-oss."""
+FIRST = 160
+"""Characters in which a text shows whether it looks like thoughts."""
+_FINAL, _MESSAGE = "<|channel|>final", "<|message|>"
 _QUOTES = "`'\"\u201c\u2018«("
 """A lone tag behind one of these is mentioned."""
 _SPACE = " \t\n\r▁ĠĊ"
@@ -71,26 +53,41 @@ def split(text: str, thought: bool = False, tags: Tags = TAGS) -> tuple[str, str
     where some are known to stand beside the text already, as `thought` says. Tags elsewhere are
     mentioned. Splitting a speech again changes nothing.
     """
+    lower = text.lower()
+    # A few letters become two: then the case counts.
+    lower = lower if len(lower) == len(text) else text
     at, thoughts = _past_space(text, 0), list[str]()
     found = False
     while at < len(text):
-        if not text.startswith(tags.either, at):
+        glued = [pair for pair in _WORDS.pairs if lower.startswith(pair[0], at)]
+        if glued and (end := lower.find(glued[0][1], at)) >= 0:
+            here, at = glued[0], at + len(glued[0][0])
+        elif not lower.startswith(tags.either, at):
             # Looking for a lone end takes a walk through the whole text.
             known = thought or len(thoughts) >= MAX_EMPTY or any(thoughts)
-            if known or (lone := _lone(text, at, tags)) is None:
+            if known or (lone := _lone(lower, at, tags)) is None:
                 break
             here, end = lone
         else:
-            here = next(pair for pair in tags.pairs if text.startswith(pair, at))
-            start, end = at + len(here[0]), _end(text, at, *here)
+            here = next(pair for pair in tags.pairs if lower.startswith(pair, at))
+            start, end = at + len(here[0]), _end(lower, at, *here)
             if end < 0:
-                return "", _joined([*thoughts, _bare(text[start:])]), True
+                return "", _joined([*thoughts, *_messages(text[start:])]), True
             at = min(start, end)
-        thoughts.append(_bare(text[at:end]))
-        at, found = _past_space(text, end + len(here[1])), True
+        thoughts += _messages(text[at:end])
+        end += len(here[1])
+        at = _past_space(text, _past_header(text, end) if here[1] == _FINAL else end)
+        found = True
     if not found:
         return None
-    return _bare(text[at:]) if text.endswith(_ENDS) else text[at:], _joined(thoughts), False
+    speech = _bare(text[at:]) if text.endswith(_ENDS) else text[at:]
+    return _unwrapped(speech, tags), _joined(thoughts), False
+
+
+def looks_like_thought(text: str) -> bool:
+    """Whether a speech begins as models begin their thoughts."""
+    start = f" {words(text[:FIRST])}"
+    return not text.startswith("<") and any(f" {sign}" in start for sign in _LOOKS)
 
 
 def beside(opaque: str) -> str:
@@ -174,7 +171,33 @@ def _past_space(text: str, at: int) -> int:
     return at
 
 
+def _unwrapped(speech: str, tags: Tags) -> str:
+    """A speech without the tags around it, unless it would begin as thoughts do."""
+    for opening, closing in _SPEECH.pairs:
+        inner = speech.strip()
+        if inner.lower().startswith(opening):
+            inner = inner[len(opening) :].strip()
+            inner = inner[: -len(closing)].rstrip() if inner.lower().endswith(closing) else inner
+            thoughts = (*tags.either, *(word for word, _ in _WORDS.pairs))
+            return speech if inner.lower().startswith(thoughts) else inner
+    return speech
+
+
+def _past_header(text: str, at: int) -> int:
+    """Behind the rest of a header, such as ` <|constrain|>json<|message|>`."""
+    place = text.find(_MESSAGE, at, at + MAX_HEADER)
+    return at if place < 0 else place + len(_MESSAGE)
+
+
+def _messages(text: str) -> Iterator[str]:
+    """The texts of messages of gpt-oss, or a text that is none, without marks."""
+    header, *messages = text.split(_MESSAGE)
+    for message in messages if len(header) <= MAX_HEADER and messages else (text,):
+        yield _bare(message.partition("<|end|>")[0] if messages else message)
+
+
 def _bare(text: str) -> str:
+    """A text without the marks behind a message."""
     text = text.strip()
     for end in _ENDS:
         text = text.removesuffix(end).rstrip()

@@ -20,6 +20,8 @@ COUNTED: Mapping[str, Callable[[Turn], int]] = MappingProxyType(
         # Reserved tags that speakers tried to write, and characters that nobody sees.
         "forged": lambda turn: turn.forged,
         "hidden": lambda turn: turn.hidden,
+        "unknown_stop": lambda turn: turn.unknown_stop,
+        "musing": lambda turn: turn.musing,
         # Cut at the word limit.
         "cut": lambda turn: turn.cut,
         "verified": lambda turn: sum(quote.verified is True for quote in turn.quotes),
@@ -50,6 +52,7 @@ def counted(verdict: Verdict) -> dict[str, int]:
 def _as_asked(turn: Turn) -> bool:
     """Whether nothing is to be counted of a turn, as of most."""
     marked = turn.forged or turn.hidden or turn.cut or turn.quotes or turn.tools
+    marked = marked or turn.unknown_stop or turn.musing
     whole = turn.text and turn.outcome == "ok" and turn.check == "unchecked"
     return bool(whole and not marked and not turn.retries and not turn.conceded)
 

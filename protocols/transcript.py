@@ -79,6 +79,10 @@ class Turn(Struct, frozen=True, cache_hash=True):
     """Unread replies that decided which draft was spoken, or what was said next."""
     hidden: int = 0
     """How many characters that nobody sees the speaker wrote; they are gone from the text."""
+    unknown_stop: bool = False
+    """Whether the reply ended for a reason that is unknown here."""
+    musing: bool = False
+    """Whether the text begins as models begin their thoughts."""
 
     @property
     def silent(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, convert
 
+from ...cache.folding import MAX_TEXT, words
 from .limit_headers import spent_resets, stated_seconds
 from .payload import loaded
 
@@ -22,22 +23,8 @@ Phrase: TypeAlias = tuple[str, ...]
 
 MAX_VALUES = 300
 """Values of a body that are looked at. Vendors' bodies may hold anything."""
-MAX_TEXT = 2_000
-"""Characters of one value that are looked at."""
 GAP = 80
 """Characters between two parts of a phrase at most."""
-
-
-def words(text: str) -> str:
-    """A text as lower-case words: `RateLimitReached`, `rate_limit_reached` are one."""
-    spaced, before = [], ""
-    for char in text[:MAX_TEXT]:
-        if char.isalnum():
-            spaced.append(f" {char}" if char.isupper() and before.islower() else char)
-        elif not (char == "," and before.isdigit()):
-            spaced.append(" ")
-        before = char
-    return " ".join("".join(spaced).casefold().split())
 
 
 def phrase(text: str) -> Phrase:

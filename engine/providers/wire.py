@@ -9,7 +9,7 @@ import orjson
 from msgspec.structs import replace
 
 from ...cache.call import Call
-from ...cache.reply import Outcome, Reply
+from ...cache.reply import UNKNOWN_STOP, Outcome, Reply
 from ..errors import Malformed, OutcomeUnknown, UnrecognizedReply
 from .capabilities import Abilities, abilities
 from .fault import read_fault
@@ -18,8 +18,6 @@ from .payload import body_start, brief, compact, tree
 
 COST = "x-litellm-response-cost"
 """Header in which a gateway says, in dollars, what a call was billed."""
-UNKNOWN_STOP = "unknown: "
-"""Mark before a stop reason whose meaning is unknown: the text is kept, and counted apart."""
 _MAX_STOP = 80
 _OUTCOMES: Mapping[StopMeaning | None, Outcome] = {"cut": "truncated", "declined": "refused"}
 

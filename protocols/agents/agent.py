@@ -11,7 +11,8 @@ from msgspec.structs import force_setattr
 
 from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
 from ...cache.memo import memoized
-from ...cache.reply import Reply
+from ...cache.reply import UNKNOWN_STOP, Reply
+from ...cache.thoughts import looks_like_thought
 from ..by_name import ByName
 from ..prompts.prompt_set import PromptSet, default_prompts, for_side
 from ..prompts.render import Instructions, messages
@@ -322,7 +323,7 @@ class Agent(Parameters, Speaker):
         said = without_thoughts(reply.text) if private else reply.text
         if SPEECH in brief.stance:
             said = _spoken(said)
-        text, forged, cut, concedes = _heard(said, self.words)
+        text, forged, cut, concedes, musing = _heard(said, self.words)
         return Turn(
             called(brief, side),
             text,
@@ -334,6 +335,8 @@ class Agent(Parameters, Speaker):
             cut,
             conceded=side is not None and concedes,
             hidden=reply.hidden,
+            unknown_stop=reply.stop_reason.startswith(UNKNOWN_STOP),
+            musing=musing,
         )
 
 
@@ -344,15 +347,15 @@ def called(brief: Brief, side: Answer | None) -> str:
 
 
 @lru_cache(maxsize=512)  # both worlds and several judges hear the same reply
-def _heard(said: str, words: int) -> tuple[str, int, bool, bool]:
+def _heard(said: str, words: int) -> tuple[str, int, bool, bool, bool]:
     """A speech without live tags, cut to `words` words; how many tags it tried to write, whether it
-    was cut, and whether it concedes."""
+    was cut, whether it concedes, and whether it looks like thoughts."""
     text, forged = escape_and_count(said.strip())
     text, cut = limit_words(text, words)
     said = text.lower()
     beside = said.replace(_CONCESSION, "", 1)
     concedes = said != beside and not any(char.isalnum() or char == "_" for char in beside)
-    return text, forged, cut, concedes
+    return text, forged, cut, concedes, looks_like_thought(text)
 
 
 def _stance(side: Answer | None, brief: Brief) -> Words:

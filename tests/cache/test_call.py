@@ -4,7 +4,9 @@ thoughts are no speech, however a server gives them: `thoughts.md`; what nobody 
 
 import math
 import pickle
+import tomllib
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from unicodedata import is_normalized, normalize
 
@@ -22,7 +24,7 @@ from oversight.cache.folding import MAX_MARKS, folded
 from oversight.cache.memo import MAX_RESULTS, computed_once, memoized
 from oversight.cache.record import new_record, read_record
 from oversight.cache.reply import Outcome, Reply, Token, ToolCall
-from oversight.cache.thoughts import TAGS, Tags
+from oversight.cache.thoughts import TAGS, Tags, looks_like_thought
 from tests.cache.asking import FIRST, FULL, any_calls
 from tests.conftest import examples
 from tests.sessions import sessions
@@ -243,7 +245,8 @@ def test_thoughts_are_no_part_of_what_is_said(session, request):
     session.check(request, printed(globals()))
 
 
-pieces = st.sampled_from([*TAGS.either, "`", " ", "\n", "a", "It is (A).", "<|return|>"])
+OTHERS = ("analysis", "assistantfinal", "<ANSWER>", "</answer>", "<|message|>", "İ")
+pieces = st.sampled_from([*TAGS.either, *OTHERS, "`", " ", "\n", "a", "It is (A).", "<|return|>"])
 
 
 @examples(8)
@@ -252,6 +255,29 @@ def test_what_is_split_stays_as_it_is_in_a_store_too(text, reasoning):
     reply = Reply(text, reasoning=reasoning)
     assert read_reply("", write_reply(reply), "") == reply
     assert not reply.text.lstrip().startswith(TAGS.either)
+
+
+RECORDED = [
+    orjson.loads(line)
+    for line in Path(__file__).with_name("thought_replies.jsonl").read_bytes().splitlines()
+]
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: str(recorded["id"]))
+def test_each_recorded_reply_is_split_into_thoughts_and_speech(recorded):
+    reply = Reply(recorded["text"])
+    assert reply.text.strip() in (recorded["speech"], *recorded.get("also", ()))
+    assert "doubtful" in recorded or (reply.reasoning or None) == recorded["reasoning"]
+    assert "doubtful" in recorded or reply.outcome == recorded.get("outcome", "ok")
+    looks = recorded["looks_like_thought"]
+    assert looks_like_thought(reply.text) in (looks, recorded.get("also_looks", looks))
+
+
+def test_each_form_of_thoughts_has_a_recorded_reply():
+    texts = "\n".join(recorded["text"] for recorded in RECORDED)
+    forms = tomllib.loads(files("oversight.cache").joinpath("thoughts.toml").read_text("utf-8"))
+    tags = [tag for kind in ("tags", "words", "speech") for pair in forms[kind] for tag in pair]
+    assert [tag for tag in (*tags, *forms["ends"]) if tag not in texts] == []
 
 
 def test_a_reply_stored_before_is_split_when_it_is_read():

@@ -139,6 +139,7 @@ def test_every_mishap_is_counted():
             Turn("A", "I\u200b do.", hidden=1, check="candid"),
             Turn("B", "", outcome="truncated"),
             Turn("A", "I concede.", conceded=True, check="off side", retries=2),
+            Turn("A", "The user wants me to win.", musing=True, unknown_stop=True),
             Turn("B", "Two quotes.", quotes=QUOTES, check="on side", retries=1),
             Turn(
                 "A", "1", tools=(ToolUse("calculator", "1", "1"), ToolUse("none", "", "error: x"))
@@ -152,6 +153,8 @@ def test_every_mishap_is_counted():
         "empty": 3,
         "forged": 2,
         "hidden": 1,
+        "unknown_stop": 1,
+        "musing": 1,
         "cut": 1,
         "verified": 1,
         "unverified": 3,
@@ -167,6 +170,7 @@ def test_every_mishap_is_counted():
     for change in (
         {"forged": 1}, {"hidden": 1}, {"cut": True}, {"text": ""}, {"outcome": "refused"},
         {"retries": 1}, {"conceded": True}, {"check": "candid"}, {"quotes": QUOTES},
+        {"musing": True}, {"unknown_stop": True},
     ):  # fmt: skip
         assert counted(verdict(clean, replace(clean, **change))), change
 

@@ -33,10 +33,15 @@ ADVICE: Mapping[str, str] = {
     "failed tools": "look at one, and reword the tool or take a model that uses tools",
     "candid": "a speech says itself that its answer is wrong: --where valid leaves its problem out",
     "hidden characters": "read one: what nobody sees may have been meant for the judge",
+    "unknown stop reasons": "read one: the reply counts, and may have been cut or filtered",
+    "thoughts aloud": "read one: if these are private thoughts, name their thinking_tags",
     "label mass": "the judge puts its probability elsewhere: take kind: stated or another",
 }
 
-QUIET = ("failed otherwise", "truncated while thinking", "empty", "candid", "hidden characters")
+QUIET = (
+    *("failed otherwise", "truncated while thinking", "empty", "candid", "hidden characters"),
+    *("unknown stop reasons", "thoughts aloud"),
+)
 """Signs that are left out where their count is 0."""
 
 COUNTED: Mapping[str, str] = {
@@ -47,6 +52,8 @@ COUNTED: Mapping[str, str] = {
     "failed_tools": "failed tools",
     "candid": "candid",
     "hidden": "hidden characters",
+    "unknown_stop": "unknown stop reasons",
+    "musing": "thoughts aloud",
 }
 """Counts of a transcript that are troubles, by what they are called here."""
 

@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oversight.cache.folding import words
+from oversight.cache.reply import UNKNOWN_STOP
 from oversight.engine.errors import EngineError, Malformed, OutcomeUnknown
 from oversight.engine.providers import fault_table
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.fault import read_fault
-from oversight.engine.providers.fault_table import FaultEvidence, has_phrase, phrase, table, words
+from oversight.engine.providers.fault_table import FaultEvidence, has_phrase, phrase, table
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
-from oversight.engine.providers.wire import UNKNOWN_STOP, Wire
+from oversight.engine.providers.wire import Wire
 from tests.conftest import examples
 from tests.engine.providers.test_wires import chat, message, response
 

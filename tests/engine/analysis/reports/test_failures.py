@@ -126,7 +126,7 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
     place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
-    refusal = b'{"error": {"message": "no logprobs here"}}'
+    refusal = b'{"error": {"message": "no judgement here"}}'
     with answering(alike(400, refusal)) as (url, asked):
         (place / "hopeless.yaml").write_text(
             "problems: {bundled: arithmetic}\njudges: openai/m\nprotocols: naive_judge\n"
@@ -139,12 +139,12 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
     assert ran.code == regardless.code == 3
     # Eight cells, and those under way at the eighth failure.
     assert few <= FAILED_ALIKE + CANARIES
-    assert "the first 8 of their row all failed for one cause" in ran.err
-    assert "says: 400: no logprobs here). Put that right and run it again, or go on" in ran.err
+    assert "its first 8 cells all failed: NeverAnswered" in ran.err
+    assert "says: 400: no judgement here). Fix it and rerun, or continue anyway" in ran.err
     assert "--keep-going" in ran.err
     assert 20 <= len(asked) - few <= 24
     assert "the first 20 calls all ended so, and none was answered" in regardless.err
     for err in (ran.err, regardless.err):
         assert "openai/m stated: " in err and "refused by the server (100%)" in err
-        assert "400: no logprobs here" in err
+        assert "400: no judgement here" in err
     assert "when that is put right: oversight run hopeless.yaml\n" in ran.err
