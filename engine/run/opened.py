@@ -11,14 +11,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from ...cache.cache import TagsOf, no_tags
 from ...protocols.datasets.tabular import records
 from ...protocols.errors import DatasetError
 from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
+from ..models.directory import THINKING, thinking_tags
 from ..providers.settings import Api
 from ..sweep.document import Document
 from ..sweep.in_python import PYTHON_MARK, read_python_sweep
 from ..sweep.named import texts
+from ..sweep.node import Node
 from ..sweep.sweepfile import checked_sweep
 from ..system.files import read_bounded
 from .folders import is_run
@@ -63,6 +66,18 @@ def inert(folder: Path) -> str:
         "reading a run folder runs no code: look at it, and name a sweep file of your own that "
         f"names it: --sweep FILE, or start that: oversight run FILE --run-folder {folder}"
     )
+
+
+def tags_named(run: RunReader) -> TagsOf:
+    """The tags of thoughts that the run's sweep file names, by model; the file is read as data."""
+    document = Document.read(run.folder / SWEEP)
+    if document.text.startswith(PYTHON_MARK):
+        return no_tags
+    for assignment in run.manifest.overrides:
+        document.set(assignment)
+    models = Node.section(document, "models").settings()
+    stated = {name: model.settings().get(THINKING) for name, model in models.items()}
+    return {name: thinking_tags(node) for name, node in stated.items() if node}.get
 
 
 def _open_python_run(

@@ -10,10 +10,9 @@ from ...cache.call import Call, Identity
 from ...cache.errors import ReplayMiss
 from ...cache.reply import Reply
 from ...cache.store import Reader
-from ...protocols.transcript import Verdict
 from ..stop import StopToken
 from ..sweep.sweep import Cell
-from .lanes import REPLAY_LANES, CellOutcome, attempt, run_lanes
+from .lanes import REPLAY_LANES, NotedOutcome, attempt_noted, run_lanes
 from .order import Plain
 from .outcome import OutcomeRecord
 
@@ -40,18 +39,18 @@ async def replay_cells(
     cells: Iterable[Cell],
     store: Reader,
     identity: Identity,
-    keep: Callable[[Cell, CellOutcome], None],
+    keep: Callable[[Cell, NotedOutcome], None],
     *,
     tags: TagsOf = no_tags,
 ) -> None:
-    """Run cells again, and pass each outcome to `keep`.
+    """Run cells again, and pass each outcome with its notes to `keep`.
 
     ReplayMiss at the first call that was never recorded; StoreFailed at the first record that is
     damaged: a replay of a part must not pass for one of the whole.
     """
     stop_token = StopToken()
-    asked = partial(attempt, ask=replay_cache(store, identity, tags=tags))
-    await run_lanes(Plain(cells), asked, keep, lanes=REPLAY_LANES, stop_token=stop_token)
+    attempted = partial(attempt_noted, ask=replay_cache(store, identity, tags=tags))
+    await run_lanes(Plain(cells), attempted, keep, lanes=REPLAY_LANES, stop_token=stop_token)
     stop_token.raise_if_stopped()
 
 
@@ -66,23 +65,4 @@ def difference(recorded: OutcomeRecord, replayed: OutcomeRecord) -> str:
                 for each in (then, now)
             )
             return f"{key}: {next(shown)} recorded, {next(shown)} now"
-    return ""
-
-
-SAID = ("speaker", "text", "call", "outcome", "conceded", "cut", "reasoning")
-"""Fields of a turn that are compared."""
-
-
-def difference_in_what_was_said(recorded: object, replayed: CellOutcome) -> str:
-    """What differs between the transcripts of one cell, as `turn 2, text: …`; empty if nothing
-    does, and where one of the two has no verdict: then their lines differ."""
-    if not isinstance(recorded, Verdict) or not isinstance(replayed, Verdict):
-        return ""
-    then, now = recorded.transcript.turns, replayed.transcript.turns
-    for number, (one, other) in enumerate(zip(then, now, strict=False), 1):
-        for part in SAID:
-            if (was := getattr(one, part)) != (came := getattr(other, part)):
-                return f"turn {number}, {part}: {was!r:.200} recorded, {came!r:.200} now"
-    if len(then) != len(now):
-        return f"turns: {len(then)} recorded, {len(now)} now"
     return ""

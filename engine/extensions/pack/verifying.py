@@ -7,7 +7,7 @@ and whether the cells follow from the replies is for a replay of the opened run.
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,18 +15,16 @@ from typing import Any
 import msgspec
 import orjson
 
-from ....cache.address import store_key
 from ....cache.bundle import BundleStore
 from ....cache.errors import CacheError
-from ....cache.record import read_record
 from ....cache.store import Reader
-from ....protocols.transcript import Failure
 from ...analysis.reports.report import report
 from ...analysis.rows import read_rows
 from ...errors import EngineError
+from ...run.audit import first_places, unlike_replies
+from ...run.opened import tags_named
 from ...run.reader import REPLIES, RunReader
 from ...run.record.cells import replied
-from ...run.record.values import RecordedCell
 from ...system.files import read_bounded, whole_lines
 from .lines import cell_line, cells_of
 from .opening import CELLS, CONTENTS, FIGURES, Contents, open_pack
@@ -88,37 +86,30 @@ def _wrong(run: RunReader, contents: Contents) -> Iterator[str]:
 
 def _contradictions(run: RunReader) -> Iterator[str]:
     """Cells whose lines and replies contradict one another."""
-    with ExitStack() as stack:
-        file = run.folder / REPLIES
-        replies = stack.enter_context(closing(BundleStore(file))) if file.exists() else None
-        known: dict[str, int] = {}
-        for cell, packed in zip(cells_of(run), whole_lines(run.folder / CELLS), strict=True):
-            same = [
-                known.setdefault(call.address, hash(replied(call))) == hash(replied(call))
-                for call in cell.calls
-            ]
-            if packed != cell_line(cell) or not all(same):
-                yield f"{CELLS}: {named(run, cell.place)}: it contradicts the cells before it"
-            if replies is not None:
-                yield from _unlike_replies(run, cell, replies)
+    known: dict[str, int] = {}
+    for cell, packed in zip(cells_of(run), whole_lines(run.folder / CELLS), strict=True):
+        same = [
+            known.setdefault(call.address, hash(replied(call))) == hash(replied(call))
+            for call in cell.calls
+        ]
+        if packed != cell_line(cell) or not all(same):
+            yield f"{CELLS}: {named(run, cell.place)}: it contradicts the cells before it"
+    file = run.folder / REPLIES
+    if file.exists():
+        with closing(BundleStore(file)) as replies:
+            yield from _unlike_replies(run, replies)
 
 
-def _unlike_replies(run: RunReader, cell: RecordedCell, replies: Reader) -> Iterator[str]:
-    for call in cell.calls:
-        key = store_key(call.address, call.cost.identity)
-        value = replies.get(key)
-        its = f"{named(run, cell.place)}: reply {call.address[:12]}"
-        if value is None:
-            if not isinstance(cell.outcome, Failure):
-                yield f"{REPLIES}: {its} is missing"
-            continue
-        reply = read_record(key, value).reply()
-        # A record of a run has no word of the vendor's own on usage.
-        counted = msgspec.structs.replace(reply.usage, raw="")
-        if (reply.text, reply.outcome, reply.tool_calls, counted) != (
-            *(call.text, call.outcome, call.tool_calls, call.cost.usage),
-        ):
-            yield f"{REPLIES}: {its} says something else than {CELLS}"
+def _unlike_replies(run: RunReader, replies: Reader) -> Iterator[str]:
+    """Calls that differ from their replies, each with the first cell that asked it."""
+    first = first_places(run.tables)
+    for number, call, difference in unlike_replies(run.tables, replies, tags_named(run)):
+        place, failed = first[number]
+        where = f"{named(run, place)}: call {call.address[:12]}"
+        if difference:
+            yield f"{CELLS}: {where}, {difference}"
+        elif not failed:
+            yield f"{REPLIES}: {where} is missing"
 
 
 def named(run: RunReader, place: int) -> str:

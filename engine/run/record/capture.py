@@ -110,7 +110,7 @@ class Capture:
                 reply.tool_calls,
                 cost[1],
                 reply.reasoning,
-                _settings(_stated(call.request)),
+                stated_settings(call.request),
             )
             role, seat, heard = part
             # Canonical: by nothing that depends on how long a reply took. A loop of tools makes
@@ -165,6 +165,11 @@ class Capture:
             # It is kept, so that nothing else gets its address.
             known = self._beliefs[id(reading)] = reading, _belief(reading)
         return known[1]
+
+
+def stated_settings(request: Request) -> str:
+    """How a model was asked, as JSON."""
+    return _settings(_stated(request))
 
 
 @lru_cache(1024)

@@ -317,12 +317,13 @@ class RunDatabase(RunTables):
 
 def _same(known: RecordedCall, call: RecordedCall) -> bool:
     """Whether two calls under one address have the same reply, from the same endpoint."""
-    ours, theirs = known.cost, call.cost
-    same_figures = ours is theirs or (
-        (ours.identity, ours.served, ours.stop_reason, ours.usage)
-        == (theirs.identity, theirs.served, theirs.stop_reason, theirs.usage)
-    )
-    return same_figures and replied(known) == replied(call)
+    return _figures(known) == _figures(call) and replied(known) == replied(call)
+
+
+def _figures(call: RecordedCall) -> tuple[object, ...]:
+    cost = call.cost
+    tokens = cost.input_tokens, cost.output_tokens, cost.cache_read_tokens, cost.cache_write_tokens
+    return call.model, call.settings, cost.identity, cost.served, cost.stop_reason, *tokens
 
 
 def _names(body: Body, calls: set[int]) -> bool:

@@ -35,8 +35,10 @@ from ...errors import DiskFull, RunFolderError
 from ...system.files import holder, is_network, open_plain
 
 RUN_DB = "run.db"
-FORMAT = 3
+FORMAT = 4
 """Version of the tables, in `PRAGMA user_version`."""
+EARLIER = 3
+"""The version before, with the same tables; a call may be recorded under another model."""
 APPLICATION_ID = 0x6F767372
 """`ovsr`: tells a run from any other SQLite file, in `PRAGMA application_id`."""
 
@@ -155,19 +157,20 @@ def use_no_log(db: sqlite3.Connection) -> None:
         db.execute("PRAGMA journal_mode=delete")
 
 
-def open_to_read(file: Path) -> sqlite3.Connection:
+def open_to_read(file: Path, least: int = FORMAT) -> sqlite3.Connection:
     """Open the database read only; nothing in it is trusted or run, and its folder stays as it is.
 
+    least: the earliest format that is accepted.
     Raises RunFolderError as `open_to_write` does, and if there is no database.
     """
-    return _opened(file)
+    return _opened(file, least=least)
 
 
-def _opened_to_read(file: Path) -> sqlite3.Connection:
+def _opened_to_read(file: Path, least: int) -> sqlite3.Connection:
     """A log that no running process writes is read from a private copy. A journal is never played:
     SQLite refuses a file that needs one from a connection that only reads."""
     try:
-        expects_log = _check_header(file)
+        expects_log = _check_header(file, least)
     except FileNotFoundError:
         raise no_run(file.parent) from None
     log, journal = side_size(file, "-wal"), side_size(file, "-journal")
@@ -181,15 +184,15 @@ def _opened_to_read(file: Path) -> sqlite3.Connection:
     return open_bounded(file, "mode=ro&immutable=1" if expects_log else "mode=ro")
 
 
-def _opened(file: Path, writes: bool = False) -> sqlite3.Connection:
+def _opened(file: Path, writes: bool = False, least: int = FORMAT) -> sqlite3.Connection:
     """Transactions are the caller's; nothing in the file is trusted."""
     try:
         refuse_irregular(file)
-        db = open_bounded(file, "mode=rwc") if writes else _opened_to_read(file)
+        db = open_bounded(file, "mode=rwc") if writes else _opened_to_read(file, least)
         try:
             db.execute(f"PRAGMA {'synchronous=NORMAL' if writes else 'query_only=ON'}")
             if not writes or db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-                _check_opened(db, file)
+                _check_opened(db, file, least)
         except BaseException:
             db.close()
             raise
@@ -223,7 +226,7 @@ def logged(file: Path) -> bool:
     return any(file.with_name(file.name + end).exists() for end in ("-wal", "-journal"))
 
 
-def _check_header(file: Path) -> bool:
+def _check_header(file: Path, least: int = FORMAT) -> bool:
     """Refuse a foreign file before SQLite opens it, which may write to it; whether it expects a log
     that is not there.
 
@@ -238,16 +241,16 @@ def _check_header(file: Path) -> bool:
     if len(header) < 100:
         raise RunDamaged(file, f"it ends after {len(header)} bytes")
     version, application = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
-    _check_format(file, application, version)
+    _check_format(file, application, version, least)
     return header[19] == _LOGGED
 
 
-def _check_opened(db: sqlite3.Connection, file: Path) -> None:
+def _check_opened(db: sqlite3.Connection, file: Path, least: int) -> None:
     """Check the format again once SQLite has opened the file and read its journal."""
     application, version = (
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
-    _check_format(file, application, version)
+    _check_format(file, application, version, least)
     try:
         if not _schema().issuperset(db.execute("SELECT name, sql FROM sqlite_schema")):
             raise NotOfThisFormat(file, "is no database of a run")
@@ -256,10 +259,14 @@ def _check_opened(db: sqlite3.Connection, file: Path) -> None:
     db.execute("SELECT count(*) FROM meta").fetchone()
 
 
-def _check_format(file: Path, application: int, version: int) -> None:
+def _check_format(file: Path, application: int, version: int, least: int) -> None:
     if application != APPLICATION_ID:
         raise NotOfThisFormat(file, "is no database of a run")
-    if version != FORMAT:
+    if version == EARLIER < least:
+        raise NotOfThisFormat(
+            file, "was written by an earlier version, which may name the wrong model for a reply"
+        )
+    if not least <= version <= FORMAT:
         raise NotOfThisFormat(file, f"is of format {version}, and this program reads {FORMAT}")
 
 

@@ -24,7 +24,7 @@ from .cells import (
     read_reply,
     unpack,
 )
-from .schema import FAILED, RUN_DB, WITHDRAWN, RunDamaged, faulty, open_to_read, sound
+from .schema import FAILED, FORMAT, RUN_DB, WITHDRAWN, RunDamaged, faulty, open_to_read, sound
 from .values import CallCost, RecordedCall, RecordedCell
 
 AT_ONCE = 256
@@ -47,9 +47,12 @@ class RunTables:
         self._named: dict[str, dict[int, Sequence[Any]]] = {}
 
     @classmethod
-    def open(cls, folder: Path) -> Self:
-        """The run in a folder, to be read; a context manager that closes it. RunFolderError."""
-        tables = cls(open_to_read(folder / RUN_DB), folder / RUN_DB)
+    def open(cls, folder: Path, least: int = FORMAT) -> Self:
+        """The run in a folder, to be read; a context manager that closes it. RunFolderError.
+
+        least: the earliest format that is accepted.
+        """
+        tables = cls(open_to_read(folder / RUN_DB, least), folder / RUN_DB)
         try:
             # Queries join them, of which there are few.
             tables.table("endpoints")

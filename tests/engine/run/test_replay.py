@@ -2,10 +2,11 @@
 
 from contextlib import closing
 
+import pytest
 from msgspec import structs
 
 from oversight.engine.run.record.database import RunDatabase
-from oversight.protocols.transcript import Verdict
+from oversight.protocols.transcript import Failure, Verdict
 from tests.run_folders import SWAPPED, edited, noted, overwrite
 
 
@@ -45,3 +46,35 @@ def test_another_turn_is_named(command, finished):
     replay = command("replay", finished.folder)
     assert replay.code == 1
     assert "turn 1, conceded: True recorded, False now" in replay.err
+
+
+@pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("model", "sim/other"),
+        ("settings", "{}"),
+        ("cost.stop_reason", "elsewhere"),
+        ("cost.served", "other-1"),
+        ("cost.identity", "another endpoint"),
+        ("cost.input_tokens", 7),
+        ("cost.cache_read_tokens", 7),
+    ],
+)
+def test_another_model_stop_reason_or_token_count_is_named(field, value, failed, command, finished):
+    """failed: in a cell that failed at its provider, which is not run again."""
+    with closing(RunDatabase(finished.folder)) as database:
+        cell = next(cell for cell in database.cells() if len(cell.calls) > 2)
+    first, second, *others = cell.calls
+    part, _, name = field.rpartition(".")
+    changed = structs.replace(getattr(second, part) if part else second, **{name: value})
+    second = structs.replace(second, cost=changed) if part else changed
+    cell = structs.replace(cell, calls=(first, second, *others))
+    if failed:
+        cell = structs.replace(cell, outcome=Failure("Overloaded", "for a while"))
+    overwrite(finished.folder, [cell])
+    replay = command("replay", finished.folder)
+    assert replay.code == 1
+    where, now = (f"call {second.address[:12]}", "in its reply") if failed else ("call 2", "now")
+    assert f"first difference: cell {cell.id} (" in replay.err
+    assert f": {where}, {name}: {value!r} recorded, " in replay.err and now in replay.err

@@ -7,12 +7,15 @@ from pathlib import Path
 from .....cache.errors import ReplayMiss
 from ....analysis.reports.report import report
 from ....analysis.reports.results import collect
-from ....run.lanes import CellOutcome
+from ....models.accounting.prices import PriceList
+from ....run.audit import difference_of_cells, difference_of_reply
+from ....run.lanes import NotedOutcome
 from ....run.manifest import read_manifest
 from ....run.opened import open_run
 from ....run.outcome import outcome_of
 from ....run.reader import RunReader, recorded
-from ....run.replay import difference, difference_in_what_was_said, replay_cells
+from ....run.record.capture import Capture
+from ....run.replay import difference, replay_cells
 from ....run.sources import origins
 from ....sweep.code import row_codes
 from ....sweep.sweep import Cell, Sweep
@@ -41,8 +44,8 @@ def command(
 ) -> None:
     """Run the cells of the folder RUN again without asking any model, and print the report.
 
-    Every outcome is compared with the recorded one, cell by cell, and every turn with what
-    was said then. Where something differs, the first cell is named, with
+    Every cell is compared with its record: the outcome, each turn, and of each call the model, the
+    stop reason, the tokens and the words. The first cell that differs is named, with
     what differs and the files whose code changed since, and the exit code is 1. A call that was
     never recorded ends the replay with exit code 5, naming the cell, the nearest recorded call and
     what differs. Where --set makes it another sweep there is nothing to compare. Writes nothing.
@@ -58,34 +61,40 @@ def command(
     lost = {each.place for each in replayed}
     different: list[tuple[Cell, str]] = []
     under_way: list[Cell] = []
+    failed: list[Cell] = []
 
     def cells() -> Iterator[Cell]:
         for cell in opened.sweep.cells():
-            if changed or (cell.place in known and cell.place not in lost):
+            if cell.place in lost:
+                failed.append(cell)
+            elif changed or cell.place in known:
                 under_way[:] = [cell]
                 yield cell
 
-    def keep(cell: Cell, outcome: CellOutcome) -> None:
-        replayed.append(record := outcome_of(cell, outcome))
+    models = opened.models
+    capture = Capture(opened.sweep, models, PriceList({}), set())
+
+    def keep(cell: Cell, ended: NotedOutcome) -> None:
+        replayed.append(record := outcome_of(cell, ended.outcome))
         if not known:
             return
-        told = known[cell.place] != record and difference(known[cell.place], record)
-        if not told:
+        changes = known[cell.place] != record and difference(known[cell.place], record)
+        if not changes:
             then = reader.cells([cell.place])[cell.place]
-            told = difference_in_what_was_said(then.outcome, outcome)
-        if told:
-            different.append((cell, told))
+            changes = difference_of_cells(then, capture.cell(cell, *ended))
+        if changes:
+            different.append((cell, changes))
 
     with (
         recorded(run, store) as replies,
         asyncio.Runner(loop_factory=event_loop()) as runner,
     ):
         try:
-            runner.run(
-                replay_cells(
-                    cells(), replies, opened.models.identity, keep, tags=opened.models.tags
-                )
-            )
+            runner.run(replay_cells(cells(), replies, models.identity, keep, tags=models.tags))
+            for cell in failed:
+                for call in reader.cells([cell.place])[cell.place].calls:
+                    if changes := difference_of_reply(call, replies, models.tags):
+                        different.append((cell, f"call {call.address[:12]}, {changes}"))
         except ReplayMiss:
             # One cell runs after the other.
             if known and under_way:
@@ -97,7 +106,8 @@ def command(
     show(report(results, format, width()))
     if known:
         asked = len(replayed) - len(lost)
-        say(f"{asked - len(different):,} of {asked:,} outcomes are equal to the byte")
+        unequal = {cell.place for cell, _ in different} - lost
+        say(f"{asked - len(unequal):,} of {asked:,} outcomes are equal to the byte")
         if lost:
             say(f"{len(lost):,} failed at their provider: there is no reply to replay")
         say("nothing was sent")
