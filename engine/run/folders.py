@@ -77,10 +77,13 @@ def note_run(folder: Path, id: str, store: str) -> None:
         replace_file(file, [msgspec.json.encode(_Note(store))], durable=False)
 
 
-def store_noted(folder: Path) -> str:
-    """The store in which this machine keeps the replies of a run; empty if it made no such run."""
+def store_noted(folder: Path, id: str | None = None) -> str:
+    """The store in which this machine keeps the replies of a run; empty if it made no such run.
+
+    id: the run's; None to read it from the folder.
+    """
     try:
-        file = _file(folder, read_manifest(folder).id)
+        file = _file(folder, read_manifest(folder).id if id is None else id)
         return msgspec.json.decode(read_bounded(file, MAX_NOTE), type=_Note).store
     except (OSError, RunFolderError, msgspec.DecodeError):
         return ""

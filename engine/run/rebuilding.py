@@ -1,27 +1,29 @@
 """Making the database of a run again, from its sweep file and its store: nothing is asked."""
 
 from collections import deque
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import NamedTuple
 
-from msgspec import MsgspecError
+import msgspec
 from msgspec.json import decode
 
 from ...cache.errors import ReplayMiss
-from ...cache.store import Store
+from ...cache.store import Reader
 from ..errors import RunFolderError, UsageError
 from ..models.accounting.prices import listed
 from ..sweep.sweepfile import read_sweep_file
 from ..system.files import refuse_links_within, whole_lines
+from .audit import first_places, unlike_replies
 from .events import sync_events
 from .folders import store_noted
 from .lanes import attempt_noted
 from .loaded_sweep import STARTED, LoadedSweep, Started, load_sweep, part_of, run_folder
-from .manifest import Manifest, read_manifest
 from .opened import inert
 from .reader import RunReader
 from .record.capture import Capture
-from .record.schema import RUN_DB
+from .record.schema import EARLIER, RUN_DB, NotOfThisFormat, RunDamaged
+from .record.tables import RunTables
 from .record.values import RecordedCell
 from .replay import replay_cache
 from .run_folder import MAX_GROUP, SWEEP, RunFolder
@@ -29,40 +31,47 @@ from .settings import RunSettings
 from .stores import open_store, shown_name, store_name
 
 
+class Rebuilt(NamedTuple):
+    cells: int
+    """Cells that were made again."""
+    missing: int
+    """Cells for which the store lacks a reply; a run asks for them again."""
+    wrong: str
+    """What was wrong with the database before."""
+
+
 async def rebuild(
     folder: Path,
     store: Path | str | None = None,
     own: Path | None = None,
-) -> tuple[int, int]:
-    """Make the database of a run again, beside which the damaged one is kept under another name:
-    (cells made again, cells for which the store lacks a reply, which a run asks for again).
+) -> Rebuilt:
+    """Make the database of a run again; the one before is kept under another name.
 
     own: the user's sweep file, read instead of the folder's copy: only code and data files that it
     names are read. store: None for the one that this machine noted for the run, else the user's.
-    UsageError for a run that is sound, or is of another sweep; RunFolderError; StoreError.
+    UsageError for a run in which nothing is wrong, or of another sweep; RunFolderError; StoreError.
     """
     refuse_links_within(folder)
     known = _known(folder)
-    if known is not None and _is_sound(folder):
-        raise UsageError(f"{folder / RUN_DB} is sound: there is nothing to make again")
     began = _started(folder)
     started = began.overrides, began.limit
     file = read_sweep_file(
         own or folder / SWEEP, *started, inert=inert(folder), own=own is not None
     )
     loaded = load_sweep(part_of(file, began.part) if began.part else file)
-    if known is not None and known.identity != loaded.sweep.identity:
+    if known.identity not in ("", loaded.sweep.identity):
         raise UsageError(
             f"{folder} was a run of another sweep than {own or folder / SWEEP} is: name the one "
             "that it was started with"
         )
-    named = store_name(store or store_noted(folder) or None)
-    if not store and known and known.store not in ("", shown_name(named)):
+    named = store_name(store or store_noted(folder, known.id) or None)
+    if not store and known.store not in ("", shown_name(named)):
         raise UsageError(
             f"{folder} names the store {known.store}, and a store that only a run folder names is "
             f"not opened. If it is yours: --store {known.store}"
         )
     with closing(open_store(named)) as replies:
+        wrong = _wrong(folder, replies, loaded)
         for name in (RUN_DB, f"{RUN_DB}-wal", f"{RUN_DB}-shm", f"{RUN_DB}-journal"):
             if (folder / name).exists():
                 (folder / name).rename(folder / name.replace(RUN_DB, f"damaged-{RUN_DB}"))
@@ -74,10 +83,10 @@ async def rebuild(
             run.note(replies=len(replies), store_id=replies.id)
             if run.complete:
                 run.settle()
-            return run.finished, missing
+            return Rebuilt(run.finished, missing, wrong)
 
 
-async def _cells(loaded: LoadedSweep, run: RunFolder, replies: Store) -> int:
+async def _cells(loaded: LoadedSweep, run: RunFolder, replies: Reader) -> int:
     """Run every cell again from the store; how many lack a reply."""
     models = loaded.models
     cache = replay_cache(replies, models.identity, tags=models.tags, explained=0)
@@ -97,24 +106,64 @@ async def _cells(loaded: LoadedSweep, run: RunFolder, replies: Store) -> int:
     return missing
 
 
-def _known(folder: Path) -> Manifest | None:
-    """What the database that is there still says of the run."""
-    try:
-        return read_manifest(folder)
-    except RunFolderError:
-        return None
+class _Known(msgspec.Struct, frozen=True):
+    """What a manifest says, also one of the format before."""
+
+    identity: str = ""
+    id: str = ""
+    store: str = ""
 
 
-def _is_sound(folder: Path) -> bool:
-    """Whether all of a database can be read."""
+def _known(folder: Path) -> _Known:
+    """What the database still says of the run."""
+    with suppress(RunFolderError, msgspec.MsgspecError), RunTables.open(folder, EARLIER) as tables:
+        return decode(tables.told("manifest"), type=_Known)
+    return _Known()
+
+
+def _wrong(folder: Path, replies: Reader, loaded: LoadedSweep) -> str:
+    """What is wrong with a database, as `is damaged (…)`. UsageError if nothing is."""
+    unreadable, sweep = _unreadable(folder), loaded.sweep
+    differences, calls, missing = list[str](), 0, 0
+    with suppress(RunFolderError), RunTables.open(folder, EARLIER) as tables:
+        ((calls,),) = tables.fetched("SELECT count(*) FROM calls")
+        places = first_places(tables)
+        for number, call, difference in unlike_replies(tables, replies, loaded.models.tags):
+            missing += not difference
+            place = places.get(number, (len(sweep), False))[0]
+            if difference and place < len(sweep):
+                row, problem = sweep.row_at(place), sweep.problem_at(place)
+                cell = f"cell {place} ({sweep.rows[row].title}; {sweep.problems[problem].id})"
+                differences.append(f"{cell}: call {call.address[:12]}, {difference}")
+    audited = f"has {len(differences):,} of {calls:,} calls that differ from their replies"
+    if differences:
+        return " and ".join(filter(None, (unreadable, f"{audited}: {differences[0]}")))
+    if unreadable:
+        return unreadable
+    absent = f"; {missing:,} replies are not in the store" if missing else ""
+    raise UsageError(
+        f"{folder / RUN_DB} is intact, and {calls - missing:,} calls agree with their replies: "
+        f"there is nothing to rebuild{absent}"
+    )
+
+
+def _unreadable(folder: Path) -> str:
+    """Why a database cannot be read; empty if all of it can."""
+    file = folder / RUN_DB
+    if not file.exists():
+        return "is lost"
     try:
         with RunReader(folder) as run:
             size = len(run.sweep)
-            return all(cell.place < size for cell in run.tables.cells()) and all(
-                record.place < size for record in run.outcomes()
-            )
-    except RunFolderError:
-        return False
+            if max((cell.place for cell in run.tables.cells()), default=0) >= size:
+                return f"has cells that are not among the sweep's {size:,}"
+            for _ in run.outcomes():
+                pass
+    except (NotOfThisFormat, RunDamaged) as exc:
+        return exc.why
+    except RunFolderError as exc:
+        return str(exc).removeprefix(f"{file} ")
+    return ""
 
 
 def _started(folder: Path) -> Started:
@@ -124,5 +173,5 @@ def _started(folder: Path) -> Started:
         return Started()
     try:
         return decode(last[0].removeprefix(STARTED.encode()), type=Started)
-    except MsgspecError as exc:
+    except msgspec.MsgspecError as exc:
         raise RunFolderError(f"{folder / SWEEP}: its last line cannot be read: {exc}") from exc

@@ -37,7 +37,7 @@ from .lines import read_cells
 
 SUFFIX = ".oversight"
 CONTENTS = "pack.json"
-FORMAT = 2
+FORMAT = 3
 
 MANIFEST, GRID, PROBLEMS = "manifest.json", "grid.json", "problems.jsonl"
 """What the run is, its sweep as data, and the problems of it."""

@@ -94,11 +94,13 @@ def no_run(folder: Path) -> RunFolderError:
 class NotOfThisFormat(RunFolderError):
     def __init__(self, file: Path, why: str) -> None:
         super().__init__(f"{file} {why}; {made_again(file.parent)}")
+        self.why = why
 
 
 class RunDamaged(RunFolderError):
     def __init__(self, file: Path, why: str) -> None:
         super().__init__(f"{file} is damaged ({why}); {made_again(file.parent)}")
+        self.why = f"is damaged ({why})"
 
 
 def sealed(columns: Sequence[Any]) -> tuple[Any, ...]:

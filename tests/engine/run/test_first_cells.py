@@ -97,6 +97,7 @@ PURE = "len(str(given[0])) % 2"
 """Depends on the arguments alone."""
 
 
+@pytest.mark.wire
 @pytest.mark.known_truth
 @pytest.mark.parametrize("tails", ["random.random() < .5", PURE])
 @pytest.mark.parametrize("role", ["protocol", "agent", "judge"])

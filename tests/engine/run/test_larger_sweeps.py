@@ -27,6 +27,7 @@ def asked(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
         }
 
 
+@pytest.mark.wire
 @pytest.mark.known_truth
 @pytest.mark.parametrize("before", [("--limit 3", ""), ("",), ("--limit 1", "--limit 2", "")])
 def test_a_run_after_others_records_what_a_fresh_run_records(place, command, before):

@@ -124,7 +124,13 @@ def test_whatever_moves_an_outcome_moves_the_identity_of_the_sweep(other):
 
 
 @pytest.mark.wire
-@given(st.lists(st.tuples(st.sampled_from(PLAIN), verdicts() | failures), max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(PLAIN), verdicts() | failures),
+        max_size=6,
+        unique_by=lambda cell_and_end: cell_and_end[0].place,
+    )
+)
 def test_an_outcome_is_the_same_from_the_database(tmp_path_factory, cells):
     path, kept = tmp_path_factory.mktemp("run") / "s", dict[int, OutcomeRecord]()
     with folder(path) as run:

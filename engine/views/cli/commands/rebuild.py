@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ....display.quantity import counted
 from ....run.rebuilding import rebuild
+from ....run.record.schema import RUN_DB
 from ....system.flags import argument
 from ....system.process import event_loop
 from ..flags import as_command
@@ -18,13 +19,16 @@ def command(
     sweep: Path | None = OWN_SWEEP,
     store: Path | str | None = STORE,
 ) -> None:
-    """Make run.db of the folder RUN again, where it is damaged or lost; nothing is sent.
+    """Rebuild the run.db of RUN if it is damaged, lost or of an earlier version. Nothing is sent.
 
-    Every cell is run again from the replies in the store; name the store with --store if the run
-    had another one than yours. A damaged file is kept beside it.
+    First each recorded call is compared with its reply in the store: a file that can be read, and
+    in which they agree, is left as it is. Else every cell is run again from the replies; name the
+    store with --store if the run had another one than yours. The file before is kept as
+    damaged-run.db.
     """
     with asyncio.Runner(loop_factory=event_loop()) as runner:
-        made, missing = runner.run(rebuild(run, store, sweep))
-    say(f"{counted(made, 'cell')} made again in {run}")
-    if missing:
-        say(f"{counted(missing, 'cell')} lack replies: go on with oversight run")
+        rebuilt = runner.run(rebuild(run, store, sweep))
+    say(f"{run / RUN_DB} {rebuilt.wrong}")
+    say(f"{counted(rebuilt.cells, 'cell')} made again in {run}")
+    if rebuilt.missing:
+        say(f"{counted(rebuilt.missing, 'cell')} lack replies: go on with oversight run")
