@@ -17,7 +17,7 @@ from .record.tables import RunTables
 from .record.values import CallCost, RecordedCall, RecordedCell
 
 MAY_DIFFER = {"dollars", "origin", "at", "came", "elsewhere", "drafts"}
-"""Fields that two runs of one sweep may have different: when, whence and at which price."""
+"""Fields in which two runs of one sweep may differ: time, source and price of a reply."""
 
 
 def unlike(then: msgspec.Struct, now: msgspec.Struct) -> Iterator[tuple[str, Any, Any]]:
@@ -117,8 +117,8 @@ def _stored(call: RecordedCall, store: Reader, tags: TagsOf) -> RecordedCall | N
         cache_write_tokens=usage.cache_write_tokens,
     )
     if record.call_size:
-        asked = record.call()
-        call = replace(call, draw=asked.draw, settings=stated_settings(asked.request))
+        request = record.call()
+        call = replace(call, draw=request.draw, settings=stated_settings(request.request))
     return replace(
         call,
         model=record.model,

@@ -37,7 +37,7 @@ class Rebuilt(NamedTuple):
     missing: int
     """Cells for which the store lacks a reply; a run asks for them again."""
     wrong: str
-    """What was wrong with the database before."""
+    """The fault of the database before."""
 
 
 async def rebuild(
@@ -107,7 +107,7 @@ async def _cells(loaded: LoadedSweep, run: RunFolder, replies: Reader) -> int:
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """What a manifest says, also one of the format before."""
+    """Parts of a manifest, also of one in the earlier format."""
 
     identity: str = ""
     id: str = ""
@@ -115,14 +115,14 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 def _known(folder: Path) -> _Known:
-    """What the database still says of the run."""
+    """The manifest of the run, as far as the database can be read."""
     with suppress(RunFolderError, msgspec.MsgspecError), RunTables.open(folder, EARLIER) as tables:
         return decode(tables.told("manifest"), type=_Known)
     return _Known()
 
 
 def _wrong(folder: Path, replies: Reader, loaded: LoadedSweep) -> str:
-    """What is wrong with a database, as `is damaged (…)`. UsageError if nothing is."""
+    """The fault of a database, as `is damaged (…)`. UsageError if it has none."""
     unreadable, sweep = _unreadable(folder), loaded.sweep
     differences, calls, missing = list[str](), 0, 0
     with suppress(RunFolderError), RunTables.open(folder, EARLIER) as tables:
@@ -142,8 +142,8 @@ def _wrong(folder: Path, replies: Reader, loaded: LoadedSweep) -> str:
         return unreadable
     absent = f"; {missing:,} replies are not in the store" if missing else ""
     raise UsageError(
-        f"{folder / RUN_DB} is intact, and {calls - missing:,} calls agree with their replies: "
-        f"there is nothing to rebuild{absent}"
+        f"{folder / RUN_DB} needs no rebuild: it is intact, and {calls - missing:,} calls agree "
+        f"with their replies{absent}"
     )
 
 
@@ -167,7 +167,7 @@ def _unreadable(folder: Path) -> str:
 
 
 def _started(folder: Path) -> Started:
-    """What the run in a folder was started with beside its sweep file. RunFolderError."""
+    """The settings with which the run in a folder was started. RunFolderError."""
     last = deque(whole_lines(folder / SWEEP), 1)
     if not last or not last[0].startswith(STARTED.encode()):
         return Started()

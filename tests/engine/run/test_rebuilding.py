@@ -48,7 +48,7 @@ def of_the_format_before(folder: Path) -> None:
 
 
 def recorded(folder: Path) -> list[Any]:
-    """What is recorded, but for the times and origins of replies."""
+    """The record of each cell without the times and origins of replies."""
     with RunReader(folder) as run:
         return [
             structs.replace(
@@ -94,7 +94,9 @@ def test_record_that_differs_from_its_replies_is_rebuilt(place, command, finishe
     run = finished.folder
     intact = command("cache", "rebuild", run)
     assert (
-        intact.code == 2 and "is intact, and" in intact.err and "not in the store" not in intact.err
+        intact.code == 2
+        and "needs no rebuild: it is intact" in intact.err
+        and "not in the store" not in intact.err
     )
     before = recorded(run)
     renumbered(run)
