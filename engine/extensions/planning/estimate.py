@@ -3,7 +3,6 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from datetime import date
 from functools import partial
 from types import MappingProxyType
 from typing import Literal
@@ -82,8 +81,8 @@ class ModelPlan:
     """None if no price is known."""
     pace: Pace | None
     """None if no rate limit is known before the run."""
-    price_of: date | None
-    """Date of the price; None if none is known."""
+    price_of: str
+    """The date of the price list, or its package and version; empty if none is known."""
     cached_tokens: int = 0
     """Input tokens that the vendor's prompt cache should have."""
     batched: bool = False
@@ -255,7 +254,7 @@ def _model_plan(
         round(amounts.output[1]),
         None if price is None else cost(price.batched() if batched else price),
         None if batched else _pace(amounts, limits or Limits()),
-        None if price is None else price.as_of,
+        "" if price is None else price.stated_by,
         round(amounts.cache_read if cached is None else cached[0] * amounts.input[1]),
         batched,
         cost(price) if price and batched else None,

@@ -1,22 +1,28 @@
-"""Prices of tokens in dollars by model, from a dated list that users can override."""
+"""Prices of tokens in dollars by model.
+
+They come, in this order, from a price file of the user's, from data/prices.toml, and from the
+package genai-prices. That package is imported only for a model that the first two do not price.
+"""
 
 import math
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import orjson
-import platformdirs
 from msgspec import Meta, Struct, ValidationError, convert
 
 from ....cache.reply import Usage
 from ...errors import UsageError
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelPrice
 
 _Kind = TypeVar("_Kind")
 
@@ -25,6 +31,17 @@ TIERS = ("flex", "priority")
 """Service tiers with a price of their own in price files."""
 USUAL = frozenset({"", "auto", "default", "standard_only", "flex"})
 """Service tiers that cost at most the price of the list."""
+
+PUBLIC_PROVIDERS = {
+    **{name: name for name in ("openai", "anthropic", "azure", "deepseek", "fireworks", "groq")},
+    **{name: name for name in ("mistral", "openrouter", "together")},
+    "gemini": "google",
+    "vertex": "google",
+    "xai": "x-ai",
+    "moonshot": "moonshotai",
+    "bedrock": "aws",
+}
+"""Our provider -> its name in genai-prices."""
 
 _SNAPSHOT = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
 """Suffix of a dated snapshot, which has the price of its model family."""
@@ -43,14 +60,20 @@ class Price:
     batch: float
     """Price factor of the batch endpoint; 1 if there is none."""
     as_of: date
-    """Date of the list."""
+    """Date of the list; `date.min` if it has none."""
     source: str
+    """The page that states them, or the package with its version; empty if not known."""
     tiers: Mapping[str, float] = field(default_factory=dict)
     """Price factors of service tiers, by name."""
     above: int = 0
     """Prompt tokens beyond which a call is priced by `beyond`; 0 if all lengths cost the same."""
     beyond: "Price | None" = None
     """Prices for all tokens of such a long call."""
+
+    @property
+    def stated_by(self) -> str:
+        """The date of the list, or the package and its version; empty for a free model."""
+        return self.source if self.as_of == date.min else str(self.as_of)
 
     def batched(self) -> "Price":
         """The prices for calls through the batch endpoint."""
@@ -99,13 +122,14 @@ class PriceList:
     def find(self, model: str) -> Price | None:
         """The price of `provider/name`: of that name, of its family, or of its provider.
 
-        A dated snapshot that is not listed has the price of its family. None if unknown.
+        A dated snapshot that is not listed has the price of its family. A model that is not listed
+        at all has the price that genai-prices states. None if unknown.
         """
         provider, _, _ = model.partition("/")
         for name in (model, _SNAPSHOT.sub("", model), f"{provider}/*"):
             if name in self.models:
                 return self.models[name]
-        return None
+        return public_price(model)
 
     def named(self, meanings: Mapping[str, str]) -> "PriceList":
         """The list, extended by names of the user's that have no price of their own.
@@ -133,11 +157,12 @@ class PriceList:
         if price is None:
             provider, _, name = model.partition("/")
             raise UsageError(
-                f"{model}: no price is known, so --max-cost cannot be kept. Give one in a price "
-                f'file:\n  [{provider}.models."{name}"]\n  input = …   # dollars per million '
-                f"tokens\n  output = …\nor, if it costs nothing:\n  [{provider}]\n  free = true\n"
-                "or fetch a list that has it: oversight doctor --update-prices FILE|URL\n"
-                "or cap the tokens in place of the dollars: --max-tokens 50M"
+                f"{model}: no price is known, so --max-cost cannot be enforced. Give one in a "
+                f'price file (--prices FILE):\n  [{provider}.models."{name}"]\n'
+                "  input = …   # dollars per million tokens\n  output = …\n"
+                f"or, if it costs nothing:\n  [{provider}]\n  free = true\n"
+                "or update the public prices: pip install --upgrade genai-prices\n"
+                "or limit tokens: --max-tokens 50M"
             )
         return price
 
@@ -164,21 +189,101 @@ def charged(usage: Usage, price: Price | None) -> float | None:
     return None if price is None else price.cost(usage)
 
 
-def updates() -> Path:
-    """The user's file of prices that `oversight doctor --update-prices` has fetched."""
-    return platformdirs.user_data_path("oversight") / "prices.toml"
+@cache
+def public_price(model: str) -> Price | None:
+    """The price of `provider/name` in genai-prices; None if it states none.
+
+    Where prices differ by the hour, the dearest hour counts: a budget must hold at any hour. Where
+    several lengths of prompt have prices, all lengths above the first limit cost the dearest.
+    """
+    provider, _, name = model.partition("/")
+    if (vendor := PUBLIC_PROVIDERS.get(provider)) is None:
+        return None
+    # Takes .25 s of CPU: a run on simulated models or own servers does not need it.
+    import genai_prices
+
+    day = datetime.now(UTC)
+    usage = genai_prices.Usage(input_tokens=1, output_tokens=1)
+
+    def hourly(context: dict[str, str]) -> "list[ModelPrice]":
+        hours = (day + timedelta(hours=hour) for hour in range(24))
+        return [
+            genai_prices.calc_price(
+                usage,
+                name,
+                provider_id=vendor,
+                genai_request_timestamp=hour,
+                price_context=context,
+            ).model_price
+            for hour in hours
+        ]
+
+    try:
+        usual = hourly({})
+    except LookupError:
+        return None
+    # A price per request, besides that of tokens, cannot be kept under a cap.
+    if any(rates.requests_kcount is not None for rates in usual):
+        return None
+    price = _public(usual, f"genai-prices {genai_prices.__version__}")
+    if price is None:
+        return None
+    factors = {}
+    for part, context in {
+        "batch": {"processing": "batch"},
+        **{tier: {"service_tier": tier} for tier in TIERS},
+    }.items():
+        other = _public(hourly(context), "")
+        if other is not None and (other.input, other.output) != (price.input, price.output):
+            factors[part] = max(other.input / price.input, other.output / price.output)
+    return replace(price, batch=factors.pop("batch", 1.0), tiers=factors)
+
+
+def public_names(provider: str) -> list[str]:
+    """The models of one of our providers in genai-prices, as `provider/name`."""
+    from genai_prices.data import providers
+
+    public = PUBLIC_PROVIDERS.get(provider)
+    models = (model for vendor in providers if vendor.id == public for model in vendor.models)
+    return [f"{provider}/{model.id}" for model in models]
+
+
+def _public(hours: "Sequence[ModelPrice]", source: str) -> Price | None:
+    """The dearest of these prices, at each length of prompt; None without input or output."""
+
+    def dearest(names: Sequence[str], beyond: bool) -> float:
+        rates = []
+        for hour in hours:
+            stated = [rate for name in names if (rate := getattr(hour, name)) is not None]
+            tiers = getattr(stated[0], "tiers", ()) if stated else ()
+            base = getattr(stated[0], "base", stated[0]) if stated else 0
+            rates += [base, *(tier.price for tier in tiers if beyond)]
+            limits.update(tier.start for tier in tiers)
+        return float(max(rates))
+
+    def price(beyond: bool) -> Price:
+        return Price(
+            input=dearest(("input_mtok",), beyond),
+            output=dearest(("output_mtok",), beyond),
+            cache_read=dearest(("cache_read_mtok", "input_mtok"), beyond),
+            cache_write=dearest(("cache_write_mtok", "input_mtok"), beyond),
+            batch=1.0,
+            as_of=date.min,
+            source=source,
+        )
+
+    limits = set[int]()
+    usual = price(beyond=False)
+    if not usual.input or not usual.output:
+        return None
+    return replace(usual, above=min(limits), beyond=price(beyond=True)) if limits else usual
 
 
 @cache
 def listed() -> PriceList:
-    """The price list that comes with this package, with later entries of the user's updates."""
+    """The prices that come with this package; all other public models are found by `find`."""
     text = files("oversight.engine").joinpath("data/prices.toml").read_text()
-    prices = _prices(tomllib.loads(text))
-    if (file := updates()).exists():
-        for model, price in _read(file.read_text("utf-8"), str(file)).items():
-            if model not in prices or prices[model].as_of <= price.as_of:
-                prices[model] = price
-    return PriceList(prices)
+    return PriceList(_prices(tomllib.loads(text)))
 
 
 def load_prices(path: Path) -> PriceList:

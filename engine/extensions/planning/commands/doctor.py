@@ -17,7 +17,7 @@ from ....providers.retirements import today
 from ....providers.simulated import PREFIX
 from ....run.dry_run import require_abilities
 from ....run.loaded_sweep import LoadedSweep, open_sweep
-from ....system.flags import argument, flag
+from ....system.flags import argument
 from ....views.cli.completing import sweep_files
 from ....views.cli.exit_codes import ExitCode
 from ....views.cli.flags import as_command
@@ -31,12 +31,6 @@ LINE = "\n"
 def command(
     what: tuple[str, ...] = argument("[SWEEP | MODEL…]", complete=sweep_files),
     overrides: tuple[str, ...] = SET,
-    prices: str | None = flag(
-        "Take over the prices in a list of LiteLLM's form, or of OpenRouter's. From then on they "
-        "hold for every command, where the built-in list has no later price.",
-        name="--update-prices",
-        metavar="FILE|URL",
-    ),
     as_json: bool = JSON,
 ) -> None:
     """Check keys, addresses, models and limits, with a few small requests.
@@ -45,16 +39,7 @@ def command(
     abilities; logprobs, schemas and tools are tried with one small call each, where the sweep needs
     them. The vendors' lists of models are read, at no cost. MODEL: check only these, such as
     `openai/gpt-6-luna`. With neither, list which keys are set. Exit code 1 if a check fails.
-
-    \b
-      oversight doctor --update-prices https://openrouter.ai/api/v1/models
-      oversight doctor --update-prices model_prices_and_context_window.json
     """
-    if prices is not None:
-        from ....extensions.planning.price_lists import take_over
-
-        show(take_over(prices))
-        return
     variables = environment(Path())
     if len(what) == 1 and Path(what[0]).suffix in (".yaml", ".yml"):
         findings = asyncio.run(_sweep(open_sweep(Path(what[0]), overrides), variables))

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable
 from contextlib import closing, nullcontext, suppress
-from datetime import date
 from pathlib import Path
 
 import click
@@ -21,7 +20,7 @@ from ....extensions.planning.power import Power, power_finding, power_plan
 from ....models.accounting.latency import Latency
 from ....models.accounting.ledger import Accounting
 from ....models.accounting.ledger_file import read_ledger
-from ....models.accounting.prices import PriceList, listed, load_prices
+from ....models.accounting.prices import PriceList, listed, load_prices, public_names
 from ....providers.catalogue import entry, provider_of
 from ....providers.retirements import today
 from ....providers.simulated import PREFIX
@@ -243,17 +242,18 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
         )
     if unpriced := [model.model for model in plan.models if model.cost is None]:
         notes.append(
-            f"no price is known for {', '.join(unpriced)}: load a price list with oversight doctor "
-            "--update-prices FILE|URL, or name a file with --prices"
+            f"no price is known for {', '.join(unpriced)}: update the package genai-prices, or "
+            "name a price file with --prices"
         )
-        near = ((each, meant(each, listed().models, cutoff=0.9)) for each in unpriced)
-        notes += [f"{each}: not in the price list{name}" for each, name in near if name]
+        known = {model: public_names(provider_of(model)) for model in unpriced}
+        near = {model: meant(model, names, cutoff=0.9) for model, names in known.items()}
+        notes += [f"{model}: no price is known{name}" for model, name in near.items() if name]
     if any(model.waits and model.pace is None for model in plan.models):
         notes.append(
             "?: the rate is unknown until the server states its limits, or the sweep file does"
         )
-    days = {model.price_of for model in plan.models if model.price_of} - {date.min}
-    priced = f"prices of {' to '.join(map(str, sorted({min(days), max(days)})))}; " if days else ""
+    sources = sorted({model.price_of for model in plan.models if model.price_of})
+    priced = f"prices of {' and '.join(sources)}; " if sources else ""
     return [*notes, f"{priced}rehearse it first: the same command with --rehearse busy"]
 
 
@@ -279,6 +279,6 @@ def _dry_run(opened: LoadedSweep, file: Path, batch: bool, prices: PriceList) ->
     models.prepare(grid.roles, Accounting(prices))
     for model in grid.models:
         if not (model.startswith(PREFIX) or entry(provider_of(model)).own or prices.find(model)):
-            near = meant(model, prices.models, cutoff=0.8) or ""
-            say(f"{model}: not in the price list{near}; oversight doctor asks its vendor")
+            near = meant(model, public_names(provider_of(model)), cutoff=0.8) or ""
+            say(f"{model}: no price is known{near}; oversight doctor asks its vendor")
     show(f"{file}: fine. {counted(len(grid), 'cell')}; models: {', '.join(grid.models)}")

@@ -1,7 +1,10 @@
 """What tokens cost, and what happens where nobody knows: `prices.md`."""
 
 import json
+import subprocess
+import sys
 from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,8 @@ import pytest
 from oversight.cache.reply import Usage
 from oversight.engine.analysis.costs import sampled_costs
 from oversight.engine.analysis.rows import read_rows
-from oversight.engine.models.accounting.prices import charged, listed, load_prices
+from oversight.engine.errors import UsageError
+from oversight.engine.models.accounting.prices import charged, listed, load_prices, public_price
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.views.pages.reading import ends_of
 from tests.answering import alike, answering
@@ -116,8 +120,6 @@ models: {{compatible/lab/ours: {{is: openai/gpt-4o}}}}
     assert json.loads(measured.out)["total"]["dollars"] == expected, measured.err
 
 
-LISTS = json.loads(Path(__file__).with_name("lists.json").read_text())
-"""Lists as LiteLLM and OpenRouter serve them."""
 GRID = """\
 name: grid
 problems: {bundled: {name: arithmetic, limit: 2}}
@@ -136,44 +138,62 @@ protocols: {naive_judge: , debate: {rounds: 1}}
 
 
 @pytest.mark.wire
-def test_lists_that_others_keep_price_every_model_of_the_papers_own_grid(tmp_path, monkeypatch):
-    """Known truth: five of these seven models are priced by no list of ours."""
+def test_public_prices_cover_the_grid_of_the_paper(tmp_path):
+    """Six of these seven models are public; the seventh has left its vendor's list."""
     (tmp_path / "grid.yaml").write_text(GRID)
-    file = tmp_path / "model_prices.json"
-    file.write_bytes(json.dumps(LISTS["LITELLM"]).encode())
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    plan = within("plan", "grid.yaml", "--json", cwd=tmp_path)
+    models = json.loads(plan.out)["plan"]["models"]
+    assert [each["model"] for each in models if each["cost"] is None] == [
+        "openrouter/x-ai/grok-4.1-fast"
+    ]
+    printed_plan = within("plan", "grid.yaml", cwd=tmp_path).out
+    assert f"prices of genai-prices {version('genai-prices')}; " in printed_plan
 
-    def priced():
-        listed.cache_clear()
-        plan = within("plan", "grid.yaml", "--json", cwd=tmp_path)
-        return sum(model["cost"] is not None for model in json.loads(plan.out)["plan"]["models"])
 
-    try:
-        assert priced() == 2
-        assert within("doctor", "--update-prices", str(file), cwd=tmp_path).code == 0
-        assert priced() == 4
-        with answering(alike(200, json.dumps(LISTS["OPENROUTER"]).encode())) as (url, _):
-            updated = within("doctor", "--update-prices", url, cwd=tmp_path)
-        assert "prices of 3 models" in updated.out
-        assert priced() == 7
-        found = load_prices(tmp_path / "data/oversight/prices.toml")
-        flash = found.need("gemini/gemini-3-flash-preview")
-        assert flash.cost(Usage(200_000, 1_000)) == pytest.approx(0.1 + 0.003)
-        assert flash.cost(Usage(200_001, 1_000)) == pytest.approx(0.200001 + 0.006)
-        lite = found.need("gemini/gemini-2.5-flash-lite")
-        assert (lite.batched().input, lite.tiers) == (0.05, {"flex": 0.4, "priority": 1.8})
-        haiku = found.need("anthropic/claude-haiku-4-5")
-        assert haiku == listed().need("anthropic/claude-haiku-4-5")
-        told = within("plan", "grid.yaml", cwd=tmp_path).out
-        assert f"prices of 2026-11-20 to {date.today()}" in told
-        file.write_text("[]")
-        refused = within("doctor", "--update-prices", str(file), cwd=tmp_path)
-        assert (refused.code, "is no price list of LiteLLM's form" in refused.err) == (2, True)
-        # Of two prices of one model the later one holds.
-        for day, holds in (("2020-01-01", 0.05), ("2999-01-01", 700.0)):
-            told = f"openai.as_of = {day}\nopenai.models.gpt-5-nano = {{input = 700, output = 9}}\n"
-            (tmp_path / "data/oversight/prices.toml").write_text(told)
-            listed.cache_clear()
-            assert listed().need("openai/gpt-5-nano").input == holds
-    finally:
-        listed.cache_clear()
+def test_public_price_is_the_dearest_at_any_hour_and_length():
+    """DeepSeek charges half at most hours; Anthropic charges more beyond 200,000 tokens."""
+    flash = public_price("deepseek/deepseek-flash")
+    assert (flash.input, flash.output, flash.cache_read) == (0.3, 1.2, 0.006)
+    sonnet = public_price("anthropic/claude-sonnet-4-5-20250929")
+    assert (sonnet.above, sonnet.beyond.input, sonnet.beyond.output) == (200_000, 6, 22.5)
+    assert (sonnet.batch, sonnet.cost(Usage(200_000, 0))) == (0.5, pytest.approx(0.6))
+    assert sonnet.cost(Usage(200_001, 0)) == pytest.approx(1.200006)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "openai/gpt-99",
+        "openai/",
+        "compatible/lab/gpt-4o",
+        "nobody/gpt-4o",
+        "openai/gpt-4o nonsense",
+    ],
+)
+def test_unknown_model_stays_unknown(model):
+    assert listed().find(model) is None
+    with pytest.raises(UsageError, match="no price is known, so --max-cost cannot be enforced"):
+        listed().need(model)
+
+
+def test_price_file_wins_over_every_other_price(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        "[openai.models]\ngpt-5-nano = {input = 700, output = 9}\n[deepseek]\nfree = true\n"
+    )
+    prices = load_prices(file)
+    assert prices.need("openai/gpt-5-nano-2025-08-07").input == 700
+    assert prices.need("deepseek/deepseek-flash").output == 0
+    assert prices.need("openai/gpt-4o") == listed().need("openai/gpt-4o")
+
+
+@pytest.mark.wire
+def test_plain_run_and_help_do_not_import_public_prices():
+    script = (
+        "import sys; from oversight.engine.models.accounting.prices import listed\n"
+        "for model in ('sim/strong', 'ollama/llama3', 'compatible/lab/x', 'openai/gpt-5.6-sol'):\n"
+        "    listed().find(model)\n"
+        "print('genai_prices' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "False", done.stderr
