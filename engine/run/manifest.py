@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from ..errors import RunFolderError
+from ..models.accounting.prices import Price
 from ..providers.settings import Api
 from ..system.files import refuse_links_within
 from .record.tables import RunTables
@@ -77,6 +78,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     prompt_sets: Mapping[str, Mapping[str, str]] = {}
     """By path, as the sweep names them: the blocks of the prompt sets that were read from files."""
     code: RunCode = RunCode()
+    prices: Mapping[str, Price] = {}
+    """By billed model, the price with which the run started; it holds when the run resumes."""
 
     @property
     def mixed(self) -> frozenset[str]:

@@ -71,6 +71,11 @@ class Run:
             # Since the last session a crash may have been fixed, or a model's settings.
             kinds = None if settings.retry_failed else RETRIED_KINDS
             dropped = folder.forget_failures(kinds)
+            if not settings.prices:
+                prices = PriceList({**prices.models, **folder.manifest.prices})
+            named = prices.named(loaded.sweep.meanings)
+            if not folder.manifest.prices and (billed := named.billed(loaded.sweep.models)):
+                folder.keep_prices(billed)
             yield cls(loaded, settings, prices, folder, store, len(dropped))
 
     def snapshot(self) -> Snapshot:

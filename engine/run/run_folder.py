@@ -3,7 +3,7 @@
 import logging
 import shutil
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ from ...cache.writer import GroupCommit
 from ...protocols.datasets.jsonl import jsonl
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import RunFolderError, StoreFailed, UsageError
+from ..models.accounting.prices import Price
 from ..stop import StopToken
 from ..sweep.document import MAX_SWEEP
 from ..sweep.grid import Grid, stored_grid
@@ -254,6 +255,11 @@ class RunFolder:
         """Record the number of replies in the store, and the store's id. RunFolderError."""
         known = store_id or self.manifest.store_id
         self.manifest = replace(self.manifest, replies=replies, store_id=known)
+        self.database.tell("manifest", encoded(self.manifest))
+
+    def keep_prices(self, prices: Mapping[str, Price]) -> None:
+        """Record the prices with which the run starts. RunFolderError."""
+        self.manifest = replace(self.manifest, prices=prices)
         self.database.tell("manifest", encoded(self.manifest))
 
     def _landed(self, cells: Iterable[RecordedCell]) -> None:

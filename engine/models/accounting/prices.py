@@ -7,7 +7,7 @@ package genai-prices. That package is imported only for a model that the first t
 import math
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -150,6 +150,11 @@ class PriceList:
                 # A batch has its own price, and no part of it.
                 prices[name] = replace(price.times(top), batch=price.batch / top) if top else None
         return PriceList({**self.models, **prices}) if prices else self
+
+    def billed(self, models: Iterable[str]) -> dict[str, Price]:
+        """The prices of these models, without those that are unknown or free."""
+        prices = {model: self.find(model) for model in models}
+        return {model: price for model, price in prices.items() if price and price.output}
 
     def need(self, model: str) -> Price:
         """The price of a model. UsageError, with what to do, if unknown."""

@@ -123,6 +123,26 @@ def test_prices_are_a_parameter_in_python_too(place):
     assert not Path("runs").exists()
 
 
+def test_resumed_run_keeps_the_prices_it_started_with(place):
+    sweep, mine = Path("s.yaml"), Path("mine.toml")
+    sweep.write_text(
+        "problems: {bundled: arithmetic}\nprotocols: naive_judge\njudges: compatible/lab/judge\n"
+        "providers: {compatible/lab: {base_url: 'http://127.0.0.1:9/v1'}}\n"
+        "models: {compatible/lab/judge: {is: openai/gpt-4o}}\n"
+    )
+
+    def price(file: Path | None = None) -> float:
+        settings = RunSettings(store=Path("store"), folder=Path("run"), prices=file)
+        with Run.open(open_sweep(sweep), settings) as run:
+            return run.loaded.models.priced(run.prices).need("compatible/lab/judge").input
+
+    mine.write_text("[openai.models]\ngpt-4o = {input = 3, output = 9}\n")
+    assert price(mine) == 3
+    assert price() == 3, "the list says 2.5"
+    mine.write_text("[openai.models]\ngpt-4o = {input = 4, output = 9}\n")
+    assert price(mine) == 4, "a file wins over all"
+
+
 class Asker(Observer):
     """Asks for the metrics of a run over HTTP, before the first cell and after the last."""
 
