@@ -73,8 +73,8 @@ class Run:
             dropped = folder.forget_failures(kinds)
             if not settings.prices:
                 prices = PriceList({**prices.models, **folder.manifest.prices})
-            named = prices.named(loaded.sweep.meanings)
-            if not folder.manifest.prices and (billed := named.billed(loaded.sweep.models)):
+            known = prices.named(loaded.sweep.meanings)
+            if not folder.manifest.prices and (billed := known.billed(loaded.sweep.models)):
                 folder.keep_prices(billed)
             yield cls(loaded, settings, prices, folder, store, len(dropped))
 
