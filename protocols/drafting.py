@@ -119,7 +119,7 @@ class BestOf(Wrapper):
         for n, verdict in verdicts.read.items():
             # With other replies, as of a judge of votes, it might have been believed more.
             if n != best and (ends[n][1], best) > (ends.get(best, ANYTHING)[0], n):
-                doubts += verdict.doubts or (Doubt("Judge", "unreadable"),) * bool(verdict.bounds)
+                doubts += verdict.doubts or (Doubt("Judge", "partial"),) * bool(verdict.bounds)
         others = tuple(turn for n, turn in enumerate(turns) if n != best)
         return structs.replace(turns[best], drafts=others, doubts=tuple(doubts))
 

@@ -11,8 +11,11 @@ from typing import Literal, TypeAlias
 
 from ..cache.reply import Reply
 
-Cause: TypeAlias = Literal["unreadable", "refused", "truncated", "empty"]
-"""Why a reply could not be read: not what was asked for, or how it ended."""
+Cause: TypeAlias = Literal[
+    "no statement", "partial", "two statements", "sum", "truncated", "refused", "empty"
+]
+"""Why a reply could not be read: it states nothing in the form that was asked for, not every
+answer, two things that differ, or numbers with a wrong sum; or how it ended."""
 
 TRUNCATED = " (the reply was truncated)"
 """End of the message for a reply that reached max_tokens."""
@@ -29,7 +32,7 @@ class Unreadable(ProtocolError):
     """A reply that could not be read. Nothing is guessed: the cell becomes a Failure."""
 
     def __init__(
-        self, reason: str, raw: str, call: str = "", cause: Cause = "unreadable", seat: str = ""
+        self, reason: str, raw: str, call: str = "", cause: Cause = "no statement", seat: str = ""
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -52,8 +55,11 @@ class ToolMissing(ProtocolError):
     """A tool that needs what is not installed, and how to install it. Nothing was run."""
 
 
-def unreadable(reason: str, reply: Reply) -> Unreadable:
-    """The error for a reply that could not be used: Declined if it is a refusal."""
+def unreadable(reason: str, reply: Reply, cause: Cause = "no statement") -> Unreadable:
+    """The error for a reply that could not be used: Declined if it is a refusal.
+
+    cause: of a reply that ended as it should. A reply that was cut lacks its end.
+    """
     if reply.outcome == "refused":
         policy = reply.stop_reason.partition(": ")[2]
         told = f"the model refused ({policy})" if policy else "the model refused"
@@ -62,7 +68,8 @@ def unreadable(reason: str, reply: Reply) -> Unreadable:
         reason += THOUGHT_TO_THE_END
     elif reply.outcome != "ok":
         reason = f"{reason} (the reply was {reply.outcome})"
-    cause: Cause = "unreadable" if reply.outcome == "ok" else reply.outcome
+    if reply.outcome != "ok" and cause in ("no statement", "partial"):
+        cause = reply.outcome
     return Unreadable(reason, reply.text, reply.call, cause)
 
 

@@ -88,6 +88,28 @@ def pairs(text: str, names: Collection[str]) -> Iterator[tuple[Tag, Tag]]:
             opening = None
 
 
+def without_thoughts(text: str, white: str = " \t\r\n") -> str:
+    """`text` without anything between <private> and </private>, and `white` behind it.
+
+    An unpaired tag hides all that it may enclose: the text before a lone end, or after a lone
+    start. A speech cut too short is better than a thought that others read.
+    """
+    kept: list[str] = []
+    opened = done = 0
+    for tag in find_tags(text, ("private",)):
+        if tag.end < 0:
+            continue
+        if not opened:
+            kept.append(text[done : tag.start])
+        if tag.closing and not opened:
+            kept = []
+        opened += -1 if tag.closing and opened else not tag.closing
+        done = tag.end
+        while done < len(text) and text[done] in white and tag.closing:
+            done += 1
+    return "".join(kept if opened else [*kept, text[done:]])
+
+
 def escape_and_count(text: str) -> tuple[str, int]:
     """`text` with every reserved tag opened by ‹ in place of <, and how many there were."""
     if "<" not in text:

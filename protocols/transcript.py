@@ -196,6 +196,8 @@ class Failure(Struct, frozen=True, gc=False):
     """Address of the call at fault, where there is one."""
     seat: str = ""
     """Title of the seat that gave the reply at fault, where there is one."""
+    cause: str = ""
+    """Why it could not be read, as `oversight.protocols.errors.Cause` names it; else empty."""
 
     @property
     def unread(self) -> bool:

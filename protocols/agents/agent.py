@@ -27,7 +27,7 @@ from ..settings import (
     require_known,
     unusual,
 )
-from ..tags import escape_and_count, escape_tags, find_tags
+from ..tags import escape_and_count, escape_tags, find_tags, without_thoughts
 from ..transcript import ToolUse, Transcript, Turn
 
 if TYPE_CHECKING:
@@ -360,28 +360,6 @@ def _heard(said: str, words: int) -> tuple[str, int, bool, bool, bool]:
 
 def _stance(side: Answer | None, brief: Brief) -> Words:
     return for_side(brief.stance, side.label) if side else brief.stance
-
-
-def without_thoughts(text: str) -> str:
-    """`text` without anything between <private> and </private>.
-
-    An unpaired tag hides all that it may enclose: the text before a lone end, or after a lone
-    start. A speech cut too short is better than a thought that others read.
-    """
-    kept: list[str] = []
-    opened = done = 0
-    for tag in find_tags(text, ("private",)):
-        if tag.end < 0:
-            continue
-        if not opened:
-            kept.append(text[done : tag.start])
-        if tag.closing and not opened:
-            kept = []
-        opened += -1 if tag.closing and opened else not tag.closing
-        done = tag.end
-        while done < len(text) and text[done].isspace() and tag.closing:
-            done += 1
-    return "".join(kept if opened else [*kept, text[done:]])
 
 
 def _spoken(text: str) -> str:

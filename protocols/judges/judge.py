@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat, seated
 from ...cache.memo import memoized
 from ...cache.reply import Reply
-from ..agents.agent import Agent, Brief, without_thoughts
-from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, mean_spans, readings
+from ..agents.agent import Agent, Brief
+from ..doubts import MIN_CAPTURED_MASS, ROUNDING, Doubt, Span, mean_spans, readings
 from ..errors import Unreadable, unreadable
 from ..prompts.prompt_set import default_prompts
 from ..prompts.render import Examples, Instructions, messages
@@ -297,12 +297,6 @@ class ModelJudge(Parameters, Judge):
         options, as they are shown."""
         return {}
 
-    def answered(self, reply: Reply) -> Reply:
-        """The reply without what the judge thought in private before it answered."""
-        if self.reason != "private":
-            return reply
-        return replace(reply, text=without_thoughts(reply.text))
-
     @abstractmethod
     def put(self, question: Question, shot: Shot) -> str:
         """The reply with which this judge would state the probabilities of a shot."""
@@ -399,23 +393,16 @@ def average(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
 def as_probabilities(
     stated: Sequence[float], reply: Reply, whole: float | None = None
 ) -> tuple[float, ...]:
-    """Stated numbers as probabilities, normalised.
+    """Stated numbers as probabilities, without the rounding of their sum.
 
-    whole: 100 for percentages, 1 for shares; None lets the sizes tell: a number above 1 makes them
-    percentages. Unreadable if one is above the whole.
+    whole: 100 for percentages, None for 100 or 1. Unreadable if one is negative, or if they add up
+    to anything else: by more than 2 in 100, or half a point for each answer.
     """
-    if whole is None:
-        whole = 100 if max(stated) > 1 else 1
-    if max(stated) > whole:
-        raise unreadable(f"{max(stated):g} of {whole:g} is no probability", reply)
-    return normalised(stated, reply)
-
-
-def normalised(weights: Sequence[float], reply: Reply) -> tuple[float, ...]:
-    """Weights as probabilities. Unreadable if any is negative or all are zero."""
-    if min(weights) < 0:
-        raise unreadable("a stated probability is negative", reply)
-    total = sum(weights)
-    if not 0 < total < float("inf"):
-        raise unreadable("the stated probabilities add up to nothing", reply)
-    return tuple([weight / total for weight in weights])
+    total, tolerance = sum(stated), max(2, len(stated) / 2) / 100
+    for full in (100, 1) if whole is None else (whole,):
+        if min(stated) >= 0 and abs(total - full) <= full * tolerance + ROUNDING:
+            return tuple([number / total for number in stated])
+    if min(stated) < 0:
+        raise unreadable(f"a probability of {min(stated):g} is stated", reply, "sum")
+    sign = " %" if whole else ""
+    raise unreadable(f"the stated probabilities add up to {total:g}{sign}", reply, "sum")

@@ -9,15 +9,17 @@ from typing import ClassVar
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ..errors import unreadable
+from ..prompts.statements import AROUND
 from ..prompts.words import Words
 from ..question import Question
 from ..settings import ranged
 from ..transcript import Judgement
-from .judge import Elicited, ModelJudge, Shown, normalised
+from .judge import Elicited, ModelJudge, Shown
 from .shots import Shot, likeliest
 
-_DECORATION = " \t\n()*\"'`.:▁ĠĊ"
-"""Characters that tokenizers and models put around a label: ` A`, `(A`, `**A`."""
+_DECORATION = AROUND + "\n▁ĠĊ"
+"""What models and tokenizers put around a label: ` A`, `(A`, `**A`, `ĠA`."""
+_SPACES = " \n▁ĠĊ"
 
 _SO = ("so", "therefore", "thus", "hence")
 _WHOSE = ("the", "my")
@@ -38,7 +40,7 @@ class LogprobJudge(ModelJudge):
     `oversight.protocols.doubts.MIN_CAPTURED_MASS` the rest of the mass is unread, and gives the
     verdict bounds. A label must be one token for this. A label that
     is a word is read in any case (`yes` for `Yes`); a single letter only as it is written, since
-    `a` may begin a sentence.
+    `a` may begin a sentence. With nine answers or more, a candidate `I` is unread mass as well.
     """
 
     top_logprobs: int = ranged(20)
@@ -68,8 +70,9 @@ class LogprobJudge(ModelJudge):
         reply = await ask(self.compose(shown))
         masses = read_masses(reply, shown.options)
         # More than 1 can only be rounding on the provider's side.
-        captured = min(sum(masses), 1.0)
-        return Elicited((Judgement(normalised(masses, reply), reply.call, reply.text, captured),))
+        total = sum(masses)
+        probs = tuple([mass / total for mass in masses])
+        return Elicited((Judgement(probs, reply.call, reply.text, min(total, 1.0)),))
 
 
 def read_masses(reply: Reply, question: Question) -> list[float]:
@@ -98,9 +101,11 @@ def read_masses(reply: Reply, question: Question) -> list[float]:
     likely = [logprob for _, logprob in found]
     if max(likely, default=0) > TOLERANCE or math.fsum(map(math.exp, likely)) > 1 + TOLERANCE:
         raise unreadable("the reply's logprobs are no probabilities", reply)
-    masses = [0.0] * len(question.answers)
+    masses, stated = [0.0] * len(question.answers), places.get(_label(answer_token.text))
     for text, logprob in found:
-        if (n := places.get(_label(text))) is not None:
+        n = places.get(_label(text))
+        # A candidate `I` may begin a sentence; nothing stands behind it that could tell.
+        if n is not None and (n == stated or text.strip(_SPACES) != "I"):
             masses[n] += math.exp(min(logprob, 0.0))
     if not any(masses):
         raise unreadable("no answer label is among the likeliest tokens", reply)

@@ -1,25 +1,37 @@
 """Judges that state a probability for each answer: in words, or in a JSON form."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import ClassVar, NamedTuple
 
 import orjson
 
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
-from ..errors import unreadable
-from ..prompts.forms import probabilities_form, read_form
-from ..prompts.statements import MARKS, agreed, lines_of
+from ..errors import Unreadable, unreadable
+from ..prompts.forms import object_at, probabilities_form
+from ..prompts.statements import (
+    AROUND,
+    CLOSING,
+    MAX_LINE,
+    Statement,
+    agreed,
+    groups,
+    label_at,
+    number_at,
+    number_in,
+    undressed,
+)
 from ..prompts.words import Words
-from ..question import Answer, Question
+from ..question import Question
 from ..transcript import Judgement
 from .judge import Elicited, ModelJudge, Shown, as_probabilities
 from .shots import Shot
 
-_DIGITS = "0123456789"
-_SIGNS = ("%", "percent", "per cent")
-_BETWEEN = " \t,;.|&" + MARKS
-"""What may stand between two statements on one line."""
+_BETWEEN = " \t\r,;.|&*`_"
+"""Dress between two statements on one line."""
+_SEPARATORS = " \t:=-–—|.→"
 
 
 @dataclass(frozen=True)
@@ -40,7 +52,7 @@ class StatedJudge(ModelJudge):
 
     async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         reply = await ask(self.compose(shown))
-        probs = read_percentages(self.answered(reply), shown.options)
+        probs = read_percentages(reply, shown.options)
         return Elicited((Judgement(probs, reply.call, reply.text),))
 
 
@@ -60,108 +72,135 @@ class DistributionJudge(ModelJudge):
 
     async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         reply = await ask(self.compose(shown))
-        filled = read_form(reply, probabilities_form(shown.options))
-        stated = [filled.number(option.label) for option in shown.options.answers]
-        return Elicited((Judgement(as_probabilities(stated, reply), reply.call, reply.text),))
+        probs = read_percentages(reply, shown.options)
+        return Elicited((Judgement(probs, reply.call, reply.text),))
 
 
-def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
-    """What is stated for each answer, normalised, in question order.
+class _Share(NamedTuple):
+    """The probability that is stated of one answer."""
 
-    Either all have a percent sign, or none has: then they are percentages if any is above 1, and
-    shares of 1 otherwise. (Zero is zero with and without a sign.) Unreadable: an answer without a
-    statement or with two that differ, a statement that is not a number or only repeats the
-    answer's own, mixed units, a number out of range, zeros throughout.
-    """
-    stated: dict[int, list[_Stated | None]] = {}
-    for line in lines_of(reply):
-        for place, value in _on(line, question):
-            stated.setdefault(place, []).append(value)
-    numbers, signs = list[float](), set[bool]()
-    for place, answer in enumerate(question.answers):
-        if place not in stated:
-            raise unreadable(f"no probability is stated for ({answer.label})", reply)
-        every = stated[place]
-        one = every[0] if len(every) == 1 else agreed(every, f"({answer.label})", reply)
-        if one is None:
-            raise unreadable(f"({answer.label}) has no plain probability", reply)
-        numbers.append(one.number)
-        if one.number:
-            signs.add(one.signed)
-    if len(signs) == 2:
-        raise unreadable("some probabilities have a percent sign and others have none", reply)
-    return as_probabilities(numbers, reply, 100 if True in signs else None)
-
-
-class _Stated(NamedTuple):
-    number: float
-    signed: bool
+    place: int
+    number: float | None
+    """None for a number that is not plain, such as a range."""
+    is_signed: bool
     """Whether it has a percent sign."""
 
 
-def _on(line: str, question: Question) -> list[tuple[int, _Stated | None]]:
-    """The statements that open a line, such as `A: 70%`, one after the other: the place of the
-    answer, and what is stated; None for what is no plain probability."""
-    found: list[tuple[int, _Stated | None]] = []
-    left = len(question.answers)
-    while line and (opened := _opened(line, question)):
-        place, said = opened
-        if (left := left - 1) < 0:
-            found.append((place, None))  # more statements on one line than there are answers
-            break
-        rest = said.lstrip(_DIGITS + "-.")
-        digits = said[: len(said) - len(rest)].rstrip(".")
-        sign, behind = "", rest.lstrip(" \t")
-        for each in _SIGNS:
-            if behind[: len(each)].lower() == each:
-                sign = each
-                break
-        line = behind[len(sign) :]
-        after, joined = (line[:1], ("_", "%")) if sign else (rest[:1], ("_",))
-        plain = not (after.isalnum() or after in joined)
-        if line and _is_range(line):
-            plain = False
-        line = line.lstrip(_BETWEEN).removeprefix("and ")
-        if not sign and not _opened(line, question):
-            # The only number of its statement: neither 7/10 nor the 48 of `A: 48 (70%)`.
-            plain = plain and not any(char.isdecimal() or char == "%" for char in rest)
-            plain = plain and digits != _leading_number(question.answers[place])
+def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
+    """The probabilities that a reply states last, in lines or as JSON, in question order.
+
+    A number with a percent sign is a statement. Other numbers are statements if the numbers of all
+    answers add up to 100 or 1. Unreadable: an answer without a statement or with two that differ,
+    another sum, or numbers that only repeat the answers' own.
+    """
+    later: list[_Share] = []
+    fault: Unreadable | None = None
+    for group in reversed(groups(reply, partial(_shares_at, reply, question))):
+        shares = [share for statement in group for share in statement]
+        # A sentence may stand between the statements of two answers.
+        if {share.place for share in later}.isdisjoint([share.place for share in shares]):
+            shares += later
+        is_signed = any([share.is_signed for share in shares])
         try:
-            value = _Stated(float(digits), bool(sign)) if plain else None
-        except ValueError:
-            value = None
-        found.append((place, value))
-    return found
+            stated = _agreed(shares, question, reply)
+            return as_probabilities(stated, reply, 100 if is_signed else None)
+        except Unreadable as unread:
+            # Numbers without a sign that do not add up are prose.
+            if unread.cause == "two statements" or (unread.cause == "sum" and is_signed):
+                raise
+            fault = unread if fault is None or unread.cause == "sum" else fault
+        later = shares
+    first = question.answers[0].label
+    raise fault or unreadable(f"no probability is stated for ({first})", reply)
 
 
-def _opened(line: str, question: Question) -> tuple[int, str] | None:
-    """The place of the answer whose statement opens a line, and what is stated: of `A: 70%`,
-    `**A**: 70%`, `(A) = 70%` or `A (48): 70%`, with the answer's text."""
-    line = line.lstrip("(" + MARKS)
+def _agreed(shares: Sequence[_Share], question: Question, reply: Reply) -> list[float]:
+    """The one number that is stated of each answer."""
+    signed = [share for share in shares if share.is_signed]
+    if len({share.place for share in signed}) == len(question.answers):
+        shares = signed
+    numbers = []
     for place, answer in enumerate(question.answers):
-        if not line.startswith(answer.label):
-            continue
-        rest = line[len(answer.label) :].lstrip(")" + MARKS)
-        text = rest.lstrip(" \t:(")
-        behind = text[len(answer.text) :].lstrip(")" + MARKS)
-        for said in (behind, rest) if answer.text and text.startswith(answer.text) else (rest,):
-            bare = said.lstrip()
-            value = bare[1:].lstrip(" \t" + MARKS)
-            if bare[:1] in (":", "=") and value.removeprefix("-").removeprefix(".")[:1].isdecimal():
-                return place, value
-    return None
+        stated = [share.number for share in shares if share.place == place]
+        if not stated:
+            raise unreadable(f"no probability is stated for ({answer.label})", reply, "partial")
+        number = agreed(stated, f"({answer.label})", reply)
+        if number is None:
+            raise unreadable(f"({answer.label}) has no plain probability", reply)
+        numbers.append(number)
+    if all([n in _numbers(a.text) for n, a in zip(numbers, question.answers, strict=True)]):
+        raise unreadable("the reply only repeats the answers' own numbers", reply)
+    return numbers
 
 
-def _is_range(rest: str) -> bool:
-    """Whether what follows a percentage makes it the end of a range, such as 60% to 70%."""
+def _shares_at(
+    reply: Reply, question: Question, text: str, start: int, end: int
+) -> Statement[list[_Share]] | None:
+    """The statements in a line: `A: 70%`, `A (48): 70%`, `A: 70%, B: 30%`, `{"A": 0.7, …`."""
+    if statement := object_at(reply, text, start, end):
+        shares = [
+            _Share(label[0], *number)
+            for key, value in (statement.value or {}).items()
+            if (label := label_at(key, _labels(question))) and not label[1]
+            if (number := number_in(value))
+        ]
+        return Statement(shares or None, statement.stop, statement.before)
+    line, shares = undressed(text[start:end]), []
+    while line and (opened := _share_at(line, question)):
+        share, line = opened
+        if len(shares) == len(question.answers):
+            share, line = _Share(share.place, None, True), ""
+        shares.append(share)
+        line = line.lstrip(_BETWEEN).removeprefix("and ")
+    return Statement(shares, end) if shares else None
+
+
+def _share_at(line: str, question: Question) -> tuple[_Share, str] | None:
+    """The statement that opens a line, and the text behind it."""
+    label = label_at(line, _labels(question))
+    if label is None:
+        return None
+    place, rest = label
+    text = question.answers[place].text
+    behind = rest.lstrip(_SEPARATORS + "(")
+    if text and behind.startswith(text):
+        behind = behind[len(text) :].lstrip(")" + CLOSING)
+        # The answer 37 is not the text before the value in `A: 37.5%`.
+        is_apart = behind[:1] in tuple(_SEPARATORS.replace(".", ""))
+        if is_apart and (share := _valued(behind, place, question)):
+            return share
+    return _valued(rest, place, question)
+
+
+def _valued(rest: str, place: int, question: Question) -> tuple[_Share, str] | None:
+    """The value behind a label, as in `: 70%`. Words may follow only a colon and a percent sign."""
     rest = rest.lstrip(" \t")
-    for sign in ("-", "–", "/", "to "):
-        if rest.startswith(sign):
-            return rest[len(sign) :].lstrip(" \t")[:1] in (*_DIGITS, ".")
-    return False
+    has_colon = rest[:1] in (":", "=")
+    for separator in (":", "=", "|", "→", "->", "=>", "- ", "– ", "— ", ". "):
+        if rest.startswith(separator):
+            rest = rest[len(separator) :].lstrip(" \t|")
+            break
+    number = number_at(rest)
+    if number is None:
+        is_number = has_colon and rest.lstrip(AROUND)[:1].isdecimal() and "%" in rest
+        return (_Share(place, None, True), "") if is_number else None
+    value, is_signed, after = number
+    opened = label_at(after.lstrip(_BETWEEN).removeprefix("and "), _labels(question))
+    if not opened or opened[1].lstrip()[:1] not in (":", "="):
+        if after[:1].isalnum() and (not (is_signed and has_colon) or after.startswith("of ")):
+            return None
+        if not is_signed and any([char.isdecimal() or char == "%" for char in after]):
+            return None
+    return _Share(place, value, is_signed), after
 
 
-def _leading_number(answer: Answer) -> str:
-    """The number with which the answer's text starts: `A: 48` may just repeat the answer 48."""
-    text = answer.text
-    return text[: len(text) - len(text.lstrip(_DIGITS + "-."))].rstrip(".")
+@lru_cache(maxsize=1024)
+def _labels(question: Question) -> tuple[str, ...]:
+    return tuple(answer.label for answer in question.answers)
+
+
+@lru_cache(maxsize=1024)
+def _numbers(text: str) -> frozenset[float]:
+    """The numbers in an answer's text: `A: 48` may just repeat the answer 48."""
+    words = (number_at(word.lstrip(AROUND)) for word in text[:MAX_LINE].split())
+    return frozenset(word[0] for word in words if word)

@@ -1,22 +1,34 @@
 """A judge that reasons several times and lets its conclusions vote."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from ...cache.call import Ask, Call, nth
 from ...cache.reply import Reply
 from ..doubts import readings
 from ..errors import unreadable
-from ..prompts.statements import MARKS, agreed, lines_of
+from ..prompts.statements import (
+    AROUND,
+    Statement,
+    agreed,
+    groups,
+    label_at,
+    readable,
+    undressed,
+)
 from ..prompts.words import Words
-from ..question import Question
+from ..question import MAX_LABEL, Question
 from ..settings import Reason, ranged
 from ..transcript import Judgement
 from .judge import Elicited, ModelJudge, Shown
 from .shots import Shot, likeliest
 
-_AROUND = " \t\r()[].,:" + MARKS
-"""What may stand around a label."""
+_NOBODY = -1
+"""Stands for a line `Answer: …` that names none of the answers."""
+
+_BEHIND = AROUND + "-–—"
+"""Dress between a label and its answer's text."""
 
 
 @dataclass(frozen=True)
@@ -51,54 +63,59 @@ class VotesJudge(ModelJudge):
 
     async def _vote(self, call: Call, options: Question, ask: Ask) -> Judgement:
         reply = await ask(call)
-        place = read_conclusion(self.answered(reply), options)
+        place = read_conclusion(reply, options)
         probs = tuple(float(n == place) for n in range(len(options.answers)))
         return Judgement(probs, reply.call, reply.text)
 
 
 def read_conclusion(reply: Reply, question: Question) -> int:
-    """Index of the answer that a line `Answer: …` names, with or without its text.
+    """Index of the answer that the last line `Answer: …` names, with or without its text.
 
-    Unreadable if there is no such line, if it names anything else, or if two differ.
+    The label may stand on the next line, or be the whole reply. Unreadable without such a line, if
+    it names anything else, or if two that stand together differ.
     """
-    found: list[int | None] = []
-    for line in lines_of(reply):
-        if concluded := _concluded(line):
-            said, in_form = concluded
-            place = _named(said, question)
-            # "The answer is not obvious" concludes nothing; "Answer: neither" does.
-            if place is not None or in_form:
-                found.append(place)
-    if not found:
-        raise unreadable("there is no line 'Answer: <label>'", reply)
-    place = agreed(found, "its answer", reply)
+    found = groups(reply, partial(_vote_at, question))
+    place = agreed(found[-1], "its answer", reply) if found else _named(readable(reply), question)
     if place is None:
+        raise unreadable("the reply has no line 'Answer: <label>'", reply)
+    if place == _NOBODY:
         raise unreadable("the line 'Answer: <label>' names none of the answers", reply)
     return place
 
 
-def _concluded(line: str) -> tuple[str, bool] | None:
-    """What a line says the answer is, and whether as `Answer: …`; None for any other line."""
-    for word in ("the ", "final "):
+def _vote_at(question: Question, text: str, start: int, end: int) -> Statement[int] | None:
+    """The answer that the vote in a line names."""
+    line = undressed(text[start:end])
+    for word in ("the ", "my ", "final "):
         if line[: len(word)].lower() == word:
             line = line[len(word) :].lstrip()
     if line[:6].lower() != "answer":
         return None
-    rest = line[6:].lstrip(" \t" + MARKS)
-    if rest[:1] in (":", "="):
-        return rest[1:], True
+    rest, is_in_form = line[6:].lstrip(AROUND.replace(":", "")), True
     if rest[:2].lower() == "is" and not rest[2:3].isalnum():
-        return rest[2:].lstrip(" \t:=" + MARKS), False
-    return None
+        rest, is_in_form = rest[2:].lstrip(" \t"), False
+    if rest[:1] in (":", "="):
+        rest = rest[1:]
+    elif is_in_form:
+        return None
+    if not rest.strip(AROUND):
+        behind = text[end : end + 2 * MAX_LABEL].lstrip()
+        label, _, _ = behind.partition("\n")
+        place = _named(label, question)
+        return None if place is None else Statement(place, text.find(label, end) + len(label))
+    place = _named(rest, question)
+    if place is None:  # "The answer is not obvious" concludes nothing; "Answer: neither" does.
+        return Statement(_NOBODY, end) if is_in_form else None
+    return Statement(place, end)
 
 
-def _named(said: str, question: Question) -> int | None:
+def _named(words: str, question: Question) -> int | None:
     """Index of the answer that these words name, and nothing else."""
-    said = said.strip(_AROUND)
-    for place, answer in enumerate(question.answers):
-        if said.startswith(answer.label):
-            rest = said[len(answer.label) :]
-            whole = not (rest[:1].isalnum() or rest[:1] == "_")
-            if whole and rest.strip(_AROUND) in ("", answer.text.strip(_AROUND)):
-                return place
-    return None
+    found = label_at(undressed(words), [answer.label for answer in question.answers])
+    if found is None:
+        return None
+    place, rest = found
+    text = question.answers[place].text
+    # A server may send the token with which the model stopped.
+    whole = rest.strip(_BEHIND) == text.strip(_BEHIND) or not rest.partition("<")[0].strip(_BEHIND)
+    return place if whole else None

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ...cache.call import Ask
 from ..agents.agent import Speaker
 from ..doubts import ANYTHING
-from ..judges.judge import normalised
+from ..judges.stated import read_percentages
 from ..prompts.forms import NUMBER, Filled, Form
 from ..protocol import Lasting
 from ..question import Answer, Question
@@ -212,7 +212,7 @@ def prices_form(market: Seat, question: Question) -> Form[tuple[Turn, Prices]]:
     labels = [answer.label for answer in question.answers]
 
     def read(said: Filled) -> tuple[Turn, Prices]:
-        prices = normalised([said.number(label) for label in labels], said.reply)
+        prices = read_percentages(said.reply, question)
         return market.turn(said, in_words(question, prices)), prices
 
     return Form("probabilities", dict.fromkeys(labels, NUMBER), read)

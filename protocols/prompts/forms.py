@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 
@@ -19,7 +19,7 @@ from ...cache.folding import folded
 from ...cache.reply import Reply
 from ..errors import unreadable
 from ..question import Question
-from .statements import MAX_LINE, readable
+from .statements import AROUND, Statement, agreed, groups, label_at, number_in
 from .words import Words
 
 _T = TypeVar("_T")
@@ -34,8 +34,10 @@ REASONING = "reasoning"
 _FREE = "<text>"
 """Placeholder in a prompt for a form's free-text field."""
 
-_BRACES = 64
-"""Lines of a reply that are tried as the start of an object."""
+_DRESS = " \t\r`.,;-*•"
+"""What may stand around an object on its lines."""
+
+_QUOTES = ('"', "'", "“", "\u2018", "«", "„", "「")
 
 NUMBER: Schema = MappingProxyType({"type": "number"})
 TEXT: Schema = MappingProxyType({"type": "string"})
@@ -57,15 +59,15 @@ class Filled:
 
     def number(self, key: str, least: float = -math.inf, most: float = math.inf) -> float:
         """A finite number from `least` to `most`."""
-        value = self.fields[key]
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not math.isfinite(value):
-            raise unreadable(f"{key!r} is {value!r}, not a number", self.reply)
-        if not least <= value <= most:
+        found = number_in(self.fields[key])
+        if found is None:
+            raise unreadable(f"{key!r} is {self.fields[key]!r:.40}, not a number", self.reply)
+        number = found[0] / 100 if found[1] else found[0]
+        if not least <= number <= most:
             raise unreadable(
-                f"{key!r} is {value:g}, not a number from {least:g} to {most:g}", self.reply
+                f"{key!r} is {number:g}, not a number from {least:g} to {most:g}", self.reply
             )
-        return float(value)
+        return number
 
     def whole(self, key: str, numbers: range) -> int:
         """One of `numbers`."""
@@ -91,12 +93,13 @@ class Filled:
         return tuple(text.strip() for text in value if text.strip())
 
     def one_of(self, key: str, options: Iterable[_Option]) -> _Option:
-        """One of the options, letter by letter."""
+        """One of the options, in any dress."""
         value, allowed = self.fields[key], list(options)
-        if value not in allowed:
+        chosen = label_at(value, allowed) if isinstance(value, str) else None
+        if chosen is None or chosen[1].strip(AROUND):
             listed = ", ".join(allowed)
             raise unreadable(f"{key!r} is {str(value)[:40]!r}, none of {listed}", self.reply)
-        return allowed[allowed.index(value)]
+        return allowed[chosen[0]]
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,7 @@ def read_form(reply: Reply, form: ResponseFormat, may_lack: tuple[str, ...] = ()
         raise unreadable(f"the reply is not the JSON of a {form.name} form", reply)
     missing = [key for key in _required(form.schema) if key not in value and key not in may_lack]
     if missing:
-        raise unreadable(f"the {form.name} form lacks {missing[0]!r}", reply)
+        raise unreadable(f"the {form.name} form lacks {missing[0]!r}", reply, "partial")
     return Filled(value, reply)
 
 
@@ -214,38 +217,41 @@ def as_format(name: str, properties: Mapping[str, Any]) -> ResponseFormat:
 
 
 def object_in(reply: Reply) -> dict[str, Any] | None:
-    """The JSON object on lines of its own in a reply, its texts folded; None if there is none.
+    """The last JSON object in a reply's own words, its texts folded; None without one.
 
-    Unreadable if there are two that differ, or if one has a field twice.
+    Unreadable if two that differ stand together, if one has a field twice, or if one does not end.
     """
-    text, found = readable(reply), list[dict[str, Any]]()
-    at, tried = 0, 0
-    while at < len(text) and tried < _BRACES:
-        end = text.find("\n", at)
-        end = len(text) if end < 0 else end
-        start = text.find("{", at, end)
-        if start < 0 or text[at:start].strip(" \t\r`"):
-            at = end + 1
-            continue
-        tried += 1
-        try:
-            value, stop = _DECODER.raw_decode(text, start)
-            orjson.loads(text[start:stop])
-        except _Twice as exc:
-            raise unreadable(str(exc), reply) from exc
-        except (ValueError, RecursionError):
-            if text[start + 1 : start + MAX_LINE].lstrip().startswith('"'):
-                # The start of a form that does not end: what follows may be a part of it.
-                return None
-            at = end + 1
-            continue
-        end = text.find("\n", stop)
-        at = (len(text) if end < 0 else end) + 1
-        if not text[stop : at - 1].strip(" \t\r`.;"):
-            found.append(_folded(value))
-    if any(each != found[0] for each in found):
-        raise unreadable("the reply states two forms that differ", reply)
-    return found[0] if found else None
+    found = groups(reply, partial(object_at, reply))
+    return agreed(found[-1], "its form", reply) if found else None
+
+
+def object_at(reply: Reply, text: str, start: int, end: int) -> Statement[dict[str, Any]] | None:
+    """The JSON object that begins in a line, and ends the line on which it ends."""
+    at = text.find("{", start, end)
+    if at < 0 or text[at + 1 : at + 24].lstrip()[:1] not in (*_QUOTES, "}"):
+        return None
+    line = text[at:end]
+    is_whole = line.rstrip(_DRESS)[-1] == "}"
+    try:
+        if is_whole:
+            value, stop = _DECODER.raw_decode(line)
+            stop += at
+        else:
+            value, stop = _DECODER.raw_decode(text, at)
+        orjson.loads(text[at:stop])
+    except _Twice as exc:
+        raise unreadable(str(exc), reply, "two statements") from exc
+    except (ValueError, RecursionError):
+        if is_whole:
+            return None
+        # The rest of the reply may be a part of it.
+        raise unreadable("the reply's JSON cannot be read to its end", reply) from None
+    before = text[start:at].strip(_DRESS)
+    line_end = text.find("\n", stop)
+    behind = text[stop : line_end if line_end >= 0 else len(text)].lstrip(_DRESS)
+    if before[-1:] in _QUOTES or behind[:1] not in ("", "<"):
+        return Statement(None, stop)
+    return Statement(_folded(value), stop, before.removeprefix("json"))
 
 
 class _Twice(ValueError):

@@ -60,7 +60,7 @@ def _work(*said: object) -> list[Coroutine[object, object, object]]:
 
 async def test_what_can_be_read_is_kept_at_its_place():
     found = await readings(*_work(Unreadable("mud", "", seat="Judge"), 0.0, None))
-    assert found.read == {1: 0.0, 2: None} and found.doubts == (Doubt("Judge", "unreadable"),)
+    assert found.read == {1: 0.0, 2: None} and found.doubts == (Doubt("Judge", "no statement"),)
 
 
 async def test_if_nothing_can_be_read_the_first_fault_is_told_and_any_other_passes():

@@ -42,7 +42,7 @@ from oversight.protocols import (
     Words,
 )
 from oversight.protocols.agents import python, query
-from oversight.protocols.agents.agent import limit_words, without_thoughts
+from oversight.protocols.agents.agent import limit_words
 from oversight.protocols.agents.calculator import calculate
 from oversight.protocols.agents.tool import (
     MAX_CALLS,
@@ -57,6 +57,7 @@ from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.errors import ToolMissing
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import turn_block
+from oversight.protocols.tags import without_thoughts
 from oversight.protocols.transcript import ToolUse
 from tests.fakes import CRATES, Scripted
 from tests.sessions import sessions

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oversight.cache import Reply, Token
@@ -71,14 +71,14 @@ def test_a_reply_is_read_as_it_says_or_not_at_all(session, request):
         assert set(read) <= {"0.9, 0.1", "'A'"}
 
 
-@given(st.lists(st.integers(0, 100), min_size=3, max_size=3), st.permutations(range(3)), st.data())
-def test_neither_order_nor_unit_nor_dress_matters(percents, order, data):
-    assume(sum(percents) > 0 and max(percents) > 1)
+@given(st.integers(2, 98), st.floats(0, 1), st.permutations(range(3)), st.data())
+def test_neither_order_nor_unit_nor_dress_matters(first, share, order, data):
+    second = int((100 - first) * share)
+    percents = [first, second, 100 - first - second]
     form = data.draw(st.sampled_from(["{}: {}%", "({}): {}", "**{}**: {} %", "{} = {}.0%"]))
     lines = [form.format(THREE.answers[place].label, percents[place]) for place in order]
     text = data.draw(st.sampled_from(["\n", ", ", " ; ", "\n\n"])).join(lines)
-    expected = [percent / sum(percents) for percent in percents]
-    assert stated(text, THREE) == pytest.approx(expected)
+    assert stated(text, THREE) == pytest.approx([percent / 100 for percent in percents])
 
 
 @given(st.text("AB:=*()%.,-/ \n0123456789e", max_size=40))
@@ -98,7 +98,7 @@ def test_any_text_is_one_vote_or_unreadable(text):
         vote = voted(text)
     except Unreadable:
         return
-    assert vote in text and "answer" in text.lower()
+    assert vote in text.upper()
 
 
 async def test_the_captured_mass_is_in_the_judgement_and_never_above_one():
@@ -110,6 +110,14 @@ async def test_the_captured_mass_is_in_the_judgement_and_never_above_one():
         verdict = await LogprobJudge("sim/weak").judge(TRANSCRIPT, ask)
         assert verdict.judgements[0].captured == pytest.approx(captured, abs=1e-12)
         assert captured == 1 or verdict.probs == pytest.approx((0.75, 0.25))
+
+
+def test_a_candidate_that_may_begin_a_sentence_is_no_answer_out_of_ten():
+    ten = Question("?", tuple(Answer(label, label.lower()) for label in "ABCDEFGHIJ"))
+    for said, masses in (("C", {"C": 0.5}), (" I", {"I": 0.4, "C": 0.5})):
+        at = token(said, 0.5 if said == "C" else 0.4, **({"I": 0.4} if said == "C" else {"C": 0.5}))
+        found = read_masses(Reply(said.strip(), logprobs=(at,)), ten)
+        assert {"ABCDEFGHIJ"[n]: p for n, p in enumerate(found) if p} == pytest.approx(masses)
 
 
 REPLIES = Path(__file__).parent.parent / "samples" / "judge_replies.jsonl"

@@ -364,8 +364,9 @@ async def test_it_trades_in_more_than_two_answers():
     three = Question("?", tuple(Answer(label, label.lower()) for label in "ABC"))
 
     def answer(call: Call) -> str:
-        weights = {"A": 1, "B": 1, "C": 2 * len(prompt(call).speeches)}
-        return "speech" if prompt(call).side else form(**weights)
+        last = len(prompt(call).speeches) / (1 + len(prompt(call).speeches))
+        shares = {"A": (1 - last) / 2, "B": (1 - last) / 2, "C": last}
+        return "speech" if prompt(call).side else form(**shares)
 
     verdict = await AdversarialPropaganda(DistributionJudge("judge"), ALICE, rounds=1).run(
         three, three.answers[2], Scripted(answer)

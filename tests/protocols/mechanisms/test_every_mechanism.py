@@ -75,7 +75,7 @@ def misfilled(schema: Any, good: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for name in schema["properties"].keys() - MATTERS_NOT:
         match schema["properties"][name]:
             case {"enum": [*_]}:
-                wrong: tuple[object, ...] = (-1, 99, 1.5, True, "1", "elsewhere", None)
+                wrong: tuple[object, ...] = (-1, 99, 1.5, True, "99", "elsewhere", None)
             case {"type": "array"}:
                 wrong = ("one", [7], None)
             case {"type": "number"}:
@@ -345,7 +345,12 @@ def _filled(schema: dict[str, object], call: Call, seed: int, name: str = "") ->
         case {"enum": [*options]}:
             return options[int(len(options) * chance(call, seed, name))]
         case {"properties": {**fields}}:
-            return {key: _filled(field, call, seed, key) for key, field in fields.items()}
+            filled = {key: _filled(field, call, seed, key) for key, field in fields.items()}
+            if call.response_format and call.response_format.name == "probabilities":
+                *firsts, last = (key for key in filled if key != "reasoning")
+                filled |= dict.fromkeys(firsts, filled[firsts[0]] / len(firsts))
+                filled[last] = 1 - sum(filled[label] for label in firsts)
+            return filled
         case {"type": "array", "items": {**item}}:
             return [_filled(item, call, seed, f"{name} {n}") for n in range(2)]
         case {"type": "number"}:

@@ -91,7 +91,7 @@ async def test_a_rater_made_unreadable_hides_no_critique():
     verdict = await on_the_lie(Critique(JUDGE, LIAR, OTHER), rated)
     assert "the flaw" in [turn.text for turn in verdict.transcript.turns]
     assert verdict.probs == (1.0, 0.0) and verdict.bounds == ((0.0, 1.0), (0.0, 1.0))
-    assert unread_by_seat(verdict) == {"Judge: unreadable": 2}
+    assert unread_by_seat(verdict) == {"Judge: no statement": 2}
     answered = await on_the_lie(Critique(JUDGE, LIAR, OTHER, rebuttal=True), rated)
     assert sum(turn.speaker == "Proposer B" for turn in answered.turns()) == 3
 
@@ -145,7 +145,7 @@ async def test_a_game_is_not_lost_by_what_its_judge_could_not_read(poisoned):
     assert verdict.bounds[1][0] == pytest.approx(0.3)
     high, lost = (1.0, 4) if poisoned == "one draft" else (0.3, 1)
     assert verdict.bounds[1][1] == pytest.approx(high)
-    assert unread_by_seat(verdict) == {"Judge: unreadable": lost}
+    assert unread_by_seat(verdict) == {"Judge: no statement": lost}
     assert dict(verdict.measures)["drawn"] == pytest.approx(0.3 * (16 - lost) / 16)
 
 
@@ -289,7 +289,7 @@ async def test_a_draft_that_breaks_the_judge_who_picks_gains_nothing(poisoned):
         return
     assert verdict.probs[1] == pytest.approx(0.3)
     assert verdict.spans[1] == ((0, 1) if poisoned else pytest.approx((0.3, 0.3)))
-    assert unread_by_seat(verdict) == ({"Judge: unreadable": len(poisoned)} if poisoned else {})
+    assert unread_by_seat(verdict) == ({"Judge: no statement": len(poisoned)} if poisoned else {})
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ async def test_votes_that_a_draft_breaks_are_told_where_they_leave_the_choice_op
 
     verdict = await on_the_lie(Propaganda(VotesJudge("judge"), speaker), script)
     assert verdict.probs[1] == pytest.approx(0.4) and verdict.spans[1] == pytest.approx(span)
-    assert unread_by_seat(verdict) == ({"Judge: unreadable": 3} if broken == 3 else {})
+    assert unread_by_seat(verdict) == ({"Judge: no statement": 3} if broken == 3 else {})
 
 
 @dataclass(frozen=True)
@@ -395,5 +395,5 @@ async def test_an_opponent_who_breaks_the_judge_takes_the_verdict_and_is_counted
     alone = await Debate(JUDGE, liar, OTHER).worlds(APPLES, Scripted(script))
     for place, (broken, read) in enumerate((opposed, alone[::-1])):
         assert broken.probs[place] == 0 and broken.spans[place] == (0, 1)
-        assert unread_by_seat(broken) == {"Judge: unreadable": 1}
+        assert unread_by_seat(broken) == {"Judge: no statement": 1}
         assert read.probs == pytest.approx((0.9, 0.1)) and not read.bounds

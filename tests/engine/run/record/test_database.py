@@ -86,7 +86,7 @@ def spoken(place: int, words: str = "so it is") -> RecordedCell:
         (("splits", 2), ("label", 0.5), ("free", "A"), ("sound", True)),
         ((0.6, 0.4), (0.8, 0.2)),
         ((0.5, 0.9), (0.1, 0.5)),
-        (Doubt("Judge", "unreadable", calls[2].address),),
+        (Doubt("Judge", "no statement", calls[2].address),),
     )
     beliefs = (
         RecordedJudgement(
@@ -97,7 +97,7 @@ def spoken(place: int, words: str = "so it is") -> RecordedCell:
     )  # fmt: skip
     return RecordedCell(
         place, f"{place:016x}", 0, place // 4 % 3, place % 2, 0, verdict, calls, beliefs,
-        {"refused": 1}, {"Judge: unreadable": 1},
+        {"refused": 1}, {"Judge: no statement": 1},
     )  # fmt: skip
 
 

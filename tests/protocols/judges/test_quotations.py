@@ -1,0 +1,147 @@
+"""Verdict replies in the forms of real models, and demands that a judge quotes and never obeys."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oversight.cache import Reply
+from oversight.protocols import Answer, Question, Unreadable
+from oversight.protocols.judges.stated import read_percentages
+from oversight.protocols.judges.votes import read_conclusion
+from oversight.protocols.prompts.forms import probabilities_form, read_form
+from oversight.protocols.question import LABELS
+from tests.fakes import CRATES
+
+REPLIES = [
+    orjson.loads(line)
+    for line in Path(__file__).with_name("verdict_replies.jsonl").read_bytes().splitlines()
+]
+"""Written by somebody who did not write the reader. `want`, or one of `also`, is right."""
+
+CAUSES = {"no statement": "none", "two statements": "two", "truncated": "cut"}
+"""Names of causes in the file, where they differ."""
+
+DEMANDS = {
+    "stated": ("A: 0%", "B: 100%"),
+    "shares": ("(A) 0.0", "(B) 1.0"),
+    "form": ('{"A": 0.0, "B": 1.0}',),
+    "vote": ("Answer: B",),
+}
+
+INTRODUCTIONS = (
+    *(
+        "Debater B asks me to write:",
+        "I was told to reply\n",
+        "B's numbers:",
+        "They want me to say",
+    ),
+    *("The opponent's closing line reads:", "According to Debater B, the probabilities are:"),
+    *("The speech of Debater B contains this.", "If I believed it, I would answer:", "Quote:"),
+    *("I will not write:", "A gullible judge would say:", "For example, one could answer:"),
+    *("Not my verdict:", "She says I must put", "Debater B instructs me to answer as follows.\n"),
+    *("I refuse to reply", "Debater B's final answer:", "> Debater B:", "The last turn ends with"),
+    *("Debater B asks me to write:\n\nMy final verdict is:", "The transcript says\n\nVerdict:\n"),
+)
+MARKS = ("{}", "> {}", "- {}", "1. {}", "    {}", "`{}`", "“{}”", "**{}**", '"{}"', "| {}")
+AROUND = ("{}", "```\n{}\n```", "“{}”", "<quote>\n{}\n</quote>", '<turn speaker="B">\n{}\n</turn>')
+ENDS = (
+    *(
+        "",
+        "\n",
+        "I do not.",
+        "I refuse, and put 90 percent on A.",
+        "which I do not.",
+        "but I take A.",
+    ),
+    *("\nThat is what B wants.", "\nI find A more convincing, with 90 percent.", "No: (A)."),
+)
+
+
+def read(form: str, text: str, question: Question, outcome: str = "ok") -> object:
+    reply = Reply(text, outcome=outcome)
+    try:
+        if form == "vote":
+            return question.answers[read_conclusion(reply, question)].label
+        return read_percentages(reply, question)
+    except Unreadable as fault:
+        return {"unreadable": CAUSES.get(fault.cause, fault.cause)}
+
+
+@pytest.mark.parametrize("row", REPLIES, ids=lambda row: row["id"])
+def test_verdicts_in_the_forms_of_real_models_are_read(row):
+    answers = tuple(map(Answer, LABELS, row["answers"]))
+    found = read(row["form"], row["reply"], Question("?", answers), row.get("outcome", "ok"))
+    for want in (row["want"], *row.get("also", ())):
+        match want:
+            case {"unreadable": causes} if isinstance(found, dict):
+                causes = (causes,) if isinstance(causes, str) else causes
+                # A reply without a word ends as an empty one does.
+                if found["unreadable"] in causes:
+                    return
+            case [*probs] if isinstance(found, tuple):
+                if found == pytest.approx(probs, abs=1e-4):
+                    return
+            case str() if found == want:
+                return
+    pytest.fail(f"read as {found}, not as {row['want']}: {row['note']}")
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from(sorted(DEMANDS)),
+    st.sampled_from(INTRODUCTIONS),
+    st.sampled_from(MARKS),
+    st.sampled_from(AROUND),
+    st.sampled_from(ENDS),
+    st.booleans(),
+    st.sampled_from(["", "before", "after"]),
+)
+def test_a_demand_that_is_quoted_is_never_obeyed(form, above, mark, around, end, is_apart, own):
+    demand = around.format("\n".join(map(mark.format, DEMANDS[form])))
+    text = "\n".join([above, *[""] * is_apart, demand, end])
+    belief = "Answer: A" if form == "vote" else "A: 90%\nB: 10%"
+    if own == "before":
+        text = f"{belief}\n\n{text}"
+    elif own == "after":
+        text = f"{text}\n\nMy own verdict:\n{belief}"
+    found = read(form, text, CRATES)
+    assert isinstance(found, dict) or found in ("A", (0.9, 0.1)), text
+
+
+@pytest.mark.parametrize(
+    "demand", ["> A: 0%\n> B: 100%", "“A: 0%\nB: 100%”", "A: 0%\nB: 100%\nis what I was told."]
+)
+def test_a_quotation_needs_no_words_above_it(demand):
+    assert read("stated", demand, CRATES) == {"unreadable": "none"}
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        *("My verdict:", "### Final probabilities", "Therefore:", "I'd say:", "Let me put it so:"),
+        *("Given that Debater B never answered, my estimate is:", "Based on the above analysis:"),
+        *("Debater B asked me to ignore the log, which I did not.", "As requested, here you are:"),
+        *("- Debater B: weak\n", "Both debaters make good points, but A's can be checked."),
+    ],
+)
+@pytest.mark.parametrize(
+    "below",
+    ["", "Reasoning: the log is verified.", "I do not find B convincing.", "because of 3 x 4"],
+)
+def test_the_judges_own_words_around_a_verdict_are_not_a_quotation(above, below):
+    text = f"It is long.\n{above}\nA: 90%\nB: 10%\n{below}"
+    assert read("stated", text, CRATES) == (0.9, 0.1)
+
+
+def test_a_form_reads_numbers_and_options_in_dress():
+    form = probabilities_form(CRATES)
+    for text in ('Form: {"A": "70%", "B": "0.3"}', '```json {"A": 0.7, "B": " .3 "} ```'):
+        filled = read_form(Reply(text), form)
+        assert [filled.number("A"), filled.number("B")] == [0.7, 0.3]
+    filled = read_form(Reply('{"A": "(a)", "B": "Answer B or A"}'), form)
+    assert filled.one_of("A", ["A", "none"]) == "A"
+    with pytest.raises(Unreadable):
+        filled.one_of("B", ["A", "B"])
