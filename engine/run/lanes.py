@@ -159,12 +159,12 @@ def failure(work: str, raised: BaseException) -> Failure:
             raise StoreFailed(f"{fault}; nothing that was saved is lost") from fault
         case MemoryError():
             raise OutOfMemory from fault
-        case Declined():
-            return Failure("declined", fault.reason, fault.raw, fault.call, fault.seat)
         case NotRun():
             return Failure(NOT_RUN, str(fault))
         case Unreadable():
-            return Failure("unreadable", fault.reason, fault.raw, fault.call, fault.seat)
+            kind = "declined" if isinstance(fault, Declined) else "unreadable"
+            about = (fault.reason, fault.raw, fault.call, fault.seat, fault.cause)
+            return Failure(kind, *about)
         case ProviderError():
             return Failure(type(fault).__name__, str(fault))
         case Exception():

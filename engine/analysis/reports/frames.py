@@ -72,11 +72,11 @@ TABLES: Mapping[str, Columns] = MappingProxyType(
             "run": "word",
             **AXES,
             **_columns(
-                "group:word value:float best:flag cell:text status:word failure:word message:text"
-                " probs:floats p_side:float p_best:float"
+                "group:word value:float best:flag cell:text status:word failure:word cause:word"
+                " message:text probs:floats p_side:float p_best:float"
             ),
             **dict.fromkeys(SCORES, "float"),
-            **_columns("captured:float measures:json counts:json calls:int"),
+            **_columns("captured:float measures:json counts:json unread:json calls:int"),
             **SPENT,
         },
         "turns": KEY
@@ -203,6 +203,7 @@ def _cell(problem: Problem, side: int, record: OutcomeRecord | None) -> tuple[An
         record.cell if record else None,
         status,
         failure.kind if failure else None,
+        (failure.cause or None) if failure else None,
         failure.message if failure else None,
         probs,
         probs[side] if probs else None,
@@ -211,6 +212,7 @@ def _cell(problem: Problem, side: int, record: OutcomeRecord | None) -> tuple[An
         (1.0 if record.captured is None else record.captured) if probs and record else None,
         _json(record.measures) if record else None,
         _json(record.counts) if record else None,
+        _json(record.unread) if record else None,
     )
 
 

@@ -73,6 +73,8 @@ class Sign:
     """A cell, and what was said; empty where there is none."""
     advice: str
     """Empty unless it is off."""
+    causes: tuple[tuple[str, int], ...] = ()
+    """Why replies could not be read, and in how many cells, the most frequent first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,9 @@ class Health:
             if sign.cells or sign.name not in QUIET:
                 share_told = f"{sign.share:.0%}" if sign.share >= 0.005 else "<1%"
                 there = sign.cells or sign.name == "label mass"
-                parts.append(f"{sign.name} {share_told if there else '0'}")
+                causes = ", ".join(f"{cause} {cells:,}" for cause, cells in sign.causes)
+                share_told = share_told if there else "0"
+                parts.append(f"{sign.name} {share_told}{f' ({causes})' if causes else ''}")
         lines = [f"health: {' · '.join(parts)}"]
         for sign in self.off:
             mass = sign.name == "label mass"
@@ -113,6 +117,7 @@ class HealthCheck:
     def __init__(self) -> None:
         names = ("unreadable", "failed otherwise", *COUNTED.values())
         self._cells = dict.fromkeys(names, 0)
+        self._causes = Counter[str]()
         self._examples: dict[str, str] = {}
         self._run = self._low = 0
         self._verdicts, self._lost = Counter[str](), defaultdict[str, float](float)
@@ -127,6 +132,8 @@ class HealthCheck:
             said = its.raw if its.unread and its.raw else its.message
             unread = "refused" if its.kind == "declined" else "unreadable"
             self._note(unread if its.unread else "failed otherwise", record, said)
+            if its.cause and its.kind == "unreadable":
+                self._causes[its.cause] += 1
             if its.message.endswith(THOUGHT_TO_THE_END):
                 self._note("truncated while thinking", record, said)
             return
@@ -153,7 +160,9 @@ class HealthCheck:
         return Health(self._run, self._verdicts.total(), tuple(signs))
 
     def _sign(self, name: str, cells: int, share: float, off: bool) -> Sign:
-        return Sign(name, cells, share, off, self._examples.get(name, ""), ADVICE[name] * off)
+        causes = tuple(self._causes.most_common()) if name == "unreadable" else ()
+        example, advice = self._examples.get(name, ""), ADVICE[name] * off
+        return Sign(name, cells, share, off, example, advice, causes)
 
     def _note(self, name: str, record: OutcomeRecord, said: str) -> None:
         self._cells[name] += 1

@@ -146,7 +146,7 @@ def figures_of(cell: RecordedCell) -> tuple[int, bytes | None, str | None, str |
         more = None if told == NO_FIGURES else msgspec.json.encode(told).decode()
         return 0, packed_floats(end.probs), None, more
     if isinstance(end, Failure) and end.kind != NOT_RUN:
-        why = (end.message, end.raw, end.call, end.seat)
+        why = (end.message, end.raw, end.call, end.seat, end.cause)
         return 1, None, end.kind, orjson.dumps(why).decode()
     return 2, None, None, end.reason if isinstance(end, NotRun) else end.message
 

@@ -28,6 +28,15 @@ def test_each_trouble_has_an_example_and_an_advice() -> None:
     assert other.startswith("  ! failed otherwise: 1 cell, such as naive judge, p1: ")
 
 
+def test_the_causes_of_unreadable_replies_are_counted() -> None:
+    sound = next(records(sweep(NAIVE), SMALL))
+    check = HealthCheck()
+    for cause in ("sum", "no statement", "sum", "refused"):
+        kind = "declined" if cause == "refused" else "unreadable"
+        check.add(replace(sound, probs=None, failure=Failure(kind, "no", cause=cause)))
+    assert "unreadable 75% (sum 2, no statement 1)" in check.health().lines()[0]
+
+
 @pytest.mark.parametrize(("failed", "off"), [(1, False), (2, True), (50, True)])
 def test_a_trouble_is_worth_a_word_from_one_cell_in_a_hundred_on(failed: int, off: bool) -> None:
     sound = next(records(sweep(NAIVE), SMALL))
