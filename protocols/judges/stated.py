@@ -31,6 +31,11 @@ from .shots import Shot
 
 _BETWEEN = " \t\r,;.|&*`_"
 """Dress between two statements on one line."""
+_COMMENTS = (
+    *("likel", "probab", "chance", "confid", "certain", "sure", "right", "correct", "true"),
+    *("because", "since", "as ", "that ", "for ", "given", "based", "due "),
+)
+"""Words that may stand directly behind a percentage; `100% verified quotes` is not a verdict."""
 _SEPARATORS = " \t:=-–—|.→"
 
 
@@ -187,7 +192,8 @@ def _valued(rest: str, place: int, question: Question) -> tuple[_Share, str] | N
     value, is_signed, after = number
     opened = label_at(after.lstrip(_BETWEEN).removeprefix("and "), _labels(question))
     if not opened or opened[1].lstrip()[:1] not in (":", "="):
-        if after[:1].isalnum() and (not (is_signed and has_colon) or after.startswith("of ")):
+        is_comment = not after[:1].islower() or after.startswith(_COMMENTS)
+        if after[:1].isalnum() and not (is_signed and has_colon and is_comment):
             return None
         if not is_signed and any([char.isdecimal() or char == "%" for char in after]):
             return None

@@ -150,7 +150,7 @@ def takes_back(line: str) -> bool:
         return False
     if head == "not":
         return words[1:2] == ["my"] or not _POINTING.isdisjoint(words[1:2])
-    if head in ("no", "but", "never", "wrong", "false"):
+    if head == "but" or (len(clause) == 1 and head in ("no", "never", "wrong", "false")):
         return True
     points = head in _POINTING or not {"this", "these"}.isdisjoint(words)
     if points and (not _DEMANDS.isdisjoint(words) or _refuses(*clause[1:4])):

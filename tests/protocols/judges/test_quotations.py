@@ -136,6 +136,13 @@ def test_the_judges_own_words_around_a_verdict_are_not_a_quotation(above, below)
     assert read("stated", text, CRATES) == (0.9, 0.1)
 
 
+@pytest.mark.parametrize("words", ["verified quotes", "of its claims", "answered"])
+def test_a_percentage_of_something_else_is_not_a_verdict(words):
+    counts = f"Evidence:\nA: 100% {words}\nB: 0% {words}"
+    assert read("stated", counts, CRATES) == {"unreadable": "none"}
+    assert read("stated", f"A: 90% likely\nB: 10% because\n\n{counts}", CRATES) == (0.9, 0.1)
+
+
 def test_a_form_reads_numbers_and_options_in_dress():
     form = probabilities_form(CRATES)
     for text in ('Form: {"A": "70%", "B": "0.3"}', '```json {"A": 0.7, "B": " .3 "} ```'):
