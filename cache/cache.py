@@ -226,6 +226,11 @@ class Cache:
     def statistics(self) -> CacheStatistics:
         return CacheStatistics(self._asked, self._stored, self._shared, self._new, self._unsaved)
 
+    def held(self, model: str) -> int:
+        """Callers who wait for replies of a model."""
+        flights = self._flights.values()
+        return sum(len(each.waiting) for each in flights if each.call.model == model)
+
     @property
     def waits(self) -> bool:
         """Whether a reply that is not stored is under way."""

@@ -14,6 +14,7 @@ EngineError
 │   ├── RowsPaused          rows whose first cells all failed for one cause were not gone on with
 │   ├── AllRefused          the first calls to a model were all refused for the same reason
 │   ├── ProviderDown        the breaker stayed open too long, or the server demands a long wait
+│   │   ├── GaveUp          no answer for as long as --give-up says
 │   │   └── PeopleAsked     people answer in the browser, and no pages are served
 │   ├── BudgetReached       the next call could exceed --max-cost
 │   ├── StoreFailed         the store takes no more replies: going on would pay for nothing
@@ -47,6 +48,8 @@ class EngineError(Exception):
 
     sent = True
     """Whether a server saw the request that failed, where there was one."""
+    words = ""
+    """The server's answer, as `HTTP 500 "its message"`; empty if it gave none."""
 
     def unsent(self) -> Self:
         """This error, for a request that no server saw."""
@@ -109,6 +112,10 @@ class AllRefused(Halt):
 
 
 class ProviderDown(Halt):
+    pass
+
+
+class GaveUp(ProviderDown):
     pass
 
 

@@ -15,6 +15,8 @@ class StopToken:
     def __init__(self) -> None:
         self.halt: Halt | None = None
         """Why nothing more is asked; None while all is well."""
+        self.last_cells = False
+        """Whether all cells of the run have begun."""
         self._alarms: set[asyncio.Future[None]] = set()
         self._listeners: list[Callable[[], None]] = []
 

@@ -2,9 +2,11 @@
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from .display.quantity import counted
 
 Resource: TypeAlias = Literal[
     "requests",
@@ -78,6 +80,28 @@ class LimitStatistics:
     """Seconds for which the oldest request in flight has been open; 0 if there is none."""
     fault: str = ""
     """What went wrong last, if nothing was answered since."""
+    words: str = ""
+    """The server's own words for it, with their status; empty if it gave none."""
+    probes_every: float = 0.0
+    """Seconds between two probes while the model is paused because it fails."""
+    give_up: float = 0.0
+    """Seconds without an answer after which the run gives up."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether all calls wait for the next probe."""
+        return self.binding is not None and self.binding.resource == "outage"
+
+    def wait(self, model: str, cells: int) -> str:
+        """The line of a model that waits. cells: those that wait for its replies."""
+        assert self.binding is not None
+        left = self.binding.amount
+        probe = "now" if left == math.inf else f"in {left // 60:.0f}:{left % 60:02.0f}"
+        return (
+            f"waiting for {model}: {_clipped(self.words or self.fault)}, "
+            f"{counted(cells, 'cell')} held, next try {probe} "
+            f"(--give-up {_short(self.give_up)} ends the wait)"
+        )
 
     def __str__(self) -> str:
         speed = f"{self.per_second:.0f}/s" if self.per_second >= 10 else f"{self.per_second:.1f}/s"
@@ -89,11 +113,14 @@ class LimitStatistics:
         return "  ".join(filter(None, parts))
 
 
-def lines(known: Mapping[str, LimitStatistics]) -> tuple[str, ...]:
-    """For the display, a line for each model."""
+def lines(known: Mapping[str, LimitStatistics], cells: Callable[[str], int]) -> tuple[str, ...]:
+    """For the display, a line for each model. cells: how many wait for a model's replies."""
     names = {model: clipped(model) for model in known}
     width = max(map(len, names.values()), default=0)
-    return tuple(f"{names[model]:<{width}}  {now}" for model, now in known.items())
+    return tuple(
+        now.wait(model, cells(model)) if now.waits else f"{names[model]:<{width}}  {now}"
+        for model, now in known.items()
+    )
 
 
 def busy(known: Mapping[str, LimitStatistics]) -> bool:
@@ -104,6 +131,10 @@ def busy(known: Mapping[str, LimitStatistics]) -> bool:
 def clipped(name: str) -> str:
     """A model's name, short enough for a line of the display."""
     return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds / 60:g}m" if seconds >= 60 else f"{seconds:g}s"
 
 
 def _clipped(fault: str) -> str:

@@ -13,6 +13,7 @@ from oversight.engine.models.accounting.budget import Budget
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.admission_gate import Connections
+from oversight.engine.models.limits.breaker import GIVE_UP
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.stop import StopToken
@@ -80,12 +81,13 @@ def sender(
     budget: Budget | None = None,
     own: bool = False,
     connections: Connections | None = None,
+    give_up: float = GIVE_UP,
 ) -> Sender:
     """The server under limits, retries, a budget and a ledger."""
     accounting = Accounting(listed(), budget, ledger=ledger or Ledger())
     stop_token = stop_token or StopToken()
-    shared = {"own": own, "connections": connections}
-    return Sender(model, server, limits or Limits(), stop_token, accounting, jitter, **shared)
+    known = (model, server, limits or Limits(), stop_token, accounting, jitter)
+    return Sender(*known, own=own, connections=connections, give_up=give_up)
 
 
 async def ask_in_lanes(ask: Ask, lanes: int, goes_on: Callable[[], bool]) -> None:

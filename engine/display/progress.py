@@ -11,8 +11,9 @@ from .log_lines import as_json, log_line
 from .printable import printable
 from .quantity import counted, duration
 
-PLAIN_EVERY = 10.0
-"""Seconds between lines where stderr is not a terminal, as in a log."""
+PLAIN_EVERY, LOOK_EVERY = 10.0, 1.0
+"""Seconds between lines where stderr is not a terminal, as in a log; and between two looks whether
+some model begins to wait. While nothing else goes on, only a change is worth a line."""
 
 RATE_OVER = 30.0
 """Seconds over which the rate is measured, from which the time left is estimated."""
@@ -48,16 +49,22 @@ class Snapshot:
     """Dollars that those may cost at most."""
     awaited: str = ""
     """Batches that are out, and stay out even if this process ends; else empty."""
+    waits: tuple[str, ...] = ()
+    """Models that wait after failures, each with its fault."""
 
 
 async def plain(
     snapshot: Callable[[], Snapshot], figures: Callable[[Snapshot], str], out: TextIO, speed: float
 ) -> None:
-    """A line now and then."""
+    """A line now and then, and when a model begins or ends to wait, or waits longer."""
+    seconds, waits = 0.0, tuple[str, ...]()
     while True:
-        await asyncio.sleep(PLAIN_EVERY * speed)
-        now = snapshot()
-        _line(out, now, figures(now), *now.models)
+        await asyncio.sleep(LOOK_EVERY * speed)
+        seconds, now = seconds + LOOK_EVERY, snapshot()
+        due = seconds >= PLAIN_EVERY and not (waits and not now.in_flight)
+        if due or now.waits != waits:
+            seconds, waits = 0.0, now.waits
+            _line(out, now, figures(now), *now.models)
 
 
 @asynccontextmanager

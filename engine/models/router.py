@@ -19,6 +19,7 @@ from ..system.process import left, raise_limit, require_room
 from .accounting.ledger import Accounting
 from .accounting.prices import listed
 from .directory import ModelDirectory
+from .limits.breaker import GIVE_UP
 
 if TYPE_CHECKING:
     from ..providers.provider import Provider
@@ -60,6 +61,8 @@ class Models(ModelDirectory):
         """By model, the `Ask` that takes its calls in place of its sender."""
         self.sharers = 1
         """Processes that share the limits, each an equal part."""
+        self.give_up = GIVE_UP
+        """Seconds without any answer of a model after which the run gives up."""
         self.simulating = 0
         """Calls of simulated models in flight."""
         self.accounting = Accounting(listed())
@@ -225,6 +228,7 @@ class Models(ModelDirectory):
                 self.accounting,
                 own=entry(provider).own,
                 connections=self._connections.get(name),
+                give_up=self.give_up,
             )
         return self._senders[model]
 

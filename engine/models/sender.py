@@ -6,14 +6,8 @@ from collections.abc import Callable
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ..errors import (
-    AuthenticationFailed,
-    Crowded,
     EngineError,
     Malformed,
-    OutcomeUnknown,
-    Overloaded,
-    RateLimited,
-    Unreachable,
 )
 from ..providers.limit_headers import HeaderLimits
 from ..providers.prompt_cache import keeps_prefixes, kept_prefix
@@ -23,22 +17,11 @@ from ..tokens import CAUTION, prompt_tokens
 from .accounting.budget import ModelBudget
 from .accounting.ledger import ABANDONED, Accounting, fate
 from .limits.admission_gate import Connections
+from .limits.breaker import GIVE_UP
 from .limits.limits import Limits
 from .limits.rate_limiter import RateLimiter
+from .limits.tries import Tries
 from .prefix_warmup import PrefixWarmup
-
-MAX_UNBILLED = 6
-"""Retries after faults for which nothing was billed."""
-
-MAX_BILLED = 2
-"""Retries after faults that may have been billed: sent, but no whole answer came."""
-
-MAX_CROWDED = 8
-"""Retries of a call that the user's own server was too crowded to answer: nothing is billed, and
-each time fewer are in flight."""
-
-MAX_RETRY_WAIT = 60.0
-"""Seconds between two tries at most: they wait 1, 2, 4 … s, times a draw from [0.5, 1)."""
 
 
 class Sender:
@@ -50,6 +33,8 @@ class Sender:
     | fault                     | retries                                                       |
     |---------------------------|---------------------------------------------------------------|
     | Unreachable, Overloaded   | 6, with backoff; none counted while the breaker is open       |
+    | UnknownFault              | the same, if the model has answered a call before; else none  |
+    | both, not Unreachable     | 4, if they lie with the call: others are answered meanwhile   |
     | OutcomeUnknown, Malformed | 2, with backoff: each try may cost money                      |
     | Crowded                   | 8, after a second: fewer are in flight each time              |
     | RateLimited               | unlimited: the limiter makes everyone wait as the server says |
@@ -73,9 +58,11 @@ class Sender:
         *,
         own: bool = False,
         connections: Connections | None = None,
+        give_up: float = GIVE_UP,
     ) -> None:
         """provider: may be shared with other models. jitter: draws from [0, 1). own: whether the
-        server is the user's own. connections: of the provider; None for any number."""
+        server is the user's own. connections: of the provider; None for any number.
+        give_up: seconds without any answer after which the run gives up."""
         budget, prices = accounting.budget, accounting.prices
         self._price = prices.find(model)
         self.page = page = accounting.ledger.page(model, self._price)
@@ -89,6 +76,7 @@ class Sender:
             jitter=jitter,
             own=own,
             connections=connections,
+            give_up=give_up,
         )
         self._provider = provider
         self._http = provider if isinstance(provider, HttpProvider) else None
@@ -105,7 +93,7 @@ class Sender:
         while True:
             held = limiter.enter(call)
             if held is None:
-                held = await limiter.line_up(call)
+                held = await limiter.line_up(call, tries is None)
             worst = sent = 0.0
             if price is not None:
                 given = held.estimate.max_input if held.estimate else CAUTION * prompt_tokens(call)
@@ -120,9 +108,9 @@ class Sender:
                 page.failed(fate(exc), type(exc).__name__, worst)
                 if self._quarantine is not None and isinstance(exc, Malformed):
                     self._quarantine.keep(call, exc)
-                fault = limiter.failed(exc, held)
-                tries = tries or Tries(self._jitter)
-                wait = tries.wait(fault, limiter)
+                tries = tries or Tries(self._jitter, limiter.answers)
+                fault = limiter.failed(exc, held, tries)
+                wait = tries.wait(fault, limiter.breaker.closed, limiter.stop_token.halt is None)
                 if wait is None:
                     if fault is exc:
                         raise
@@ -151,41 +139,3 @@ class Sender:
         if limits != self._stated:
             self._stated = limits
             self.limiter.learn(Limits(*(limit or None for limit in limits)).part(sharers))
-
-
-class Tries:
-    """How often one call has failed, by the kind of fault."""
-
-    def __init__(self, jitter: Callable[[], float]) -> None:
-        self._jitter = jitter
-        self._unbilled = self._billed = self._crowded = 0
-
-    def wait(self, fault: EngineError, limiter: RateLimiter) -> float | None:
-        """Seconds to wait before the call is tried again; None if it is not."""
-        match fault:
-            case RateLimited():
-                # The limiter holds the next try back for as long as the server asks.
-                return 0.0
-            case AuthenticationFailed():
-                # The limiter lets one probe out; the token is set if the key is refused again.
-                return 0.0 if limiter.stop_token.halt is None else None
-            case Crowded():
-                self._crowded += 1
-                return self._backoff(1) if self._crowded <= MAX_CROWDED else None
-            case OutcomeUnknown():
-                self._billed += 1
-                return self._backoff(self._billed) if self._billed <= MAX_BILLED else None
-            case Unreachable() | Overloaded():
-                if not limiter.breaker.closed:
-                    return 0.0
-                self._unbilled += 1
-                if self._unbilled <= MAX_UNBILLED:
-                    return self._backoff(self._unbilled, fault.delay)
-        return None
-
-    def _backoff(self, tries: int, delay: float = 0.0) -> float:
-        """Seconds to wait after so many tries of one kind. delay: what the server asks for (s)."""
-        draw = self._jitter()
-        return max(
-            min(MAX_RETRY_WAIT, 2.0 ** (tries - 1)) * (1 + draw) / 2, delay * (1 + draw / 10)
-        )

@@ -81,6 +81,7 @@ class ErrorAnswer:
         if self.means == "declined" or self.call:
             return InvalidRequest(message)
         error = _ERRORS[self.means](message)
+        error.words = f'HTTP {self.status} "{self.message}"'
         if isinstance(error, (QuotaExhausted, RateLimited, Overloaded)):
             error.delay = self.delay
         return error

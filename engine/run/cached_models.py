@@ -59,8 +59,17 @@ class CachedModels:
         if known := self.models.statistics():
             from ..throughput import lines as told
 
-            lines = told(known)
+            lines = told(known, self.cache.held)
         return lines if self.deferred is None else (*self.deferred.lines(lines),)
+
+    @property
+    def waits(self) -> tuple[str, ...]:
+        """The models that wait after failures, each with its fault and its pace of probes."""
+        return tuple(
+            f"{model}: {known.words or known.fault}: every {known.probes_every:.0f} s"
+            for model, known in self.models.statistics().items()
+            if known.waits
+        )
 
     @property
     def awaited(self) -> str:
@@ -97,4 +106,5 @@ class CachedModels:
             in_flight=self.in_flight,
             at_risk=sum_usage(self.accounts().values()).at_risk,
             awaited=self.awaited,
+            waits=self.waits,
         )

@@ -57,6 +57,7 @@ class RunSession(CachedModels):
         loaded, settings = run.loaded, run.settings
         bodies = run.folder.path / QUARANTINE
         roles = () if settings.cache == "replay" else loaded.sweep.roles  # it asks no model
+        loaded.models.give_up = settings.give_up
         loaded.models.prepare(roles, run.accounting(before), bodies)
         paid = set[str]()
         super().__init__(loaded.models, run.store, settings.cache, run.folder.manifest.id, paid)

@@ -115,6 +115,8 @@ async def run_lanes(
                 if not few:
                     widen(most())
                 await asyncio.sleep(0)
+        else:
+            stop_token.last_cells = True
         at_work.set()
 
     def widen(count: int) -> None:

@@ -10,6 +10,7 @@ from ...cache.cache import Mode
 from ...protocols.scores import ALL_SCORES
 from ...protocols.spelling import meant
 from ..models.accounting.prices import PriceList, listed, load_prices
+from ..models.limits.breaker import GIVE_UP
 from ..system.flags import check_flags, flag
 
 
@@ -25,6 +26,14 @@ def _score(text: str) -> str:
         near = meant(text, ALL_SCORES) or f"; scores: {', '.join(ALL_SCORES)}"
         raise ValueError(f"there is no score {text!r}{near}")
     return text
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
+    if seconds < 1:
+        raise ValueError(f"{text!r} is not a time of a second or more: write it as 10m, 90s or 2h")
+    return seconds
 
 
 FOLDER = "batches"
@@ -109,6 +118,14 @@ class RunSettings(FolderSettings):
     )
     keep_going: bool = _execution(
         "Do not pause rows whose first cells all fail for one cause.", default=False, rare=True
+    )
+    give_up: float = _execution(
+        "How long to wait for a model that answers nothing; then the run stops, or only the cells "
+        "fail if no other work is left.",
+        default=GIVE_UP,
+        metavar="10m",
+        read=_seconds,
+        rare=True,
     )
     workers: int = _execution(
         "Processes of this machine, or of the cluster of --ray; they share every limit and "

@@ -174,7 +174,7 @@ class _Opened:
         self.sweep, paid = loaded.sweep, set[str]()
         cap = accounting.budget
         self.share = Share(0.0, tokens=cap is not None and cap.tokens)
-        loaded.models.sharers = workers
+        loaded.models.sharers, loaded.models.give_up = workers, settings.give_up
         accounting = replace(accounting, budget=cap and self.share)
         roles = () if settings.cache == "replay" else loaded.sweep.roles
         loaded.models.prepare(roles, accounting, quarantine)

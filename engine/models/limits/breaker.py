@@ -3,15 +3,16 @@
 from collections import deque
 from typing import Literal, TypeAlias
 
-MAX_IN_A_ROW = 10
+MAX_IN_A_ROW, MAX_UNKNOWN = 10, 5
 WINDOW = 20
-"""Failures in a row that open the breaker; so do more than half of the last `WINDOW` calls."""
+"""Failures in a row that open the breaker, and unknown faults in a row; so do more than half of the
+last `WINDOW` calls."""
 
 FIRST_PROBE = 5.0
 MAX_PROBE_WAIT = 300.0
 GIVE_UP = 1800.0
 """Seconds: to the first probe, between probes at most (each wait doubles), and without any answer
-until the provider counts as down."""
+until the run gives up, unless it is told otherwise."""
 
 State: TypeAlias = Literal["closed", "open", "probing"]
 
@@ -23,13 +24,16 @@ class Breaker:
     probe from calls that were in flight when the breaker opened.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, give_up: float = GIVE_UP) -> None:
+        """give_up: seconds without any answer after which the run gives up."""
         self.state: State = "closed"
+        self.give_up = give_up
         self.probe_at = 0.0
         """When the next probe may leave, while open."""
         self.key_in_doubt = False
         """Whether it opened because the key was refused; then one probe decides."""
-        self._wait = FIRST_PROBE
+        self.wait = FIRST_PROBE
+        """Seconds from the last failed probe to the next one."""
         self._opened = 0.0
         self._row = 0
         self._last: deque[bool] = deque(maxlen=WINDOW)
@@ -54,21 +58,22 @@ class Breaker:
         elif sent >= self._opened:
             self._close()
 
-    def failed(self, sent: float, now: float, delay: float = 0.0) -> None:
+    def failed(self, sent: float, now: float, delay: float = 0.0, most: int = MAX_IN_A_ROW) -> None:
         """No answer, or none that helps: no connection, an overload, a broken or missing body.
 
-        delay: seconds that the server asks to wait; no probe leaves before.
+        delay: seconds that the server asks to wait; no probe leaves before. most: failures in a row
+        that open it.
         """
         self._mark_silence(now)
         if self.state != "closed":
             if self._is_probe(sent):
-                self._wait = min(2 * self._wait, MAX_PROBE_WAIT)
+                self.wait = min(2 * self.wait, MAX_PROBE_WAIT)
                 self._open(now, delay)
             return
         self._row += 1
         self._last.append(False)
         full = len(self._last) == WINDOW
-        if self._row >= MAX_IN_A_ROW or (full and 2 * self._last.count(False) > WINDOW):
+        if self._row >= most or (full and 2 * self._last.count(False) > WINDOW):
             self._open(now, delay)
 
     def refused(self, sent: float, now: float) -> None:
@@ -85,7 +90,7 @@ class Breaker:
             return True
         if not self.key_in_doubt:
             self.key_in_doubt = True
-            self._wait = FIRST_PROBE
+            self.wait = FIRST_PROBE
             self._open(now)
         return False
 
@@ -109,14 +114,14 @@ class Breaker:
     def _close(self) -> None:
         self.state = "closed"
         self.key_in_doubt = False
-        self._wait = FIRST_PROBE
+        self.wait = FIRST_PROBE
         self._row = 0
         self._last.clear()
 
     def _open(self, now: float, delay: float = 0.0) -> None:
         self.state = "open"
         self._opened = now
-        self.probe_at = now + max(self._wait, delay)
+        self.probe_at = now + max(self.wait, delay)
         if self._silent_since is not None:
             # The last probe is due when time is up, not up to five minutes later.
-            self.probe_at = max(min(self.probe_at, self._silent_since + GIVE_UP), now)
+            self.probe_at = max(min(self.probe_at, self._silent_since + self.give_up), now)

@@ -3,7 +3,7 @@
 import re
 from datetime import datetime, timedelta
 
-from ...errors import AllRefused, Halt, ProviderDown, TransientError
+from ...errors import AllRefused, Halt, ProviderDown, QuotaExhausted, TransientError
 
 MAX_DELAY = 900.0
 """Seconds: a server that asks for a longer wait stops the run, which can be resumed."""
@@ -14,7 +14,7 @@ MAX_DATED_DELAY = 366 * 86_400.0
 MAX_ALIKE = 20
 """The run stops after this many permanent failures of one cause before any answer."""
 
-_UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0))
+_UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
 class EqualFailures:
@@ -41,11 +41,22 @@ def overlong_delay(exc: TransientError) -> Halt | None:
     """The Halt for a server that asks for a longer wait than a run should sit out."""
     if exc.delay <= MAX_DELAY:
         return None
-    message = f"{exc}; it asks to wait"
-    if exc.delay > MAX_DATED_DELAY:
-        return ProviderDown(f"{message} for more than a year: ask those who run it, then resume")
-    end = datetime.now().astimezone() + timedelta(seconds=exc.delay)
-    unit, seconds = next((each for each in _UNITS if exc.delay >= 2 * each[1]), _UNITS[-1])
-    return ProviderDown(
-        f"{message} {exc.delay / seconds:,.0f} {unit}: go on at {end:%H:%M on %d %B %Y}"
-    )
+    return ProviderDown(f"{exc}; it asks to wait {_until(exc.delay)}")
+
+
+def with_return(exc: QuotaExhausted) -> QuotaExhausted:
+    """The Halt with the time at which the quota is back, where the server states it."""
+    return QuotaExhausted(f"{exc}; it is back in {_until(exc.delay)}") if exc.delay else exc
+
+
+def spoken(seconds: float) -> str:
+    """`30 minutes`; from two units on in the larger one."""
+    unit, size = next((each for each in _UNITS if seconds >= 2 * each[1]), _UNITS[-1])
+    return f"{seconds / size:,.0f} {unit}"
+
+
+def _until(delay: float) -> str:
+    if delay > MAX_DATED_DELAY:
+        return "for more than a year: ask those who run it, then resume"
+    end = datetime.now().astimezone() + timedelta(seconds=delay)
+    return f"{spoken(delay)}: go on at {end:%H:%M on %d %B %Y}"

@@ -4,6 +4,7 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Sequence
+from weakref import WeakSet
 
 from msgspec import Struct
 
@@ -13,13 +14,14 @@ from ...errors import (
     AuthenticationFailed,
     Crowded,
     EngineError,
+    GaveUp,
     Halt,
     InvalidRequest,
     Malformed,
     NeverAnswered,
     OutcomeUnknown,
     Overloaded,
-    ProviderDown,
+    QuotaExhausted,
     RateLimited,
     TransientError,
     UnknownFault,
@@ -32,14 +34,19 @@ from ...tokens import TokenEstimate, TokenEstimator
 from ..accounting.budget import ModelBudget
 from ..accounting.ledger import billed
 from .admission_gate import AdmissionGate, Connections
-from .breaker import GIVE_UP, Breaker
+from .breaker import GIVE_UP, MAX_UNKNOWN, Breaker
 from .bucket import Bucket
 from .climb import Climb
 from .concurrency import MIN_VENDOR_WIDTH, START, AdaptiveConcurrency
-from .halts import EqualFailures, overlong_delay
+from .halts import EqualFailures, overlong_delay, spoken, with_return
 from .limits import Limits
 from .throttle import Throttle
 from .token_buckets import TokenBuckets, TokenReservation
+from .tries import Tries
+
+MAX_FAILING = 2
+"""A fault lies with a call if, since its first failure, at least this many times as many calls
+were answered as fail now."""
 
 
 class Reservation(Struct, eq=False):
@@ -63,7 +70,10 @@ class RateLimiter:
     everyone: a 429 pauses and slows all, failures open the breaker, a Halt sets the stop token.
     Some change on the way:
 
-    - A delay of more than 15 minutes, or 30 minutes without any answer, becomes ProviderDown.
+    - A delay of more than 15 minutes becomes ProviderDown; 30 minutes without any answer, or as
+      many as the run allows, become GaveUp. If all remaining calls have failed, they fail alone.
+    - An UnknownFault after an answer counts as a failure of the server, until it shows that only
+      this call meets it.
     - No whole answer from the user's own server, while it had other calls too, becomes Crowded.
     - InvalidRequest, of a model that has answered nothing yet, becomes NeverAnswered; twenty of
       one cause become AllRefused, since all calls share the cause.
@@ -83,12 +93,13 @@ class RateLimiter:
         jitter: Callable[[], float] = random.random,
         own: bool = False,
         connections: Connections | None = None,
+        give_up: float = GIVE_UP,
     ) -> None:
         """jitter: draws from [0, 1). own: whether the server is the user's own, which serves few
         calls at once, queues the others, and bills nothing. connections: of its provider; None for
-        any number."""
+        any number. give_up: seconds without any answer after which the run gives up."""
         self.stop_token = stop_token or StopToken()
-        self.breaker = Breaker()
+        self.breaker = Breaker(give_up)
         self._set = limits or Limits()
         self._limits = Limits()
         self._model_budget = model_budget
@@ -108,12 +119,17 @@ class RateLimiter:
         self._estimator = TokenEstimator()
         self._requests: Bucket | None = None
         self._tokens = TokenBuckets(self.stop_token)
-        self._waiting = 0
+        self._waiting = self._fresh = 0
+        """Calls in line, and those of them that have not failed."""
         self._open: dict[Reservation, None] = {}
         """Of the requests in flight, the oldest first."""
         self._last_answer = -math.inf
-        self._fault = ""
-        """What went wrong last, if nothing was answered since."""
+        self.answers = 0
+        """Calls answered so far."""
+        self._failing: WeakSet[Tries] = WeakSet()
+        """Of the calls whose last try failed."""
+        self._fault = self._words = ""
+        """What went wrong last, if nothing was answered since, and the server's words for it."""
         self._failed_alike = EqualFailures()
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop that it belongs to, from its first call on."""
@@ -158,6 +174,9 @@ class RateLimiter:
             still=now - self._last_answer,
             oldest=now - next((held.sent for held in self._open), now),
             fault=self._fault,
+            words=self._words,
+            probes_every=self.breaker.wait,
+            give_up=self.breaker.give_up,
         )
 
     def enter(self, call: Call) -> Reservation | None:
@@ -203,11 +222,15 @@ class RateLimiter:
         self._open[held] = None
         return held
 
-    async def line_up(self, call: Call) -> Reservation:
-        """Wait for tokens, then at the admission gate. If cancelled or halted, nothing is kept."""
+    async def line_up(self, call: Call, fresh: bool = True) -> Reservation:
+        """Wait for tokens, then at the admission gate. If cancelled or halted, nothing is kept.
+
+        fresh: whether the call has not failed yet.
+        """
         estimate = self._estimator.demand(call)
         self._tokens.require_fit(call.model, estimate)
         self._waiting += 1
+        self._fresh += fresh
         try:
             if not self._tokens:
                 return await self._leave(estimate, ())
@@ -215,6 +238,7 @@ class RateLimiter:
                 return await self._leave(estimate, taken)
         finally:
             self._waiting -= 1
+            self._fresh -= fresh
 
     async def _leave(
         self, estimate: TokenEstimate, taken: Sequence[TokenReservation]
@@ -234,7 +258,8 @@ class RateLimiter:
         self.breaker.answered(sent)
         self._replies.add(1.0, now)
         self._last_answer = now
-        self._fault = ""
+        self.answers += 1
+        self._fault = self._words = ""
         self._landed(held, billed(reply) if held.estimate else None)
         if held.estimate is not None:
             self._estimator.observe(held.estimate, reply.usage)
@@ -245,10 +270,10 @@ class RateLimiter:
         self.breaker.abandoned(held.sent, self._now())
         self._landed(held, None)
 
-    def failed(self, exc: EngineError, held: Reservation) -> EngineError:
+    def failed(self, exc: EngineError, held: Reservation, tries: Tries) -> EngineError:
         """Apply a call's fault to all callers; the error to raise."""
         sent, now = held.sent, self._now()
-        self._fault = str(exc)
+        self._fault, self._words = str(exc), exc.words
         halt: Halt | None = None
         unknown = isinstance(exc, (OutcomeUnknown, UnrecognizedReply))
         match exc:
@@ -259,14 +284,24 @@ class RateLimiter:
                 self.breaker.refused(sent, now)
             case AuthenticationFailed():
                 halt = exc if self.breaker.doubt_key(sent, now) else None
+            case QuotaExhausted():
+                halt = with_return(exc)
             case Halt():
                 halt = exc
-            case OutcomeUnknown() | Overloaded() | Unreachable():
+            case Unreachable():
                 self.breaker.failed(sent, now, exc.delay)
-                if not isinstance(exc, Malformed):
-                    self._slots.overloaded(sent, now)
-                if isinstance(exc, Unreachable) and held.requests:
+                self._slots.overloaded(sent, now)
+                if held.requests:
                     held.requests.settle(1.0, 0.0)
+            case OutcomeUnknown() | Overloaded():
+                alone = self._lies_with_call(tries, sent, now)
+                if not alone:
+                    self.breaker.failed(sent, now, exc.delay)
+                if not isinstance(exc, Malformed) and not (alone and isinstance(exc, Overloaded)):
+                    self._slots.overloaded(sent, now)
+            case UnknownFault() if self._last_answer > -math.inf:
+                if not self._lies_with_call(tries, sent, now):
+                    self.breaker.failed(sent, now, most=MAX_UNKNOWN)
             case _:
                 self.breaker.answered(sent)
                 if type(exc) in (InvalidRequest, UnknownFault) and self._last_answer == -math.inf:
@@ -275,8 +310,11 @@ class RateLimiter:
         self._landed(held, None if unknown else Usage())
         if isinstance(exc, TransientError):
             halt = overlong_delay(exc) or halt
-        if halt is None and self.breaker.silence(now) >= GIVE_UP:
-            halt = ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {exc}")
+        if halt is None and self.breaker.silence(now) >= self.breaker.give_up:
+            others = self._fresh or self._slots.busy or self.stop_token.halt
+            tries.given_up = self.stop_token.last_cells and not others
+            if not tries.given_up:
+                halt = GaveUp(f"no answer for {spoken(self.breaker.give_up)}; last: {exc}")
         if halt is None:
             crowd = self._own and self._slots.busy
             if crowd and isinstance(exc, OutcomeUnknown) and not isinstance(exc, Malformed):
@@ -284,6 +322,16 @@ class RateLimiter:
             return exc
         self.stop_token.stop(halt)
         return halt
+
+    def _lies_with_call(self, tries: Tries, sent: float, now: float) -> bool:
+        """Count a failure; whether it says nothing about the server."""
+        self._failing.add(tries)
+        passed = self.answers - tries.answers
+        tries.alone = tries.failures > 0 and passed >= MAX_FAILING * len(self._failing)
+        tries.failures += 1
+        if tries.alone:
+            self.breaker.abandoned(sent, now)
+        return tries.alone
 
     def _landed(self, held: Reservation, usage: Usage | None) -> None:
         """Free the slot of a call, and correct what was reserved by what was billed.

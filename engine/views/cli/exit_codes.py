@@ -8,7 +8,7 @@ class ExitCode(IntEnum):
 
     DONE = 0
     FAILED = 1
-    """Cells failed, or a check found what it looks for."""
+    """Cells failed, a model was given up, or a check found what it looks for."""
     USAGE = 2
     """A flag, a file or the sweep is wrong; nothing was sent."""
     STOPPED = 3

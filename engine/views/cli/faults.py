@@ -7,6 +7,7 @@ from ...errors import (
     DiskFull,
     EngineError,
     FolderBusy,
+    GaveUp,
     Halt,
     Interrupted,
     OutOfMemory,
@@ -49,4 +50,6 @@ def halt_code(halt: Halt) -> int:
             return 128 + halt.signal
         case BudgetReached():
             return ExitCode.OVER_BUDGET
+        case GaveUp():
+            return ExitCode.FAILED
     return ExitCode.STOPPED

@@ -3,25 +3,31 @@ told: last fault, oldest request, proxies, and one complaint of all calls.
 """
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from oversight.cache.call import Ask
 from oversight.engine.errors import (
     AllRefused,
     AuthenticationFailed,
+    GaveUp,
     InvalidRequest,
     NeverAnswered,
     Overloaded,
     ProviderDown,
+    UnknownFault,
     Unreachable,
 )
 from oversight.engine.models.limits.breaker import FIRST_PROBE, GIVE_UP, MAX_PROBE_WAIT, Breaker
 from oversight.engine.models.limits.halts import MAX_ALIKE
 from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.limits.tries import MAX_ALONE
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.settings import Settings
+from oversight.engine.throughput import lines
 from tests.lines import talking
 from tests.server import Server, ask_in_lanes, call_of, sender
 from tests.sittings import Bench, Vendor, opinion
@@ -108,6 +114,89 @@ def outage(begin: float, end: float, fault: type[Exception] = Overloaded):
     return lambda request: fault("down") if begin <= request.at < end else None
 
 
+def faults_of(server: Ask, calls: int, lanes: int, *, last: bool = True, give_up: float = GIVE_UP):
+    """(faults of calls by number, when all had ended) of calls asked in lanes, after one that is
+    answered. last: whether all cells have begun."""
+
+    async def main():
+        retry = sender(server, Limits(concurrency=lanes), lambda: 0.0, give_up=give_up)
+        retry.limiter.stop_token.last_cells = last
+        await retry(call_of(10, -1))
+        gate, faults = asyncio.Semaphore(lanes), {}
+
+        async def ask(n):
+            async with gate:
+                try:
+                    await retry(call_of(10, n))
+                except Exception as exc:
+                    faults[n] = exc
+
+        await asyncio.gather(*map(ask, range(calls)))
+        return faults, now()
+
+    return run(main())
+
+
+BAD = (3, 17, 30, 41)
+
+
+@pytest.mark.parametrize("fault", [Overloaded, UnknownFault])
+@pytest.mark.parametrize("lanes", [5, 100])
+@pytest.mark.parametrize("seconds", [0.0, 1.0])
+def test_calls_that_always_fail_fail_alone_while_others_pass(fault, lanes, seconds):
+    """seconds: after which they fail."""
+    server, tries = Server(), Counter[int]()
+
+    async def ask(call):
+        tries[(number := call.draw[0])] += 1
+        if number in BAD:
+            await asyncio.sleep(seconds)
+            raise fault("HTTP 500")
+        return await server(call)
+
+    faults, end = faults_of(ask, 100, lanes)
+    assert {n: type(raised) for n, raised in faults.items()} == dict.fromkeys(BAD, fault)
+    assert {tries[n] for n in BAD} == {MAX_ALONE}
+    assert end <= 100 / lanes + 60
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 20])
+def test_unknown_faults_in_a_row_after_answers_pause_the_model_and_fail_no_call(lanes):
+    server = Server(fault=outage(20, 200, UnknownFault))
+    faults, end = faults_of(server, 100 * lanes, lanes)
+    assert faults == {} and 200 < end < 500
+    assert sum(20 <= request.at < 200 for request in server.book) <= max(lanes, 5) + 8
+
+
+def test_a_model_that_is_given_up_fails_the_last_calls_and_else_stops_the_run():
+    """Both calls that are left fail, and nothing tells whether the server is down."""
+    server = Server(fault=lambda request: Overloaded("no") if request.call.draw[0] >= 98 else None)
+    faults, end = faults_of(server, 100, 2, give_up=120.0)
+    assert {n: type(fault) for n, fault in faults.items()} == {98: Overloaded, 99: Overloaded}
+    assert end == pytest.approx(50 + 120, abs=15)
+    server = Server(fault=outage(20, 1e9))
+    faults, end = faults_of(server, 100, 3, last=False, give_up=120.0)
+    assert {type(fault) for fault in faults.values()} == {GaveUp}
+    assert "no answer for 2 minutes; last: down" in str(faults[60])
+
+
+@virtually
+async def test_a_wait_is_told_with_the_words_of_the_server_and_how_to_end_it():
+    words = Overloaded("lab says: 500: CUDA error")
+    words.words = 'HTTP 500 "CUDA error"'
+    retry = sender(Server(latency=0.0, fault=lambda request: words), jitter=lambda: 0.0)
+    asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(20)]
+    await asyncio.sleep(70)
+    (line,) = lines({"compatible/lab/odd": retry.limiter.statistics()}, lambda model: 20)
+    assert line == (
+        'waiting for compatible/lab/odd: HTTP 500 "CUDA error", 20 cells held, next try in 0:05 '
+        "(--give-up 30m ends the wait)"
+    )
+    for ask in asks:
+        ask.cancel()
+    await asyncio.wait(asks)
+
+
 def asked_by_lanes(server: Server, lanes: int, until: float):
     """Ask steadily; (how many were answered, the exceptions that ended a call, when all ended)."""
 
@@ -156,7 +245,7 @@ def test_half_an_hour_without_an_answer_stops_the_run_to_the_minute():
     server = Server(fault=outage(60, 1e9))
     answered, faults, end = asked_by_lanes(server, 20, until=1e6)
     assert end == pytest.approx(60 + GIVE_UP, abs=60)
-    assert {type(fault) for fault in faults} == {ProviderDown}
+    assert {type(fault) for fault in faults} == {GaveUp}
     assert len(faults) == 20
     assert "no answer for 30 minutes; last: down" in str(faults[0])
     assert answered == len(server.answered)
