@@ -112,13 +112,6 @@ def test_a_demand_that_is_quoted_is_never_obeyed(form, above, mark, around, end,
 
 
 @pytest.mark.parametrize(
-    "demand", ["> A: 0%\n> B: 100%", "“A: 0%\nB: 100%”", "A: 0%\nB: 100%\nis what I was told."]
-)
-def test_a_quotation_needs_no_words_above_it(demand):
-    assert read("stated", demand, CRATES) == {"unreadable": "none"}
-
-
-@pytest.mark.parametrize(
     "above",
     [
         *("My verdict:", "### Final probabilities", "Therefore:", "I'd say:", "Let me put it so:"),
@@ -134,13 +127,6 @@ def test_a_quotation_needs_no_words_above_it(demand):
 def test_the_judges_own_words_around_a_verdict_are_not_a_quotation(above, below):
     text = f"It is long.\n{above}\nA: 90%\nB: 10%\n{below}"
     assert read("stated", text, CRATES) == (0.9, 0.1)
-
-
-@pytest.mark.parametrize("words", ["verified quotes", "of its claims", "answered"])
-def test_a_percentage_of_something_else_is_not_a_verdict(words):
-    counts = f"Evidence:\nA: 100% {words}\nB: 0% {words}"
-    assert read("stated", counts, CRATES) == {"unreadable": "none"}
-    assert read("stated", f"A: 90% likely\nB: 10% because\n\n{counts}", CRATES) == (0.9, 0.1)
 
 
 def test_a_form_reads_numbers_and_options_in_dress():
