@@ -125,9 +125,9 @@ class Weighed:
     """Of the interval, over that of t."""
     power: float | None
     """Decisions over those of t; None where t decides always, or there is nothing to decide."""
-    guarded: float
-    guarded_width: float
-    guarded_power: float | None
+    conservative: float
+    conservative_width: float
+    conservative_power: float | None
     marked: float | None
     """Share of wrong decisions of t that are marked, or that the guard took back; None without
     any."""
@@ -148,8 +148,8 @@ def _weighed(of: Spread, simulations: int, seed: int) -> Weighed:
     for _ in range(simulations):
         values, codes = of.draw(rng)
         shown += means([np.clip(values, *of.ends).tolist()], codes, [of.ends])
-    alone = [replace(each, guarded=False) for each in shown]
-    rare = [each.by("guarded") for each in shown]
+    alone = [replace(each, conservative="") for each in shown]
+    rare = [each.by("conservative") for each in shown]
 
     def rates(every: Sequence[Estimate]) -> tuple[float, float, list[bool]]:
         spans = [each.interval or (each.value, each.value) for each in every]
@@ -157,7 +157,7 @@ def _weighed(of: Spread, simulations: int, seed: int) -> Weighed:
         width = float(np.mean([high - low for low, high in spans]))
         return covered, width, [not low <= 0 <= high for low, high in spans]
 
-    (t, t_width, t_found), (coverage, width, found), (guarded, wide, rarely) = map(
+    (t, t_width, t_found), (coverage, width, found), (conservative, wide, rarely) = map(
         rates, (alone, shown, rare)
     )
     marked = [each.undone or not it for each, it in zip(shown, found, strict=True)]
@@ -170,10 +170,10 @@ def _weighed(of: Spread, simulations: int, seed: int) -> Weighed:
         of.regime,
         t,
         coverage,
-        float(np.mean([each.guarded for each in shown])),
+        float(np.mean([bool(each.conservative) for each in shown])),
         width / t_width if t_width else math.inf,
         sum(found) / sum(t_found) if some else None,
-        guarded,
+        conservative,
         wide / t_width if t_width else math.inf,
         sum(rarely) / sum(t_found) if some else None,
         float(np.mean(wrong)) if wrong else None,
@@ -188,20 +188,20 @@ def weighed_finding(found: Sequence[Weighed], simulations: int) -> Finding:
         word("differences", "regime", key="regime"),
         number("t covers", "t", ".3f"),
         number("default covers", "coverage", ".3f"),
-        number("‡", "stands_in", ".0%", key="stands_in"),
+        number("conservative", "stands_in", ".0%", key="stands_in"),
         number("width / t", "width", ".2f"),
         number("power / t", "power", ".2f"),
-        number("guarded covers", "guarded", ".3f"),
-        number("width / t ", "guarded_width", ".2f", key="guarded_width"),
-        number("power / t ", "guarded_power", ".2f", key="guarded_power"),
-        number("† of right", "doubted", ".0%", key="doubted"),
-        number("† of wrong", "marked", ".0%", key="marked"),
-        number("wrong, no †", "unmarked", ".3f", key="unmarked"),
+        number("conservative covers", "conservative", ".3f"),
+        number("width / t ", "conservative_width", ".2f", key="conservative_width"),
+        number("power / t ", "conservative_power", ".2f", key="conservative_power"),
+        number("fragile of right", "doubted", ".0%", key="doubted"),
+        number("fragile of wrong", "marked", ".0%", key="marked"),
+        number("wrong, not fragile", "unmarked", ".3f", key="unmarked"),
     ]
     below = [f"{each.regime} {each.coverage:.2f}" for each in found if each.coverage < 0.93]
     notes = [
-        f"{simulations:,} simulations a line. ‡: share in which the guard stood in. † of right, of "
-        "wrong: decisions of t that are marked, or that the guard took back.",
+        f"{simulations:,} simulations per line. conservative: share where it replaces t. "
+        "fragile of right, of wrong: decisions of t that it would undo, or takes back.",
         f"The default covers less than .93 in: {'; '.join(below) or 'none'}.",
     ]
     title = "intervals beside t"
@@ -247,9 +247,9 @@ def traded_finding(found: Sequence[Traded]) -> Finding:
     _, *right = (of.regime for of in traded())
     columns = [
         number("pseudo-clusters at each end", "pseudo"),
-        number("† of wrong, 2% errors of 4 in sd .3", "wrong", ".0%"),
+        number("fragile of wrong, 2% errors of 4 in sd .3", "wrong", ".0%"),
         *(
-            people(f"† of right, {name}", lambda line, n=n: f"{line.right[n]:.0%}")
+            people(f"fragile of right, {name}", lambda line, n=n: f"{line.right[n]:.0%}")
             for n, name in enumerate(right)
         ),
     ]

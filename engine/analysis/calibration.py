@@ -91,7 +91,8 @@ class Calibration(Analysis):
 
 @dataclass(frozen=True, slots=True)
 class Worlds(Analysis):
-    """Print how probable judges of RUN find the answer that is argued for, true and wrong."""
+    """Print the probability that judges give to the argued answer, when it is right and when it is
+    wrong."""
 
     title = "World against world"
     lead = (

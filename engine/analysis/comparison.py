@@ -6,6 +6,7 @@ the questions on which the two differ most. No call is made.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -17,7 +18,6 @@ from ..system.flags import flag
 from .catalogue import Analysis
 from .differences import (
     DifferenceBounds,
-    comparable,
     difference_bounds,
     flips_between,
     instrument_notes,
@@ -30,26 +30,30 @@ from .findings.finding import (
     Finding,
     Part,
     column,
+    conservative,
     figure,
-    footnotes,
     number,
     people,
     program,
     share,
+    significance,
     span,
     word,
 )
 from .judged import asds, by_setting, lines_of, pair_of, ways_of
+from .reports.family import fragile, rare_errors, same_verdicts
 from .reports.formats import CLUSTER, ERROR, INTERVAL, above_0
 from .reports.results import SCORE_NAMES
-from .rows import RunRows, pairs_between, pairs_within
+from .rows import RunRows, against_naive, distinct, pairs_between, pairs_within
 from .scoring.calibration import Flips
-from .scoring.contrasts import Contrast, RankSet, contrasts
+from .scoring.contrasts import MARGIN, Contrast, RankSet, comparable, contrasts
 from .scoring.estimate import Interval
 from .scoring.inference import FEW_CLUSTERS, WAY, ErrorKind, Influences
 
 RowPlace: TypeAlias = tuple[int, int]
 """A row: the index of its run, and its index in that run; a setting: 0, and its index."""
+
+Places: TypeAlias = Sequence[tuple[RowPlace, RowPlace]]
 
 DETAILED = 100
 """Most contrasts for which the questions that differ most are listed."""
@@ -103,6 +107,9 @@ class Comparison:
     compared."""
     origins: tuple[str, ...] = ()
     """Of the replies; see `engine.run.sources.origins`."""
+    family: int = 0
+    """Contrasts that were tested together. Rows against their naive judges are one family,
+    whichever of them are shown."""
 
     def __str__(self) -> str:
         """The tables that `oversight compare` prints."""
@@ -115,11 +122,11 @@ class Comparison:
     @property
     def multiplicity(self) -> str:
         """Number of contrasts, and the correction of p for that number."""
-        if len(self.contrasts) == 1:
+        if self.family == 1:
             return "p is not corrected: 1 comparison."
         return (
-            f"p (Holm): corrected for {len(self.contrasts):,} comparisons: family-wise error, "
-            "Holm's step-down."
+            f"p (Holm): corrected for {self.family:,} comparisons: family-wise error, Holm's "
+            "step-down."
         )
 
 
@@ -134,7 +141,7 @@ class Compare(Analysis):
     )
     equivalence: float = flag(
         "Rows whose ASD differs by less than this count as equivalent.",
-        default=0.05,
+        default=MARGIN,
         read=above_0,
         metavar="DIFFERENCE",
     )
@@ -177,19 +184,25 @@ def compare_rows(
 
     A contrast is the first row minus the second; with two runs, the first run minus the second.
     Within one run: the named contrasts, all pairs, or all rows against a baseline; by default all
-    rows against the naive judge, or all pairs if there is none. Of two runs, A of a contrast
-    `A - B` is a row of the first and B one of the second. how.ways: `problem`, the groups of
-    problems or, without any, the problems, or `question`, the problems.
+    rows against the naive judge, or all pairs if there is none. Some rows against the naive judge
+    are tested with all of them, so that a row has one verdict everywhere. Of two runs, A of a
+    contrast `A - B` is a row of the first and B one of the second. how.ways: `problem`, the groups
+    of problems or, without any, the problems, or `question`, the problems.
 
     UsageError for unknown names, for baseline or pairs with two runs, if nothing can be compared,
     and for two runs that share no problem or no row.
     """
     runs = (first,) if second is None else (first, second)
     notes: tuple[str, ...] = ()
+    family: Places = []
     if second is None:
         name, labels = first.sweep.name, [""]
         within = pairs_within(first, how.baseline, how.pairs, how.contrasts)
+        lifts = against_naive(first.sweep.rows)
+        every = distinct((*within, *lifts))
         places = [((0, one), (0, two)) for one, two in within]
+        if len(every) == len(lifts):
+            family = [((0, one), (0, two)) for one, two in every[len(within) :]]
     else:
         if how.baseline is not None or how.pairs is not None:
             raise UsageError("--baseline and --pairs are of one run; of two: --contrast 'A - B'")
@@ -203,7 +216,7 @@ def compare_rows(
         for at, (run, label) in enumerate(zip(runs, labels, strict=True))
         for row, name in enumerate(run.names)
     }
-    result = _compared(name, runs, names, places, score, how)
+    result = _compared(name, runs, names, places, family, score, how)
     ranks: tuple[tuple[str, RankSet], ...] = ()
     if how.pairs == "all":
         interval = how.interval or first.sweep.interval
@@ -222,27 +235,28 @@ def _compared(
     name: str,
     runs: Sequence[RunRows],
     names: Mapping[RowPlace, str],
-    places: Sequence[tuple[RowPlace, RowPlace]],
+    places: Places,
+    family: Places,
     score: str,
     how: Compare,
 ) -> Comparison:
+    """family: further contrasts that are tested with these, and not shown."""
     clustered = [run.clustered(score, how.ways) for run in runs]
     samples = {
         names[place]: measured
-        for place in sorted({place for pair in places for place in pair})
+        for place in sorted({place for pair in (*places, *family) for place in pair})
         if (measured := clustered[place[0]].get(runs[place[0]].names[place[1]]))
     }
-    complete = [
-        (one, two)
-        for one, two in places
-        if comparable(samples.get(names[one]), samples.get(names[two]))
-    ]
+    complete, others = (
+        [(a, b) for a, b in some if comparable(samples.get(names[a]), samples.get(names[b]))]
+        for some in (places, family)
+    )
     if not complete:
         raise UsageError(
             f"{name}: nothing to compare yet: a contrast needs two problems, or groups of them, "
             "with a verdict in every world of both rows"
         )
-    pairs = [(names[one], names[two]) for one, two in complete]
+    pairs = [(names[one], names[two]) for one, two in (*complete, *others)]
     try:
         tested = how.tested(samples, pairs, runs[0].sweep.interval)
     except ValueError as exc:
@@ -254,21 +268,26 @@ def _compared(
         its = runs[run].table.scored(row, score)
         extremes[run, row] = its.extremes if its else None
     lines = []
-    for (one, two), contrast, flip in zip(complete, tested, flips, strict=True):
+    for (one, two), contrast, flip in zip(complete, tested, flips, strict=False):
         line = Compared((one, two), contrast, flip, difference_bounds(extremes[one], extremes[two]))
-        if len(tested) <= DETAILED:
+        if len(complete) <= DETAILED:
             apart = samples[names[one]] - samples[names[two]]
             line = replace(line, apart=most_apart(apart), swayed=swayed(apart))
         lines.append(line)
     dropped = len(places) - len(complete)
-    left_out = f"{dropped:,} contrasts are left out: their rows share too few problems."
+    notes = [f"{dropped:,} contrasts are left out: their rows share too few problems."] * bool(
+        dropped
+    )
+    if lost := [names[p] for p in dict.fromkeys(chain(*places)) if names[p] not in samples]:
+        notes = [f"left out, since they were not measured: {', '.join(lost)}."]
     return Comparison(
         name,
         score,
         how.equivalence,
         tuple(lines),
-        (left_out,) if dropped else (),
+        tuple(notes),
         origins=tuple(dict.fromkeys(line for run in runs for line in run.origins)),
+        family=len(pairs),
     )
 
 
@@ -280,7 +299,7 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     """Contrasts, flips and ranks, those that have content. short: of many contrasts, the largest
     and the smallest in text, and no flips."""
     lines = comparison.contrasts
-    several = len(lines) > 1
+    several = comparison.family > 1
     clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
     doubtful = any(line.doubtful for line in lines)
     beside = [number("shared", "shared", ".0%")] * any(line.shared is not None for line in lines)
@@ -291,10 +310,10 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         *beside,
         program("means", "contrast.means"),
         figure("difference", "contrast.estimate", key="difference"),
-        column("p", "contrast.p", _p, key="p"),
-        column("p (Holm)", "contrast.p_family", _p if several else None, key="p_family"),
+        column("p", "contrast.p", significance, key="p"),
+        column("p (Holm)", "contrast.p_family", significance if several else None, key="p_family"),
         people("verdict", _verdict),
-        *(program(name, f"contrast.{name}") for name in ("verdict", "undone", "mde")),
+        *(program(name, f"contrast.{name}") for name in ("verdict", "undone", "agree", "mde")),
         program("effective_clusters", "contrast.estimate.effective"),
         program("equivalent", "contrast.equivalent"),
         program("errors", "contrast.estimate.errors"),
@@ -399,13 +418,10 @@ def _bounds(line: Compared) -> str:
 
 def _verdict(line: Any) -> str:
     its: Contrast = line.contrast
-    if its.verdict != "inconclusive":
-        return its.verdict + " †" * its.undone
-    return f"{its.verdict} ({f'detectable: {its.mde:.2f}' if its.mde else 'too few problems'})"
-
-
-def _p(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.001 else "<.001"
+    if its.verdict != "undecided":
+        return its.verdict
+    least = f"smallest detectable difference {its.mde:.2f}" if its.mde else "too few problems"
+    return f"{its.verdict} ({least})"
 
 
 def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
@@ -414,12 +430,16 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
     yield comparison.multiplicity
     how, ways = fewest.how or fewest.reason, " × ".join(fewest.ways)
     how += f" ({ways})" * (fewest.ways != WAY)
-    yield f"Brackets: 95% CI, {how}; p and equivalence invert the same interval."
-    yield from footnotes(one.estimate for one in found)
+    how = "; ".join(filter(None, (how, conservative(one.estimate for one in found))))
+    yield f"Brackets: 95% CI, {how}. p-values and equivalence tests agree with the interval."
+    yield from rare_errors(found)
+    yield from same_verdicts(found)
+    for each in [each for each in found if fragile(each)][:NAMED]:
+        yield f"{each.first} - {each.second}: {fragile(each)}."
     if any(one.verdict == "equivalent" for one in found):
         yield f"equivalent: the 90% CI lies within ±{comparison.equivalence:g}."
-    if any(one.verdict == "inconclusive" and one.mde for one in found):
-        yield "detectable: with power .8."
+    if any(one.verdict == "undecided" and one.mde for one in found):
+        yield "smallest detectable difference: with power .8."
     if fewest.effective < FEW_CLUSTERS:
         yield (
             f"only {fewest.clusters} {'clusters' if fewest.ways != WAY else 'problems or groups'} "
@@ -427,9 +447,9 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
         )
     if swayed := [one.contrast for one in comparison.contrasts if one.swayed]:
         where = ", ".join(f"{one.first} - {one.second}" for one in swayed[:NAMED])
-        yield f"one problem or group of them alone moves by more than its error: {where}."
+        yield f"one problem or group changes the result by more than its standard error: {where}."
     if doubtful:
-        yield "bounds: with every failed or doubtful world at its worst, and at its best."
+        yield "bounds: with every failed or flagged world at its worst, and at its best."
     if any(one.shared is not None for one in comparison.contrasts):
         yield "shared: of the problems or texts of both, those that both judged."
     if len(found) <= NAMED:
@@ -471,4 +491,4 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Compariso
     except ValueError as exc:
         raise UsageError(f"{', '.join(map(str, files))}: {exc}") from exc
     name = " and ".join(file.stem for file in files)
-    return Comparison(name, score, how.equivalence, lines)
+    return Comparison(name, score, how.equivalence, lines, family=len(lines))

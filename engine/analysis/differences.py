@@ -72,17 +72,6 @@ def difference_bounds(first: Extremes, second: Extremes) -> DifferenceBounds | N
 MAX_DIFFERENT = 3
 
 
-def comparable(first: Influences | None, second: Influences | None) -> bool:
-    """Whether two rows share at least two clusters of questions."""
-    if first is None or second is None:
-        return False
-    try:
-        one, two = first.alike(second)
-    except ValueError:
-        return False
-    return all(len(set(each.ways["problem"].tolist())) > 1 for each in (one, two))
-
-
 def ranks_of(
     samples: Mapping[str, Influences], error: ErrorKind = "cr3", interval: Interval = "t"
 ) -> tuple[tuple[str, RankSet], ...]:

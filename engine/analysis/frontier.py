@@ -65,7 +65,7 @@ def frontier_points(
         if of[cheap] == of[dear] and cost[cheap] <= cost[dear] + CHEAPER
     ]
     try:
-        better = [each for each in decide(pairs) if each.verdict == "first better"]
+        better = [each for each in decide(pairs) if each.verdict == "better"]
     except ValueError:
         better = []
     beaten = {each.second for each in better}
@@ -181,7 +181,7 @@ def frontier_finding(
 
 @dataclass(frozen=True, slots=True)
 class Frontier(Analysis):
-    """Print what each row of RUN costs, and which rows no other beats at the same cost or less.
+    """Print the cost of each row and the Pareto frontier.
 
     The record in RUN says which rows use which calls. A row costs all calls that it makes; one that
     several rows use is paid for once. Nothing is sent.

@@ -20,8 +20,8 @@ from .findings.finding import (
     Part,
     change,
     column,
+    conservative,
     figure,
-    footnotes,
     number,
     program,
     shared,
@@ -277,10 +277,7 @@ def score_finding(
             change("overconfident", "calibration.overconfidence", 4),
         ],
         raters,
-        (
-            "calibration error: mean distance of stated from true shares, ten bins of max p.",
-            *footnotes((), (line.right for line in raters)),
-        ),
+        ("calibration error: mean distance of stated from true shares, ten bins of max p.",),
     )
     measured = cache(partial(_by_question, every, betas, compat))
     questions = Part(
@@ -310,12 +307,8 @@ def _notes(every: Judgements, found: Sequence[ScoredLine]) -> Iterable[str]:
     figures = [line.asd for line in found if line.asd]
     if first := next((each for each in figures if each.method), None):
         ways = " × ".join(first.ways)
-        yield f"Brackets: 95% CI, {first.how}; clusters: {first.clusters} ({ways})."
-        yield from footnotes(
-            each
-            for line in found
-            for each in (line.asd, line.before, line.gain, line.paired, line.truth)
-        )
+        how = "; ".join(filter(None, (first.how, conservative(figures))))
+        yield f"Brackets: 95% CI, {how}; clusters: {first.clusters} ({ways})."
         if len(first.ways) > 1:
             alone = "; ".join(f"{way} {value:.4f}" for way, value in first.errors.items())
             yield f"standard error of the first ASD: {first.error:.4f}; by one way alone: {alone}."

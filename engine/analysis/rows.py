@@ -35,7 +35,9 @@ class RunRows:
     table: OutcomeTable
     names: tuple[str, ...]
     """One per row, unique."""
-    _asd: dict[str, dict[str, Influences]] = field(default_factory=dict, repr=False, compare=False)
+    _means: dict[str, dict[str, tuple[Influences, bool]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     """By score, once it was asked for."""
     _results: dict[object, Results] = field(default_factory=dict, repr=False, compare=False)
     """By score, betas and interval, once they were asked for."""
@@ -54,11 +56,17 @@ class RunRows:
         return origins(self.sweep, self.folder)
 
     def asd(self, score: str) -> dict[str, Influences]:
-        """ASD by row name, of every row with a complete problem."""
-        if score not in self._asd:
+        """ASD by row name, of every row that was measured."""
+        return {name: its for name, (its, measured) in self._means_of(score).items() if measured}
+
+    def _means_of(self, score: str) -> dict[str, tuple[Influences, bool]]:
+        """ASD of every row with a complete problem, and whether the row was measured."""
+        if score not in self._means:
             every = ((name, self.table.scored(n, score)) for n, name in enumerate(self.names))
-            self._asd[score] = {name: its.asd for name, its in every if its and its.asd}
-        return self._asd[score]
+            self._means[score] = {
+                name: (its.mean, its.every.measured) for name, its in every if its and its.mean
+            }
+        return self._means[score]
 
     def results(
         self, score: str, betas: tuple[float, ...] = BETAS, interval: Interval | None = None
@@ -95,7 +103,8 @@ class RunRows:
         found: Floats = np.full((len(self.sweep.problems), len(self.names)), np.nan)
         place = {problem.id: n for n, problem in enumerate(self.sweep.problems)}
         for row, name in enumerate(self.names):
-            if (its := self.asd(score).get(name)) and its.questions:
+            its, _ = self._means_of(score).get(name, (None, False))
+            if its and its.questions:
                 found[[place[id] for id in its.questions], row] = its.values
         return found
 

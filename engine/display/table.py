@@ -27,8 +27,7 @@ LATEX = str.maketrans(
         "^": r"\textasciicircum{}",
         "\\": r"\textbackslash{}",
         "±": r"$\pm$",
-        "†": r"\textdagger{}",
-        "‡": r"\textdaggerdbl{}",
+        "○": r"$\circ$",
         "β": r"$\beta$",
         "∞": r"$\infty$",
         "→": r"$\to$",
@@ -106,8 +105,9 @@ def _aligned(table: Table, gap: int) -> list[str]:
     widths = _widths(table)
 
     def row(cells: Sequence[str]) -> str:
+        left = table.left + _runs_on(table, cells)
         placed = (
-            cell.ljust(width) if n < table.left else cell.rjust(width)
+            cell.ljust(width) if n < left else cell.rjust(width)
             for n, (cell, width) in enumerate(zip(cells, widths, strict=True))
         )
         return "  " + (" " * gap).join(placed).rstrip()
@@ -122,11 +122,19 @@ def _aligned(table: Table, gap: int) -> list[str]:
 
 
 def _widths(table: Table) -> list[int]:
-    return [max(map(len, column)) for column in zip(table.head, *table.body, strict=True)]
+    count = len(table.head)
+    body = [
+        (*c[: table.left], *[""] * (count - table.left)) if _runs_on(table, c) else c
+        for c in table.body
+    ]
+    return [max(map(len, column)) for column in zip(table.head, *body, strict=True)]
 
 
 def _taken(table: Table, gap: int) -> int:
-    return sum(_widths(table)) + gap * (len(table.head) - 1) + 2
+    widths, end = _widths(table), gap * (len(table.head) - 1) + 2
+    named = sum(widths[: table.left]) + gap * table.left + 2
+    longest = (len(c[table.left]) for c in table.body if _runs_on(table, c))
+    return max(sum(widths) + end, named + max(longest, default=0))
 
 
 def _fitted(table: Table, width: int, gap: int) -> Table:
@@ -254,6 +262,13 @@ def _without_lengths(names: tuple[str, ...]) -> Cut:
 
 NONE = "–"
 """A cell without a value."""
+
+NOT_MEASURED = "not measured"
+"""A cell that begins so takes the room of all numbers to its right, which are empty."""
+
+
+def _runs_on(table: Table, cells: Sequence[str]) -> bool:
+    return "".join(cells[table.left : table.left + 1]).startswith(NOT_MEASURED)
 
 
 def _with(

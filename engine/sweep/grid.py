@@ -142,7 +142,7 @@ class Grid:
     """Digest of the code behind all rows; empty where it was not asked for."""
     meanings: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     """Model -> the public model that it is, as the sweep file states it."""
-    interval: Literal["t", "guarded"] = "t"
+    interval: Literal["t", "conservative"] = "t"
 
     def span(self, number: int) -> range:
         """Range of the places of one problem's cells."""
@@ -212,7 +212,7 @@ class _StoredGrid(msgspec.Struct, frozen=True):
     code: str
     meanings: dict[str, str]
     rows: tuple[GridRow, ...]
-    interval: Literal["t", "guarded"] = "t"
+    interval: Literal["t", "conservative"] = "t"
 
 
 STORED = tuple(name for name in _StoredGrid.__struct_fields__ if name != "format")

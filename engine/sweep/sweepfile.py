@@ -41,8 +41,8 @@ class Top:
     grid: Literal["refuse", "skip"] = "refuse"
     """What becomes of a row that a protocol cannot tell from another one, or cannot run at all:
     the sweep is refused, or the row is left out with a note."""
-    interval: Literal["t", "guarded"] = "t"
-    """Intervals of reports, comparisons and plots: cluster-robust t, or with the guard."""
+    interval: Literal["t", "conservative"] = "t"
+    """Intervals of reports, comparisons and plots: cluster-robust t, or conservative."""
 
     def __post_init__(self) -> None:
         if not self.name.isprintable() or "/" in self.name or self.name[:1] in ("", "."):

@@ -22,6 +22,7 @@ from oversight.engine.analysis.findings.chart import Chart
 from oversight.engine.analysis.findings.finding import Part, figure, word
 from oversight.engine.analysis.pictures.kinds import ALL_KINDS, Forest, caption, data_of, pictured
 from oversight.engine.analysis.pictures.painting import draw, save
+from oversight.engine.analysis.reports.family import verdicts
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.errors import BudgetReached, UsageError
@@ -43,7 +44,6 @@ from oversight.engine.views.pages.overview import overview_page
 from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.routes import Asked, Served, page_of
 from oversight.engine.views.pages.site import telling
-from oversight.engine.views.pages.transcripts import row_page
 from oversight.protocols.transcript import Failure, Transcript
 from tests import world
 from tests.command_line import run_in, within
@@ -241,8 +241,8 @@ def test_intervals_are_drawn_unless_a_picture_is_crowded(opened: RunReader) -> N
     lifts = pictured(opened, "lift")
     assert isinstance(lifts, Forest) and not any("naive" in line.protocol for line in lifts.lines)
     assert "over problems or groups of them" in caption(opened, pictured(opened, "calibration"))
-    guarded = caption(opened, pictured(opened, "asd", interval="guarded"))
-    assert "95% CI (CR3 t, guarded) over problems" in guarded
+    conservative = caption(opened, pictured(opened, "asd", interval="conservative"))
+    assert "95% CI (CR3 t; conservative: interval asked for) over problems" in conservative
     few = tuple(replace(lifts.lines[0], estimate=Estimate(0.5, n)) for n in (6, 12))
     assert "n = 6 to 12 problems." in caption(opened, replace(lifts, lines=few))
 
@@ -309,14 +309,13 @@ def test_a_frontier_tells_its_judges_apart(opened: RunReader) -> None:
     assert {name.partition(" · ")[2] for name in names} == {"sim/judge stated", "sim/weak logprob"}
 
 
-def test_wherever_an_interval_is_marked_the_page_says_by_what(opened: RunReader) -> None:
+def test_a_page_says_in_words_what_a_rare_error_could_reverse(opened: RunReader) -> None:
     pair = Asked(first="debate sim/strong", second="consultancy sim/strong")
-    shows = (compare_page, pair), (row_page, Asked(row=1)), (overview_page, Asked())
-    pages = [show(opened, Served("a"), asked) for show, asked in shows]
-    said = {"‡": "guarded interval: too few", "†": "could undo it"}
-    for shown in pages:
-        marks = set(re.findall(r"\](?:</small>)?([†‡])", shown))
-        assert marks and all(said[mark] in shown for mark in marks)
+    told = "With 6 problems, one rare error could reverse "
+    assert f"{told}any of these signs." in compare_page(opened, Served("a"), pair)
+    # No row is decided, but groups of rows are.
+    assert not any(each.decided for each in verdicts(read_rows(opened).results("brier")).contrasts)
+    assert told in overview_page(opened, Served("a"), Asked())
 
 
 def test_what_cannot_be_drawn_says_what_it_takes(small: Path, place: Path) -> None:

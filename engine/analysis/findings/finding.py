@@ -5,7 +5,8 @@ shape everywhere: `+0.69 [0.54, 0.78]` for people, and {value, low, high, error,
 clusters} for programs. ± stands for a standard error only.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,16 +15,13 @@ import orjson
 
 from ...display.printable import one_line
 from ...display.quantity import signed
-from ...display.table import MOST_NOTE, NONE, Table, as_csv, formatted, wrapped
+from ...display.table import MOST_NOTE, NONE, NOT_MEASURED, Table, as_csv, formatted, wrapped
 from ..scoring.estimate import PARTS, Ends, Estimate
 
 if TYPE_CHECKING:
     from .chart import Chart
 
 Cell: TypeAlias = Callable[[Any], str]
-
-MARKS = "†‡"
-"""Marks of estimates, with which the `footnotes` begin that explain them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,57 +109,72 @@ def _get(of: str) -> Callable[[Any], Any]:
 
 
 def estimated(estimate: Estimate | None, digits: int = 3, *, sign: bool = True) -> str:
-    """`+0.69 [0.54, 0.78]`; bare without an interval, as an identity is; – where there is none.
-    ‡: by the guard. †: the guard would undo the sign."""
+    """`+0.69 [0.54, 0.78]`; bare without an interval, as an identity is; – where there is none."""
     if estimate is None:
         return "–"
     value = signed(estimate.value, digits) if sign else f"{estimate.value:z.{digits}f}"
-    if not estimate.interval:
-        return value
-    mark = "‡" if estimate.guarded else "†" if sign and estimate.undone else ""
-    return f"{value} {span(estimate.interval, digits)}{mark}"
+    return f"{value} {span(estimate.interval, digits)}" if estimate.interval else value
 
 
-def footnotes(figures: Iterable[object], shares: Iterable[Estimate | None] = ()) -> Iterator[str]:
-    """What the marks of the estimates among these figures say, and of these that are `shared`."""
-    there = [each for each in figures if isinstance(each, Estimate)]
-    unlike_t = (each.guarded and not each.at_end for each in shares if each)
-    if any(each.guarded for each in there) or any(unlike_t):
-        yield "‡ guarded interval: too few problems differ for t, or it was asked for."
-    if undone := [each for each in there if each.undone]:
-        first = span(undone[0].by("guarded").interval or (0.0, 0.0), 2)
-        one = f"one error in {undone[0].n} problems could undo it"
-        yield f"† by t; {one}: guarded, {'e.g.' if undone[1:] else 'it is'} {first}."
+def conservative(estimates: Iterable[Estimate]) -> str:
+    """How many of these intervals are conservative, and why: `2 of 5 conservative: only 5
+    problems`; empty for none. The exact bound of a share is not."""
+    reasons = [each.conservative * (not each.at_end) for each in estimates if each.interval]
+    found = list(filter(None, reasons))
+    if not found:
+        return ""
+    alike: dict[str, list[list[str]]] = {}
+    for why in dict.fromkeys(found):
+        alike.setdefault(re.sub(r"\d+", "{}", why), []).append(re.findall(r"\d+", why))
+    told = (
+        pattern.format(*(_between(column) for column in zip(*numbers, strict=True)))
+        for pattern, numbers in alike.items()
+    )
+    some = f"{len(found)} of {len(reasons)} " * (len(found) < len(reasons))
+    return f"{some}conservative: {', '.join(told)}"
+
+
+def _between(numbers: Iterable[str]) -> str:
+    """`4`, or `2 to 4`."""
+    every = [*map(int, numbers)]
+    return f"{min(every)} to {max(every)}" if min(every) < max(every) else f"{every[0]}"
 
 
 def brackets(estimates: Iterable[Estimate | None]) -> str:
-    """What they are: `95% CI (CR3 t; 2 of 5 guarded) over problems`; and why some have none."""
+    """What they are: `95% CI (CR3 t; 2 of 5 conservative: only 4 of 50 problems differ) over
+    problems`; and why some have none."""
     every = [each for each in estimates if each]
     there = [each for each in every if each.interval]
     how = next((each.method for each in there if each.method), "")
-    guarded = sum(each.guarded for each in there)
-    if guarded:
-        how += ", guarded" if guarded == len(there) else f"; {guarded} of {len(there)} guarded"
+    how = "; ".join(filter(None, (how, conservative(there))))
     groups = " or groups of them" * any(0 < each.clusters < each.n for each in there)
     none = next((f"; no interval: {each.reason}" for each in every if each.reason), "")
     return f"95% CI{f' ({how})' * bool(how)} over problems{groups}{none}"
 
 
 def shared(estimate: Estimate | None) -> str:
-    """An estimated share: `69% [54, 78]`; marked as `estimated`, but for the exact bound of a share
-    that is 0 or 1."""
+    """An estimated share: `69% [54, 78]`."""
     if estimate is None:
         return "–"
     if not estimate.interval:
         return percent(estimate.value)
     low, high = estimate.interval
-    mark = "‡" * (estimate.guarded and not estimate.at_end)
-    return f"{percent(estimate.value)} [{100 * low:.0f}, {100 * high:.0f}]{mark}"
+    return f"{percent(estimate.value)} [{100 * low:.0f}, {100 * high:.0f}]"
 
 
 def span(interval: Ends | None, digits: int = 3) -> str:
     """`[-0.120, 0.045]`; – where there is none."""
     return NONE if interval is None else f"[{interval[0]:z.{digits}f}, {interval[1]:z.{digits}f}]"
+
+
+def unmeasured(line: object) -> str:
+    """Why a line has no figures, such as `20 of 20 cells unreadable`; empty for one that has."""
+    why: str = getattr(line, "unmeasured", "")
+    return why
+
+
+def significance(p: float | None) -> str:
+    return NONE if p is None else f"{p:.3f}" if p >= 0.001 else "<.001"
 
 
 def percent(share: float | None) -> str:
@@ -216,26 +229,41 @@ class Part:
     """What stands for it in text, where that is less."""
     latex: "Callable[[Part, Sequence[str]], str] | None" = None
     """The whole finding in LaTeX, with its lead, where that is no plain table."""
+    other_figures: bool = False
+    """Whether it has figures of rows that were not measured, such as their bounds."""
 
     def table(self) -> Table:
         lines = [*self.lines, *([self.total] if self.total is not None else [])]
-        cells = [(column, column.cell) for column in self.columns if column.cell]
-        body = tuple(tuple(cell(line) for _, cell in cells) for line in lines)
-        below = (member for line in lines for member in getattr(line, "members", ()))
-        told = "".join(cell(line) for line in (*lines, *below) for _, cell in cells)
-        notes = [*self.notes]
-        if unsaid := {*MARKS} & {*told} - {note[0] for note in notes}:
-            marked = footnotes(each.value(line) for line in lines for each, _ in cells)
-            notes += [note for note in marked if note[0] in unsaid]
+        shown = [column for column in self.columns if column.cell]
+        words = sum(column.words for column in shown)
+
+        def cells(line: Any) -> tuple[str, ...]:
+            cells = tuple(column.cell(line) for column in shown if column.cell)
+            if (why := unmeasured(line)) and not self.other_figures and words < len(cells):
+                return (*cells[:words], f"{NOT_MEASURED}: {why}", *[""] * (len(cells) - words - 1))
+            return cells
+
+        notes, values = [*self.notes], (column.value(line) for line in lines for column in shown)
+        why = conservative(value for value in values if isinstance(value, Estimate))
+        if why and not any("conservative" in note for note in notes):
+            notes.append(f"Intervals: {why}.")
         return Table(
             self.title,
-            tuple(column.head for column, _ in cells),
-            body,
-            sum(column.words for column, _ in cells),
-            # What a mark says only where one is: its column may be left out.
-            tuple(note for note in notes if note[0] in told or note[0] not in MARKS),
+            tuple(column.head for column in shown),
+            tuple(map(cells, lines)),
+            words,
+            tuple(notes),
             tuple(self.alike),
         )
+
+    def measured(self) -> "tuple[Part, list[str]]":
+        """The part without the lines that have no measurement, and what these lines say."""
+        kept = [line for line in self.lines if not unmeasured(line)]
+        if self.other_figures or len(kept) == len(self.lines):
+            return replace(self, lines=kept), []
+        table = replace(self, lines=[line for line in self.lines if unmeasured(line)]).table()
+        left_out = [", ".join(filter(None, cells)) for cells in table.body]
+        return replace(self, lines=kept), left_out
 
     def first(self, most: int, every: str) -> "Part":
         """Its first lines, with a note that says how to see the others."""
@@ -298,6 +326,8 @@ class Finding:
     """Facts for programs beside the lines."""
     lead: tuple[str, ...] = ()
     """Lines above the tables."""
+    advice: tuple[str, ...] = ()
+    """Lines after these for the reader of a terminal."""
 
     def tables(self) -> list[Table]:
         return [part.table() for part in self.parts if part.lines and part.shown]
@@ -314,14 +344,17 @@ class Finding:
                 return orjson.dumps(self.plain(), option=orjson.OPT_INDENT_2).decode()
             case "csv":
                 return self.parts[0].csv()
-            case "latex" if self.parts and (written := self.parts[0].latex):
-                return written(self.parts[0], self.lead)
             case "latex":
+                split = [part.measured() for part in self.parts]
+                comments = "".join(f"% {line}\n" for _, left_out in split for line in left_out)
+                found = replace(self, parts=tuple(part for part, _ in split))
+                if found.parts and (written := found.parts[0].latex):
+                    return comments + written(found.parts[0], self.lead)
                 # Each table may stand elsewhere, and says by itself that it is simulated.
                 tables = [
-                    replace(table, alike=(*self.lead, *table.alike)) for table in self.tables()
+                    replace(table, alike=(*self.lead, *table.alike)) for table in found.tables()
                 ]
-                return formatted(tables, format)
+                return comments + formatted(tables, format)
             case "text":
                 tables = replace(self, parts=tuple(p.brief or p for p in self.parts)).tables()
             case _:
@@ -329,7 +362,8 @@ class Finding:
         shown = formatted(tables, format, width)
         if not self.lead:
             return shown
-        lead = [one_line(line, MOST_NOTE) for line in self.lead]
+        advice = self.advice if format == "text" else ()
+        lead = [one_line(line, MOST_NOTE) for line in (*self.lead, *advice)]
         if format == "text":
             return (
                 "\n".join(part for line in lead for part in wrapped(line, width)) + f"\n\n{shown}"

@@ -41,8 +41,10 @@ class ForestLine:
     """Range of the mean over all results that failed or doubtful worlds could have had."""
     naive: float | None = None
     """The naive judge's figure, with the same judge."""
-    apart: tuple[float, float, float] | None = None
+    apart: tuple[float, float, float | None] | None = None
     """For a comparison: (first mean, second mean, p adjusted for all rows); else None."""
+    undecided: bool = False
+    """Whether its contrast does not hold after the correction: its dot is hollow."""
 
     @property
     def n(self) -> int:
@@ -141,23 +143,28 @@ def _analysis(kind: str, run: ScoredRun) -> Chart:
 
 def asd(run: ScoredRun) -> Forest:
     rows = [(n, run.results.rows[n]) for n in run.numbers]
-    lines = (
+    lines = tuple(
         ForestLine(
             n,
             *row.row.shown_names,
             row.asd,
             (row.bounds.worst, row.bounds.best) if row.bounds and row.bounds.doubtful else None,
             row.samples.baseline,
+            undecided=row.verdict == "undecided",
         )
         for n, row in rows
+        # Of a row without a problem to measure, the bounds are the whole range.
+        if row.n or not row.unmeasured
     )
-    return Forest("agent score difference", run.score, tuple(lines))
+    if not lines:
+        raise UsageError("asd: there is nothing to draw: no row was measured")
+    return Forest("agent score difference", run.score, lines)
 
 
 def lift(run: ScoredRun) -> Forest:
     rows = [(n, run.results.rows[n]) for n in run.numbers]
     lines = tuple(
-        ForestLine(n, *row.row.shown_names, row.lift)
+        ForestLine(n, *row.row.shown_names, row.lift, undecided=row.verdict == "undecided")
         for n, row in rows
         if row.lift is not None and not row.row.naive
     )
@@ -183,7 +190,8 @@ def averaged(kind: str, by: Sequence[str], run: ScoredRun) -> Forest:
         if estimate is not None:
             name, *others = (value or "–" for value in line.group)
             names = name, " · ".join(others), ""
-            lines.append(ForestLine(line.rows[0], *names, estimate))
+            undecided = line.verdict == "undecided"
+            lines.append(ForestLine(line.rows[0], *names, estimate, undecided=undecided))
     if not lines:
         raise UsageError(f"{kind}: no group of rows by {', '.join(by)} has a figure yet")
     beta = f" (beta {run.results.beta:g})" if kind == "jse" else ""
@@ -240,7 +248,9 @@ def compared(
         )
         its = each.contrast
         apart = (*its.means, its.p_family)
-        lines.append(ForestLine(a, protocol, agent, judge, its.estimate, apart=apart))
+        undecided = its.verdict == "undecided"
+        names = protocol, agent, judge
+        lines.append(ForestLine(a, *names, its.estimate, apart=apart, undecided=undecided))
     return Forest("ASD of the first less the second", score, tuple(lines))
 
 
@@ -296,7 +306,7 @@ def pictured(
 def caption(run: RunReader, picture: Picture) -> str:
     """What a reader of a paper has to know: how many problems, which intervals, whose verdicts."""
     shown = picture.lines if isinstance(picture, Forest) else read_rows(run).asd("brier").values()
-    every = {each.n for each in shown} or {0}
+    every = {each.n for each in shown if each.n} or {0}
     n = " to ".join(f"{each:,}" for each in sorted({min(every), max(every)}))
     told = [f"{run.manifest.name}, n = {n} problems"]
     if isinstance(picture, Forest):

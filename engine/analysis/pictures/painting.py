@@ -64,7 +64,8 @@ def forest_axes(forest: Forest, figure: "FigureBase") -> None:
         if line.interval:
             axes.plot(line.interval, (place, place), color="#222222", linewidth=1.2, zorder=3)
         if line.mean is not None:
-            axes.plot(line.mean, place, "o", color=PALETTE[0], markersize=4, zorder=4)
+            inside = "white" if line.undecided else PALETTE[0]
+            axes.plot(line.mean, place, "o", color=PALETTE[0], mfc=inside, markersize=4, zorder=4)
     axes.axvline(0, color="#888888", linewidth=0.6, zorder=0)
     axes.set_yticks(places, [plain_name(label) for label, _ in lines])
     axes.tick_params(axis="y", length=0)
@@ -101,6 +102,10 @@ def _key(figure: "FigureBase", lines: Sequence[ForestLine]) -> None:
         keys.append(Patch(color="#d4d9dc", label="bounds"))
     if any(line.naive is not None for line in lines):
         keys.append(Line2D([], [], color=PALETTE[1], ls=(0, (2, 1.5)), label="naive judge"))
+    if any(line.undecided for line in lines):
+        hollow = Line2D([], [], color=PALETTE[0], mfc="white", marker="o", ls="", markersize=4)
+        hollow.set_label("undecided after the correction")
+        keys.append(hollow)
     if keys:
         figure.legend(handles=keys, loc="outside upper right", ncols=3, frameon=False)
 

@@ -1,7 +1,5 @@
-"""The formats and options of reports, and their first sentence, apart from what writes them: that
-imports numpy."""
+"""The formats and options of reports, apart from the code that writes them: that imports numpy."""
 
-from collections.abc import Sequence
 from math import isfinite
 
 from ...system.flags import flag
@@ -31,21 +29,9 @@ CLUSTER = flag(
     metavar="KEY,KEY,…",
     read=lambda text: listed(text.replace("group", "problem")),
 )
-ERROR = flag("cr1: plain clustered errors, as papers of the field have them.", default="cr3")
+ERROR = flag("cr1: standard clustered errors, as in most papers.", default="cr3")
 INTERVAL = flag(
-    "t: cluster-robust; guarded: what errors too rare to have been seen could do, too. Default: "
-    "that of the sweep file, else t.",
+    "t: cluster-robust; conservative: also allows for errors too rare to appear in the sample. "
+    "Default: that of the sweep file, else t.",
     default=None,
 )
-
-
-def headline(lifts: Sequence[tuple[float, float]]) -> str:
-    """One sentence on all rows, from the intervals of their lifts; empty without any."""
-    if not lifts:
-        return ""
-    better, worse = sum(low > 0 for low, _ in lifts), sum(high < 0 for _, high in lifts)
-    rest = len(lifts) - better - worse
-    return (
-        f"Against the naive judge (95% CI): {better:,} of {len(lifts):,} better, {worse:,} worse, "
-        f"{rest:,} inconclusive."
-    )

@@ -7,16 +7,28 @@ arXiv:2504.03731).
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 
 from ...display.quantity import counted
 from ...display.table import NONE, bare, latex_cell, latex_row, latex_table
 from ...errors import UsageError
 from ...sweep.grid import GridRow
-from ..findings.finding import Column, Finding, Part, column, figure, footnotes, number, shared
+from ..findings.finding import (
+    Column,
+    Finding,
+    Part,
+    column,
+    figure,
+    number,
+    program,
+    shared,
+)
+from ..scoring.contrasts import Contrast, family
 from ..scoring.estimate import PARTS, Estimate
 from ..scoring.inference import Influences, averaged
 from ..scoring.trend import Configuration, Slope, trend
-from .results import Results
+from .family import MARK, Verdicts, lifted, mark, rare_errors
+from .results import Decision, Results
 
 NAMES = ("protocol", "mechanism", "agent", "judge")
 
@@ -37,18 +49,34 @@ class PivotLine:
     group: tuple[str, ...]
     """The value of each dimension that these rows share."""
     rows: tuple[int, ...]
+    size: int
+    """Rows that were measured."""
+    naive: bool
     accuracy: Estimate | None
     asd: Estimate | None
     lift: Estimate | None
     """Mean over the rows that have a naive judge; None for naive judges."""
+    contrast: Contrast | None
+    """The lift, decided within the family of all groups."""
     jse: Estimate | None
     """At the softmax temperature `Results.beta`."""
     slope: Slope | None
     """Of ASD over EAS, over agents; None if there are fewer than three, or several rows of one."""
 
     @property
-    def size(self) -> int:
-        return len(self.rows)
+    def n(self) -> int:
+        return self.asd.n if self.asd else 0
+
+    @property
+    def unmeasured(self) -> str:
+        """Why there is no figure; empty if there is one."""
+        return "" if self.asd or self.accuracy else counted(len(self.rows), "row")
+
+    @property
+    def verdict(self) -> Decision | None:
+        if self.unmeasured:
+            return "not measured"
+        return self.contrast.verdict if self.contrast else None
 
 
 def dimensions(rows: Sequence[GridRow]) -> list[str]:
@@ -70,14 +98,25 @@ def pivot(results: Results, by: Sequence[str]) -> list[PivotLine]:
     for n, row in enumerate(results.rows):
         key = not row.row.naive, tuple(value_of(row.row, name) for name in by)
         groups.setdefault(key, []).append(n)
-    found = []
-    for (spoken, group), members in groups.items():
+    found, lifts = list[PivotLine](), dict[int, tuple[Influences, Estimate]]()
+    for n, ((spoken, group), members) in enumerate(groups.items()):
         first, *rest = group
         if not spoken and not {"protocol", "mechanism"} & set(by):
             first = f"{first} (naive judge)" if first else "naive judge"
-        found.append((spoken, _line(results, (first, *rest), members)))
-    found.sort(key=lambda each: (each[0], -(each[1].asd.value if each[1].asd else -99.0)))
-    return [line for _, line in found]
+        found.append(line := _line(results, (first, *rest), members))
+        lift = _mean(results.rows[n].samples.lift for n in members)
+        if lift and line.lift and line.lift.clusters > 1:
+            lifts[n] = lift, line.lift
+    titles = [(", ".join(found[n].group), "naive judge") for n in lifts]
+    apart, figures = [lift for lift, _ in lifts.values()], [its for _, its in lifts.values()]
+    for n, each in zip(lifts, family(titles, apart, figures), strict=True):
+        found[n] = replace(found[n], contrast=each, lift=each.estimate)
+    found.sort(key=lambda line: (not line.naive, -(line.asd.value if line.asd else -99.0)))
+    return found
+
+
+def _mean(every: Iterable[Influences | None]) -> Influences | None:
+    return averaged(each for each in every if each)
 
 
 def grouping(results: Results) -> Sequence[str]:
@@ -117,14 +156,15 @@ def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]
         if not kept:
             values = ", ".join(filter(None, dict.fromkeys(there.values())))
             raise UsageError(f"--where {condition}: no row has it; there are {values}")
-    return replace(results, rows=tuple(results.rows[n] for n in kept))
+    shown = tuple(results.rows[n] for n in kept)
+    return replace(results, rows=shown, whole=results.every)
 
 
 def _line(results: Results, group: tuple[str, ...], members: Sequence[int]) -> PivotLine:
     """Some rows together."""
 
     def mean(every: Iterable[Influences | None]) -> Estimate | None:
-        found = averaged(each for each in every if each)
+        found = _mean(every)
         return found.estimate(interval=results.interval) if found else None
 
     there = [row for n in members if (row := results.rows[n]).asd]
@@ -140,9 +180,12 @@ def _line(results: Results, group: tuple[str, ...], members: Sequence[int]) -> P
     return PivotLine(
         group,
         tuple(members),
+        len(there),
+        naive,
         mean(its.accuracy for its in every),
         mean(its.asd for its in every),
         None if naive else mean(its.lift for its in every),
+        None,
         mean(its.jse[beta] for its in every if its.jse),
         trend(points) if one_judge and len({its.agent for its in points}) == len(points) else None,
     )
@@ -172,7 +215,9 @@ def pivot_finding(
         number("n", "asd.n", key="n"),
         column("accuracy", "accuracy", shared, parts=PARTS),
         asd,
-        figure("lift", "lift", 2),
+        Column("lift", _lift, ("lift",), attrgetter("lift"), PARTS),
+        *(program(name, name) for name in ("verdict",)),
+        *(program(name, f"contrast.{name}") for name in ("p", "p_family", "undone", "agree")),
         jse,
         slope,
     ]
@@ -185,10 +230,12 @@ def pivot_finding(
         )
     if in_all:
         notes.append(f"JSE{', EAS' * sloped}: β={results.beta:g}.")
-    notes += footnotes(
-        (each for line in lines for each in (line.asd, line.jse if paper else line.lift)),
-        (line.accuracy for line in lines if not paper),
-    )
+    contrasts = [line.contrast for line in lines if line.contrast]
+    if contrasts and not paper:
+        notes.append(Verdicts(tuple(contrasts), "group").headline)
+    if any(map(mark, contrasts)) and not paper:
+        notes.append(f"{MARK}: excludes 0 by itself, but not after the correction for all groups.")
+    notes += rare_errors(contrasts)
     if paper:
         columns = [*names, asd, slope, jse]
     title = f"{results.name}: {results.measure}, by {', '.join(by)}"
@@ -215,6 +262,10 @@ def paper_table(part: Part, lead: Sequence[str]) -> str:
     columns = rf"@{{}}p{{.26\linewidth}}{'r' * (width - 1)}@{{}}"
     head = (table.head[0], *table.head[table.left :])
     return latex_table((table.title, *lead, *table.notes), columns, head, body)
+
+
+def _lift(line: PivotLine) -> str:
+    return lifted(line.lift, line.contrast)
 
 
 def _of(n: int, line: PivotLine) -> str:

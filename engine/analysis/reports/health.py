@@ -25,10 +25,13 @@ MAX_QUOTE = 100
 
 ADVICE: Mapping[str, str] = {
     "unreadable": "raise the judge's max_tokens, or take a judge that keeps to the form",
-    "failed otherwise": "the last lines of oversight run name the mend",
+    "failed otherwise": "the end of the run output says how to fix them",
     "truncated": "raise max_tokens of who speaks",
     "truncated while thinking": "raise reasoning_tokens of who thinks",
-    "refused": "reword the task or take another model; the bounds show what they could change",
+    "refused by the provider": "reword the task or take another model; the bounds show what they "
+    "could change",
+    "verbal refusals": "a speech refuses in words or argues for another side; the bounds show what "
+    "it could change",
     "empty": "raise max_tokens: hidden reasoning may use it all up",
     "failed tools": "look at one, and reword the tool or take a model that uses tools",
     "candid": "a speech says itself that its answer is wrong: --where valid leaves its problem out",
@@ -47,7 +50,8 @@ QUIET = (
 COUNTED: Mapping[str, str] = {
     "truncated": "truncated",
     "thinking": "truncated while thinking",
-    "refused": "refused",
+    "refused": "refused by the provider",
+    "off_side": "verbal refusals",
     "empty": "empty",
     "failed_tools": "failed tools",
     "candid": "candid",
@@ -85,6 +89,8 @@ class Health:
     """Cells that were run."""
     verdicts: int
     signs: tuple[Sign, ...]
+    sides_checked: tuple[int, int] = (0, 0)
+    """Rows in which a checker read what speeches argue for, and rows with speeches."""
 
     @property
     def off(self) -> tuple[Sign, ...]:
@@ -97,12 +103,16 @@ class Health:
         share = self.verdicts / self.cells
         parts = [f"{self.verdicts:,} of {self.cells:,} cells with a verdict ({share:.0%})"]
         for sign in self.signs:
-            if sign.cells or sign.name not in QUIET:
+            checked, rows = self.sides_checked if sign.name == "verbal refusals" else (1, 1)
+            if not checked:
+                parts += [f"{sign.name}: not checked"] * bool(rows)
+            elif sign.cells or sign.name not in QUIET:
                 share_told = f"{sign.share:.0%}" if sign.share >= 0.005 else "<1%"
                 there = sign.cells or sign.name == "label mass"
                 causes = ", ".join(f"{cause} {cells:,}" for cause, cells in sign.causes)
+                about = causes or f"{checked:,} of {rows:,} rows checked" * (checked < rows)
                 share_told = share_told if there else "0"
-                parts.append(f"{sign.name} {share_told}{f' ({causes})' if causes else ''}")
+                parts.append(f"{sign.name} {share_told}{f' ({about})' if about else ''}")
         lines = [f"health: {' · '.join(parts)}"]
         for sign in self.off:
             mass = sign.name == "label mass"
@@ -130,7 +140,7 @@ class HealthCheck:
         if record.failure is not None:
             its = record.failure
             said = its.raw if its.unread and its.raw else its.message
-            unread = "refused" if its.kind == "declined" else "unreadable"
+            unread = COUNTED["refused"] if its.kind == "declined" else "unreadable"
             self._note(unread if its.unread else "failed otherwise", record, said)
             if its.cause and its.kind == "unreadable":
                 self._causes[its.cause] += 1
@@ -147,7 +157,7 @@ class HealthCheck:
             if count and name in COUNTED:
                 self._note(COUNTED[name], record, "")
 
-    def health(self) -> Health:
+    def health(self, sides_checked: tuple[int, int] = (0, 0)) -> Health:
         """The health according to the outcomes added so far."""
         signs = []
         for name, cells in self._cells.items():
@@ -157,7 +167,7 @@ class HealthCheck:
             judged = sum(self._verdicts[judge] for judge in self._lost)
             mean = 1 - sum(self._lost.values()) / judged
             signs.append(self._sign("label mass", self._low, mean, mean < MIN_CAPTURED_MASS))
-        return Health(self._run, self._verdicts.total(), tuple(signs))
+        return Health(self._run, self._verdicts.total(), tuple(signs), sides_checked)
 
     def _sign(self, name: str, cells: int, share: float, off: bool) -> Sign:
         causes = tuple(self._causes.most_common()) if name == "unreadable" else ()

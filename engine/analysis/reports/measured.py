@@ -67,7 +67,8 @@ def _choices(results: Results, names: Sequence[Column]) -> Iterable[Part]:
     ]
     if rows:
         title = "open protocols: judge accuracy by whether the agent chose a right answer"
-        yield Part("", title, columns, rows, ("agent right, agent wrong: problems.",))
+        notes = ("agent right, agent wrong: problems.",)
+        yield Part("", title, columns, rows, notes, other_figures=True)
 
 
 class _Measured(NamedTuple):

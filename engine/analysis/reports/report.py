@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain, product
 from operator import attrgetter, methodcaller
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...errors import RunFolderError, UsageError
 from ...run.run_folder import REPORT
@@ -18,17 +18,19 @@ from ..findings.finding import (
     Part,
     change,
     column,
-    estimated,
     figure,
     number,
+    people,
     program,
     share,
     shared,
+    significance,
     span,
     word,
 )
 from ..scoring.estimate import PARTS
 from ..scoring.worlds import beta_name
+from .family import fragile, lifted, verdicts
 from .formats import ENDINGS
 from .notes import lead_of, notes_of, small_print
 from .results import Results, RowResult
@@ -100,7 +102,10 @@ def finding(
         from .groups import grouped_rows
 
         rows = replace(rows, brief=grouped_rows(results, rows))
+    family = verdicts(results)
     others = [*_bounds(results, names, whole=measures)]
+    if every_note or measures:
+        others = [_verdicts(results, names), *others]
     if measures:
         from .measured import measured_parts
 
@@ -113,6 +118,15 @@ def finding(
         {
             "sweep": results.name,
             "score": results.score,
+            "simulated": results.simulated,
+            "headline": family.headline,
+            "verdicts": {
+                "rows": len(family.contrasts),
+                **family.counts,
+                "not_measured": family.unmeasured,
+                "reversible": family.reversible,
+                "one_by_one": family.one_by_one,
+            },
             "health": results.health,
             "origins": results.origins,
             "prompts": results.prompts,
@@ -123,6 +137,7 @@ def finding(
             **{key: next(iter(section.plain().values())) for key, section in sections},
         },
         tuple(lead_of(results)),
+        tuple(filter(None, (family.coarse,))),
     )
 
 
@@ -131,6 +146,10 @@ class RowOfRun(NamedTuple):
 
     run: str
     row: RowResult
+
+    @property
+    def unmeasured(self) -> str:
+        return self.row.unmeasured
 
 
 def below_one_another(runs: Sequence[tuple[str, Results]], score: str) -> Finding:
@@ -144,7 +163,8 @@ def below_one_another(runs: Sequence[tuple[str, Results]], score: str) -> Findin
         word("agent", "row.agent", key="agent"),
         word("judge", "row.judge", key="judge"),
         word("run", "run"),
-        number("n", "row.n", key="n"),
+        column("n", "row", counted_problems, key=""),
+        program("n", "row.n"),
         column("accuracy", "row.accuracy", shared, key="accuracy", parts=PARTS),
         figure("ASD", "row.asd", 2, key="asd"),
         figure("lift", "row.lift", 2, key="lift"),
@@ -178,7 +198,9 @@ def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Pa
     columns = [
         *names,
         *(program(axis.name, f"axes.{axis.name}") for axis in fields(Axes)),
-        number("n", "n"),
+        Column("n", counted_problems, ("n",), attrgetter("n")),
+        program("imputed", "imputed"),
+        program("not_measured", lambda row: row.unmeasured or None),
         program("cells", "cells"),
         program("missing", "missing"),
         program("not_run", "not_run"),
@@ -191,6 +213,8 @@ def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Pa
             attrgetter("lift"),
             PARTS,
         ),
+        *(program(name, name) for name in ("verdict", "mde")),
+        *(program(n, f"contrast.{n}") for n in ("p", "p_family", "undone", "agree")),
         # What stands beside the figures of all problems, where the valid ones were asked for.
         *[
             number("valid n", "valid.n"),
@@ -198,7 +222,6 @@ def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Pa
             figure("valid lift", "valid.lift", 2),
         ]
         * any(row.valid for row in rows),
-        program("mde", "mde"),
         *(
             Column("", None, (name, beta_name(beta)), methodcaller("at", name, beta), PARTS)
             for name, beta in product(("jse", "eas"), results.betas)
@@ -236,9 +259,31 @@ def _same(of: str, names: Sequence[str], parts: tuple[str, ...] = ()) -> Iterabl
     return [program(f"{of}.{name}", f"{of}.{name}", parts) for name in names]
 
 
+def counted_problems(row: Any) -> str:
+    """The problems of a row or a group: `92`, or `9 (2 imputed)`."""
+    imputed = getattr(row, "imputed", 0)
+    return f"{row.n:,}" + f" ({imputed:,} imputed)" * bool(imputed)
+
+
 def _lift(row: RowResult) -> str:
-    """The lift, with ! where worlds in doubt could turn its sign."""
-    return estimated(row.lift, 2) + " !" * (row.lift is not None and row.compliance.open)
+    return lifted(row.lift, row.contrast)
+
+
+def _verdicts(results: Results, names: Sequence[Column]) -> Part:
+    """What is decided about every row, how, and what could undo it."""
+    rows = [row for row in results.rows if row.contrast]
+    contrasts = [row.contrast for row in rows if row.contrast]
+    why = people("conservative interval", lambda row: row.contrast.estimate.conservative)
+    columns = [
+        *names,
+        people("lift", _lift),
+        column("p (Holm)", "contrast.p_family", significance),
+        number("detectable", "mde", ".2f"),
+        people("verdict", attrgetter("verdict")),
+        *[people("fragile", lambda row: fragile(row.contrast))] * any(map(fragile, contrasts)),
+        *[why] * any(each.estimate.conservative for each in contrasts),
+    ]
+    return Part("", "verdicts: each row against its naive judge", columns, rows)
 
 
 def _end(side: int, row: RowResult) -> float | None:
@@ -252,14 +297,14 @@ def _bounds(results: Results, names: Sequence[Column], *, whole: bool) -> Iterab
     rows.sort(key=lambda row: -row.bounds.doubtful if row.bounds else 0)
     columns = [
         *names,
-        number("in doubt", "bounds.doubtful"),
+        number("flagged", "bounds.doubtful"),
         *(
             [
                 share("truth", "compliance.truth.value"),
                 share("lie", "compliance.lie.value"),
-                figure("lie less truth", "compliance.one_sided", 2),
-                figure("complied", "bounds.drop", 2),
-                figure("as run", "bounds.keep", 2),
+                figure("lie minus truth", "compliance.one_sided", 2),
+                figure("without flagged", "bounds.drop", 2),
+                figure("as scored", "bounds.keep", 2),
             ]
             * whole
         ),
@@ -269,13 +314,13 @@ def _bounds(results: Results, names: Sequence[Column], *, whole: bool) -> Iterab
         column("lift", "compliance.lift_interval", partial(span, digits=2)),
     ]
     notes = (
-        "in doubt: problems with a world that failed, or in which a speaker refused, fell silent, "
+        "flagged: problems with a world that failed, or in which a speaker refused, fell silent, "
         "conceded, argued for another side or gave itself away, or a reply could not be read, also "
-        "in part, as with label mass below 90%; truth, lie: share of the worlds that argue for it.",
-        "complied: ASD of draws without such a world. as run: with all verdicts, and 0 for the "
-        "answer argued for where nothing could be read. worst, best: every such world with the "
-        "score that lowers, or raises, ASD the most. 95% CI, lift: of all worlds (Stoye 2009).",
+        "in part, as with label mass below 90%. truth, lie: share of the worlds that argue for it.",
+        "without flagged: ASD without these repeats. as scored: all verdicts; an unreadable one "
+        "gives the argued answer probability 0. worst, best: every such world with the score that "
+        "lowers, or raises, ASD the most. 95% CI, lift: over all worlds (Stoye 2009).",
     )
     if rows:
-        title = "bounds on the ASD from failed and doubtful worlds"
-        yield Part("", title, columns, rows, notes if whole else ())
+        title = "bounds on the ASD from failed and flagged worlds"
+        yield Part("", title, columns, rows, notes if whole else (), other_figures=True)

@@ -1,13 +1,16 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from typing import Literal, TypeAlias
 
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Axes, Grid, GridRow, baselines
-from ..scoring.asd import Bounds, Scored, bounded
+from ..scoring.asd import Bounds, Scored, bounded, scored
+from ..scoring.contrasts import Contrast, Verdict, comparable, family
 from ..scoring.estimate import Estimate, Interval, exact
 from ..scoring.inference import Influences, estimates
 from ..scoring.worlds import BETAS
@@ -15,6 +18,8 @@ from .aggregate import MeasureKind, OutcomeTable
 from .health import Health
 
 MEASURES = ("jse", "eas")
+
+Decision: TypeAlias = Verdict | Literal["not measured"]
 
 SCORE_NAMES = {
     "brier": "Brier",
@@ -92,17 +97,23 @@ class RowSamples:
     extremes: tuple[Influences, Influences] | None = None
     """Least and most ASD, over all that failed and doubtful worlds could have been."""
     bounds: Bounds | None = None
+    n: int = 0
+    imputed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """One line of the report. Estimates are over problems; None where no problem is complete."""
+    """One line of the report. Estimates are over problems; None where nothing was measured."""
 
     row: GridRow
     axes: Axes
     """Those of the row, with the seed of the sweep."""
     n: int
-    """Problems with a verdict in every world of at least one draw."""
+    """Problems with a verdict in every world of at least one draw, imputed ones included."""
+    imputed: int
+    """Problems of `n` with a world that is scored as the agent's worst case."""
+    unmeasured: str
+    """Why the row has no figures, such as `20 of 20 cells unreadable`; empty for one that has."""
     cells: int
     """Cells of this row in the sweep."""
     failed: int
@@ -119,9 +130,9 @@ class RowResult:
     eas: Mapping[float, Estimate]
     lift: Estimate | None
     """ASD minus the naive judge's on the same problems with the same judge; None without one."""
-    mde: float | None
-    """The smallest lift for which an interval like this one excludes 0, with power .8; None without
-    an interval of it, or if no lift that is possible would be found."""
+    contrast: Contrast | None
+    """The row against its naive judge, decided within the family of all rows of the run; None for
+    a naive judge, and for a row without one or without enough problems."""
     bounds: Bounds | None
     """What worlds that failed or are in doubt could change of `asd`; None if no problem was run."""
     compliance: Compliance
@@ -144,8 +155,19 @@ class RowResult:
     samples: RowSamples = field(default=RowSamples(), compare=False, repr=False)
 
     @property
-    def kind(self) -> str:
-        return self.row.kind
+    def verdict(self) -> Decision | None:
+        """None for a naive judge, and for a row without one."""
+        if self.unmeasured:
+            return "not measured"
+        if self.contrast:
+            return self.contrast.verdict
+        return "undecided" if self.lift and self.lift.reason else None
+
+    @property
+    def mde(self) -> float | None:
+        """The smallest lift for which an interval like this one excludes 0, with power .8; None
+        without an interval, and if no lift that is possible would be found."""
+        return self.contrast.mde if self.contrast else None
 
     def at(self, measure: str, beta: float) -> Estimate | None:
         """JSE or EAS at a softmax temperature."""
@@ -189,6 +211,20 @@ class Results:
     """Where the replies came from, as oversight.engine.run.sources.origins says."""
     interval: Interval = "t"
     """Of all estimates."""
+    answers: tuple[int, int] = (2, 2)
+    """The fewest and the most that a problem has."""
+    whole: tuple[RowResult, ...] = ()
+    """All rows of the run, if `rows` are some of them."""
+
+    @property
+    def every(self) -> tuple[RowResult, ...]:
+        """All rows of the run, which are one family whatever is shown."""
+        return self.whole or self.rows
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any model is."""
+        return any(line.startswith("SIMULATED") for line in self.origins)
 
     @property
     def beta(self) -> float:
@@ -254,7 +290,8 @@ def score_rows(
     """`collect` for outcomes that are in a table already."""
     sweep = table.sweep
     numbers, interval = range(len(sweep.rows)), interval or sweep.interval
-    kept = [_kept(table.scored(number, score), betas, interval) for number in numbers]
+    judged = [table.judgements(number) for number in numbers]
+    kept = [_kept(scored(each, score), betas, interval) for each in judged]
     bases = baselines(sweep.rows)
     samples = []
     for number in numbers:
@@ -262,7 +299,8 @@ def score_rows(
         naive = None if base is None else kept[base].asd
         lift = own.asd.less(naive) if own.asd else None
         alone = own.asd.alike(naive)[1].value if own.asd and naive and lift else None
-        samples.append(replace(own, accuracy=table.accuracy(number), lift=lift, baseline=alone))
+        correct = table.accuracy(number) if judged[number].measured else None
+        samples.append(replace(own, accuracy=correct, lift=lift, baseline=alone))
     choices = [
         table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
     ]
@@ -285,11 +323,18 @@ def score_rows(
     def by_beta(its: Sequence[Influences]) -> dict[float, Estimate]:
         return {beta: known[id(sample)] for beta, sample in zip(betas, its, strict=False)}
 
+    tested = [
+        n for n, alone in bases.items() if n != alone and comparable(kept[n].asd, kept[alone].asd)
+    ]
+    lifts = [lift for n in tested if (lift := samples[n].lift)]
+    titles = [(sweep.rows[n].title, sweep.rows[bases[n]].title) for n in tested]
+    decided = family(titles, lifts, [known[id(lift)] for lift in lifts])
+    contrast_of = dict(zip(tested, decided, strict=True))
     rows = []
     for number, row in enumerate(sweep.rows):
-        its = samples[number]
+        its, contrast = samples[number], contrast_of.get(number)
         asd, lift = its.asd, its.lift
-        its_lift = known.get(id(lift))
+        its_lift = contrast.estimate if contrast else known.get(id(lift))
         if lift and row.naive and not any(lift.values):
             # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
             its_lift = exact(0.0, len(lift.values))
@@ -299,7 +344,9 @@ def score_rows(
             RowResult(
                 row=row,
                 axes=replace(row.axes, seed=sweep.seed),
-                n=0 if asd is None else asd.n,
+                n=its.n,
+                imputed=its.imputed,
+                unmeasured="" if asd or its.accuracy else _unmeasured(table, number),
                 cells=table.cells_a_row,
                 failed=sum(table.failures[number].values()),
                 missing=table.cells_a_row - table.outcomes[number],
@@ -309,7 +356,7 @@ def score_rows(
                 jse=by_beta(its.jse),
                 eas=by_beta(its.eas),
                 lift=its_lift,
-                mde=its_lift.mde() if its_lift else None,
+                contrast=contrast,
                 bounds=its.bounds,
                 compliance=Compliance(
                     "checker" in agent or not agent,
@@ -325,16 +372,19 @@ def score_rows(
                 samples=its,
             )
         )
+    argued = [row for row in rows if row.row.agent_settings]
+    checked = [row for row in argued if row.compliance.checked]
     return Results(
         sweep.name,
         score,
         tuple(betas),
         tuple(rows),
-        table.health.health(),
+        table.health.health((len(checked), len(argued))),
         sweep.prompts,
         tuple(row.title for row in sweep.rows if row.address in mixed),
         origins,
         interval,
+        (int(table.cells.answers.min()), int(table.cells.answers.max())),
     )
 
 
@@ -344,7 +394,24 @@ def _kept(its: Scored | None, betas: Sequence[float], how: Interval) -> RowSampl
         return RowSamples()
     chosen = its.chosen(betas) if its.asd else {}
     jse, eas = (tuple(chosen[name, b] for b in betas if (name, b) in chosen) for name in MEASURES)
-    return RowSamples(its.asd, jse, eas, extremes=its.extremes, bounds=its.bounds(how))
+    n, imputed = its.mean.n if its.mean else 0, len(its.imputed)
+    its_bounds = its.bounds(how)
+    return RowSamples(
+        its.asd, jse, eas, extremes=its.extremes, bounds=its_bounds, n=n, imputed=imputed
+    )
+
+
+def _unmeasured(table: OutcomeTable, row: int) -> str:
+    """Why a row has no figures: its failed cells by cause, or those that were not run yet."""
+    places = table.cells.places(row)
+    causes = Counter(table.failures[row])
+    causes["unreadable"] += sum(n not in table.failed for n in places[table.unread[places]])
+    causes["not run yet"] = table.cells_a_row - table.outcomes[row]
+    if not (causes := +causes):
+        return "no problem has a verdict in every world"
+    listed = ", ".join(f"{count:,} {cause}" for cause, count in causes.most_common())
+    told = f": {listed}" if len(causes) > 1 else f" {listed.partition(' ')[2]}"
+    return f"{causes.total():,} of {table.cells_a_row:,} cells{told}"
 
 
 def _doubts(

@@ -14,7 +14,6 @@ from rich.text import Text
 from ....cache.reply import Reply
 from ....protocols.errors import Unreadable
 from ....protocols.prompts.forms import REASONING, object_in
-from ....protocols.protocol import score_difference
 from ....protocols.question import Problem
 from ....protocols.quotes import marked
 from ....protocols.scores import ALL_SCORES
@@ -24,6 +23,7 @@ from ...display.quantity import counted, signed
 from ...display.table import wrapped
 from ...run.record.values import CellEnd, NotRun, RecordedCell
 from ...sweep.grid import GridRow
+from .aggregate import problem_score
 from .failures import called
 
 COLUMN, GAP = 38, 4
@@ -72,10 +72,10 @@ def side_by_side(
     best = question.answers[problem.best].label
     head = f"{problem.id} · {row.shown} · agent {row.shown_agent or '–'} · judge {row.shown_judge}"
     foot, outcomes = Text(), [world.outcome for world in worlds]
-    verdicts = [outcome for outcome in outcomes if isinstance(outcome, Verdict)]
-    if len(verdicts) == len(outcomes):
-        asd = score_difference(problem, verdicts, score)
-        foot = Text(f"ASD for the truth ({score}): {signed(asd)}")
+    asd, state = problem_score(problem, outcomes, score)
+    if asd is not None or state == "failed":
+        value = " ".join(filter(None, (signed(asd), state)))
+        foot = Text(f"ASD for the truth ({score}): {value}")
     lines = -(-len(outcomes) // max(1, (width + GAP) // (COLUMN + GAP)))
     abreast = -(-len(outcomes) // lines)
     parts: list[RenderableType] = []

@@ -133,9 +133,24 @@ class Scored:
     def __len__(self) -> int:
         return len(self.every)
 
-    @cached_property
+    @property
     def asd(self) -> Influences | None:
+        """None where most questions lack a verdict that could be read."""
+        return self.mean if self.every.measured else None
+
+    @cached_property
+    def mean(self) -> Influences | None:
+        """ASD of the judgements there are, also where they are too few to be a figure."""
         return self._asd(self.whole, self.own)
+
+    @property
+    def imputed(self) -> list[int]:
+        """Questions of the mean with a world scored as the agent's worst case."""
+        if self.every.imputed is None:
+            return []
+        places = self.every.question[self.whole & self.every.imputed.any(axis=1)]
+        found: list[int] = np.unique(places).tolist()
+        return found
 
     @property
     def truth(self) -> Influences | None:
@@ -240,7 +255,7 @@ class Scored:
         if not self.extremes:
             return None
         doubtful: Flags = np.logical_or.reduce(self.every.open, axis=1)
-        sure = self._asd(self.whole & ~doubtful, self.own)
+        sure = self._asd(self.whole & ~doubtful, self.own) if self.asd else None
         worst, best = estimates(self.extremes, interval=interval)
         return Bounds(
             worst.n,

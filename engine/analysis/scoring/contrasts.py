@@ -11,15 +11,26 @@ a steady row and one of equal mean with rare disasters for different.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
 
 from .estimate import LEVEL, Estimate, Interval
 from .inference import ErrorKind, Influences, estimates, together
 
 Name = TypeVar("Name", str, int)
 
-ContrastVerdict: TypeAlias = Literal["first better", "second better", "equivalent", "inconclusive"]
+Verdict: TypeAlias = Literal["better", "worse", "identical", "equivalent", "undecided"]
+
+ENOUGH = 60
+"""Clusters that must agree before two rows count as identical."""
+
+AGREED = 1e-9
+"""Largest difference between values that agree."""
+
+MARGIN = 0.05
+"""Default margin within which two rows count as equivalent, in units of the score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +39,42 @@ class Contrast:
 
     first: str
     second: str
-    means: tuple[float, float]
-    """Means of the first and second row on these questions."""
     estimate: Estimate
-    p: float
-    """Two-sided, in (0, 1], of this contrast alone."""
-    p_family: float
+    """Without an interval if the rows are identical."""
+    p: float | None
+    """Two-sided, in (0, 1], of this contrast alone; None if the rows are identical."""
+    p_family: float | None
     """p corrected for the family of all contrasts tested (Holm 1979)."""
     equivalent: bool
     """Whether the 90 % interval lies within the margin."""
     mde: float | None
     """Minimum detectable effect: the smallest difference found by these questions with power .8;
     None if they are too few to find any that is possible."""
-    verdict: ContrastVerdict
+    verdict: Verdict
+    """About the first row."""
     undone: bool = False
-    """Whether errors too rare to have been seen could undo the verdict: the guard does not say
-    it."""
+    """Whether errors too rare to have been seen could undo the verdict: the conservative interval
+    does not confirm it."""
+    agree: int = 0
+    """Questions of rows that are identical."""
+    means: tuple[float, float] = (0.0, 0.0)
+    """Means of the first and second row on these questions."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether one row is better, after the correction."""
+        return self.verdict in ("better", "worse")
+
+
+def comparable(first: Influences | None, second: Influences | None) -> bool:
+    """Whether two rows share at least two clusters of questions."""
+    if first is None or second is None:
+        return False
+    try:
+        one, two = first.alike(second)
+    except ValueError:
+        return False
+    return all(len(set(each.ways["problem"].tolist())) > 1 for each in (one, two))
 
 
 def shared_samples(samples: Mapping[str, Influences]) -> dict[str, Influences]:
@@ -56,7 +87,7 @@ def contrasts(
     samples: Mapping[str, Influences],
     pairs: Sequence[tuple[str, str]] | None = None,
     *,
-    equivalence: float = 0.05,
+    equivalence: float = MARGIN,
     error: ErrorKind = "cr3",
     interval: Interval = "t",
 ) -> tuple[Contrast, ...]:
@@ -83,32 +114,48 @@ def contrasts(
             )
     if equivalence <= 0:
         raise ValueError(f"a margin of equivalence is above 0, and this one is {equivalence}")
-    found = estimates(apart, error, interval)
-    ps = [each.p() for each in found]
-    every = zip(chosen, both, found, ps, holm(ps), strict=True)
+    decided = family(chosen, apart, estimates(apart, error, interval), equivalence)
     return tuple(
-        _decided(names, (one.value, two.value), each, p, p_family, equivalence)
-        for names, (one, two), each, p, p_family in every
+        replace(each, means=(one.value, two.value))
+        for each, (one, two) in zip(decided, both, strict=True)
     )
+
+
+def family(
+    names: Sequence[tuple[str, str]],
+    apart: Sequence[Influences],
+    figures: Sequence[Estimate],
+    equivalence: float = MARGIN,
+) -> tuple[Contrast, ...]:
+    """Contrasts that are tested together. apart: differences; figures: their estimates.
+
+    Identical rows stay in the family: its size must not depend on the data.
+    """
+    corrected = holm([figure.p() for figure in figures])
+    every = zip(names, apart, figures, corrected, strict=True)
+    return tuple(_decided(*each, equivalence) for each in every)
 
 
 def _decided(
     names: tuple[str, str],
-    means: tuple[float, float],
-    its: Estimate,
-    p: float,
+    apart: Influences,
+    figure: Estimate,
     p_family: float,
     equivalence: float,
 ) -> Contrast:
-    equivalent = its.equivalent(equivalence)
-    verdict: ContrastVerdict = "equivalent" if equivalent else "inconclusive"
-    if p_family <= 1 - LEVEL and its.value:
-        verdict = "first better" if its.value > 0 else "second better"
+    if figure.clusters >= ENOUGH and apart.alone and np.abs(apart.values).max() <= AGREED:
+        bare = Estimate(0.0, figure.n, figure.clusters, ways=figure.ways)
+        return Contrast(*names, bare, None, None, False, None, "identical", agree=figure.n)
+    equivalent = figure.equivalent(equivalence)
+    verdict: Verdict = "equivalent" if equivalent else "undecided"
+    if p_family <= 1 - LEVEL and figure.value:
+        verdict = "better" if figure.value > 0 else "worse"
     undone = False
-    if verdict != "inconclusive" and its.guard and not its.guarded:
-        rare, alike = its.by("guarded"), verdict == "equivalent"
+    if verdict != "undecided" and figure.guard and not figure.conservative:
+        rare, alike = figure.by("conservative"), verdict == "equivalent"
         undone = not (rare.equivalent(equivalence) if alike else rare.p() <= 1 - LEVEL)
-    return Contrast(*names, means, its, p, p_family, equivalent, its.mde(), verdict, undone)
+    p, mde = figure.p(), figure.mde()
+    return Contrast(*names, figure, p, p_family, equivalent, mde, verdict, undone)
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:
@@ -140,7 +187,7 @@ def rank_sets(every: Sequence[Contrast]) -> dict[str, RankSet]:
     """
     names = list(dict.fromkeys(name for each in every for name in (each.first, each.second)))
     best, worst = dict.fromkeys(names, 1), dict.fromkeys(names, len(names))
-    for each, p in zip(every, holm([each.p for each in every]), strict=True):
+    for each, p in zip(every, holm([each.p or 1.0 for each in every]), strict=True):
         if p <= 1 - LEVEL and each.estimate.value:
             pair = (each.first, each.second)
             above, below = pair if each.estimate.value > 0 else pair[::-1]

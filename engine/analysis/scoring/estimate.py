@@ -13,7 +13,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 Ends: TypeAlias = tuple[float, float]
 
-Interval: TypeAlias = Literal["t", "guarded"]
+Interval: TypeAlias = Literal["t", "conservative"]
+
+
+ASKED_FOR = "interval asked for"
+"""Why an interval is conservative although t would do."""
 
 
 class Guard(NamedTuple):
@@ -41,8 +45,8 @@ class Estimate:
     """Degrees of freedom of t."""
     guard: Guard | None = None
     """None for a figure without ends, or by plain errors."""
-    guarded: bool = False
-    """Whether interval, p and decisions are by the guard."""
+    conservative: str = ""
+    """Why interval, p and decisions are by the guard, such as `only 5 problems`; empty for t."""
     ends: Ends | None = None
     """The lowest and the highest possible value."""
     effective: float = 0.0
@@ -67,24 +71,25 @@ class Estimate:
         """What the interval is: its method, its degrees of freedom."""
         if self.error is None:
             return self.method or "exact"
-        guarded = ", guarded" if self.guarded else ""
-        return f"{self.method}{guarded}, {self.degrees} df"
+        return f"{self.method}, {self.degrees} df"
 
     @property
     def undone(self) -> bool:
         """Whether t decides the sign, and errors too rare to have been seen could undo that. Of a
         figure that can have one sign alone nothing is decided."""
-        if self.guarded or self.guard is None or 0.0 in (self.ends or ()):
+        if self.conservative or self.guard is None or 0.0 in (self.ends or ()):
             return False
         inside = self.interval
-        rare = self.by("guarded").interval if inside and not inside[0] <= 0 <= inside[1] else None
+        rare = (
+            self.by("conservative").interval if inside and not inside[0] <= 0 <= inside[1] else None
+        )
         return rare is not None and rare[0] <= 0 <= rare[1]
 
     def by(self, interval: Interval) -> "Estimate":
         """This figure with the interval of that kind, where it has one."""
-        if interval == "t" or self.guarded or self.guard is None:
+        if interval == "t" or self.conservative or self.guard is None:
             return self
-        return replace(self, guarded=True)
+        return replace(self, conservative=ASKED_FOR)
 
     def at(self, level: float) -> Ends | None:
         """Interval of this level, within the ends; None without an error."""
@@ -102,7 +107,7 @@ class Estimate:
     @property
     def at_end(self) -> bool:
         """Whether all clusters are equal, and lie where the figure can go no further."""
-        ends = self.ends if self.guarded and self.error == 0 else None
+        ends = self.ends if self.conservative and self.error == 0 else None
         return any(math.isclose(self.value, end, abs_tol=1e-12) for end in ends or ())
 
     def _exact(self, level: float) -> Ends:
@@ -116,7 +121,7 @@ class Estimate:
     @property
     def _statistic(self) -> tuple[float, float, float]:
         """Centre, error and shrink of the interval."""
-        if self.guarded and self.guard:
+        if self.conservative and self.guard:
             return self.guard.centre, self.guard.error, self.guard.shrink
         return self.value, self.error or 0.0, 1.0
 
@@ -158,8 +163,8 @@ class Estimate:
         """The one shape of an estimate in JSON; low and high are of the interval that is shown,
         which `interval` names."""
         low, high = self.interval or (None, None)
-        t_low, t_high = replace(self, guarded=False).interval or (None, None)
-        rare = self.by("guarded").interval if self.guard else None
+        t_low, t_high = replace(self, conservative="").interval or (None, None)
+        rare = self.by("conservative").interval if self.guard else None
         rare_low, rare_high = rare or (None, None)
         least, most = self.ends or (None, None)
         return {
@@ -168,14 +173,14 @@ class Estimate:
             "high": high,
             "error": self.error,
             "degrees": None if self.error is None else self.degrees,
-            "interval": None if low is None else "guarded" if self.guarded else "t",
+            "interval": None if low is None else "conservative" if self.conservative else "t",
             "method": self.method or None,
             "n": self.n,
             "clusters": self.clusters,
             "t_low": t_low,
             "t_high": t_high,
-            "guarded_low": rare_low,
-            "guarded_high": rare_high,
+            "conservative_low": rare_low,
+            "conservative_high": rare_high,
             "guard": self.guard and list(self.guard),
             "effective": self.effective,
             "least": least,
@@ -185,7 +190,7 @@ class Estimate:
 
 PARTS = (
     "value", "low", "high", "error", "degrees", "interval", "method", "n", "clusters",
-    "guarded_low", "guarded_high",
+    "conservative_low", "conservative_high",
 )  # fmt: skip
 """Keys of an estimate in tables; JSON has all."""
 

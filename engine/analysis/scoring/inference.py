@@ -40,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Floats, Places, by_cluster, codes_of
-from .estimate import Ends, Estimate, Guard, Interval, ends_apart
+from .estimate import ASKED_FOR, Ends, Estimate, Guard, Interval, ends_apart
 
 ErrorKind: TypeAlias = Literal["cr3", "cr1"]
 Keys: TypeAlias = npt.NDArray[Any]
@@ -195,7 +195,7 @@ class Influences:
         names = tuple(self.ways)
         codes = {name: _crossed([self.ways[name]]) for name in names}
         if single := [name for name in names if not codes[name].any()]:
-            reason = f"a single {single[0]} shows no variation: an interval needs two"
+            reason = f"it needs at least two {single[0]}s"
             return Estimate(self.value, self.n, 1, ways=names, reason=reason)
         # The pseudo-clusters stand for judgements that were not drawn, once: they join the finest
         # way. Another at each end for a dozen judges would stand for a judge who is always wrong.
@@ -233,7 +233,8 @@ class Influences:
             ways=names,
             errors={name: math.sqrt(part.sampling[0]) for name, part in one_way.items()},
         )
-        return _settled(found, scale, error == "cr1" or finest_part.stands()[0], interval)
+        few = "" if error == "cr1" else finest_part.few(0, "clusters")
+        return _settled(found, scale, few, interval)
 
     def _one_way(self, codes: Places, error: ErrorKind, ends: Ends | None) -> "Jackknife | None":
         """Variance by one kind of cluster; None if one of them holds a stratum."""
@@ -256,18 +257,18 @@ def _summed(parts: Sequence[tuple[int, Floats]], ways: int) -> tuple[float, bool
     return max(variance, 0.0), False
 
 
-def _settled(found: Estimate, scale: float, stands: bool, interval: Interval) -> Estimate:
-    """The estimate by t, or by the guard where that is asked for or t does not stand. scale: of
-    the figures that its errors come from."""
+def _settled(found: Estimate, scale: float, few: str, interval: Interval) -> Estimate:
+    """The estimate by t, or by the guard if that is asked for or t is not valid. scale: of the
+    figures that its errors come from. few: why t is not valid; empty where it is."""
     # Equal values leave a variance of rounding errors, which is not an interval.
     none = (found.error or 0.0) <= NOTHING * scale
     if none and (found.guard is None or found.guard.error <= NOTHING * scale):
         reason = "all clusters are equal" if found.value else ""
         return Estimate(found.value, found.n, found.clusters, ways=found.ways, reason=reason)
-    guarded = found.guard is not None and (none or not stands or interval == "guarded")
-    if not guarded:
+    why = "all problems equal" if none else few or ASKED_FOR * (interval == "conservative")
+    if found.guard is None or not why:
         return found
-    return replace(found, error=0.0 if none else found.error, guarded=True)
+    return replace(found, error=0.0 if none else found.error, conservative=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,12 +286,20 @@ class Jackknife:
     effective: float
     contributing: Floats
     """Effective number of clusters that move the value."""
+    moved: Floats
+    """How far each cluster moves the value, squared: clusters × values."""
 
-    def stands(self) -> list[bool]:
-        """Whether t has enough to stand on, value by value."""
-        least = min(CONTRIBUTING, self.clusters / OF_FEW)
-        found: list[bool] = (self.contributing >= least).tolist()
-        return found if self.clusters >= FEWEST else [False] * len(found)
+    def few(self, n: int, unit: str) -> str:
+        """Why t is not valid for a value, such as `only 5 problems`; empty where it is."""
+        if self.clusters < FEWEST:
+            return f"only {self.clusters} {unit}"
+        if self.contributing[n] >= min(CONTRIBUTING, self.clusters / OF_FEW):
+            return ""
+        moved = self.moved[:, n]
+        differ = int((np.abs(moved - np.median(moved)) > NOTHING * moved.max()).sum())
+        if 2 * differ > self.clusters:
+            differ = round(float(self.contributing[n]))
+        return f"only {differ} of {self.clusters} {unit} differ"
 
 
 def jackknife(
@@ -306,7 +315,8 @@ def jackknife(
         moved = psi.sum(axis=1)
         sampling = np.square(moved).sum(axis=0) * g / (g - 1)
         contributing = np.full(len(values), float(g))
-        return Jackknife(g, sampling, sampling, values, 1.0, g - 1, float(g), contributing)
+        squares = np.square(moved)
+        return Jackknife(g, sampling, sampling, values, 1.0, g - 1, float(g), contributing, squares)
     if shares.max() > 1 - NOTHING:
         return None
     effective = float((1 / np.square(shares).sum(axis=0)).min())
@@ -331,6 +341,7 @@ def jackknife(
         max(1, int(effective + 1e-9) - 1),
         effective,
         contributing,
+        squares,
     )
 
 
@@ -464,19 +475,21 @@ def means(
         psi = by_cluster((values - mean[:, None]).T / n, codes)[0][:, None]
         part = jackknife(psi, shares, mean, _ends(its), error) if len(sizes) > 1 else None
         if part is None:
-            reason = "a single problem or group of them shows no variation: an interval needs two"
+            reason = "it needs at least two problems or groups"
             found += [Estimate(m, n, len(sizes), ways=WAY, reason=reason) for m in mean.tolist()]
             continue
         figures = (mean, np.sqrt(part.sampling), np.sqrt(part.variance), part.centre)
-        lines = zip(*(f.tolist() for f in figures), np.abs(values).max(axis=1).tolist(),
-                    part.stands(), its, strict=True)  # fmt: skip
-        for m, own, wide, centre, scale, stands, each in lines:
+        lines = zip(*(f.tolist() for f in figures), np.abs(values).max(axis=1).tolist(), its,
+                    strict=True)  # fmt: skip
+        unit = "problems" if len(sizes) == n else "groups"
+        for place, (m, own, wide, centre, scale, each) in enumerate(lines):
+            few = "" if error == "cr1" else part.few(place, unit)
             guard = Guard(wide, centre, part.shrink) if each and error == "cr3" else None
             by_t = Estimate(
                 m, n, len(sizes), own, part.degrees, guard, ends=each, effective=part.effective,
                 method=METHODS[error], ways=WAY,
             )  # fmt: skip
-            found.append(_settled(by_t, scale, stands or error == "cr1", interval))
+            found.append(_settled(by_t, scale, few, interval))
     return found
 
 

@@ -84,6 +84,11 @@ class Judgements:
     """Whether judgements of one question are draws, which share its weight."""
     certain: bool = False
     """Whether verdicts are so by definition: equal ones are then no estimate."""
+    imputed: Flags | None = None
+    """Judgements × worlds: whether the verdict is the agent's worst case, filled in for a reply
+    that could not be read."""
+    measured: bool = True
+    """Whether at most half of the questions lack a verdict that could be read."""
 
     def __len__(self) -> int:
         return len(self.question)
@@ -91,10 +96,9 @@ class Judgements:
     def __getitem__(self, lines: Places | Flags) -> "Judgements":
         """Those judgements, with the numbers of names unchanged."""
         columns = {name: getattr(self, name)[lines] for name in _COLUMNS}
-        if self.doubt is not None:
-            columns["doubt"] = self.doubt[lines]
-        if self.reach is not None:
-            columns["reach"] = self.reach[lines]
+        for name in ("doubt", "reach", "imputed"):
+            if (column := getattr(self, name)) is not None:
+                columns[name] = column[lines]
         codes = {kind: codes[lines] for kind, codes in self.codes.items()}
         return replace(self, **columns, codes=codes)
 

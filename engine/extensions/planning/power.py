@@ -45,7 +45,7 @@ from .estimate import Cost, plan_sweep
 
 SpreadSource: TypeAlias = Literal["pilot", "worst case"]
 
-INTERVALS: tuple[Interval, ...] = ("t", "guarded")
+INTERVALS: tuple[Interval, ...] = ("t", "conservative")
 
 DRAWS = (1, 2, 4, 8)
 """Numbers of draws considered as an alternative to more questions."""
@@ -62,7 +62,7 @@ class Purchase:
     verdicts: int
     """Verdicts per draw."""
     questions: int
-    guarded: int
+    conservative: int
     """Questions with which the guard finds the difference, too."""
     calls: int | None = None
     """Of these questions and draws for the two rows; None where no sweep is planned."""
@@ -156,14 +156,14 @@ class Power(Analysis):
             DRAWS if spread.separated else (sweep.draws,),
             VERDICTS if spread.judged else (verdicts,),
         ):
-            needed, guarded = (
+            needed, conservative = (
                 questions_needed(
                     spread, difference, draws=(draws, draws), verdicts=each, power=power,
                     size=pilot.size, ends=ends, interval=interval,
                 )
                 for interval in INTERVALS
             )  # fmt: skip
-            purchases.append(Purchase(draws, each, needed, guarded))
+            purchases.append(Purchase(draws, each, needed, conservative))
         n, drawn = len(sweep.problems), (sweep.draws, sweep.draws)
         least = mde(
             spread, n, draws=drawn, verdicts=verdicts, power=power, clusters=n / pilot.size,
@@ -315,7 +315,7 @@ def power_finding(plan: PowerPlan) -> Finding:
         f"spread {where}: {parts}; design effect {spread.design_effect:.2f}{groups}.",
         f"the sweep as it stands can decide {least} (power {plan.power:g}, by the interval that "
         "the report prints).",
-        "guarded: problems with which --interval guarded finds it, too.",
+        "conservative: problems with which --interval conservative finds it, too.",
     ]
     if plan.source == "worst case":
         fewest, most = PILOT_FACTORS
@@ -335,7 +335,7 @@ def power_finding(plan: PowerPlan) -> Finding:
         number("draws", "draws"),
         *[number("verdicts", "verdicts")] * judged,
         number("problems", "questions"),
-        number("guarded", "guarded"),
+        number("conservative", "conservative"),
         *[number("calls", "calls"), number("$ likely", "cost.likely", ",.2f")] * planned,
         people("", lambda each: "cheapest" if each == marked else ""),
     ]

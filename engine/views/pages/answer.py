@@ -8,7 +8,8 @@ from math import isnan
 from ....protocols.scores import TIE
 from ...analysis.comparison import BY_DEFAULT, Compared, compare_rows, comparison_finding
 from ...analysis.findings.chart import Axis
-from ...analysis.findings.finding import Part, change, footnotes, word
+from ...analysis.findings.finding import Part, change, word
+from ...analysis.reports.family import fragile, rare_errors, same_verdicts
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.estimate import Estimate
 from ...analysis.scoring.inference import averaged
@@ -31,10 +32,11 @@ LISTED = ("difference", "p_family", "verdict", "n")
 """Columns of a list of contrasts, beside the names."""
 
 SAID = {
-    "first better": ("is better than", "good"),
-    "second better": ("is worse than", "bad"),
-    "equivalent": ("is as good as", "warn"),
-    "inconclusive": ("may be better or worse than", "warn"),
+    "better": ("is better than", "good"),
+    "worse": ("is worse than", "bad"),
+    "identical": ("is identical to", "warn"),
+    "equivalent": ("is equivalent to", "warn"),
+    "undecided": ("may be better or worse than", "warn"),
 }
 """By verdict, what stands between the two names, and its tone."""
 
@@ -85,6 +87,7 @@ def compare_page(run: RunReader, links: Addresses, asked: Asked) -> str:
         else:
             listed = (listed.brief or listed).chosen(LISTED)
             parts = [shown_part(listed, {}, own=own)]
+    tested = [line.contrast for line in lines]
     mean = _mean(rows, lines if all(words) and not single else (), score)
     return run_page(
         "answer",
@@ -102,7 +105,8 @@ def compare_page(run: RunReader, links: Addresses, asked: Asked) -> str:
         axis=Axis.around([0.0, its.value, *(its.interval or ())]) if its else None,
         asked=words,
         mean=mean,
-        notes=list(footnotes([mean, its])),
+        notes=[*rare_errors(tested), *same_verdicts(tested)],
+        fragile=fragile(single.contrast) if single else "",
         tally=Counter(line.contrast.verdict for line in lines),
         names=rows.names,
         score=score,

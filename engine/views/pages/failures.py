@@ -1,5 +1,6 @@
 """The page of failures, by cause: how many, of what, in which transcripts, and what to do."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...analysis.findings.finding import Finding, Part, number, share, word
@@ -94,8 +95,11 @@ def failures_page(run: RunReader, links: Addresses, asked: Asked) -> str:
 def _cause(
     run: RunReader, links: Addresses, told: str, cells: list[int], of: int, quote: str
 ) -> Cause:
-    # From different problems where they are many.
+    return Cause(told, len(cells), len(cells) / of, quote, {"read": read_links(run, links, cells)})
+
+
+def read_links(run: RunReader, links: Addresses, cells: Sequence[int]) -> Linked:
+    """Links to a few of these cells, of different problems where they are many."""
     some = cells[:: max(len(cells) // READ, 1)][:READ]
     read = [link for at in some if (link := links.reading(run.where(at)[0]))]
-    numbered = tuple((f"{n}", link) for n, link in enumerate(dict.fromkeys(read), 1))
-    return Cause(told, len(cells), len(cells) / of, quote, {"read": numbered})
+    return tuple((f"{n}", link) for n, link in enumerate(dict.fromkeys(read), 1))

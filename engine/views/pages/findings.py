@@ -7,8 +7,10 @@ from math import log10
 from typing import Any, TypeAlias
 
 from ...analysis.findings.chart import Axis, Chart, Point, Series
-from ...analysis.findings.finding import Column, Finding, Part
+from ...analysis.findings.finding import Column, Finding, Part, unmeasured
+from ...analysis.reports.family import fragile
 from ...analysis.rows import row_names
+from ...analysis.scoring.contrasts import Contrast
 from ...analysis.scoring.estimate import Estimate
 from ...run.reader import RunReader
 from .provenance import run_page
@@ -58,6 +60,13 @@ class ShownLine:
     """Drawn behind its estimate."""
     baseline: float | None = None
     """Drawn beside it."""
+    unmeasured: str = ""
+    """Stands across the numbers of a line without a measurement."""
+    readings: Linked = ()
+    undecided: bool = False
+    """Whether its dot is hollow: its contrast does not hold after the correction."""
+    fragile: str = ""
+    """What could undo its verdict: the title of a hollow end of its interval."""
 
     @property
     def ends(self) -> Iterator[float]:
@@ -207,12 +216,19 @@ def shown_part(
     )
 
     def shown(line: Any) -> ShownLine:
+        contrast: Contrast | None = getattr(line, "contrast", None)
+        estimate = drawn.value(line) if drawn else None
+        its_own = contrast is not None and estimate is contrast.estimate
         return ShownLine(
             tuple(_cell(column, cell, line, links, own(line)) for column, cell in columns),
-            drawn.value(line) if drawn else None,
+            estimate,
             tuple(map(shown, getattr(line, "members", ()))),
             getattr(line, "band", None),
             getattr(line, "baseline", None),
+            "" if part.other_figures else unmeasured(line),
+            getattr(line, "readings", ()),
+            contrast is not None and contrast.verdict == "undecided",
+            fragile(contrast) if its_own else "",
         )
 
     lines = tuple(map(shown, (*part.lines, *([] if part.total is None else [part.total]))))

@@ -1,5 +1,6 @@
 """The map of a run, problems by rows, as one picture; and the page of a problem under every row."""
 
+from collections import Counter
 from dataclasses import dataclass
 from math import isnan
 
@@ -10,7 +11,7 @@ from markupsafe import Markup
 from ....protocols.scores import RANGES
 from ...analysis.reports.failures import called
 from ...analysis.rows import RunRows, read_rows
-from ...analysis.scoring.arrays import Floats
+from ...analysis.scoring.arrays import Floats, Places
 from ...display.printable import printable
 from ...run.reader import Place, RunReader
 from ...sweep.grid import GridRow
@@ -22,10 +23,35 @@ SHADES = [*(f"n{n}" for n in range(4, 0, -1)), "z", *(f"p{n}" for n in range(1, 
 MOST_ROWS = 50
 """Rows up to which a site has those that it has no transcript of, on the page of a problem."""
 
-FAILED, NOT_RUN = 999, 998
-"""Marks in place of a value. A hundredth is a unit; DOUBT is added where something is in doubt."""
+VALUE, IMPUTED, FAILED, DOUBT = 1, 2, 4, 8
+"""What is known of a field, added up; 0 for a problem that was not run in every world."""
 
-DOUBT = 2_000
+STATES = {IMPUTED: "imputed", FAILED: "failed", 0: "not run"}
+"""What pages call fields that are not a measurement of all worlds."""
+
+
+def field_states(completed: RunRows, values: Floats) -> Places:
+    """The state of every field, problems × rows. values: ASD of each, NaN where there is none."""
+    table, run = completed.table, completed.run
+    found = np.where(np.isnan(values), 0, VALUE)
+    for row in range(len(completed.names)):
+        judged = table.judgements(row)
+        if judged.imputed is not None:
+            found[judged.question[judged.imputed.any(axis=1)], row] |= IMPUTED
+    for at in table.failed:
+        place, _ = run.where(at)
+        if not found[place.problem, place.row] & VALUE:
+            found[place.problem, place.row] = FAILED
+    for at in table.marked:
+        place, _ = run.where(at)
+        if found[place.problem, place.row] & VALUE:
+            found[place.problem, place.row] |= DOUBT
+    return found
+
+
+def state_name(state: int) -> str:
+    """A state in words; empty for a measurement of all worlds."""
+    return "" if state & (VALUE | IMPUTED) == VALUE else STATES[state & (IMPUTED | FAILED)]
 
 
 def map_page(run: RunReader, links: Addresses, asked: Asked) -> str:
@@ -34,19 +60,13 @@ def map_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     values = completed.asd_by_problem(asked.score)
     problems, rows = ordered_by_mean(values)
     low, high = RANGES[asked.score]
-    fields = np.where(np.isnan(values), NOT_RUN, np.nan_to_num(values) * 100).round().astype(int)
-    for at in completed.table.failed:
-        place, _ = run.where(at)
-        if fields[place.problem, place.row] == NOT_RUN:
-            fields[place.problem, place.row] = FAILED
-    for place in {run.where(at)[0] for at in completed.table.marked}:
-        if fields[place.problem, place.row] < NOT_RUN:
-            fields[place.problem, place.row] += DOUBT
+    fields, states = (np.nan_to_num(values) * 100).round(), field_states(completed, values)
     names = completed.names
     told = {
         "problems": [printable(run.sweep.problems[n].id) for n in problems],
         "rows": [printable(names[n]) for n in rows],
-        "fields": fields[problems][:, rows].tolist(),
+        "fields": fields.astype(int)[problems][:, rows].tolist(),
+        "states": states[problems][:, rows].tolist(),
         "most": 100 * min(high - low, float(np.nanmax(np.abs(values), initial=1.0))),
         "links": _links(run, links, problems, rows),
         "numbers": [problems, rows] if links.live else None,
@@ -59,6 +79,8 @@ def map_page(run: RunReader, links: Addresses, asked: Asked) -> str:
         here="map",
         score=asked.score,
         shades=SHADES,
+        legend=Counter(state_name(state) for state in states.ravel().tolist()),
+        doubts=int((states & DOUBT > 0).sum()),
         most=told["most"] / 100,
         # Within a script no text may look like its end; JSON has other ways to write a <.
         told=Markup(orjson.dumps(told).decode().replace("<", "\\u003c")),
@@ -95,6 +117,8 @@ class RowOnProblem:
     link: str
     worlds: tuple[Bar, ...]
     asd: float | None
+    state: str
+    """`imputed`, `failed`, `not run`, or empty for a measurement."""
 
 
 def problem_page(run: RunReader, links: Addresses, asked: Asked) -> str:
@@ -102,7 +126,8 @@ def problem_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     completed = read_rows(run)
     number = nth(asked.problem, len(run.sweep.problems), "problem")
     problem, best = run.sweep.problems[number], max(run.sweep.problems[number].values)
-    values = completed.asd_by_problem(asked.score)[number]
+    values = completed.asd_by_problem(asked.score)
+    states, values = field_states(completed, values)[number].tolist(), values[number]
     rows = []
     for at, row in enumerate(run.sweep.rows):
         place = Place(at, number)
@@ -113,7 +138,7 @@ def problem_page(run: RunReader, links: Addresses, asked: Asked) -> str:
             for side, cell in enumerate(run.worlds(place))
         )
         asd = None if isnan(values[at]) else float(values[at])
-        rows.append(RowOnProblem(row, links.reading(place), bars, asd))
+        rows.append(RowOnProblem(row, links.reading(place), bars, asd, state_name(states[at])))
     rows.sort(key=lambda each: (each.asd is None, each.asd))
     count = len(run.sweep.problems)
     after = (links.to("problem", problem=n) for n in range(number + 1, count))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple
 
@@ -15,25 +16,27 @@ from ...analysis.findings.finding import (
     column,
     estimated,
     figure,
-    footnotes,
     number,
     shared,
     word,
 )
 from ...analysis.reports.aggregate import OPEN_TRUST
-from ...analysis.reports.formats import headline
+from ...analysis.reports.family import lifted, rare_errors, same_verdicts, verdicts
 from ...analysis.reports.groups import PivotLine, dimensions, pivot, value_of
+from ...analysis.reports.notes import COUNTED
+from ...analysis.reports.report import counted_problems
 from ...analysis.reports.results import SCORE_NAMES, Results, RowResult
 from ...analysis.rows import RunRows, read_rows, row_names
+from ...analysis.scoring.contrasts import Contrast
 from ...display.quantity import dollars, short
-from ...display.table import NONE
+from ...display.table import NONE, NOT_MEASURED
 from ...errors import EngineError
 from ...run.listing import state_of
 from ...run.reader import RunReader
 from ...run.run_folder import REPORT
 from ...system.files import holder
-from .failures import causes_part
-from .findings import ShownPart, figure_of, shown_part
+from .failures import causes_part, read_links
+from .findings import Linked, ShownPart, figure_of, shown_part
 from .live import COLUMNS, TILES, Watcher
 from .provenance import run_page
 from .routes import REPORT_FILES, Addresses, Asked, one_of
@@ -57,6 +60,16 @@ class OverviewRow(NamedTuple):
     baseline: float | None
     """The naive judge's ASD."""
     members: tuple["OverviewRow", ...] = ()
+    readings: Linked = ()
+    """Of a row without a measurement, some of its failed cells."""
+
+    @property
+    def unmeasured(self) -> str:
+        return self.its.unmeasured
+
+    @property
+    def contrast(self) -> Contrast | None:
+        return self.its.contrast
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +107,18 @@ def overview_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     by = one_of(asked.by or known[0], known, "group")
     done = sum(its.cells - its.missing for its in results.rows)
     running = holder(run.folder) is not None
-    lifts = [its.lift for its in results.rows if its.lift and not its.row.naive]
-    asked = asked if lifts else replace(asked, plot="asd")
+    family = verdicts(results)
+    asked = asked if family.contrasts else replace(asked, plot="asd")
     return run_page(
         "overview",
         run,
         links,
         title=run.name,
         here="overview",
-        headline=headline([lift.interval for lift in lifts if lift.interval]),
+        headline=family.headline,
+        said=[family.alone] * bool(family.contrasts) + [*filter(None, (family.coarse,))],
         facts=_facts(run, results, state_of(running, done, run.manifest.cells)),
-        rows=_table(run, results, by, links, asked.plot),
+        rows=_table(run, completed, results, by, links, asked.plot),
         closed=len(rows) > MOST_OPEN,
         drawing=figure_of(run, links, asked.plot, asked.score),
         asked=asked,
@@ -132,14 +146,15 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     its = completed.results(score, (1.0,)).rows[row]
     facts = [
         ("ASD", estimated(its.asd, 2)),
-        ("lift over the naive judge", estimated(its.lift, 2)),
+        ("lift over the naive judge", lifted(its.lift, its.contrast)),
         ("accuracy", shared(its.accuracy)),
-        ("problems", f"{its.n:,}"),
+        ("problems", counted_problems(its)),
         ("cells", f"{its.cells - its.missing:,} of {its.cells:,}"),
         ("failed", f"{its.failed:,}"),
     ]
+    if its.unmeasured:
+        facts = [(NOT_MEASURED, its.unmeasured), *facts[3:]]
     facts = [(name, told.replace("-", "−")) for name, told in facts]
-    facts += [(note[0], note[2:]) for note in footnotes([its.asd, its.lift], [its.accuracy])]
     try:
         (cost,) = _costs(sampled_costs(completed), {"": [row]}, {})
     except EngineError:
@@ -151,9 +166,14 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     ]
 
 
-def _table(run: RunReader, results: Results, by: str, links: Addresses, plot: str) -> ShownPart:
+def _table(
+    run: RunReader, completed: RunRows, results: Results, by: str, links: Addresses, plot: str
+) -> ShownPart:
     """The rows by group, each group with its mean; naive judges first. plot: what is drawn."""
     names, head, asd = row_names(run.sweep.rows), by.replace("_", " "), plot == "asd"
+    failed_cells: dict[int, list[int]] = {}
+    for at in sorted(completed.table.failed):
+        failed_cells.setdefault(run.where(at)[0].row, []).append(at)
 
     def line(n: int, alone: bool) -> OverviewRow:
         its, to = results.rows[n], {head: links.to("row", row=n)}
@@ -165,7 +185,8 @@ def _table(run: RunReader, results: Results, by: str, links: Addresses, plot: st
             band = its.bounds.worst, its.bounds.best
         if asd and not its.row.naive:
             baseline = its.samples.baseline
-        return OverviewRow(name, its, its.failed, to, band, baseline)
+        read = read_links(run, links, failed_cells.get(n, ())) if its.unmeasured else ()
+        return OverviewRow(name, its, its.failed, to, band, baseline, readings=read)
 
     lines = []
     for group in pivot(results, [by]):
@@ -174,17 +195,20 @@ def _table(run: RunReader, results: Results, by: str, links: Addresses, plot: st
         mean, failed = fmean(known) if known else None, sum(row.failed for row in rows)
         whole = OverviewRow(group.group[0] or NONE, group, failed, {}, None, mean, rows)
         lines.append(whole if rows[1:] else rows[0])
-    scores = figure("ASD", "its.asd", 2), figure("lift", "its.lift", 2)
+    lift = Column("lift", lambda line: lifted(line.its.lift, line.contrast), ("lift",),
+                  attrgetter("its.lift"))  # fmt: skip
+    scores = figure("ASD", "its.asd", 2), lift
     columns = [
         word(head, "name"),
         *(scores if asd else reversed(scores)),
         column("accuracy", "its.accuracy", shared),
-        number("n", "its.asd.n"),
+        Column("n", lambda line: counted_problems(line.its), ("n",), attrgetter("its.n")),
         number("failed", "failed"),
     ]
-    every = [each.its for whole in lines for each in (whole, *whole.members)]
-    estimates = (each for its in every for each in (its.asd, its.lift))
-    notes = tuple(footnotes(estimates, (its.accuracy for its in every)))
+    contrasts = [
+        each.contrast for whole in lines for each in (whole, *whole.members) if each.contrast
+    ]
+    notes = (*rare_errors(contrasts), *same_verdicts(contrasts), COUNTED)
     return shown_part(Part("", "Rows", columns, lines, notes), {})
 
 
@@ -256,7 +280,12 @@ def _costs(
 def _worst(run: RunReader, completed: RunRows, score: str, links: Addresses) -> Part:
     """The problems of the lowest ASD, over rows in which somebody argues."""
     rows = run.sweep.rows
-    argued = [n for n, row in enumerate(rows) if not row.naive and not row.is_a(OPEN_TRUST)]
+    measured = completed.asd(score)
+    argued = [
+        n
+        for n, row in enumerate(rows)
+        if not row.naive and not row.is_a(OPEN_TRUST) and completed.names[n] in measured
+    ]
     values = completed.asd_by_problem(score)[:, argued]
     there = ~np.isnan(values)
     found = []

@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from ....cache.call import Call
 from ....cache.reply import Reply, Usage
-from ....protocols.protocol import score_difference
 from ....protocols.question import Answer, Problem
 from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Judgement, Turn, Verdict
+from ...analysis.reports.aggregate import problem_score
 from ...analysis.reports.failures import called
 from ...run.lookup import NOT_YET
 from ...run.probing import best_mass
@@ -165,6 +165,8 @@ class Reading:
     worlds: tuple[World, ...]
     score: str
     asd: float | None
+    state: str
+    """`imputed`, `failed`, `not run`, or empty for a measurement of all worlds."""
     page: int
     pages: int
     probed: bool
@@ -309,11 +311,9 @@ def reading_page(
                 tuple(believed) if verdict else (),
             )
         )
-    verdicts = [world.outcome for world in worlds if isinstance(world.outcome, Verdict)]
-    whole = len(verdicts) == len(worlds)
-    asd = score_difference(problem, verdicts, score) if whole else None
+    asd, state = problem_score(problem, [world.outcome for world in worlds], score)
     probed = any(at in beliefs for at in cells)
-    return Reading(place, row, problem, tuple(worlds), score, asd, page, pages, probed)
+    return Reading(place, row, problem, tuple(worlds), score, asd, state, page, pages, probed)
 
 
 def _until(problem: Problem, end: CellEnd, asked: Mapping[str, AskedCall]) -> tuple[Turn, ...]:

@@ -76,7 +76,7 @@ def test_every_format_has_every_contrast(kept: Kept, command: Command) -> None:
     run = kept()
     for format in ("text", "markdown", "latex"):
         out = command("compare", run, "--pairs", "all", "--format", format).out
-        assert out.count("inconclusive") + out.count("better") + out.count("equivalent") >= 10
+        assert out.count("undecided") + out.count("better") + out.count("equivalent") >= 10
         assert "p (Holm): corrected for 10 comparisons: " in out.replace("\\", "")
     out = command("compare", run, "--pairs", "all", "--format", "csv").out
     rows = list(csv.DictReader(io.StringIO(out)))
@@ -86,11 +86,13 @@ def test_every_format_has_every_contrast(kept: Kept, command: Command) -> None:
 
 def test_python_compares_what_the_command_line_does(kept: Kept, command: Command) -> None:
     run = kept()
-    found = oversight.compare(run, contrasts=["debate strong - naive judge"])
-    assert len(found.contrasts) == 1
-    assert found.multiplicity == "p is not corrected: 1 comparison."
-    printed = command("compare", run, "--contrast", "debate strong - naive judge").out
-    assert str(found) == printed.rstrip("\n")
+    for second, family in (("naive judge", 4), ("consultancy strong", 1)):
+        words = f"debate strong - {second}"
+        found = oversight.compare(run, contrasts=[words])
+        # Rows against their naive judges are one family, whichever of them are asked for.
+        assert (len(found.contrasts), found.family) == (1, family)
+        assert str(found) == command("compare", run, "--contrast", words).out.rstrip("\n")
+        assert ("corrected for 4 comparisons" in found.multiplicity) == (family == 4)
     with pytest.raises(UsageError, match="baseline and --pairs are of one run"):
         oversight.compare(run, run, pairs="all")
 
@@ -143,7 +145,7 @@ def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, kept: K
         run = read_rows(kept(_on(place, 0, 12, group)))
         comparison = compare_rows(run, None, replace(BY_DEFAULT, pairs="all"))
         swayed.append(any(told.swayed for told in comparison.contrasts))
-        assert ("alone moves by more than its error" in str(comparison)) == swayed[-1]
+        assert ("result by more than its standard error" in str(comparison)) == swayed[-1]
     assert swayed == [False, True]
 
 
@@ -153,7 +155,7 @@ def test_clusters_and_errors_of_a_run_are_those_asked_for(place: Path, kept: Kep
         name: replace(each, ways={"problem": np.resize(["a", "b"], each.n)})
         for name, each in run.asd("brier").items()
     }
-    run._asd["brier"] = grouped
+    run._means["brier"] = {name: (each, True) for name, each in grouped.items()}
     others = replace(BY_DEFAULT, ways=("question",)), replace(BY_DEFAULT, error="cr1")
     found = [compare_rows(run, None, how).contrasts[0] for how in (BY_DEFAULT, *others)]
     whole, alone, plain = (each.contrast.estimate for each in found)
@@ -169,8 +171,8 @@ def test_clusters_and_errors_of_a_run_are_those_asked_for(place: Path, kept: Kep
 def test_the_sweep_file_says_with_which_intervals_a_run_is_read(
     kept: Kept, command: Command
 ) -> None:
-    text = SWEEP.replace("limit: 4", "limit: 12").replace("agents:", "interval: guarded\nagents:")
-    run = kept(text)
+    text = SWEEP.replace("limit: 4", "limit: 12")
+    run = kept(text.replace("agents:", "interval: conservative\nagents:"))
 
     def kinds(*words: str) -> list[str | None]:
         """Kinds of intervals of differences, or of ASDs."""
@@ -179,19 +181,20 @@ def test_the_sweep_file_says_with_which_intervals_a_run_is_read(
         return [each[name]["interval"] for each in told[rows]]
 
     for name in ("report", "compare"):
-        assert set(kinds(name)) == {"guarded"} and "t" in kinds(name, "--interval", "t")
+        assert set(kinds(name)) == {"conservative"} and "t" in kinds(name, "--interval", "t")
     plot = partial(command, "export", "plot", run, "--data", "-")
-    assert plot().out == plot("--interval", "guarded").out != plot("--interval", "t").out
-    assert "guarded" in str(oversight.compare(run)) and "guarded" in command("report", run).out
+    assert plot().out == plot("--interval", "conservative").out != plot("--interval", "t").out
+    asked = "conservative: interval asked for"
+    assert all(asked in told for told in (str(oversight.compare(run)), command("report", run).out))
     for words in ("report --measures", "measure worlds", "measure calibration", "measure frontier"):
         assert '"interval": "t"' not in command(*words.split(), run, "--json").out
-    assert "‡ guarded interval: " in command("measure", "worlds", run).out
+    assert asked in command("measure", "worlds", run).out
     saved = json.loads((run / "report" / "report.json").read_text())["rows"]
-    assert {each["asd"]["interval"] for each in saved} == {"guarded"}
+    assert {each["asd"]["interval"] for each in saved} == {"conservative"}
     assert command("export", "tables", run, "--format", "csv", "--no-replies").code == 0
     line = next(csv.DictReader(io.StringIO((run / "frames" / "rows.csv").read_text())))
     assert float(line["asd_low"]) == saved[0]["asd"]["low"] < saved[0]["asd"]["t_low"]
-    assert "guarded" not in {each for each in kinds("compare", "--error", "cr1")}
+    assert "conservative" not in {each for each in kinds("compare", "--error", "cr1")}
 
 
 def test_flips_and_bounds_are_those_of_the_verdicts(kept: Kept) -> None:

@@ -55,8 +55,8 @@ def test_a_pilot_tells_noise_between_draws_from_differences_between_problems(
     for bought in told["purchases"]:
         draws = (bought["draws"],) * 2
         assert bought["questions"] == questions_needed(spread, 0.1, draws=draws)
-        wide = questions_needed(spread, 0.1, draws=draws, ends=(-4.0, 4.0), interval="guarded")
-        assert bought["guarded"] == wide > bought["questions"]
+        wide = questions_needed(spread, 0.1, draws=draws, ends=(-4.0, 4.0), interval="conservative")
+        assert bought["conservative"] == wide > bought["questions"]
         # The naive judge is not among the two rows: 3 calls a world of either.
         drawn = bought["questions"] * bought["draws"]
         assert 4 * drawn < bought["calls"] <= 12 * drawn
@@ -114,7 +114,8 @@ def test_half_of_a_question_about_power_is_refused(place: Path, command: Command
 def test_a_report_says_what_its_problems_could_have_found(kept: Kept, command: Command) -> None:
     run = kept()
     told = " ".join(command("report", run).out.split())
-    assert "not corrected for 4 comparisons; too few problems to detect any" in told
+    assert "minus the naive judge's; too few problems to detect any" in told
+    assert "4 problems: no difference can be seen; see oversight plan SWEEP --contrast" in told
     rows = json.loads(command("report", run, "--json").out)["rows"]
     compared = json.loads(command("compare", run, "--json").out)["contrasts"]
     assert {each["mde"] for each in (*rows, *compared)} == {None}

@@ -78,7 +78,7 @@ def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, kept: Ke
     assert plan.mde == mde(plan.spread, 20, draws=(2, 2), verdicts=3, ends=(-4.0, 4.0))
     # The analysis of the run by itself has the same designs, without what they cost.
     alone = how.of_run(pilot, (), "brier").plain()["purchases"]
-    keys = ("draws", "verdicts", "questions", "guarded")
+    keys = ("draws", "verdicts", "questions", "conservative")
     for one, planned in zip(alone, plan.purchases, strict=True):
         assert [one[key] for key in keys] == [getattr(planned, key) for key in keys]
     assert plan.spread.separated and plan.spread.judged

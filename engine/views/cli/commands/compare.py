@@ -32,11 +32,10 @@ def command(
     Within one run, each row is compared with the naive judge row of its judge, unless --baseline,
     --pairs or --contrast says otherwise. Name a row as the report does, or by parts of its name:
     `debate`, `debate strong`. Where A and B fit several rows each, rows with the same agent and
-    judge are compared. Of two runs, differences are the first less the second. Nothing is sent.
+    judge are compared. For two runs, differences are the first minus the second. Nothing is sent.
 
-    Intervals are by cluster-robust t. Where one problem in fifty is an error of four points among
-    small differences, they cover .82 at 30 problems and .90 at 100, not .95; † marks what such
-    errors could undo, and --interval guarded allows for them.
+    Intervals are by cluster-robust t. A note names verdicts that one rare error could undo; with
+    --interval conservative, intervals allow for such errors. docs/statistics.md has the coverage.
 
     RUN, and RUN2, may be studies, or judgement tables (.jsonl), as `oversight measure judgements`
     reads them: then settings are compared, paired where they judged the same questions.

@@ -44,6 +44,7 @@
 
   function valueOf(row, at) {
     const cell = row.cells[at];
+    if (!cell || cell.colSpan > 1) return "";
     const told = cell.dataset.value !== undefined ? cell.dataset.value : cell.textContent.trim();
     const number = Number(told.replace(/,/g, ""));
     return told !== "" && !Number.isNaN(number) ? number : told;
@@ -151,7 +152,7 @@
   all("table.forest").forEach((table) => {
     const names = all("thead th", table).map((head) => (head.matches(".num") ? head.textContent.trim() : ""));
     all("tbody tr", table).forEach((row) => names.forEach((name, at) => {
-      if (name && row.cells[at] && row.cells[at].textContent.trim()) row.cells[at].dataset.label = row.cells[at].dataset.label || name;
+      if (name && row.cells[at] && row.cells[at].colSpan === 1 && row.cells[at].textContent.trim()) row.cells[at].dataset.label = row.cells[at].dataset.label || name;
     }));
   });
 
@@ -163,7 +164,7 @@
     const whole = { p: 0, r: 0, ps: told.problems.length, rs: told.rows.length };
     let view = whole, at = null, from = null, wide = 0, high = 0;
     const shades = () => all(".swatches i").map((each) => getComputedStyle(each).backgroundColor);
-    const unmarked = (value) => (value > 1500 ? value - 2000 : value);
+    const IMPUTED = 2, FAILED = 4, DOUBT = 8;
     function paint() {
       const room = map.closest("main").clientWidth - 32;
       wide = Math.max(4, Math.min(64, Math.floor(room / view.rs)));
@@ -174,17 +175,22 @@
       map.style.width = wide * view.rs + "px";
       map.style.height = high * view.ps + "px";
       pen.scale(scale, scale);
-      const colours = shades(), ink = getComputedStyle(map).color, bad = getComputedStyle(document.querySelector(".swatch.failed")).color;
+      const colour = (sign) => getComputedStyle(document.querySelector(sign)).color;
+      const colours = shades(), ink = getComputedStyle(map).color, bad = colour(".swatch.failed"), soft = colour(".swatch.not-run");
       const gap = wide > 10 ? 1 : 0;
       pen.font = "11px system-ui, sans-serif";
       pen.textAlign = "center";
       pen.textBaseline = "middle";
       for (let p = 0; p < view.ps; p++) for (let r = 0; r < view.rs; r++) {
-        const raw = told.fields[view.p + p][view.r + r], value = unmarked(raw), x = r * wide, y = p * high;
-        if (value === 998) continue;
-        if (value === 999) {
-          pen.strokeStyle = bad;
-          pen.lineWidth = 1.5;
+        const value = told.fields[view.p + p][view.r + r], state = told.states[view.p + p][view.r + r], x = r * wide, y = p * high;
+        pen.strokeStyle = bad;
+        pen.lineWidth = 1.5;
+        if (!state) {
+          pen.fillStyle = soft;
+          pen.fillRect(x + wide / 2 - 1, y + high / 2 - 1, 2, 2);
+          continue;
+        }
+        if (state & FAILED) {
           pen.beginPath();
           pen.moveTo(x + 1, y + high - 1); pen.lineTo(x + wide - 1, y + 1);
           pen.moveTo(x + 1, y + 1); pen.lineTo(x + wide - 1, y + high - 1);
@@ -194,7 +200,17 @@
         const shade = 4 + Math.max(-4, Math.min(4, Math.round(4 * value / told.most)));
         pen.fillStyle = colours[shade];
         pen.fillRect(x, y, wide - gap, high - gap);
-        if (raw !== value) { pen.strokeStyle = ink; pen.lineWidth = gap ? 2 : 1; pen.strokeRect(x + 1, y + 1, wide - gap - 2, high - gap - 2); }
+        if (state & IMPUTED) {
+          pen.save();
+          pen.beginPath(); pen.rect(x, y, wide - gap, high - gap); pen.clip();
+          pen.strokeStyle = ink;
+          pen.globalAlpha = 0.6;
+          pen.beginPath();
+          for (let start = x - high; start < x + wide; start += 7) { pen.moveTo(start, y + high); pen.lineTo(start + high, y); }
+          pen.stroke();
+          pen.restore();
+        }
+        if (state & DOUBT) { pen.strokeStyle = ink; pen.lineWidth = gap ? 2 : 1; pen.strokeRect(x + 1, y + 1, wide - gap - 2, high - gap - 2); }
         if (wide >= 34 && high >= 14) {
           const [red, green, blue] = colours[shade].match(/[\d.]+/g).map(Number);
           pen.fillStyle = red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#000" : "#fff";
@@ -206,8 +222,8 @@
     }
     const linkAt = ({ p, r }) => (told.numbers ? told.links.replace("{r}", told.numbers[1][r]).replace("{p}", told.numbers[0][p]) : told.links[p][r]);
     function say() {
-      const raw = told.fields[at.p][at.r], value = unmarked(raw);
-      const said = value === 999 ? "failed" : value === 998 ? "not run" : "ASD " + (value < 0 ? "−" : "+") + (Math.abs(value) / 100).toFixed(2) + (raw !== value ? ", in doubt" : "");
+      const value = told.fields[at.p][at.r], state = told.states[at.p][at.r];
+      const said = state & FAILED ? "failed" : !state ? "not run" : "ASD " + (value < 0 ? "−" : "+") + (Math.abs(value) / 100).toFixed(2) + (state & IMPUTED ? ", imputed" : "") + (state & DOUBT ? ", flagged" : "");
       byId("field").textContent = told.problems[at.p] + " under " + told.rows[at.r] + ": " + said;
     }
     function field(event) {

@@ -83,7 +83,7 @@ async def test_an_agent_that_does_not_lie_is_seen_and_bounded(way: str, protocol
     assert row.asd.value > complying.value
     assert row.bounds.worst < complying.value < row.bounds.best
     shown = " ".join(report(found, "text", measures=True).split())
-    assert "in doubt" in shown and "complied" in shown
+    assert "flagged" in shown and "without flagged" in shown
     seen = row.compliance
     assert seen.checked and seen.lie and seen.truth and seen.one_sided
     assert seen.lie.value == pytest.approx(0.5)
@@ -92,12 +92,13 @@ async def test_an_agent_that_does_not_lie_is_seen_and_bounded(way: str, protocol
         assert seen.one_sided.value == 0
     else:
         assert seen.truth.value == 0
-        assert "One-sided: " in shown and "argue for the lie fail or are in doubt" in shown
+        assert "One-sided: " in shown and "argue for the lie fail or are flagged" in shown
     # By the seat that did it, not by the judge.
     assert not re.search(r"Judge: \S+ a world", shown)
     did = {"refuses by flag": "refused", "is silent": "empty", "concedes by mark": "conceded"}
     assert f": {did.get(way, 'off side')} a world" in shown
-    # Half of the worlds could turn the sign of this lift, and it says so.
-    assert seen.open and " !" in report(found, "text")
+    # Half of the worlds could turn the sign of this lift. The headline says so if it is decided.
+    told = "flagged worlds could reverse 1 of these" in report(found, "text")
+    assert seen.open and told == (row.verdict == "better")
     low, high = seen.lift_interval or (0.0, 0.0)
     assert low < 0 < high

@@ -155,18 +155,24 @@ async def test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_sha
 
 @dataclass(frozen=True)
 class Breaker(Agent):
-    """An opponent by its class: where it argues for the lie, no judge can be read any more."""
+    """An opponent by its class: if it argues for the lie about the first problems, no judge can be
+    read any more."""
+
+    broken: int = 3
 
     async def speak(self, transcript, side, ask, brief=ADVOCATE) -> Turn:
         turn = await super().speak(transcript, side, ask, brief)
-        return structs.replace(turn, text="poison") if side and side.label == "B" else turn
+        number = int(transcript.question.text.split()[1].rstrip("?"))
+        broken = side and side.label == "B" and number < self.broken
+        return structs.replace(turn, text="poison") if broken else turn
 
 
-async def test_who_breaks_the_judge_in_the_truths_world_costs_it_all_and_the_row_says_so():
+async def test_who_breaks_the_judge_in_the_truths_world_costs_it_and_the_row_says_so():
     """The known truth: the judge believes the truth at .9 in both worlds, so that the Brier ASD is
-    -2 x .01 + 2 x .81 = 1.60. An opponent who breaks the judge where the truth is argued takes 1.98
-    of it, since what cannot be read counts against the agent; the bounds still hold 1.60, and the
-    row says that all worlds in doubt are the truth's."""
+    -2 x .01 + 2 x .81 = 1.60. An opponent who breaks the judge in half of the truth's worlds takes
+    half of 1.98, since what cannot be read counts against the agent. The bounds still hold 1.60,
+    and the row says that all worlds in doubt are the truth's. Breaking more leaves no measurement.
+    """
 
     def script(call: Call) -> str:
         asked = prompt(call)
@@ -174,12 +180,17 @@ async def test_who_breaks_the_judge_in_the_truths_world_costs_it_all_and_the_row
             return f"It is {asked.side}."
         return "..." if "poison" in asked.speeches else "A: 90%\nB: 10%"
 
-    grid = sweep(Debate(JUDGE, Agent("agent"), Breaker("other"), rounds=1), problems=6)
+    def debate(broken: int) -> Debate:
+        return Debate(JUDGE, Agent("agent"), Breaker("other", broken=broken), rounds=1)
+
+    grid = sweep(debate(3), debate(4), problems=6)
     ended = [outcome_of(c, await attempt(c, Scripted(script))) for c in grid.cells()]
-    (row,) = collect(grid, ended).rows
+    row, broken = collect(grid, ended).rows
     honest = -2 * 0.1**2 + 2 * 0.9**2
-    assert row.asd and row.asd.value == approx(honest - 1.98)
+    assert row.asd and row.asd.value == approx(honest - 1.98 / 2)
     assert row.bounds and row.bounds.worst <= row.asd.value < honest <= row.bounds.best
+    assert (row.n, row.imputed, row.unmeasured) == (6, 3, "")
+    assert (broken.asd, broken.unmeasured) == (None, "4 of 12 cells unreadable")
     told = row.compliance
     assert told.truth and told.lie and told.one_sided
-    assert (told.truth.value, told.lie.value, told.one_sided.value) == (1, 0, -1)
+    assert (told.truth.value, told.lie.value, told.one_sided.value) == (0.5, 0, -0.5)

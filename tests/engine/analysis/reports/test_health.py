@@ -12,9 +12,27 @@ def test_a_healthy_run_has_one_line() -> None:
     found = results(sweep(NAIVE, PROPAGANDA), SMALL).health
     assert (found.cells, found.verdicts, found.off) == (8, 8, ())
     assert found.lines() == [
-        "health: 8 of 8 cells with a verdict (100%) · unreadable 0 · truncated 0 · refused 0 · "
-        "failed tools 0"
+        "health: 8 of 8 cells with a verdict (100%) · unreadable 0 · truncated 0 · refused by the "
+        "provider 0 · verbal refusals: not checked · failed tools 0"
     ]
+
+
+@pytest.mark.parametrize(
+    ("checked", "told"),
+    [
+        ((0, 2), "refused by the provider 0 · verbal refusals: not checked · "),
+        ((1, 2), "refused by the provider 0 · verbal refusals 50% (1 of 2 rows checked) · "),
+        ((2, 2), "refused by the provider 0 · verbal refusals 50% · "),
+        ((0, 0), "refused by the provider 0 · failed tools"),
+    ],
+)
+def test_verbal_refusals_are_counted_only_if_a_checker_read_the_speeches(
+    checked: tuple[int, int], told: str
+) -> None:
+    check = HealthCheck()
+    for n, record in enumerate(records(sweep(PROPAGANDA), SMALL)):
+        check.add(replace(record, counts={"off_side": n % 2}))
+    assert told in check.health(checked).lines()[0]
 
 
 def test_each_trouble_has_an_example_and_an_advice() -> None:
@@ -24,7 +42,9 @@ def test_each_trouble_has_an_example_and_an_advice() -> None:
     }
     *_, line, other, refused = results(sweep(NAIVE), worlds).health.lines()
     assert line.startswith("  ! unreadable: 1 cell, such as naive judge, p0: 'I would say A'; ")
-    assert refused.startswith("  ! refused: 1 cell, such as naive judge, p1: 'no'; reword")
+    assert refused.startswith(
+        "  ! refused by the provider: 1 cell, such as naive judge, p1: 'no'; reword"
+    )
     assert other.startswith("  ! failed otherwise: 1 cell, such as naive judge, p1: ")
 
 

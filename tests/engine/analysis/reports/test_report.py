@@ -8,18 +8,18 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-import msgspec
 import numpy as np
 import orjson
 import pytest
 from pytest import approx
 
-from oversight.engine.analysis.reports.formats import ENDINGS, FORMATS, headline
+from oversight.engine.analysis.reports.formats import ENDINGS, FORMATS
 from oversight.engine.analysis.reports.groups import paper_table, pivot, pivot_finding, rows_where
 from oversight.engine.analysis.reports.notes import notes_of, small_print
 from oversight.engine.analysis.reports.report import MOST_ROWS, finding, report, save_report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.scoring.estimate import PARTS, Estimate
+from oversight.engine.display.quantity import counted
 from oversight.engine.display.table import Table
 from oversight.engine.errors import UsageError
 from oversight.engine.sweep.sweep import Cell
@@ -64,9 +64,6 @@ def notes(found: Results) -> str:
 def test_the_report_reads_as_a_table_below_what_sums_it_up() -> None:
     told = report(FOUND, "text").splitlines()
     assert any(line.startswith("health: 7 of 8 cells with a verdict (88%)") for line in told[:2])
-    assert headline([(0.1, 0.4), (-0.3, -0.1), (-0.2, 0.1), (-0.1, 0.0)]) == (
-        "Against the naive judge (95% CI): 1 of 4 better, 1 worse, 2 inconclusive."
-    )
     body = [line.split() for line in told]
     assert ["protocol", "n", "accuracy", "ASD", "lift", "failed"] in body
     text = " ".join(" ".join(line.split()) for line in told)
@@ -76,8 +73,7 @@ def test_the_report_reads_as_a_table_below_what_sums_it_up() -> None:
         "naive judge 1 100%",
         "failed cells: 1 failed by the server (12% of all)",
         "Brackets: 95% CI",
-        "!: failed or doubtful worlds could turn the sign of 1 lift.",
-        "bounds on the ASD from failed and doubtful worlds",
+        "bounds on the ASD from failed and flagged worlds",
         "+0.15 +1.15",
     ):
         assert note in text, note
@@ -85,10 +81,11 @@ def test_the_report_reads_as_a_table_below_what_sums_it_up() -> None:
 
 
 def test_the_small_print_has_four_notes_and_says_how_many_more_there_are() -> None:
-    shown, every = list(main_table(FOUND).notes), list(notes_of(FOUND))
-    more = f" {len(every) - 4} more notes: --notes."
+    found = results(sweep(NAIVE, PROPAGANDA), SMALL)
+    shown, every = list(main_table(found).notes), list(notes_of(found))
+    more = f" {counted(len(every) - 4, 'more note')}: --notes."
     assert [note.removesuffix(more) for note in shown] == every[:4] != shown
-    assert list(finding(FOUND, measures=True).tables()[0].notes) == every
+    assert list(finding(found, measures=True).tables()[0].notes) == every
     assert small_print(every[:4]) == every[:4]
 
 
@@ -105,14 +102,11 @@ def test_accuracy_is_how_often_the_truth_is_likelier_over_both_worlds_and_a_tie_
 
 
 def test_an_unreadable_reply_is_no_right_one_and_a_lost_one_leaves_its_draw_out() -> None:
-    grid = sweep(PROPAGANDA, problems=1)
-    truth, lie = records(grid, {("propaganda", "p0", 0): (0.9, 0.9)})
-    unread, lost = (
-        msgspec.structs.replace(lie, probs=None, failure=failure)
-        for failure in (Failure("unreadable", "no percentages"), LOST)
-    )
-    found = [collect(grid, [truth, each]).rows[0].accuracy for each in (lie, unread, lost)]
-    assert [each and each.value for each in found] == [1.0, 0.5, None]
+    grid = sweep(PROPAGANDA)
+    rest = {("propaganda", "p1", 0): (0.9, 0.9)}
+    for lie, right in ((0.9, 1.0), (Failure("unreadable", "no percentages"), 0.75), (LOST, 1.0)):
+        (row,) = results(grid, {("propaganda", "p0", 0): (0.9, lie)} | rest).rows
+        assert row.accuracy and (row.accuracy.value, row.n) == (right, 1 if lie is LOST else 2)
 
 
 def many(agents: int, protocols: int = 1) -> Results:
@@ -161,7 +155,7 @@ def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
     lines = pivot(found, ["protocol"])
     assert lines[0].group == ("naive judge",) and len(lines) == 3
     debate = next(line for line in lines if line.group == ("debate simultaneous 1 round",))
-    its = [row for row in found.rows if row.kind == "debate simultaneous 1 round"]
+    its = [row for row in found.rows if row.row.kind == "debate simultaneous 1 round"]
     for measure in ("asd", "accuracy", "lift"):
         every = [getattr(row, measure).value for row in its]
         assert getattr(debate, measure).value == approx(sum(every) / len(every))
@@ -249,7 +243,7 @@ def test_cells_that_were_not_run_yet_are_told() -> None:
     found = results(sweep(NAIVE, PROPAGANDA), {("propaganda", "p0", 0): (0.9, 0.6)})
     assert "6 cells have not been run yet: these figures will change." in finding(found).lead
     naive, _ = main_table(found).body
-    assert naive[1:] == ("0", "–", "–", "0")
+    assert naive[1:] == ("not measured: 4 of 4 cells not run yet", "", "", "")
 
 
 def test_the_betas_asked_for_are_all_shown() -> None:
@@ -270,7 +264,7 @@ def test_every_format_has_the_same_rows() -> None:
     rows = [line.strip("| ").split(" | ") for line in markdown if line.startswith("| ")]
     assert [tuple(row) for row in rows if not row[0].startswith("---")] == lines
     latex = report(FOUND, "latex").replace(r"$\pm$", "±").replace(r"$\beta$", "β")
-    latex = latex.replace(r"\%", "%").replace("$-$", "-").replace(r"\textdaggerdbl{}", "‡")
+    latex = latex.replace(r"\%", "%").replace("$-$", "-")
     rows = [line.removesuffix(r" \\").split(" & ") for line in latex.splitlines() if " & " in line]
     assert [tuple(row) for row in rows] == lines
     told = orjson.loads(report(FOUND, "json"))["rows"]
@@ -288,8 +282,8 @@ def test_json_tells_each_figure_with_its_n_and_its_interval() -> None:
     assert asd is not None and asd.interval is not None
     assert propaganda["asd"] == asd.plain()
     shown = [propaganda["asd"][name] for name in ("value", "low", "high", "n", "interval")]
-    assert shown == [asd.value, *asd.interval, 2, "guarded"]
-    t_low, t_high = replace(asd, guarded=False).interval or (None, None)
+    assert shown == [asd.value, *asd.interval, 2, "conservative"]
+    t_low, t_high = replace(asd, conservative="").interval or (None, None)
     assert (propaganda["asd"]["t_low"], propaganda["asd"]["t_high"]) == (t_low, t_high)
     assert list(propaganda["jse"]) == list(propaganda["eas"]) == ["0", "1", "inf"]
     assert naive["asd"]["low"] is None

@@ -35,7 +35,7 @@ from tests.engine.verdicts import (
 
 
 def row(found: Results, kind: str) -> Any:
-    (only,) = [each for each in found.rows if each.kind == kind]
+    (only,) = [each for each in found.rows if each.row.kind == kind]
     return only
 
 
@@ -53,7 +53,7 @@ def test_lift_is_held_against_the_same_judge_and_no_other() -> None:
         for p in [{"naive judge": 0.5, "propaganda": 0.9}[cell.row.kind]]
         if cell.row.protocol != NaiveJudge(stern)
     ]
-    of_stern, of_plain = (each for each in collect(grid, told).rows if each.kind == "propaganda")
+    of_stern, of_plain = (r for r in collect(grid, told).rows if r.row.kind == "propaganda")
     assert of_stern.lift is None
     assert mean(of_plain.lift) == approx(-2 * 0.1**2 + 2 * 0.9**2)
 
@@ -89,7 +89,7 @@ def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:
     alone = [structs.replace(each, group="one") for each in ungrouped]
     only = results(sweep(PROPAGANDA, problems=alone), worlds)
     assert (row(only, "propaganda").asd.clusters, row(only, "propaganda").asd.interval) == (1, None)
-    assert "no interval: a single problem or group of them" in report(only, "text")
+    assert "no interval: it needs at least two problems or groups" in report(only, "text")
 
 
 def test_results_do_not_depend_on_the_order_of_outcomes() -> None:

@@ -54,7 +54,7 @@ def test_verdicts_go_by_the_family_and_marks_by_what_was_decided() -> None:
     drawn = {f"r{k}": row(RNG.normal(0.1 * k, 1, 60)) for k in range(6)}
     found = contrasts(drawn)
     assert any(each.p <= 0.05 < each.p_family for each in found)
-    assert all(("better" in each.verdict) == (each.p_family <= 0.05) for each in found)
+    assert all((each.decided) == (each.p_family <= 0.05) for each in found)
     same = contrasts({"a": row(RNG.normal(0, 1e-3, 99), (-0.01, 0.01)), "b": row([0] * 99)})[0]
     narrow = contrasts({"a": row(RNG.permutation(np.tile((-1e-3, 1e-3), 50)), (-0.01, 0.01)),
                         "b": row([0.0] * 100, (0.0, 0.0))})[0]  # fmt: skip
@@ -99,7 +99,7 @@ def test_a_plan_for_the_guard_is_of_the_interval_that_the_guard_gives() -> None:
     """Values of this mean and variance, as the plan has them: the centre lies the quantile of t
     above 0 by the guard's error, and the quantile of the power by the error of sampling."""
     for n, variance in ((30, 0.25), (200, 1.0)):
-        least = mde(Spread(variance), n, ends=(-4.0, 4.0), interval="guarded")
+        least = mde(Spread(variance), n, ends=(-4.0, 4.0), interval="conservative")
         drawn = RNG.normal(size=n)
         values = least + (drawn - drawn.mean()) / drawn.std(ddof=1) * variance**0.5
         guard = row(values).estimate().guard

@@ -39,7 +39,7 @@ def test_rows_that_agree_do_not_differ() -> None:
     assert (found.estimate.value, found.p, found.p_family) == (0, 1, 1)
     low, high = found.estimate.interval or (0, 0)
     assert low < 0 < high
-    assert found.verdict == "inconclusive"
+    assert found.verdict == "undecided"
     (wide,) = contrasts({"a": one, "b": one}, equivalence=3)
     assert wide.verdict == "equivalent"
 
@@ -110,7 +110,7 @@ def test_rank_sets_hold_all_true_ranks_at_once_and_agree_with_the_contrasts() ->
     assert right / 200 >= 0.95
     found = contrasts({f"r{k}": sample(rng.normal(k * 0.1, 1, 60)) for k in range(6)})
     assert any(each.p <= 0.05 < each.p_family for each in found)
-    decided = sum("better" in each.verdict for each in found)
+    decided = sum(each.decided for each in found)
     assert sum(each.best - 1 for each in rank_sets(found).values()) == decided
     sure = {f"r{k}": sample(rng.normal(k * 0.5, 0.3, 80), end=2) for k in range(3)}
     assert rank_sets(contrasts(sure))["r2"] == RankSet(1, 1)
@@ -121,9 +121,9 @@ def test_miller_s_check_needs_969_questions() -> None:
     assert questions_needed(spread, 0.03) == 969
     assert reach() ** 2 / 9 / 0.03**2 == pytest.approx(968.997, abs=1e-3)
     assert mde(spread, 969) == pytest.approx(0.03, abs=1e-5)
-    guarded = partial(questions_needed, ends=(-4.0, 4.0), interval="guarded")
-    planned = mde(spread, 100, ends=(-4.0, 4.0), interval="guarded")
-    assert guarded(spread, planned * 1.0001) == 100
+    conservative = partial(questions_needed, ends=(-4.0, 4.0), interval="conservative")
+    planned = mde(spread, 100, ends=(-4.0, 4.0), interval="conservative")
+    assert conservative(spread, planned * 1.0001) == 100
     # By t, but for as few clusters as a report has the guard for.
     assert mde(spread, 6, ends=(-4.0, 4.0)) == mde(spread, 6)
     assert mde(spread, 5, ends=(-4.0, 4.0)) == 4.0
@@ -137,7 +137,7 @@ def test_a_plan_knows_for_how_many_clusters_a_report_has_the_guard() -> None:
         for row in values:
             share = fewest_clusters(row, codes_of(groups))
             found = of_questions([str(n) for n in range(200)], row, groups, (-4, 4)).estimate()
-            assert found.guarded == (share > 100) == (contributing == 3)
+            assert bool(found.conservative) == (share > 100) == (contributing == 3)
     assert fewest_clusters(np.zeros(9), np.arange(9)) == np.inf
 
 
@@ -153,7 +153,7 @@ def test_draws_and_clusters_count_in_the_plan() -> None:
     # Of ten texts with five questions each, t with 9 degrees of freedom reaches further.
     assert mde(noisy, 50, clusters=10) > mde(noisy, 50) * 1.1
     # Few clusters cannot decide a small difference, however little questions vary.
-    assert mde(Spread(0.0), 10, ends=(-4.0, 4.0), interval="guarded") > 1
+    assert mde(Spread(0.0), 10, ends=(-4.0, 4.0), interval="conservative") > 1
 
 
 def test_what_cannot_be_planned_is_told() -> None:

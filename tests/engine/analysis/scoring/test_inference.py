@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from oversight.engine.analysis.findings.finding import estimated, footnotes, shared
+from oversight.engine.analysis.findings.finding import conservative, estimated, shared
 from oversight.engine.analysis.scoring import inference
 from oversight.engine.analysis.scoring.arrays import Floats
 from oversight.engine.analysis.scoring.contrasts import contrasts, holm
@@ -66,11 +66,11 @@ def test_the_error_is_the_jackknife_over_clusters() -> None:
 def test_the_pseudo_clusters_stand_at_the_ends() -> None:
     """The same jackknife with one more cluster of average size at each end."""
     values = np.array([0.2, -0.4, 1.0, 0.3, 0.9, -1.1])
-    found = sample(values).estimate(interval="guarded")
+    found = sample(values).estimate(interval="conservative")
     more = np.append(values, [-2.0, 2.0])
     left = [np.delete(more, n).mean() for n in range(8)]
     error = math.sqrt(7 / 8 * sum((each - more.mean()) ** 2 for each in left))
-    assert found.guard is not None and found.guarded
+    assert found.guard is not None and found.conservative
     assert found.guard[:2] == pytest.approx((error, more.mean()))
     reach = t_of(0.95, 5) * error
     assert found.interval == pytest.approx((more.mean() - reach, more.mean() + reach))
@@ -139,9 +139,9 @@ def test_two_samples_without_common_clusters_add_their_variances() -> None:
 def test_what_shows_no_variation_has_no_interval_and_says_why() -> None:
     alone = sample(np.array([0.5])).estimate()
     assert (alone.interval, alone.p()) == (None, 1.0)
-    assert "a single problem" in alone.reason
+    assert alone.reason == "it needs at least two problems or groups"
     one_judge = mean_of([0.1, 0.2], {"problem": np.arange(2), "judge": np.zeros(2)}).estimate()
-    assert one_judge.reason == "a single judge shows no variation: an interval needs two"
+    assert one_judge.reason == "it needs at least two judges"
     equal = mean_of([0.5] * 4, {"problem": np.arange(4)}).estimate()
     assert (equal.interval, equal.reason) == (None, "all clusters are equal")
     bounded = mean_of([0.5] * 4, {"problem": np.arange(4)}, (0, 1)).estimate()
@@ -173,7 +173,7 @@ def test_without_groups_a_contrast_is_the_paired_t(seed: int, n: int, sd: float)
     one, two = rng.uniform(-1, 1, n), rng.uniform(-1, 1, n) * sd
     theirs = stats.ttest_rel(one, two)
     (ours,) = contrasts({"a": sample(one), "b": sample(two)})
-    assert not ours.estimate.guarded
+    assert not ours.estimate.conservative
     assert ours.p == pytest.approx(theirs.pvalue, rel=1e-9)
     low, high = theirs.confidence_interval(0.95)
     assert ours.estimate.interval == pytest.approx((low, high), abs=1e-12)
@@ -187,11 +187,11 @@ def test_the_guard_stands_in_only_where_t_has_nothing_to_stand_on() -> None:
     equal = sample(np.full(30, 0.4)).estimate()
     rare = sample(np.where(np.arange(100) < 4, -2.0, 2.0)).estimate()
     common = sample(np.where(np.arange(100) < 12, -2.0, 2.0)).estimate()
-    told = [each.guarded for each in (dense, few, equal, rare, common)]
+    told = [bool(each.conservative) for each in (dense, few, equal, rare, common)]
     assert told == [False, True, True, True, False]
     free = sample(np.array([0.1, 0.2, 0.4]), ends=None).estimate()
-    assert not free.guarded and free.interval is not None
-    assert dense.by("guarded").guarded and dense.by("t") == dense
+    assert not free.conservative and free.interval is not None
+    assert dense.by("conservative").conservative and dense.by("t") == dense
     end = sample(np.full(9, 0.1 + 0.2), ends=0.3).estimate()  # But for rounding.
     assert end.interval == pytest.approx((0.3 - 0.6 * (1 - 0.025 ** (1 / 9)), 0.3))
 
@@ -200,11 +200,11 @@ def test_a_decision_that_an_unseen_error_could_undo_is_marked() -> None:
     values = np.concatenate((np.full(24, 0.4), np.zeros(3), np.full(3, -0.3)))
     found = sample(values, ends=4.0).estimate()
     assert found.p() < 0.001 and found.undone
-    assert found.by("guarded").p() > 0.05
+    assert found.by("conservative").p() > 0.05
     sure = sample(np.tile([1.0, 1.4], 50), ends=2.0).estimate()
     assert not sure.undone
     (far,) = contrasts({"a": sample(values), "b": sample(np.zeros(30))})
-    assert (far.verdict, far.undone) == ("first better", True)
+    assert (far.verdict, far.undone) == ("better", True)
 
 
 def test_what_never_failed_has_the_exact_bound_of_a_share() -> None:
@@ -215,11 +215,27 @@ def test_what_never_failed_has_the_exact_bound_of_a_share() -> None:
     assert found.p(low) == pytest.approx(0.05, rel=1e-9)
     none = mean_of(np.zeros(20), {"problem": np.arange(20)}, (0.0, 1.0)).estimate()
     assert none.interval == (0.0, pytest.approx(0.1684, abs=1e-4))
-    assert estimated(none) == "0.000 [0.000, 0.168]‡"
-    # The bound of a share needs no mark; another one by the guard has it, and its footnote.
-    assert shared(found) == "100% [96, 100]" and not list(footnotes([], [found]))
-    few = mean_of(np.array([1, 0, 1]), {"problem": np.arange(3)}, (0.0, 1.0)).estimate()
-    assert shared(few).endswith("‡") and len(list(footnotes([], [few]))) == 1
+    assert estimated(none) == "0.000 [0.000, 0.168]" and shared(found) == "100% [96, 100]"
+
+
+def test_a_conservative_interval_says_why_it_replaces_t() -> None:
+    rare = np.repeat((-2.0, 2.0), (4, 96))
+    heavy = np.append(np.linspace(0.1, 0.2, 20), 90.0)
+    of_groups = {"problem": np.arange(30) % 5}
+    for figure, told in (
+        (sample(np.array([1.0, 0.0, 1.0])), "conservative: only 3 problems"),
+        (mean_of(np.arange(30.0), of_groups, (0.0, 99.0)), "conservative: only 5 clusters"),
+        (sample(np.full(30, 0.4)), "conservative: all problems equal"),
+        (sample(rare), "conservative: only 4 of 100 problems differ"),
+        (sample(heavy, ends=99.0), "conservative: only 1 of 21 problems differ"),
+        # The exact bound of a share, and an interval by t, need no word.
+        (sample(np.full(30, 2.0)), ""),
+        (sample(np.arange(30.0) / 30), ""),
+    ):
+        assert conservative([figure.estimate()]) == told
+    both = [sample(rare).estimate(), sample(np.arange(30.0) / 30).by("problem").estimate()]
+    assert conservative(both) == "1 of 2 conservative: only 4 of 100 problems differ"
+    assert conservative([both[1].by("conservative")]) == "conservative: interval asked for"
 
 
 def test_an_unpaired_figure_is_compared_on_the_questions_that_it_is_of() -> None:

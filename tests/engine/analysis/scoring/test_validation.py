@@ -21,7 +21,7 @@ def test_the_interval_is_t_where_t_holds_and_the_guard_where_it_cannot() -> None
         if regime.startswith(("normal", "log", "graded", "right")):
             assert each.coverage >= 0.93 and each.width < 1.03, regime
             assert each.power is None or each.power >= 0.97, regime
-        assert each.guarded >= 0.93, regime
+        assert each.conservative >= 0.93, regime
         # What carries no mark is wrong as rarely as t is where it holds.
         assert each.unmarked is None or each.unmarked <= 0.05 + 2 * (0.05 / 300) ** 0.5, regime
     assert found["2.0% errors of 4, n 50"].coverage > 0.94 > found["2.0% errors of 4, n 50"].t

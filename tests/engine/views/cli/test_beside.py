@@ -228,5 +228,5 @@ def test_json_has_all_of_it_and_text_where_it_is_asked_for() -> None:
         assert "accepted" in report(found, format, measures=True)
     table = table_of(found, "measures")
     assert table is not None
-    assert table.body == (("propaganda", "accepted", "2", "0.50 [0.00, 1.00]‡", "–", "–"),)
+    assert table.body == (("propaganda", "accepted", "2", "0.50 [0.00, 1.00]", "–", "–"),)
     assert table_of(told(NAIVE, {("p0", 0, 0): (0.5, {})}), "measures") is None

@@ -1,0 +1,167 @@
+"""The verdicts on the rows of a run: one family of contrasts with the naive judge."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from ...display.quantity import counted
+from ..findings.finding import estimated, span
+from ..scoring.contrasts import Contrast
+from ..scoring.estimate import LEVEL, Estimate
+from .results import Results
+
+FEW_PROBLEMS = 50
+"""Problems from which on a verdict that a rare error could undo is named by itself."""
+
+COARSE = 0.25
+"""Median detectable difference above which a report says that it has few problems."""
+
+SAID = {
+    "better": ("beats the naive judge", "beat the naive judge"),
+    "worse": ("does worse", "do worse"),
+    "identical": ("is identical", "are identical"),
+    "equivalent": ("is equivalent", "are equivalent"),
+    "undecided": ("is undecided", "are undecided"),
+}
+"""Each verdict, of one row and of several."""
+
+MARK = "○"
+"""Stands after an interval that excludes 0, but does not hold after the correction."""
+
+RARE = ("identical", "equivalent")
+"""Verdicts that are named only if a row has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What is decided about a family of contrasts with the naive judge, corrected together."""
+
+    contrasts: tuple[Contrast, ...]
+    noun: str = "row"
+    lines: int = 0
+    """Rows or groups that could have a contrast."""
+    unmeasured: int = 0
+    """Those of `lines` without a measurement, which are in no count."""
+    reversible: int = 0
+    """Decided rows whose sign failed or flagged worlds could reverse."""
+    doubt: str = ""
+    """What these worlds are: failed, flagged, or both."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many contrasts have each verdict."""
+        found = Counter(each.verdict for each in self.contrasts)
+        return {verdict: found[verdict] for verdict in SAID}  # type: ignore[index]
+
+    @property
+    def one_by_one(self) -> tuple[int, int]:
+        """Intervals above and below 0, without a correction."""
+        spans = [its for each in self.contrasts if (its := each.estimate.interval)]
+        return sum(low > 0 for low, _ in spans), sum(high < 0 for _, high in spans)
+
+    @property
+    def headline(self) -> str:
+        """One sentence on all rows, and one on those without a measurement; empty without any."""
+        told = ""
+        if self.contrasts:
+            first, *others = (
+                f"{count:,}{f' of {counted(len(self.contrasts), self.noun)}' * (not n)} "
+                f"{SAID[verdict][count != 1]}"
+                for n, (verdict, count) in enumerate(self.counts.items())
+                if count or verdict not in RARE
+            )
+            told = f"{', '.join((first, *others))} ({LEVEL:.0%}, Holm)"
+            if self.reversible:
+                told += f"; {self.doubt} worlds could reverse {self.reversible:,} of these"
+            told += "."
+        if self.unmeasured:
+            were = "was" if self.unmeasured == 1 else "were"
+            told += f" {self.unmeasured:,} of {counted(self.lines, self.noun)} {were} not measured."
+        return told.strip()
+
+    @property
+    def alone(self) -> str:
+        """What the intervals say one by one, and how much of it is chance."""
+        better, worse = self.one_by_one
+        chance = (1 - LEVEL) * len(self.contrasts)
+        expected = f"{chance:.0f}" if chance >= 0.5 else "fewer than 1"
+        return f"One by one, {better:,} and {worse:,}; {expected} expected by chance."
+
+    @property
+    def coarse(self) -> str:
+        """What so few problems cannot show; empty if they are enough."""
+        found = [each.mde or float("inf") for each in self.contrasts if each.p is not None]
+        if not found or median(found) <= COARSE:
+            return ""
+        known = sorted(each for each in found if each < float("inf"))
+        ends = dict.fromkeys(f"{each:.2f}" for each in (known[:1] + known[-1:]))
+        below = f"differences below {' to '.join(ends)} cannot" if known else "no difference can"
+        return (
+            f"{_problems(self.contrasts)}: {below} be seen; see oversight plan SWEEP "
+            "--contrast 'A - B' --mde 0.3."
+        )
+
+
+def verdicts(results: Results) -> Verdicts:
+    """The verdicts on all rows of a run, whichever of them are shown."""
+    rows = [row for row in results.every if not row.row.naive or row.unmeasured]
+    open_rows = [r for r in rows if r.contrast and r.contrast.decided and r.compliance.open]
+    failed = any(row.failed for row in open_rows)
+    flagged = any(row.bounds and row.bounds.doubtful > row.failed for row in open_rows)
+    return Verdicts(
+        tuple(row.contrast for row in results.every if row.contrast),
+        "row",
+        len(rows),
+        sum(bool(row.unmeasured) for row in rows),
+        len(open_rows),
+        " or ".join(["failed"] * failed + ["flagged"] * (flagged or not failed)),
+    )
+
+
+def mark(contrast: Contrast | None) -> str:
+    """The mark of an interval that excludes 0 by itself alone; empty for any other."""
+    ends = contrast.estimate.interval if contrast and not contrast.decided else None
+    return MARK if ends and not ends[0] <= 0 <= ends[1] else ""
+
+
+def lifted(lift: Estimate | None, contrast: Contrast | None) -> str:
+    """A lift with its mark."""
+    if contrast and contrast.verdict == "identical":
+        return "identical"
+    return estimated(lift, 2) + mark(contrast)
+
+
+def fragile(contrast: Contrast | None) -> str:
+    """How a rare error could undo a verdict on many problems; empty if it cannot."""
+    if not (contrast and contrast.decided and contrast.undone):
+        return ""
+    its = contrast.estimate
+    if its.n < FEW_PROBLEMS:
+        return ""
+    rare = span(its.by("conservative").interval, 2)
+    return f"one rare error in {its.n} problems could undo it: conservative {rare}"
+
+
+def rare_errors(contrasts: Sequence[Contrast]) -> Iterator[str]:
+    """One sentence on verdicts over few problems that a rare error could undo."""
+    decided = [each for each in contrasts if each.decided and each.estimate.n < FEW_PROBLEMS]
+    undone = [each for each in decided if each.undone]
+    if undone:
+        which = "any" if len(undone) == len(decided) else f"{len(undone):,}"
+        signs = f"{which} of these signs" if len(contrasts) > 1 else "this sign"
+        yield f"With {_problems(undone)}, one rare error could reverse {signs}."
+
+
+def same_verdicts(contrasts: Sequence[Contrast]) -> Iterator[str]:
+    """One sentence on rows that are identical to the row that they are compared with."""
+    if same := [each for each in contrasts if each.verdict == "identical"]:
+        most = 3 / min(each.estimate.clusters for each in same)
+        on = f"all {_problems(same)}"
+        yield f"identical: same verdict on {on} (up to {most:.0%} could still differ)."
+
+
+def _problems(contrasts: Sequence[Contrast]) -> str:
+    """How many problems these are of: `8 problems`, `8 to 12 problems`."""
+    least, most = (end(each.estimate.n for each in contrasts) for end in (min, max))
+    return f"{least:,} to {most:,} problems" if least < most else counted(most, "problem")
