@@ -229,6 +229,8 @@ def test_a_model_costs_what_the_dearest_service_tier_of_its_roles_costs():
     assert half.batched().input == whole.batched().input
     mixed = opened(flex, f"{{model: {model}}}").models.priced(listed()).need(model)
     assert mixed.input == whole.input
-    assert opened(flex, dear).models.priced(listed()).find(model) is None
+    assert opened(flex, dear).models.priced(listed()).need(model).input == 1.8 * whole.input
+    unknown = PriceList({model: replace(whole, tiers={"flex": 0.5})})
+    assert opened(flex, dear).models.priced(unknown).find(model) is None
     priced = PriceList({model: replace(whole, tiers={"priority": 2.0, "flex": 0.5})})
     assert opened(flex, dear).models.priced(priced).need(model).input == 2 * whole.input
