@@ -91,52 +91,40 @@ class QuotaExhausted(Halt):
         """Seconds until the server serves the account again; 0 if it did not say."""
 
 
-class AuthenticationFailed(Halt):
-    pass
+class AuthenticationFailed(Halt): ...
 
 
-class KeyRepeated(Halt):
-    pass
+class KeyRepeated(Halt): ...
 
 
-class ModelNotFound(Halt):
-    pass
+class ModelNotFound(Halt): ...
 
 
-class RowsPaused(Halt):
-    pass
+class RowsPaused(Halt): ...
 
 
-class AllRefused(Halt):
-    pass
+class AllRefused(Halt): ...
 
 
-class ProviderDown(Halt):
-    pass
+class ProviderDown(Halt): ...
 
 
-class GaveUp(ProviderDown):
-    pass
+class GaveUp(ProviderDown): ...
 
 
-class PeopleAsked(ProviderDown):
-    pass
+class PeopleAsked(ProviderDown): ...
 
 
-class BudgetReached(Halt):
-    pass
+class BudgetReached(Halt): ...
 
 
-class StoreFailed(Halt):
-    pass
+class StoreFailed(Halt): ...
 
 
-class BatchRefused(Halt):
-    pass
+class BatchRefused(Halt): ...
 
 
-class BatchesOut(Halt):
-    pass
+class BatchesOut(Halt): ...
 
 
 class OutOfMemory(Halt):
@@ -176,20 +164,17 @@ class TransientError(ProviderError):
         """Seconds that the server asks to wait; 0 if it did not say."""
 
 
-class RateLimited(TransientError):
-    pass
+class RateLimited(TransientError): ...
 
 
-class Overloaded(TransientError):
-    pass
+class Overloaded(TransientError): ...
 
 
 class Unreachable(TransientError):
     sent = False
 
 
-class OutcomeUnknown(TransientError):
-    pass
+class OutcomeUnknown(TransientError): ...
 
 
 class Malformed(OutcomeUnknown):
@@ -202,29 +187,23 @@ class Malformed(OutcomeUnknown):
         """The bytes as they came, or the first of them, for quarantine."""
 
 
-class Crowded(OutcomeUnknown):
-    pass
+class Crowded(OutcomeUnknown): ...
 
 
-class InvalidRequest(ProviderError):
-    pass
+class InvalidRequest(ProviderError): ...
 
 
-class ContextLengthExceeded(InvalidRequest):
-    pass
+class ContextLengthExceeded(InvalidRequest): ...
 
 
-class NeverAnswered(InvalidRequest):
-    pass
+class NeverAnswered(InvalidRequest): ...
 
 
-class ExceedsRateLimit(InvalidRequest):
-    pass
+class ExceedsRateLimit(InvalidRequest): ...
 
 
 class UnknownFault(InvalidRequest):
     """Several in a row, after good answers, may be a fault of the server and not of the calls."""
 
 
-class UnrecognizedReply(InvalidRequest):
-    pass
+class UnrecognizedReply(InvalidRequest): ...

@@ -4,10 +4,8 @@ extension starts.
 It registers a `MakeSession` under `oversight.workers`.
 """
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from ..errors import Halt, StoreFailed, UsageError
@@ -21,7 +19,7 @@ from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from ..system.process import YOUNG, gc_relaxed
 from .cached_models import CachedModels
 from .dry_run import chains, require_abilities, require_service
-from .folders import beside, store_noted
+from .folders import beside
 from .lanes import REPLAY_LANES, attempt_noted, run_lanes
 from .loaded_sweep import LoadedSweep
 from .notes import ProgressNotes, store_watermark
@@ -31,12 +29,9 @@ from .record.capture import Capture
 from .record.values import RecordedCell
 from .run import Run
 from .run_folder import QUARANTINE
-from .stores import shown_name, store_name
 
 if TYPE_CHECKING:
     from .first_cells import FirstCells
-
-log = logging.getLogger(__name__)
 
 NO_BATCH_BESIDE_PEOPLE = (
     "a batch is not waited for while people are: have models judge in its place, and then people "
@@ -212,8 +207,10 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
         from ..providers.retirements import today
 
         require_service(loaded.models.retirements(loaded.sweep.models), today())
-    if mode in ("use", "replay"):
-        await _name_other_stores(run)
+    if mode in ("use", "replay") and beside(run.folder.path):
+        from .first_cells import name_other_stores
+
+        await name_other_stores(run)
     ledger = LedgerFile(run.folder.path, lambda: run.session.accounts() if run.session else {})
     run.ledger = ledger
     working = run.session = _session(run, ledger.by_model())
@@ -254,26 +251,6 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
         # The last note in the folder failed, after the last outcome.
         return stop_token.halt
     return halt
-
-
-async def _name_other_stores(run: Run) -> None:
-    """Warn where a run next to this one keeps replies in a store that is not in use."""
-    ours, folders = shown_name(store_name(run.settings.store)), dict[str, Path]()
-    for folder in beside(run.folder.path):
-        if (store := store_noted(folder)) not in ("", ours):
-            folders.setdefault(store, folder)
-    if not folders:
-        return
-    from .first_cells import stores_with_replies
-
-    missing = run.loaded.sweep.cells(run.folder.ended())
-    identity = run.loaded.models.identity
-    for store in await stores_with_replies(missing, identity, run.store, folders):
-        log.warning(
-            "%s has replies to calls of this run, and %s lacks them: to reuse them, stop and add "
-            "--store %s (%s left them there)",
-            *(store, ours, store, folders[store]),
-        )
 
 
 def _session(run: Run, before: Mapping[str, UsageTotals]) -> RunSession:

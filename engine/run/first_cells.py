@@ -3,20 +3,22 @@
 import logging
 from collections.abc import Iterable
 from contextlib import closing
+from pathlib import Path
 
 from ...cache.address import store_key
-from ...cache.call import Asked, Call, Identity
+from ...cache.call import Asked, Call
 from ...cache.errors import StoreError
 from ...cache.explain import differences
 from ...cache.reply import Reply
-from ...cache.store import Reader
 from ...protocols.transcript import NOT_RUN, Failure, Verdict
 from ..errors import Pending
 from ..sweep.rows import Row
 from ..sweep.sweep import Cell
+from .folders import beside, store_noted
 from .lanes import NotedOutcome, attempt_noted
 from .order import UNREPEATABLE
-from .stores import open_for_reading
+from .run import Run
+from .stores import open_for_reading, shown_name, store_name
 
 COMPOSED = 12
 """How often a first cell is composed again: a protocol that tosses a coin differs once at least."""
@@ -76,41 +78,35 @@ def nearest_difference(calls: Iterable[Call], other: Call) -> str:
     return nearest[0] if nearest else "it asks a call that it did not ask before"
 
 
-async def first_calls(cells: Iterable[Cell]) -> list[Call]:
-    """The calls that the first of these cells in each row asks before it has a reply."""
-    calls: list[Call] = []
-    rows = set[str]()
+async def name_other_stores(run: Run) -> None:
+    """Warn where a run next to this one keeps replies that this run's store lacks."""
+    ours, others = shown_name(store_name(run.settings.store)), dict[str, Path]()
+    for folder in beside(run.folder.path):
+        others.setdefault(store_noted(folder), folder)
+    if not others.keys() - {"", ours}:
+        return
+    keys, rows = list[str](), set[str]()
 
     async def ask(call: Call) -> Reply:
-        calls.append(call)
+        keys.append(store_key(call.address, run.loaded.models.identity(call)))
         raise Pending
 
-    for cell in cells:
+    for cell in run.loaded.sweep.cells(run.folder.ended()):
         if cell.row.address not in rows:
             rows.add(cell.row.address)
             await attempt_noted(cell, ask, failed=_stopped)
-    return calls
-
-
-async def stores_with_replies(
-    cells: Iterable[Cell], identity: Identity, ours: Reader, others: Iterable[str]
-) -> list[str]:
-    """The other stores that hold a reply to a first call which our store lacks.
-
-    others: names of stores. One that cannot be opened is left out.
-    """
-    keys = [store_key(call.address, identity(call)) for call in await first_calls(cells)]
-    stored = ours.get_many(keys)
-    lacking = [key for key in keys if key not in stored]
-    names: list[str] = []
-    for name in others if lacking else ():
+    lacking = [*set(keys).difference(run.store.get_many(keys))]
+    for name in others.keys() - {"", ours} if lacking else ():
         try:
             with closing(open_for_reading(name)) as store:
                 if store.get_many(lacking):
-                    names.append(name)
+                    log.warning(
+                        "%s has replies to calls of this run, and %s lacks them: to reuse them, "
+                        "stop and add --store %s (%s left them there)",
+                        *(name, ours, name, others[name]),
+                    )
         except StoreError as fault:
             log.info("%s: %s", name, fault)
-    return names
 
 
 def _stopped(cell: Cell, raised: BaseException) -> Failure:

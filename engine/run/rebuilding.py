@@ -14,7 +14,7 @@ from ..errors import RunFolderError, UsageError
 from ..models.accounting.prices import listed
 from ..sweep.sweepfile import read_sweep_file
 from ..system.files import refuse_links_within, whole_lines
-from .audit import first_places, unlike_replies
+from .audit import NO_REPLY, unlike_replies
 from .events import sync_events
 from .folders import store_noted
 from .lanes import attempt_noted
@@ -123,18 +123,15 @@ def _known(folder: Path) -> _Known:
 
 def _wrong(folder: Path, replies: Reader, loaded: LoadedSweep) -> str:
     """The fault of a database, as `is damaged (…)`. UsageError if it has none."""
-    unreadable, sweep = _unreadable(folder), loaded.sweep
+    unreadable = _unreadable(folder)
     differences, calls, missing = list[str](), 0, 0
     with suppress(RunFolderError), RunTables.open(folder, EARLIER) as tables:
         ((calls,),) = tables.fetched("SELECT count(*) FROM calls")
-        places = first_places(tables)
-        for number, call, difference in unlike_replies(tables, replies, loaded.models.tags):
-            missing += not difference
-            place = places.get(number, (len(sweep), False))[0]
-            if difference and place < len(sweep):
-                row, problem = sweep.row_at(place), sweep.problem_at(place)
-                cell = f"cell {place} ({sweep.rows[row].title}; {sweep.problems[problem].id})"
-                differences.append(f"{cell}: call {call.address[:12]}, {difference}")
+        for cell, difference in unlike_replies(tables.cells(), replies, loaded.models.tags):
+            if difference.endswith(NO_REPLY):
+                missing += 1
+            else:
+                differences.append(f"cell {cell.id}: {difference}")
     audited = f"has {len(differences):,} of {calls:,} calls that differ from their replies"
     if differences:
         return " and ".join(filter(None, (unreadable, f"{audited}: {differences[0]}")))

@@ -29,6 +29,7 @@ from ...run.manifest import decoded, encoded
 from ...run.outcome import Outcomes
 from ...run.reader import REPLIES
 from ...run.record.database import RunDatabase
+from ...run.record.schema import RunDamaged
 from ...run.record.values import RecordedCell
 from ...run.run_folder import OUTCOMES, SWEEP
 from ...sweep.grid import MAX_CELLS, Grid, read_grid, stored_grid
@@ -160,6 +161,8 @@ def open_pack(file: Path, to: Path, *, keep_lines: bool = False) -> Contents:
         raise PackError(f"{file}: no such pack") from exc
     except (zstandard.ZstdError, tarfile.TarError, EOFError) as exc:
         raise PackError(f"{file}: it is no pack, or is damaged: {exc}") from exc
+    except RunDamaged as exc:
+        raise PackError(f"{file}: {CELLS} {exc.why}") from exc
     except (EngineError, ProtocolError) as exc:
         raise PackError(f"{file}: {str(exc).replace(str(unfinished), 'pack')}") from exc
     except (ValueError, OverflowError, sqlite3.Error) as exc:
@@ -294,8 +297,11 @@ def make_run(folder: Path, contents: Contents) -> None:
         database.begin(problems, grid.rows, meta)
         database.problems = problems
         cells = _fitting(grid, read_cells(whole_lines(folder / CELLS), problems))
-        while some := list(islice(cells, AT_ONCE)):
-            database.write(some)
+        try:
+            while some := list(islice(cells, AT_ONCE)):
+                database.write(some)
+        except (ValueError, OverflowError) as exc:
+            raise RunFolderError(f"{CELLS}: a line of it cannot be kept: {exc}") from exc
         database.settle()
         replace_file(folder / OUTCOMES, (each.line for each in Outcomes(database).all()))
 

@@ -17,11 +17,10 @@ import orjson
 
 from ....cache.bundle import BundleStore
 from ....cache.errors import CacheError
-from ....cache.store import Reader
 from ...analysis.reports.report import report
 from ...analysis.rows import read_rows
 from ...errors import EngineError
-from ...run.audit import first_places, unlike_replies
+from ...run.audit import unlike_replies
 from ...run.opened import tags_named
 from ...run.reader import REPLIES, RunReader
 from ...run.record.cells import replied
@@ -97,19 +96,8 @@ def _contradictions(run: RunReader) -> Iterator[str]:
     file = run.folder / REPLIES
     if file.exists():
         with closing(BundleStore(file)) as replies:
-            yield from _unlike_replies(run, replies)
-
-
-def _unlike_replies(run: RunReader, replies: Reader) -> Iterator[str]:
-    """Calls that differ from their replies, each with the first cell that asked it."""
-    first = first_places(run.tables)
-    for number, call, difference in unlike_replies(run.tables, replies, tags_named(run)):
-        place, failed = first[number]
-        where = f"{named(run, place)}: call {call.address[:12]}"
-        if difference:
-            yield f"{CELLS}: {where}, {difference}"
-        elif not failed:
-            yield f"{REPLIES}: {where} is missing"
+            for cell, difference in unlike_replies(cells_of(run), replies, tags_named(run)):
+                yield f"{CELLS}: {named(run, cell.place)}: {difference}"
 
 
 def named(run: RunReader, place: int) -> str:

@@ -82,58 +82,40 @@ def test_first_cell_that_is_not_repeatable_fails(notes, numbers, message, monkey
 
 
 CODE = """\
-import {module}
+import random
 from dataclasses import dataclass
 from oversight.protocols import {base}
 
 @dataclass(frozen=True)
 class Own({base}):
     async def {method}(self, *given, **named):
-        if {tails}:
-            {again}
+        if {heads}:
+            await super().{method}(*given[:-1], lambda call: given[-1](call.drawn(1)), **named)
         return await super().{method}(*given, **named)
 """
-PURE = "len(str(given[0])) % 2"
-"""Depends on the arguments alone."""
+ROLES = [
+    ("Propaganda", "converse", "agents: sim/strong\nprotocols: own.py:Own"),
+    ("Agent", "speak", "agents: {kind: own.py:Own, model: sim/strong}\nprotocols: propaganda"),
+    ("StatedJudge", "judge", "protocols: naive_judge"),
+]
 
 
 @pytest.mark.wire
 @pytest.mark.known_truth
-@pytest.mark.parametrize("tails", ["random.random() < .5", PURE])
-@pytest.mark.parametrize("role", ["protocol", "agent", "judge"])
-def test_run_reports_randomness_in_any_own_class(role, tails, place, command):
-    """The coin is seeded: of 13 tosses, several differ. Paused rows ask nothing more."""
-    base, method, again, lines = {
-        "protocol": (
-            "Propaganda",
-            "converse",
-            "given = (await super().converse(*given, **named), *given[1:])",
-            "agents: sim/strong\njudges: sim/judge\nprotocols: {naive_judge: , own.py:Own: }\n",
-        ),
-        "agent": (
-            "Agent",
-            "speak",
-            "await super().speak(*given[:-1], lambda call: given[-1](call.drawn(1)))",
-            "agents: {kind: own.py:Own, model: sim/strong}\njudges: sim/judge\n"
-            "protocols: {naive_judge: , propaganda: }\n",
-        ),
-        "judge": (
-            "StatedJudge",
-            "judge",
-            "await super().judge(*given[:-1], lambda call: given[-1](call.drawn(1)))",
-            "judges: {kind: own.py:Own, model: sim/judge}\nprotocols: naive_judge\n",
-        ),
-    }[role]
-    code = CODE.format(module="random", base=base, method=method, tails=tails, again=again)
-    (place / "own.py").write_text(code)
-    problems = "problems: {bundled: {name: arithmetic, limit: 20}}\nmax_cells: 1\n"
-    (place / "own.yaml").write_text(problems + lines)
+@pytest.mark.parametrize("heads", ["random.random() < .5", "len(repr(given[0])) % 2"])
+@pytest.mark.parametrize(("base", "method", "lines"), ROLES)
+def test_run_reports_randomness_in_any_own_class(base, method, lines, heads, place, command):
+    """The coin is seeded: of 13 tosses, several differ. A paused row asks nothing more."""
+    (place / "own.py").write_text(CODE.format(base=base, method=method, heads=heads))
+    judge = "{kind: own.py:Own, model: sim/judge}" if base == "StatedJudge" else "sim/judge"
+    problems = "problems: {bundled: {name: arithmetic, limit: 20}}\nmax_cells: 1"
+    (place / "own.yaml").write_text(f"{problems}\njudges: {judge}\n{lines}\n")
     random.seed(3)
     ran = command("run", "own.yaml", "--run-folder", "run")
-    failed = [each for each in outcomes(place / "run") if each.failure]
-    if tails == PURE:
-        assert ran.code == 0 and not failed, ran.err
-    else:
-        assert ran.code == 3 and "its first cell failed: unrepeatable" in ran.err, ran.err
-        assert len(failed) == 1 and failed[0].failure.message.startswith(CALLS)
-        assert "cells were not started: their rows are paused" in ran.err
+    failures = [each.failure for each in outcomes(place / "run") if each.failure]
+    if "random" not in heads:
+        assert ran.code == 0 and not failures, ran.err
+        return
+    assert ran.code == 3 and "its first cell failed: unrepeatable" in ran.err, ran.err
+    assert len(failures) == 1 and failures[0].message.startswith(CALLS)
+    assert "cells were not started: their rows are paused" in ran.err

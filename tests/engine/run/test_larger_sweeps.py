@@ -2,12 +2,11 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import structs
 
-from oversight.engine.run.reader import RunReader
+from oversight.engine.run.record.tables import RunTables
 from tests.command_line import calls
 from tests.run_folders import everything, written
 
@@ -15,79 +14,65 @@ MORE = ("--set", "protocols.propaganda={}", "--set", "judges.model=[sim/judge, s
 """Rows of a new protocol and of a new judge: 112 cells."""
 
 
-def asked(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """By the id of each cell: the address of each call, and what is recorded of its reply."""
-    with RunReader(folder) as run:
+def asked(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    """By the id of each cell: address, origin, cost and model of each call."""
+    with RunTables.open(folder) as tables:
         return {
             cell.id: [
-                (call.address, call.model, call.text, structs.replace(call.cost, at=None))
+                (call.address, call.cost.origin, structs.replace(call.cost, at=None), call.model)
                 for call in cell.calls
             ]
-            for cell in run.cells(range(len(run.sweep))).values()
+            for cell in tables.cells()
         }
 
 
 @pytest.mark.wire
 @pytest.mark.known_truth
 @pytest.mark.parametrize("before", [("--limit 3", ""), ("",), ("--limit 1", "--limit 2", "")])
-def test_a_run_after_others_records_what_a_fresh_run_records(place, command, before):
+def test_run_after_others_records_what_a_fresh_run_records(before, place, command):
     """The fresh run has the same store and no run folder next to it."""
     for words in before:
         assert command("run", "small.yaml", *words.split()).code == 0
-    for name in ("runs", "store"):
-        shutil.copytree(place / name, place / "kept" / name)
+    shutil.copytree(place / "store", place / "kept")
+    files = everything(place / "runs")
+    old = {call[0] for folder in place.glob("runs/*") for c in asked(folder).values() for call in c}
     grown = command("run", "small.yaml", *MORE, "--run-folder", "runs/grown")
-    fresh = command("run", "small.yaml", *MORE, "--run-folder", "fresh", "--store", "kept/store")
+    fresh = command("run", "small.yaml", *MORE, "--run-folder", "fresh", "--store", "kept")
     assert grown.code == 0 and grown.out == fresh.out
-    assert asked(place / "runs/grown") == asked(place / "fresh")
+    cells = asked(place / "runs/grown")
+    assert cells == asked(place / "fresh") and len(cells) == 112
     assert written(place / "runs/grown") == written(place / "fresh")
-    replayed = command("replay", "runs/grown")
-    assert replayed.code == 0 and "112 of 112 outcomes are equal to the byte" in replayed.err
-
-
-def test_a_new_row_asks_its_own_calls_alone(place, command, finished):
-    old, before = asked(finished.folder), everything(finished.folder)
-    more = command("run", "small.yaml", *MORE[:2], "--run-folder", "runs/more")
-    assert more.code == 0, more.err
-    cells = asked(place / "runs/more")
+    # Only calls of the new rows are sent, and no other run is touched.
     sent = {
-        call[0]
-        for calls_of_cell in cells.values()
-        for call in calls_of_cell
-        if call[-1].origin == "new"
+        call[0] for calls_of_cell in cells.values() for call in calls_of_cell if call[1] == "new"
     }
-    assert calls(more.err).new == len(sent) > 0
-    assert f"calls: {len(sent)} sent, " in more.err and " from cache" in more.err
-    assert old.keys() < cells.keys()
-    assert sent.isdisjoint(call[0] for calls_of_cell in old.values() for call in calls_of_cell)
-    # The same sweep in another folder: nothing is sent, and the other run is not touched.
-    again = command("run", "small.yaml", "--run-folder", "runs/again")
-    assert (again.code, again.out) == (0, finished.told.out)
-    assert "calls: 0 sent, " in again.err
-    assert written(place / "runs/again") == written(finished.folder)
-    assert everything(finished.folder) == before
+    assert calls(grown.err).new == len(sent) > 0 and sent.isdisjoint(old)
+    assert f"calls: {len(sent)} sent, " in grown.err and " from cache, " in grown.err
+    assert everything(place / "runs").items() >= files.items()
+    again = command("run", "small.yaml", *MORE, "--run-folder", "runs/again")
+    assert (again.code, again.out) == (0, grown.out) and "calls: 0 sent, " in again.err
 
 
 @pytest.mark.parametrize(
-    ("case", "expected"),
-    [("elsewhere", True), ("deleted", False), ("in both", False), ("nothing shared", False)],
+    ("case", "words", "expected"),
+    [
+        ("elsewhere", MORE[:2], True),
+        ("deleted", MORE[:2], False),
+        ("in both", MORE[:2], False),
+        ("elsewhere", ("--set", "agents.model=sim/medium", "--set", "protocols=propaganda"), False),
+    ],
 )
 def test_another_store_with_the_replies_is_named_before_the_first_call(
-    case, expected, place, command, finished, caplog
+    case, words, expected, place, command, finished, caplog
 ):
     (place / "store").rename(place / "theirs")
-    other = "theirs"
-    command("run", "small.yaml", "--run-folder", "runs/again", "--store", other)
+    command("run", "small.yaml", "--run-folder", "runs/again", "--store", "theirs")
     shutil.rmtree(finished.folder)
-    words = MORE[:2]
-    if case == "deleted":
-        shutil.rmtree(place / other)
-    elif case == "in both":
-        shutil.copytree(place / other, place / "store")
-    elif case == "nothing shared":
-        words = ("--set", "protocols={propaganda: {}}", "--set", "agents.model=sim/medium")
-    grown = command("run", "small.yaml", *words, "--run-folder", "runs/more")
-    assert grown.code == 0
-    assert (f"has replies to calls of this run, and {place / 'store'}" in caplog.text) == expected
-    if expected:
-        assert f"add --store {place / other} (runs/again left them there)" in caplog.text
+    if case == "in both":
+        shutil.copytree(place / "theirs", place / "store")
+    elif case == "deleted":
+        shutil.rmtree(place / "theirs")
+    assert command("run", "small.yaml", *words, "--run-folder", "runs/more").code == 0
+    line = f"{place / 'theirs'} has replies to calls of this run, and {place / 'store'} lacks them"
+    assert (line in caplog.text) == expected
+    assert (f"add --store {place / 'theirs'} (runs/again left" in caplog.text) == expected

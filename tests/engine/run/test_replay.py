@@ -1,12 +1,13 @@
-"""A replay compares every cell with its record: the verdict and each turn."""
+"""A replay compares every cell with its record: the verdict, each turn and each call."""
 
 from contextlib import closing
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from oversight.engine.run.record.database import RunDatabase
-from oversight.protocols.transcript import Failure, Verdict
+from oversight.protocols.transcript import Failure
 from tests.run_folders import SWAPPED, edited, noted, overwrite
 
 
@@ -29,52 +30,42 @@ def test_another_verdict_is_named(command, finished):
     assert "the code of its row is unchanged" in replay.err
 
 
-def test_another_turn_is_named(command, finished):
-    assert "40 of 40 outcomes are equal to the byte" in command("replay", finished.folder).err
-    with closing(RunDatabase(finished.folder)) as database:
-        cells = list(database.cells())
-    changed = []
-    for cell in cells:
-        if isinstance(cell.outcome, Verdict) and cell.outcome.transcript.turns:
-            first, *others = cell.outcome.transcript.turns
-            turns = (structs.replace(first, conceded=True), *others)
-            transcript = structs.replace(cell.outcome.transcript, turns=turns)
-            changed.append(
-                structs.replace(cell, outcome=structs.replace(cell.outcome, transcript=transcript))
-            )
-    overwrite(finished.folder, changed)
-    replay = command("replay", finished.folder)
-    assert replay.code == 1
-    assert "turn 1, conceded: True recorded, False now" in replay.err
+def with_field(value: Any, path: str, new: object) -> Any:
+    """A value with another one at `cost.served` or `turns.0.text`."""
+    name, _, rest = path.partition(".")
+    if isinstance(value, tuple):
+        at = int(name)
+        return (*value[:at], with_field(value[at], rest, new), *value[at + 1 :])
+    part = with_field(getattr(value, name), rest, new) if rest else new
+    return structs.replace(value, **{name: part})
 
 
-@pytest.mark.parametrize("failed", [False, True])
 @pytest.mark.parametrize(
-    ("field", "value"),
+    ("path", "value", "named"),
     [
-        ("model", "sim/other"),
-        ("settings", "{}"),
-        ("cost.stop_reason", "elsewhere"),
-        ("cost.served", "other-1"),
-        ("cost.identity", "another endpoint"),
-        ("cost.input_tokens", 7),
-        ("cost.cache_read_tokens", 7),
+        ("outcome.transcript.turns.0.conceded", True, "turn 1"),
+        ("outcome.judgements.0.text", "B.", "judgement 1"),
+        ("calls.1.model", "sim/other", "call 2"),
+        ("calls.1.settings", "{}", "call 2"),
+        ("calls.1.cost.stop_reason", "elsewhere", "call 2"),
+        ("calls.1.cost.served", "other-1", "call 2"),
+        ("calls.1.cost.identity", "another endpoint", "call 2"),
+        ("calls.1.cost.input_tokens", 7, "call 2"),
+        ("calls.1.cost.cache_read_tokens", 7, "call 2"),
     ],
 )
-def test_another_model_stop_reason_or_token_count_is_named(field, value, failed, command, finished):
-    """failed: in a cell that failed at its provider, which is not run again."""
+def test_another_field_is_named_with_both_values(path, value, named, command, finished):
+    """Also in a cell that failed at its provider, whose calls are not asked again."""
     with closing(RunDatabase(finished.folder)) as database:
         cell = next(cell for cell in database.cells() if len(cell.calls) > 2)
-    first, second, *others = cell.calls
-    part, _, name = field.rpartition(".")
-    changed = structs.replace(getattr(second, part) if part else second, **{name: value})
-    second = structs.replace(second, cost=changed) if part else changed
-    cell = structs.replace(cell, calls=(first, second, *others))
-    if failed:
-        cell = structs.replace(cell, outcome=Failure("Overloaded", "for a while"))
-    overwrite(finished.folder, [cell])
-    replay = command("replay", finished.folder)
-    assert replay.code == 1
-    where, now = (f"call {second.address[:12]}", "in its reply") if failed else ("call 2", "now")
-    assert f"first difference: cell {cell.id} (" in replay.err
-    assert f": {where}, {name}: {value!r} recorded, " in replay.err and now in replay.err
+    changed = with_field(cell, path, value)
+    failed = structs.replace(changed, outcome=Failure("Overloaded", "for a while"))
+    cases = [(changed, f"{named}, ", " now")]
+    if named == "call 2":
+        cases.append((failed, f"call {cell.calls[1].address[:12]}, ", " in its reply"))
+    field = path.rpartition(".")[2]
+    for record, where, end in cases:
+        overwrite(finished.folder, [record])
+        replay = command("replay", finished.folder)
+        assert replay.code == 1 and f"first difference: cell {cell.id} (" in replay.err
+        assert f": {where}{field}: {value!r} recorded, " in replay.err and end in replay.err

@@ -8,7 +8,7 @@ from .....cache.errors import ReplayMiss
 from ....analysis.reports.report import report
 from ....analysis.reports.results import collect
 from ....models.accounting.prices import PriceList
-from ....run.audit import difference_of_cells, difference_of_reply
+from ....run.audit import difference_of_cells, unlike_replies
 from ....run.lanes import NotedOutcome
 from ....run.manifest import read_manifest
 from ....run.opened import open_run
@@ -61,12 +61,12 @@ def command(
     lost = {each.place for each in replayed}
     different: list[tuple[Cell, str]] = []
     under_way: list[Cell] = []
-    failed: list[Cell] = []
+    failed: dict[int, Cell] = {}
 
     def cells() -> Iterator[Cell]:
         for cell in opened.sweep.cells():
             if cell.place in lost:
-                failed.append(cell)
+                failed[cell.place] = cell
             elif changed or cell.place in known:
                 under_way[:] = [cell]
                 yield cell
@@ -91,10 +91,8 @@ def command(
     ):
         try:
             runner.run(replay_cells(cells(), replies, models.identity, keep, tags=models.tags))
-            for cell in failed:
-                for call in reader.cells([cell.place])[cell.place].calls:
-                    if changes := difference_of_reply(call, replies, models.tags):
-                        different.append((cell, f"call {call.address[:12]}, {changes}"))
+            audited = unlike_replies(reader.tables.cells(failed), replies, models.tags)
+            different += [(failed[cell.place], changes) for cell, changes in audited]
         except ReplayMiss:
             # One cell runs after the other.
             if known and under_way:
