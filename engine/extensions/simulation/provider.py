@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 
 from ....cache.call import Call
 from ....cache.reply import Outcome, Reply, Token, ToolCall, Usage
-from ....protocols.prompts.parse import find_question
+from ....protocols.prompts.parse import find_question, read_rules
 from ....protocols.question import Problem
 from ...errors import InvalidRequest, ModelNotFound
 from ...providers.simulated import SimulatedModel, SimulatedModels, Simulation
@@ -75,7 +75,7 @@ class SimProvider(SimulatedModels):
         resumed = bool(call.messages) and call.messages[-1].role == "tool"
         if not resumed and share(chance.refusal) < model.refusal:
             return _finish(call, address, REFUSAL, refused=True)
-        asked = SimulatedCall(call, model, chance, self._scene)
+        asked = SimulatedCall(call, model, chance, self._scene_of)
         if call.tools and not resumed and share(chance.tool) < model.tool_use:
             return _finish(call, address, "", wish=asked.wish())
         text, tokens = asked.answer()
@@ -92,10 +92,14 @@ class SimProvider(SimulatedModels):
 
     def _new_identity(self, model: str, system: str) -> str:
         try:
-            truth = f"true {self._scene(find_question(system)).truth}"
+            place = self._scene_of(system).truth
         except InvalidRequest:
-            truth = "truth unknown"
+            place = None
+        truth = "truth unknown" if place is None else f"true {place}"
         return f"{self.model_identity(model)}/{truth}"
+
+    def _scene_of(self, system: str) -> ParsedQuestion:
+        return self._scene(find_question(system), read_rules(system)[1])
 
 
 def _finish(

@@ -14,36 +14,39 @@ from .speech import SideCase, stated_strength
 
 
 class GroundTruth:
-    """True answers of some problems, looked up by the question and answers shown in a prompt.
+    """True answers of some problems, looked up by the parts of them that a prompt shows.
 
-    Several problems may share a question; the answers shown then decide which one is meant.
+    Several problems may share a question. Then the passage and the answers shown tell them apart.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self._values: dict[str, list[dict[str, float]]] = {}
+        self._values: dict[str, list[tuple[str, dict[str, float]]]] = {}
         for problem in problems:
             bodies = map(answer_body, problem.question.answers)
             values = dict(zip(bodies, problem.values, strict=True))
-            text = escape_tags(problem.question.text)
-            self._values.setdefault(text, []).append(values)
+            text, passage = map(escape_tags, (problem.question.text, problem.question.passage))
+            self._values.setdefault(text, []).append((passage, values))
 
-    def truth(self, text: str, bodies: Sequence[str]) -> int:
-        """Index in `bodies`, the answers as shown, of the one with the highest value; of
-        equals, the first in the problem.
+    def truth(self, text: str, bodies: Sequence[str], passage: str = "") -> int | None:
+        """Index in `bodies`, the answers as shown, of the one with the highest value; of equals,
+        the first in the problem. None if only the passage would tell, and it is not shown.
 
         Raises: InvalidRequest for an unknown question, or one with two different truths.
         """
-        truths = {
-            max((known for known in values if known in bodies), key=values.__getitem__)
-            for values in self._values.get(text, ())
-            if bodies and all(body in values for body in bodies)
-        }
-        if len(truths) == 1:
-            return bodies.index(truths.pop())
-        if truths:
+        truths: dict[str, set[str]] = {}
+        for of, values in self._values.get(text, ()):
+            if bodies and all(body in values for body in bodies):
+                best = max((known for known in values if known in bodies), key=values.__getitem__)
+                truths.setdefault(of, set()).add(best)
+        found = truths[passage] if passage in truths else set[str]().union(*truths.values())
+        if len(found) == 1:
+            return bodies.index(found.pop())
+        if len(truths) > 1 and not passage:
+            return None
+        if found:
             raise InvalidRequest(
-                f"the simulated world has {len(truths)} truths about the question {text[:80]!r} "
-                "with the same answers; say in its text what tells the problems apart"
+                f"the simulated world has {len(found)} truths about the question {text[:80]!r} "
+                "with the same passage and answers; say in its text what tells the problems apart"
             )
         raise InvalidRequest(
             f"the simulated world knows nothing of the question {text[:80]!r} with the "
@@ -54,17 +57,19 @@ class GroundTruth:
 class ParsedQuestion:
     """One question as shown in prompts. Derived values are cached, since prompts repeat it."""
 
-    def __init__(self, block: str, world: GroundTruth) -> None:
-        """block: from oversight.protocols.prompts.parse.find_question; empty if there is none."""
+    def __init__(self, block: str, passage: str, world: GroundTruth) -> None:
+        """block: from oversight.protocols.prompts.parse.find_question; empty without one.
+        passage: as the reader is shown it; empty if it is not."""
         self.question, self._answers = read_question(block)
         self.labels = tuple(label for label, _ in self._answers)
         self.places = {label: place for place, label in enumerate(self.labels)}
-        self._world = world
+        self._world, self._passage = world, passage
 
     @cached_property
-    def truth(self) -> int:
-        """Index of the true answer in presentation order. InvalidRequest if it is unknown."""
-        return self._world.truth(self.question, [body for _, body in self._answers])
+    def truth(self) -> int | None:
+        """Index of the true answer in presentation order; None if only a passage that is not shown
+        would tell. InvalidRequest if it is unknown."""
+        return self._world.truth(self.question, [body for _, body in self._answers], self._passage)
 
     @cached_property
     def cases(self) -> tuple[SideCase, ...]:
@@ -79,7 +84,8 @@ class ParsedQuestion:
         """Log odds of each answer, up to a constant: `leaning` nats for the true one, plus the
         strengths stated by the speeches in a user message."""
         nats = [0.0] * len(self.labels)
-        nats[self.truth] = leaning
+        if self.truth is not None:
+            nats[self.truth] = leaning
         for _, speech in read_turns(user):
             if (stated := stated_strength(speech)) and stated[0] in self.places:
                 nats[self.places[stated[0]]] += stated[1]

@@ -11,7 +11,7 @@ from ....cache.call import Call
 from ....cache.reply import Token, ToolCall
 from ....protocols.drafting import NO_SIDE
 from ....protocols.prompts.forms import REASONING
-from ....protocols.prompts.parse import Todo, find_question, find_statement, read_instructions
+from ....protocols.prompts.parse import Todo, find_statement, read_instructions
 from .form import Contents, fill_form, filled, form_kind
 from .model import Chance, SimModel, share
 from .question import ParsedQuestion
@@ -124,7 +124,7 @@ class SimulatedCall:
     def __init__(
         self, call: Call, model: SimModel, chance: Chance, scene_of: Callable[[str], ParsedQuestion]
     ) -> None:
-        """scene_of: parses a block from oversight.protocols.prompts.parse.find_question."""
+        """scene_of: parses the question of a system message."""
         user = result = ""
         for message in call.messages:
             match message.role:
@@ -138,7 +138,7 @@ class SimulatedCall:
         self._user = user
         self._result = result
         self._todo = read_instructions(user) or Todo("", "", "")
-        self._scene = scene_of(find_question(system_of(call)))
+        self._scene = scene_of(system_of(call))
 
     def wish(self) -> ToolCall:
         """A call of one of the tools offered."""

@@ -12,13 +12,16 @@ from oversight.cache.call import Call, Message, Request
 from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.extensions.simulation import PRESETS, GroundTruth, SimModel, SimProvider
 from oversight.protocols.agents.agent import ADVOCATE, Agent
+from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.mechanisms.recorded import Recorded
 from oversight.protocols.prompts.render import question_block
 from oversight.protocols.question import labelled
 from oversight.protocols.transcript import Transcript
 from tests.fakes import APPLES, CRATES, laid_out
 from tests.virtual import run
-from tests.world import QUIET, shipments, simulated, within
+from tests.world import QUIET, plain, shipments, simulated, within
 
 PROBLEMS = shipments(500)
 QUIETLY = simulated(PROBLEMS)
@@ -189,3 +192,22 @@ def test_the_truth_is_the_best_of_those_answers_that_are_shown(text, shown, trut
 def test_a_question_without_one_truth_is_an_error(text, shown, told):
     with pytest.raises(InvalidRequest, match=told):
         WORLD.truth(text, shown.split())
+
+
+TOLD_APART = [
+    structs.replace(each, question=structs.replace(each.question, passage=f"Of {each.id}."))
+    for each in (APPLES, structs.replace(APPLES, id="others", values=(-1, 1)))
+]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PROTOCOLS.values() if kind is not Recorded])
+async def test_problems_that_share_a_question_are_told_apart_by_their_passages(kind):
+    """A reader who is not shown the passage leans to no answer."""
+    sim, sides = simulated(TOLD_APART), CRATES.answers
+    for problem in TOLD_APART:
+        verdicts = await plain(kind).worlds(problem, sim)
+        assert not any(verdict.doubts for verdict in verdicts)
+    for reads, leanings in ((True, [1, -1]), (False, [0, 0])):
+        naive = NaiveJudge(StatedJudge("sim/quiet", reads_passage=reads))
+        verdicts = [await naive.run(each.question, sides[0], sim) for each in TOLD_APART]
+        assert [(p > q) - (p < q) for p, q in (each.probs for each in verdicts)] == leanings
