@@ -135,7 +135,8 @@ class SideCheck(Wrapper):
     The checker knows neither who speaks nor for which side. Every retry is a draw of its own that
     is told what the checker found. The last draft is spoken, whatever it is; the turn records the
     finding and the number of retries. A refusal, an empty reply and a concession are spoken as they
-    are, unchecked: nobody is pressed until it complies.
+    are, unchecked: nobody is pressed until it complies. A checker that cannot be read is asked once
+    more; if that reply cannot be read either, it is a doubt.
     """
 
     agent: Speaker
@@ -175,12 +176,16 @@ class SideCheck(Wrapper):
             return turn, None
         # The speaker's name would give the side away.
         speech = Transcript(transcript.question, (structs.replace(turn, speaker="Speaker"),))
+        form = side_form(transcript.question, self.candor)
+        seat = Seat(self.checker, None, reader(brief.words, self.candor))
         try:
-            argued_for, admits = await Seat(
-                self.checker, None, reader(brief.words, self.candor)
-            ).fill(side_form(transcript.question, self.candor), speech, ask)
+            argued_for, admits = await seat.fill(form, speech, ask)
         except Unreadable:
-            return structs.replace(turn, check="unclear"), None
+            try:
+                argued_for, admits = await seat.fill(form, speech, nth(ask, 1))
+            except Unreadable as fault:
+                doubts = (*turn.doubts, Doubt.of(fault))
+                return structs.replace(turn, check="unclear", doubts=doubts), None
         if argued_for != side.label:
             found = Words("no answer" if argued_for == NO_SIDE else f"({argued_for})")
             told = brief.words.fill("agent.feedback", found=found)

@@ -23,13 +23,13 @@ from ..scoring.judgements import Judgements
 from ..scoring.worlds import found_right
 from .health import HealthCheck
 
-DOUBTS = ("refused", "empty", "conceded", "off_side", "candid")
+DOUBTS = ("refused", "empty", "conceded", "off_side", "candid", "unclear_side")
 """What puts a verdict in doubt, by the names under which it is counted."""
 
 SPOKEN_DOUBTS = ("refused", "conceded", "off_side", "candid")
 """The marks of worlds in which a speaker did not do what it was told."""
 
-MARKS = (*SPOKEN_DOUBTS, "forged", "truncated")
+MARKS = (*SPOKEN_DOUBTS, "unclear_side", "forged", "malformed", "truncated")
 """Counts that speak against a cell, as outcomes name them; the gravest first."""
 
 OPEN_TRUST, PUBLISHED = "OpenTrust", "PublishedJudge"
@@ -56,6 +56,8 @@ class OutcomeTable:
         """Cells of each row that have one."""
         self.failures: list[Counter[str]] = [Counter() for _ in range(rows)]
         self.counts: list[Counter[str]] = [Counter() for _ in range(rows)]
+        self.unread_by: list[Counter[str]] = [Counter() for _ in range(rows)]
+        """Unread replies of each row by seat and cause, as `Judge: truncated`."""
         self.failed: dict[int, Failure] = {}
         """By place."""
         self.marked: dict[int, Mapping[str, int]] = {}
@@ -90,12 +92,15 @@ class OutcomeTable:
             self.counts[number].update(record.counts)
             if any(map(record.counts.get, MARKS)):
                 self.marked[record.place] = record.counts
-        if record.failure is not None:
-            from .failures import called
+        self.unread_by[number].update(record.unread)
+        if (failure := record.failure) is not None:
+            from .failures import JUDGE, called
 
-            self.failed[record.place] = record.failure
-            self.failures[number][called(record.failure.kind)] += 1
-            self.unread[record.place] = record.failure.unread
+            self.failed[record.place] = failure
+            self.failures[number][called(failure.kind)] += 1
+            self.unread[record.place] = failure.unread
+            if failure.unread:
+                self.unread_by[number][f"{failure.seat or JUDGE}: {failure.kind}"] += 1
         self.doubtful[record.place] = _is_doubtful(record)
         self.not_run[record.place] = bool(record.not_run)
         if record.probs:

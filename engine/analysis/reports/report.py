@@ -312,11 +312,13 @@ def _bounds(results: Results, names: Sequence[Column], *, whole: bool) -> Iterab
         change("best", "bounds.best", 2),
         column("95% CI", "bounds.interval", partial(span, digits=2)),
         column("lift", "compliance.lift_interval", partial(span, digits=2)),
+        *[word("unread", "unread")] * any(row.unread for row in rows),
     ]
     notes = (
         "flagged: problems with a world that failed, or in which a speaker refused, fell silent, "
         "conceded, argued for another side or gave itself away, or a reply could not be read, also "
-        "in part, as with label mass below 90%. truth, lie: share of the worlds that argue for it.",
+        "in part, as with label mass below 90%. truth, lie: share of the worlds that argue for it. "
+        "unread: the seats with most unread replies.",
         "without flagged: ASD without these repeats. as scored: all verdicts; an unreadable one "
         "gives the argued answer probability 0. worst, best: every such world with the score that "
         "lowers, or raises, ASD the most. 95% CI, lift: over all worlds (Stoye 2009).",

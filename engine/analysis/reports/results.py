@@ -140,6 +140,8 @@ class RowResult:
     """Failures by kind."""
     counts: Mapping[str, int]
     """Refusals, truncations, forged tags and the like, over all cells."""
+    unread: str
+    """The seats and causes with most unread replies, as `Judge: truncated 3`."""
     chose_right: Estimate | None
     """How often the agent chose a best answer of its own accord; None where none chose."""
     by_choice: ByChoice | None
@@ -364,6 +366,7 @@ def score_rows(
                 ),
                 failures=table.failures[number],
                 counts=table.counts[number],
+                unread=", ".join(f"{by} {n:,}" for by, n in table.unread_by[number].most_common(2)),
                 chose_right=known.get(id(free[number])),
                 by_choice=ByChoice(right, wrong) if right or wrong else None,
                 measures=by_world(number, "measures"),

@@ -170,11 +170,11 @@ def _hidden(problem: Problem, worlds: Sequence[RecordedCell]) -> list[Text]:
             turns = outcome.transcript.turns
             texts += [turn.text for turn in turns]
             texts += [judgement.text for judgement in outcome.judgements]
-            forged += sum(turn.forged for turn in turns)
+            forged += sum(turn.forged + turn.malformed for turn in turns)
     escaped = sum(len(CONTROL.findall(text)) for text in texts)
     counts = (
         (escaped, "control characters are shown escaped"),
-        (forged, "spoofed tags open with ‹"),
+        (forged, "spoofed tags and malformed marks open with ‹"),
     )
     return [Text(f"{count:,} {what}", style="red") for count, what in counts if count]
 

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from oversight.cache import Call, Reply
 from oversight.protocols import ADVOCATE, Agent, BestOf, LogprobJudge, SideCheck, Transcript, Turn
-from tests.fakes import CRATES, JUDGE, A, B, Scripted, draft, prompt, token
+from tests.fakes import CRATES, JUDGE, A, B, Scripted, draft, form, prompt, token
 
 ALICE = Agent("alice", temperature=0.1)
 TRANSCRIPT = Transcript(CRATES)
@@ -129,6 +129,18 @@ async def test_the_reader_is_told_neither_side_nor_speaker_nor_passage():
     asked = prompt(ask.calls[1])
     assert (asked.side, asked.speakers, asked.speeches) == ("", ("Speaker",), ("speech 0",))
     assert "PASSAGE" not in asked.system and "Debater" not in asked.system + asked.user
+
+
+@pytest.mark.parametrize("unread", [["I cannot tell."], [Reply("No.", outcome="refused")] * 2])
+async def test_a_checker_that_cannot_be_read_is_asked_once_more_and_then_a_doubt(unread):
+    replies = iter([*unread, form(argues_for="A")])
+    ask = Scripted(lambda call: "speech" if call.model == "alice" else next(replies))
+    turn = await check_side(ask)
+    assert [call.draw for call in ask.calls] == [(), (), (1,)]
+    found = [(doubt.seat, doubt.cause) for doubt in turn.doubts]
+    assert (turn.check, found) == (
+        ("on side", []) if len(unread) == 1 else ("unclear", [("Reader", "refused")])
+    )
 
 
 @pytest.mark.parametrize(

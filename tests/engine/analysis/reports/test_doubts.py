@@ -9,7 +9,12 @@ from msgspec import structs
 from pytest import approx
 
 from oversight.cache.call import Call
-from oversight.engine.analysis.reports.aggregate import SPOKEN_DOUBTS, OutcomeTable
+from oversight.engine.analysis.reports.aggregate import (
+    DOUBTS,
+    MARKS,
+    SPOKEN_DOUBTS,
+    OutcomeTable,
+)
 from oversight.engine.analysis.reports.report import report
 from oversight.engine.analysis.reports.results import Results, collect, score_rows
 from oversight.engine.analysis.scoring.asd import Bounds
@@ -17,6 +22,7 @@ from oversight.engine.run.lanes import attempt
 from oversight.engine.run.outcome import outcome_of
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import ADVOCATE, Agent
+from oversight.protocols.counts import COUNTED
 from oversight.protocols.doubts import Doubt
 from oversight.protocols.drafting import SideCheck
 from oversight.protocols.mechanisms.baselines import Propaganda
@@ -28,6 +34,15 @@ from tests.fakes import Scripted, prompt
 LOST = Failure("ServerError", "no reply")
 FIRST, SECOND = -2 * 0.1**2 + 2 * 0.6**2, -2 * 0.2**2 + 2 * 0.3**2
 """ASD of propaganda on the two problems of SMALL."""
+
+
+SOUND = "truncated thinking forged hidden malformed cut verified unverified tool_calls failed_tools"
+
+
+def test_every_count_is_a_doubt_or_decided_to_be_none() -> None:
+    """A speech that is cut, spoofs tags or quotes wrongly is heard as it stands: no doubt."""
+    assert set(COUNTED) - set(DOUBTS) == {*SOUND.split(), "retries", "musing", "unknown_stop"}
+    assert {*DOUBTS, *MARKS} <= set(COUNTED) and {"unclear_side", *SPOKEN_DOUBTS} <= set(DOUBTS)
 
 
 def bounds(found: Results) -> tuple[object, ...] | None:
@@ -194,3 +209,4 @@ async def test_who_breaks_the_judge_in_the_truths_world_costs_it_and_the_row_say
     told = row.compliance
     assert told.truth and told.lie and told.one_sided
     assert (told.truth.value, told.lie.value, told.one_sided.value) == (0.5, 0, -0.5)
+    assert row.unread == "Judge: unreadable 3" in report(collect(grid, ended), "text")
