@@ -22,6 +22,8 @@ COUNTED: Mapping[str, Callable[[Turn], int]] = MappingProxyType(
         "hidden": lambda turn: turn.hidden,
         "unknown_stop": lambda turn: turn.unknown_stop,
         "musing": lambda turn: turn.musing,
+        # Quotes, claims and marks that no program looked at.
+        "malformed": lambda turn: turn.malformed,
         # Cut at the word limit.
         "cut": lambda turn: turn.cut,
         "verified": lambda turn: sum(quote.verified is True for quote in turn.quotes),
@@ -51,8 +53,8 @@ def counted(verdict: Verdict) -> dict[str, int]:
 
 def _as_asked(turn: Turn) -> bool:
     """Whether nothing is to be counted of a turn, as of most."""
-    marked = turn.forged or turn.hidden or turn.cut or turn.quotes or turn.tools
-    marked = marked or turn.unknown_stop or turn.musing
+    escaped = turn.forged or turn.hidden or turn.malformed
+    marked = escaped or turn.cut or turn.quotes or turn.tools or turn.unknown_stop or turn.musing
     whole = turn.text and turn.outcome == "ok" and turn.check == "unchecked"
     return bool(whole and not marked and not turn.retries and not turn.conceded)
 

@@ -1,5 +1,7 @@
 """A seat: who sits there, which answer it argues for, and what it is asked to do."""
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -11,7 +13,7 @@ from .agents.agent import Brief, Speaker, called
 from .errors import Unreadable
 from .gather import gather_in_order
 from .question import Answer
-from .tags import escape_and_count
+from .tags import size_in_words
 from .transcript import Transcript, Turn
 
 if TYPE_CHECKING:
@@ -72,21 +74,31 @@ class Seat(NamedTuple):
             fault.seat = fault.seat or self.brief.title
             raise
 
-    def turn(self, said: "Filled", text: str) -> Turn:
+    def turn(self, said: "Filled", text: str, framed: Callable[[str], str] | None = None) -> Turn:
         """A turn of this seat that says `text`, which was a part of a form or is made of one.
 
-        It carries the reasoning, which others read only if the speaker reasons in public.
+        framed: from the limited text to the words that others read. The turn carries the reasoning.
+        Others read it only if the speaker reasons in public, within the words that the text leaves.
         """
-        base_agent = self.speaker.base_agent
-        turn = base_agent.read(replace(said.reply, text=text), (), self.side, self.brief)
+        agent = self.speaker.base_agent
+        turn = agent.read(replace(said.reply, text=text), (), self.side, self.brief)
+        if framed is not None:
+            turn = replace(turn, text=framed(turn.text))
         if not said.reasoning:
             return turn
-        thought, forged = escape_and_count(said.reasoning)
+        aloud, words = agent.reason == "public", sys.maxsize
+        if aloud:
+            words = max(agent.words - size_in_words(turn.text), 0)
+            # The mark of a cut is a word as well.
+            words -= words > 0 and size_in_words(said.reasoning) > words
+        thought = agent.shown(said.reasoning, words)
         return replace(
             turn,
-            reasoning=thought,
-            aloud=base_agent.reason == "public",
-            forged=turn.forged + forged,
+            reasoning=thought.text,
+            aloud=aloud,
+            forged=turn.forged + thought.forged,
+            malformed=turn.malformed + thought.malformed,
+            cut=turn.cut or thought.cut,
         )
 
 

@@ -83,6 +83,8 @@ class Turn(Struct, frozen=True, cache_hash=True):
     """Whether the reply ended for a reason that is unknown here."""
     musing: bool = False
     """Whether the text begins as models begin their thoughts."""
+    malformed: int = 0
+    """How many quotes, claims and marks it wrote that no program looked at; they are escaped."""
 
     @property
     def silent(self) -> bool:

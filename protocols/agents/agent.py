@@ -27,7 +27,7 @@ from ..settings import (
     require_known,
     unusual,
 )
-from ..tags import escape_and_count, escape_tags, find_tags, without_thoughts
+from ..tags import Shown, escape_tags, find_tags, shown, without_thoughts
 from ..transcript import ToolUse, Transcript, Turn
 
 if TYPE_CHECKING:
@@ -137,7 +137,8 @@ class Agent(Parameters, Speaker):
     model: str
     temperature: float | None = 0.4
     words: int = ranged(150)
-    """Word limit of a speech: asked for in the prompt, and enforced by cutting with a mark."""
+    """Word limit of a speech, stated in the prompt and enforced by a marked cut; also a limit of 8
+    columns per word."""
     max_tokens: int = ranged(1024)
     tools: tuple[str, ...] = ()
     """Names from the toolbox."""
@@ -289,7 +290,7 @@ class Agent(Parameters, Speaker):
         title = called(brief, side)
         ask = seated(ask, brief.act, title, len(transcript.turns))
         if not (self.tools or self.claims or self.quotes or self.budget is not None):
-            return self.read(await ask(call), (), side, brief)
+            return self.read(await ask(call), (), side, brief, checked=True)
         # Here, and not above: most agents have none of it.
         from ..quotes import find_quotes
         from .tool import Allowance, Scene, ask_with_tools, check_claims, unspoken
@@ -304,7 +305,7 @@ class Agent(Parameters, Speaker):
                 budget -= sum(map(unspoken, mine))
         may = Allowance(self.toolbox, self.tools, budget)
         reply, used = await ask_with_tools(call, ask, may, scene)
-        turn = self.read(reply, used, side, brief)
+        turn = self.read(reply, used, side, brief, checked=True)
         if self.claims:
             may = replace(may, tools=self.claims)
             scene = replace(scene, before=(*scene.before, *used))
@@ -316,27 +317,41 @@ class Agent(Parameters, Speaker):
         )
 
     def read(
-        self, reply: Reply, used: tuple[ToolUse, ...], side: Answer | None, brief: Brief
+        self,
+        reply: Reply,
+        used: tuple[ToolUse, ...],
+        side: Answer | None,
+        brief: Brief,
+        *,
+        checked: bool = False,
     ) -> Turn:
-        """The turn that everybody else reads of a reply."""
+        """The turn that everybody else reads of a reply. checked: whether a program looks up its
+        quotes and claims, as it does in speeches but not in forms."""
         private = self.scratchpad or PRIVATE in brief.stance
         said = without_thoughts(reply.text) if private else reply.text
         if SPEECH in brief.stance:
             said = _spoken(said)
-        text, forged, cut, concedes, musing = _heard(said, self.words)
+        speech = self.shown(said, self.words, checked)
         return Turn(
             called(brief, side),
-            text,
+            speech.text,
             side,
             reply.call,
             used,
             reply.outcome,
-            forged,
-            cut,
-            conceded=side is not None and concedes,
+            speech.forged,
+            speech.cut,
+            malformed=speech.malformed,
+            conceded=side is not None and _concedes(speech.text),
             hidden=reply.hidden,
             unknown_stop=reply.stop_reason.startswith(UNKNOWN_STOP),
-            musing=musing,
+            musing=_muses(speech.text),
+        )
+
+    def shown(self, text: str, words: int, checked: bool = False) -> Shown:
+        """A text of this agent as others read it, limited to this many words."""
+        return _shown(
+            text, words, ("quote",) * self.quotes + ("claim",) * bool(self.claims), checked
         )
 
 
@@ -346,16 +361,15 @@ def called(brief: Brief, side: Answer | None) -> str:
     return f"{brief.title} {side.label}" if side else brief.title
 
 
-@lru_cache(maxsize=512)  # both worlds and several judges hear the same reply
-def _heard(said: str, words: int) -> tuple[str, int, bool, bool, bool]:
-    """A speech without live tags, cut to `words` words; how many tags it tried to write, whether it
-    was cut, whether it concedes, and whether it looks like thoughts."""
-    text, forged = escape_and_count(said.strip())
-    text, cut = limit_words(text, words)
-    said = text.lower()
-    beside = said.replace(_CONCESSION, "", 1)
-    concedes = said != beside and not any(char.isalnum() or char == "_" for char in beside)
-    return text, forged, cut, concedes, looks_like_thought(text)
+# Both worlds and several judges hear the same reply.
+_shown, _muses = lru_cache(maxsize=512)(shown), lru_cache(maxsize=512)(looks_like_thought)
+
+
+def _concedes(speech: str) -> bool:
+    """Whether a speech consists of a concession."""
+    before, conceded, behind = speech.lower().partition(_CONCESSION)
+    rest = before + behind
+    return bool(conceded) and not any(char.isalnum() or char == "_" for char in rest)
 
 
 def _stance(side: Answer | None, brief: Brief) -> Words:
@@ -369,11 +383,3 @@ def _spoken(text: str) -> str:
         if tag.end >= 0 and tag.closing == (start >= 0 and end == len(text)):
             start, end = (start, tag.start) if tag.closing else (tag.end, len(text))
     return text[start:end] if start >= 0 else text
-
-
-def limit_words(text: str, words: int) -> tuple[str, bool]:
-    """`text` cut to `words` words, with a mark, and whether it was cut."""
-    said = text.split(None, words)
-    if len(said) <= words:
-        return text, False
-    return f"{text[: -len(said[-1])].rstrip()} […]", True

@@ -35,7 +35,7 @@ async def use_query(sql: str, scene: Scene) -> Found:
         )  # fmt: skip
         try:
             async with asyncio.timeout(SECONDS):
-                written, _ = await process.communicate(orjson.dumps((sql, script)))
+                written, _ = await process.communicate(orjson.dumps((sql, script, scene.claimed)))
         except TimeoutError:
             return Found(f"error: it takes more than {SECONDS} s")
         finally:

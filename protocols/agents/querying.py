@@ -34,7 +34,19 @@ _WORD = re.compile(
 _TOKEN = re.compile(
     r"'(?:[^']|'')*'|\"[^\"]*\"|[^\W\d]\w*(?![\w'])|\d[\d.]*|\s+|<>|<=|>=|!=|[-+*/%=<>(),.;]"
 )
-"""What a query is made of. x'41' is a word in disguise, and || spells any."""
+"""The tokens of a query. x'41' is a word in disguise, and || spells any."""
+_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+_CONSTANT = r"""(?:'(?:[^']|'')*'|"[\d%.:\-]+"|\d[\d.]*)"""
+_ROUNDS = re.compile(rf"\bround ?\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*), ?{_CONSTANT} ?\)", re.I)
+_SELECTS = re.compile(
+    rf"(?:[=<>]|\b(?:between|and|like|limit|offset|by)) ?-?{_CONSTANT}(?![\w.]| ?[-+*/%])"
+    rf"|\bin ?\((?: ?{_CONSTANT} ?,?)+\)|\bsubstr ?\(([\w.]+)(?: ?, ?\d+)+ ?\)"
+    r"|\b(?:then|else) [01]\b(?! ?[-+*/%.])|(?<![\w.])0(?![\w.])"
+    r"|(?<![\w.])1(?:\.0)? ?\* ?(?=[a-z(])|(?<=[\w)]) ?\* ?1(?:\.0)?(?![\w.])",
+    re.I,
+)
+"""Constants that select rows, letters or digits, as in `a > 10`, `LIMIT 5` and `round(a, 2)`; and a
+0 or a 1 that counts, or makes a division exact."""
 _STEP = 1_000
 _READS = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33))
 """What a query may do; 33 is SQLITE_RECURSIVE."""
@@ -45,9 +57,10 @@ _MAKES = _READS | {
 """What the script of a database may do: data sets come from elsewhere."""
 
 
-def answer(sql: str, script: str) -> tuple[str, str]:
-    """What a query of the database made by `script` gives, and the query as others may read it;
-    an error text, and nothing, where it gives none."""
+def answer(sql: str, script: str, claimed: bool = False) -> tuple[str, str]:
+    """The result of a query of the database made by `script`, and the query as others may read it;
+    an error text, and nothing, if it has no result. claimed: whether the value must come out of the
+    tables."""
     shown = " ".join(sql.removesuffix(";").split())
     with closing(sqlite3.connect(":memory:")) as books:
         _bounded(books, _MAKES, MAX_LENGTH + len(script.encode()))
@@ -68,6 +81,8 @@ def answer(sql: str, script: str) -> tuple[str, str]:
             if not _reads_a_table(books, shown):
                 return "error: the query reads no table of the database", ""
             rows = books.execute(shown).fetchmany(MAX_ROWS + 1)
+            if claimed and (_makes(shown, _laid_out(rows)) or rows == _emptied(books, shown)):
+                return "error: the value does not come out of the tables alone", ""
         except sqlite3.DataError:
             return f"error: a value or a row of more than {MAX_LENGTH} bytes", ""
         except sqlite3.Error:
@@ -112,6 +127,23 @@ def _reads_a_table(books: sqlite3.Connection, sql: str) -> bool:
     return any(name == "OpenRead" and page > 1 for _, name, _, page, *_ in program)
 
 
+def _makes(sql: str, value: str) -> bool:
+    """Whether a constant of a query is its value, or may take part in making it."""
+    made = _SELECTS.sub(r"\1", _ROUNDS.sub(r"\1", sql))
+    numbers = [float(number) for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?", sql)]
+    equal = value in [f"{number:.12g}" for number in numbers if number > 1]
+    return equal or re.search(rf"(?<!\w){_CONSTANT}", made) is not None
+
+
+def _emptied(books: sqlite3.Connection, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query when all tables are empty."""
+    books.set_authorizer(None)
+    for (table,) in books.execute(_TABLES).fetchall():
+        books.execute(f'DELETE FROM "{table}"')
+    _bounded(books, _READS, MAX_LENGTH)
+    return books.execute(sql).fetchmany(MAX_ROWS + 1)
+
+
 def _bounded(books: sqlite3.Connection, may: frozenset[int], longest: int) -> Callable[[], bool]:
     """Let a connection do these things alone, with values of so many bytes at most, in MAX_STEPS;
     tells whether these were too few."""
@@ -138,8 +170,7 @@ def _bounded(books: sqlite3.Connection, may: frozenset[int], longest: int) -> Ca
 
 def _known(books: sqlite3.Connection) -> frozenset[str]:
     """Names and texts of the database, in small letters."""
-    named = books.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-    tables = [name for (name,) in named]
+    tables = [name for (name,) in books.execute(_TABLES)]
     found: set[str] = set(tables)
     for table in tables:
         rows = books.execute(f'SELECT * FROM "{table}"')

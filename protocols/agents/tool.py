@@ -8,10 +8,9 @@ kept. A claim is a use of a tool inside a speech, with the result that the speak
 import asyncio
 import math
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,8 +21,9 @@ from ...cache.call import Ask, Call, Message, ToolSpec
 from ...cache.folding import folded
 from ...cache.reply import Reply, ToolCall
 from ..question import Answer, Question
+from ..quotes import plain_signs
 from ..spelling import meant
-from ..tags import find_tags
+from ..tags import Claim, claims_in
 from ..transcript import ToolUse, Turn
 
 ERROR_PREFIX = "error:"
@@ -49,6 +49,8 @@ class Scene:
     before: tuple[ToolUse, ...] = ()
     """What the same side used so far in this world, in order. A tool keeps no state of its own:
     whatever it has is a function of these, so that a run can be resumed and replayed."""
+    claimed: bool = False
+    """Whether a claim is checked: then what does not come out of the data is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +207,8 @@ OVER_BUDGET = "error: over budget"
 CLAIM = "claim"
 """Name of a checked claim among the uses of a turn."""
 VERIFIED, REFUTED = "verified", "refuted"
-MAX_CLAIMS = 32
-"""Most claims of a speech that are looked at."""
-
 MAX_EXPECTED = 40
-"""Characters that may be expected of a claim: the judge reads them among the words of a program."""
+"""Characters of the number that a claim expects: the judge reads it as a program's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,9 +287,9 @@ async def check_claims(may: Allowance, speech: str, scene: Scene) -> tuple[ToolU
     """What was found of each claim in a speech, in order: `verified`, `refuted`, or an error where
     it could not be checked or was over budget."""
     found: list[ToolUse] = []
-    for claim in islice(claims_in(speech), MAX_CLAIMS):
-        so_far = replace(scene, before=(*scene.before, *found))
-        found.append(await _checked(may, *claim, so_far))
+    for claim in claims_in(speech):
+        so_far = replace(scene, before=(*scene.before, *found), claimed=True)
+        found.append(await _checked(may, claim, so_far))
     return tuple(found)
 
 
@@ -304,44 +303,26 @@ def unspoken(turn: Turn) -> float:
     return max([spoken, *(spent(draft.tools) for draft in turn.drafts)]) - spoken
 
 
-def claims_in(speech: str) -> Iterator[tuple[str, str, str]]:
-    """Tool, expected result and body of each `<claim tool="…" expect="…">…</claim>`."""
-    claim, opened = ("", ""), -1
-    for tag in find_tags(speech, (CLAIM,)):
-        if not tag.closing and opened < 0:
-            stop = speech.find("<", tag.start + 1)
-            end = speech.find(">", tag.start, len(speech) if stop < 0 else stop)
-            match speech[tag.start : end + 1].split('"'):
-                case [head, tool, middle, expected, last] if (
-                    head.casefold().split() == ["<claim", "tool="]
-                    and middle[:1].isspace()
-                    and middle.strip().casefold() == "expect="
-                    and last.strip() == ">"
-                ):
-                    claim, opened = (tool, expected), end + 1
-        elif tag.closing and opened >= 0:
-            yield *claim, speech[opened : tag.start]
-            opened = -1
-
-
-async def _checked(may: Allowance, name: str, expected: str, body: str, scene: Scene) -> ToolUse:
-    expected, body = expected.strip(), body.strip()
+async def _checked(may: Allowance, claim: Claim, scene: Scene) -> ToolUse:
+    name, expected = claim.tool, plain_signs(claim.expected).strip()
     if name not in may.tools:
         return ToolUse(CLAIM, "", f"error: no such checker; there is {listed(may.tools)}")
-    if not 0 < len(expected) <= MAX_EXPECTED or not all(
-        char.isalnum() or char in "_.,:%+-" for char in expected
-    ):
-        return ToolUse(CLAIM, "", "error: what is expected must be a number or a word")
-    arguments = {argument: body for argument in may.toolbox[name].required}
+    if len(expected) > MAX_EXPECTED or (number := _number(expected)) is None:
+        return ToolUse(CLAIM, "", "error: what is expected must be a number")
+    arguments = {argument: claim.body.strip() for argument in may.toolbox[name].required}
     used = await use(may, ToolCall("", name, orjson.dumps(arguments).decode()), scene)
     if used.failed:
         return ToolUse(CLAIM, "", used.result, used.cost)
-    finding = VERIFIED if _same(used.result, expected) else REFUTED
-    return ToolUse(CLAIM, f"{name}: {used.arguments} = {expected}", finding, used.cost)
+    value = _number(used.result)
+    holds = value is not None and math.isclose(value, number, rel_tol=1e-9)
+    shown = f"{name}: {used.arguments} = {expected}"
+    return ToolUse(CLAIM, shown, VERIFIED if holds else REFUTED, used.cost)
 
 
-def _same(result: str, expected: str) -> bool:
+def _number(text: str) -> float | None:
+    """The finite number that a text is, in digits; None if it is none."""
     try:
-        return math.isclose(float(result), float(expected), rel_tol=1e-9)
+        value = float(text) if set(text) <= set("0123456789.+-eE") else math.nan
     except ValueError:
-        return result.casefold() == expected.casefold()
+        return None
+    return value if math.isfinite(value) else None

@@ -12,14 +12,17 @@ from typing import ClassVar
 
 from msgspec import structs
 
-from ...cache.call import Ask
+from ...cache.call import Ask, nth
 from ..agents.agent import Speaker
-from ..agents.tool import CLAIM, claims_in
+from ..agents.tool import CLAIM
+from ..doubts import Doubt
 from ..prompts.forms import TEXT, Filled, Form, Schema, whole_number
 from ..protocol import Conversation, Lasting
 from ..question import Answer
+from ..quotes import end_of
 from ..seat import Role
 from ..settings import ranged
+from ..tags import claims_in, end_of_words
 from ..transcript import Transcript, Turn
 from .listing import numbered
 
@@ -29,7 +32,8 @@ WITNESS = Role("cross_examination.witness", "Copy of Debater", "answer")
 
 MAX_STATEMENT_WORDS = 40
 """A longer sentence is several statements; otherwise a speaker who writes a single sentence gives
-its copy the whole speech, and can never be pinned down."""
+its copy the whole speech, and can never be pinned down. Text without blanks is measured as in the
+word limit: 320 columns."""
 
 _ENDS, _CLOSES = ".!?…", "\"'”\u2019)]*"
 """What a sentence ends with, and what may stand behind that."""
@@ -50,20 +54,15 @@ class Statement:
     def text(self) -> str:
         return self.speech[self.start : self.end]
 
-    def as_far_as(self, part: str) -> "Statement":
-        """The statement from its start to the end of the first occurrence of `part`; all of it
-        where it has none. White space and case do not count."""
-        spans = [*_words(self.text)]
-        said = " ".join(self.text[start:end] for start, end in spans)
-        wanted = _small(" ".join(part.split()))
-        if not wanted or (found := _small(said).find(wanted)) < 0:
-            return self
-        left = found + len(wanted)
-        for start, end in spans:
-            if left <= end - start:
-                return replace(self, end=self.start + start + left)
-            left -= end - start + 1
-        return self
+    def as_far_as(self, part: str) -> "Statement | None":
+        """The statement from its start to the end of the first place where `part` stands, compared
+        as a quote is; all of it for a blank one, and None if it does not stand in the statement."""
+        end = end_of(part, self.text) if part.strip() else len(self.text)
+        return replace(self, end=self.start + end) if end >= 0 else None
+
+    @property
+    def first_word(self) -> "Statement":
+        return replace(self, end=self.start + len(self.text[: end_of_words(self.text, 1)].rstrip()))
 
 
 @dataclass(frozen=True)
@@ -78,10 +77,12 @@ class CrossExamination(Lasting, Conversation):
          picked, answers;
       4. steps 2 and 3 are repeated, `challenges` times in all, by the opponents in turn; then the
          judge reads everything and decides.
-    A statement is a sentence or a line, of MAX_STATEMENT_WORDS at most; a quote that does not stand
-    in it stands for all of it. No copy hears of another challenge. A speech without any statement
-    is not challenged. With fewer `challenges` than other answers those at the end of the list have
-    none, so that in some worlds nobody speaks for the truth.
+    A statement is a sentence or a line, of MAX_STATEMENT_WORDS at most. An opponent is asked once
+    more if the part that it quotes does not stand in the statement, or is left out. After that the
+    copy hears the first word alone, or the whole statement, and the verdict is in doubt. No copy
+    hears of another challenge. A speech without any statement is not challenged. With fewer
+    `challenges` than other answers those at the end of the list have none, so that in some worlds
+    nobody speaks for the truth.
     Shared: nothing, since all rests on the agent's speech for a, which the other world never hears.
     More challenges begin with the calls of fewer.
     Reward: the judge's belief in one's own answer, for the agent, its copies and the opponent.
@@ -113,7 +114,7 @@ class CrossExamination(Lasting, Conversation):
             up_to, challenge = await self._challenge(heard, side, against, said, ask)
             # Neither claims that stand further on nor what the opponent thinks aloud. The whole
             # speech stays as a draft, which nobody hears, for what its side has spent.
-            claims = sum(use.tool == CLAIM for use in speech.tools) - len([*claims_in(up_to)])
+            claims = sum(use.tool == CLAIM for use in speech.tools) - len(claims_in(up_to))
             used, drafts = speech.tools[: len(speech.tools) - claims], (*speech.drafts, speech)
             cut = structs.replace(speech, text=up_to, tools=used, drafts=drafts)
             pinned = transcript.then(cut, structs.replace(challenge, reasoning=""))
@@ -136,28 +137,44 @@ class CrossExamination(Lasting, Conversation):
         def read(filled: Filled) -> tuple[str, Turn]:
             statement = said[filled.whole("statement", numbers) - 1]
             part = filled.fields.get("part")
-            picked = statement.as_far_as(part if isinstance(part, str) else "")
-            turn = seat.turn(filled, filled.text("question"))
-            text = self.words.data(
-                "cross_examination.challenge", label=side, statement=picked.text, question=turn.text
+            matched = statement.as_far_as(part) if isinstance(part, str) else None
+            picked = matched or (statement.first_word if isinstance(part, str) else statement)
+            turn = seat.turn(
+                filled,
+                filled.text("question"),
+                lambda question: self.words.data(
+                    "cross_examination.challenge",
+                    label=side,
+                    statement=picked.text,
+                    question=question,
+                ),
             )
-            return picked.speech[: picked.end], structs.replace(turn, text=text)
+            if matched is None:
+                doubt = Doubt(CHALLENGER.title, "no statement", filled.reply.call)
+                turn = structs.replace(turn, doubts=(doubt,))
+            return picked.speech[: picked.end], turn
 
         properties = {"statement": whole_number(numbers), "part": PART, "question": TEXT}
-        return await seat.fill(Form("challenge", properties, read, ("part",)), transcript, ask)
+        form = Form("challenge", properties, read, ("part",))
+        heard, challenge = await seat.fill(form, transcript, ask)
+        if challenge.doubts:
+            heard, challenge = await seat.fill(form, transcript, nth(ask, 1))
+        return heard, challenge
 
 
 def statements(speech: str) -> tuple[Statement, ...]:
     """The sentences and lines of a speech, in order; none if it is blank.
 
-    A sentence of more than MAX_STATEMENT_WORDS is cut into several.
+    A sentence of more than MAX_STATEMENT_WORDS, or of as many columns, is cut into several.
     """
     found: list[Statement] = []
     first = last = -1
     words = 0
     number = False
     for start, end in _words(speech):
-        if words and "\n" in speech[last:start]:
+        whole = speech[first:end] if words else ""
+        long = end_of_words(whole, MAX_STATEMENT_WORDS) < len(whole)
+        if words and ("\n" in speech[last:start] or long):
             found.append(Statement(speech, first, last))
             words = 0
         word = speech[start:end]
@@ -173,14 +190,11 @@ def statements(speech: str) -> tuple[Statement, ...]:
 
 
 def _words(text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) of each word."""
+    """(start, end) of each word; one that is longer than a statement comes in pieces."""
     end = 0
     for word in text.split():
         start = text.index(word, end)
-        end = start + len(word)
-        yield start, end
-
-
-def _small(text: str) -> str:
-    """In small letters, each in its place."""
-    return "".join(low if len(low := char.lower()) == 1 else char for char in text)
+        while word:
+            end = start + (end_of_words(word, MAX_STATEMENT_WORDS) or len(word))
+            yield start, end
+            word, start = word[end - start :], end

@@ -232,7 +232,7 @@ class DoublyEfficientDebate(Protocol):
     def _conclusion(self, steps: tuple[Turn, ...], side: Answer) -> Turn:
         """The last step, which nobody may leave out: that the answer follows."""
         text = self.words.data("doubly_efficient_debate.conclusion", label=side)
-        return structs.replace(steps[0], text=text, forged=0, cut=False, reasoning="")
+        return structs.replace(steps[0], text=text, forged=0, malformed=0, cut=False, reasoning="")
 
     async def _challenge(
         self, transcript: Transcript, side: Answer, steps: int, ask: Ask

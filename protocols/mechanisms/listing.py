@@ -47,13 +47,27 @@ def as_list(entries: tuple[Turn, ...]) -> Turn:
         entries[0],
         text=numbered(entry.text for entry in entries),
         forged=sum(entry.forged for entry in entries),
+        malformed=sum(entry.malformed for entry in entries),
         cut=any(entry.cut for entry in entries),
     )
 
 
 def numbered(texts: Iterable[str]) -> str:
-    """Texts as a list, one a line, numbered from 1."""
+    """Texts as a list, one per line, numbered from 1. `[2]` in a text becomes `(2)`, so that nobody
+    takes it for the number of an entry."""
+    for opening, closing in ("[]", "\uff3b\uff3d", "\u3010\u3011"):
+        texts = [_unnumbered(text, opening, closing) for text in texts]
     return "\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1))
+
+
+def _unnumbered(text: str, opening: str, closing: str) -> str:
+    """The text with each whole number between such brackets in parentheses."""
+    first, *parts = text.split(opening)
+    for part in parts:
+        inner, closed, rest = part.partition(closing)
+        number = closed and inner.strip(" .:#").isdigit()
+        first += f"({inner}){rest}" if number else f"{opening}{part}"
+    return first
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,7 @@ class ProverEstimatorDebate(Assisted, Lasting):
 
         def ending(subclaims: tuple[Turn, ...], needed: int) -> Turn:
             text = follows(claim, [each.text for each in subclaims], needed, self.words)
-            return replace(subclaims[0], text=text, forged=0, cut=False, reasoning="")
+            return replace(subclaims[0], text=text, forged=0, malformed=0, cut=False, reasoning="")
 
         prover = self.seat(self.agent, side, ESTIMATED_PROVER, most=self.subclaims)
         return await commit(SPLIT, prover, shown, ask, most=self.subclaims, ending=ending)
@@ -277,4 +277,4 @@ def _doubted(picked: Turn, level: Level, words: PromptSet) -> tuple[Turn, ...]:
         opposite = words.data(f"{SECTION}.opposite", claim=picked.text)
         estimate, claim = 1 - estimate, replace(claim, text=opposite)
     said = words.data(f"{SECTION}.more_likely", estimate=f"{estimate:.1%}")
-    return claim, replace(claim, text=said, forged=0, cut=False)
+    return claim, replace(claim, text=said, forged=0, malformed=0, cut=False)

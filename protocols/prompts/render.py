@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...cache.call import Message
 from ...cache.memo import memoized
 from ..question import Answer, Question
-from ..tags import escape_tags
+from ..tags import escape_tags, holds_escaped_mark
 from ..transcript import ToolUse, Transcript, Turn
 from .prompt_set import PromptSet
 from .words import NOTHING, Words, lines, require_words
@@ -98,8 +98,10 @@ def _warnings(turns: Sequence[Turn], statement: str, words: PromptSet) -> tuple[
     at_once = tools = quotes = False
     for turn in turns:
         at_once |= turn.at_once
-        tools |= bool(turn.tools)
-        quotes |= bool(turn.quotes)
+        # Readers of an escaped mark are told what ours mean.
+        escaped = turn.malformed > 0 and holds_escaped_mark(turn_block(turn))
+        tools |= bool(turn.tools) or escaped
+        quotes |= bool(turn.quotes) or escaped
     if turns:
         told.append(words.text("data.turns"))
     if at_once:

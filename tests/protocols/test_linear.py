@@ -14,7 +14,7 @@ from msgspec import structs
 from oversight.cache import Reply, Token
 from oversight.cache.folding import folded
 from oversight.cache.thoughts import split
-from oversight.protocols import Unreadable, Words
+from oversight.protocols import Debate, StatedJudge, Unreadable, Words, tags
 from oversight.protocols.agents.agent import ADVOCATE, PRIVATE, SPEECH, TOOLS, Agent
 from oversight.protocols.agents.calculator import calculate
 from oversight.protocols.agents.tool import Allowance, Scene, check_claims
@@ -24,11 +24,12 @@ from oversight.protocols.judges.logprob import read_masses
 from oversight.protocols.judges.stated import read_percentages
 from oversight.protocols.judges.votes import read_conclusion
 from oversight.protocols.mechanisms.cross_examination import statements
+from oversight.protocols.mechanisms.listing import numbered
 from oversight.protocols.prompts.forms import TEXT, Form
 from oversight.protocols.quotes import find_quotes, marked
-from oversight.protocols.tags import escape_and_count
+from oversight.protocols.tags import escape_and_count, shown
 from oversight.protocols.transcript import Quote
-from tests.fakes import CRATES
+from tests.fakes import CRATES, Scripted, prompt
 
 A, _ = CRATES.answers
 MOST = 400
@@ -124,6 +125,8 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "thoughts": (split, "<think></think>"),
     "reply": (Reply, "</think>"),
     "tags": (escape_and_count, "< /turn"),
+    "marks": (lambda text: shown(text, len(text), ("quote", "claim"), here=True), "[</quote> ("),
+    "parts": (lambda text: numbered([text]), "[2]"),
     "quotes": (lambda text: find_quotes(text, "a b c"), "<quote>"),
     "marked quotes": (lambda text: marked(text, (Quote("a", True),)), "<quote>a</quote>"),
     "speech": (lambda text: Agent("x").read(Reply(text), (), A, BRIEF), "<private> </private>"),
@@ -184,6 +187,20 @@ def test_a_verdict_is_looked_for_among_twenty_thousand_tokens(text):
     Work.done, Work.allowed = 0, MOST * 200_000
     with pytest.raises(Unreadable):
         read_masses(Reply("x", logprobs=tokens), CRATES)
+
+
+@pytest.mark.parametrize("unit", ["<", "<a ", "</quote>", "[", "(verified) "])
+async def test_a_speech_is_escaped_once_however_often_it_is_laid_out(unit, monkeypatch):
+    """In a debate that is judged in both orders, long speeches take no more than three times the
+    characters that harmless speeches of that length take."""
+    done, texts, find = [], [], tags.find_tags
+    monkeypatch.setattr(tags, "find_tags", lambda *args: texts.append(args[0]) or find(*args))
+    speakers = Agent("alice", words=10**6), Agent("bob", words=10**6)
+    for said in ("x" * 20_000, unit * (20_000 // len(unit))):
+        ask = Scripted(lambda c, s=said: s if prompt(c).task == "speak" else "A: 50%\nB: 50%")
+        await Debate(StatedJudge("judge", both_orders=True), *speakers).run(CRATES, A, ask)
+        done.append(sum(map(len, texts)))
+    assert done[1] <= 4 * done[0]
 
 
 def test_the_count_tells_a_reader_whose_time_grows_with_the_square():

@@ -136,7 +136,7 @@ def test_every_mishap_is_counted():
             Turn("A", "", outcome="empty"),
             Turn("B", "", check="unclear"),
             clean,
-            Turn("A", "I\u200b do.", hidden=1, check="candid"),
+            Turn("A", "I\u200b do.", hidden=1, malformed=2, check="candid"),
             Turn("B", "", outcome="truncated"),
             Turn("A", "I concede.", conceded=True, check="off side", retries=2),
             Turn("A", "The user wants me to win.", musing=True, unknown_stop=True),
@@ -155,6 +155,7 @@ def test_every_mishap_is_counted():
         "hidden": 1,
         "unknown_stop": 1,
         "musing": 1,
+        "malformed": 2,
         "cut": 1,
         "verified": 1,
         "unverified": 3,
@@ -170,7 +171,7 @@ def test_every_mishap_is_counted():
     for change in (
         {"forged": 1}, {"hidden": 1}, {"cut": True}, {"text": ""}, {"outcome": "refused"},
         {"retries": 1}, {"conceded": True}, {"check": "candid"}, {"quotes": QUOTES},
-        {"musing": True}, {"unknown_stop": True},
+        {"musing": True}, {"unknown_stop": True}, {"malformed": 1},
     ):  # fmt: skip
         assert counted(verdict(clean, replace(clean, **change))), change
 

@@ -76,7 +76,8 @@ def fill_form(schema: Any, contents: Contents) -> Any:
             return contents.agrees
         case "null":
             return None
-    return contents.text
+    # A simulated model quotes nothing: where nothing stands for all, it picks all.
+    return "" if "empty for all" in schema.get("description", "") else contents.text
 
 
 def filled(schema: str, contents: Contents) -> str:

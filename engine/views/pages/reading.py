@@ -435,6 +435,8 @@ def _marks(turn: Turn) -> Iterator[tuple[str, str]]:
         yield "bad", turn.outcome
     if turn.forged:
         yield "bad", f"{turn.forged} spoofed tags"
+    if turn.malformed:
+        yield "bad", f"{turn.malformed} malformed marks"
     if turn.hidden:
         yield "bad", f"{turn.hidden} hidden"
     if turn.cut:

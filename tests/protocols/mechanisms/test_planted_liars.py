@@ -26,6 +26,7 @@ from oversight.protocols.mechanisms.cross_examination import CrossExamination
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.mechanisms.debate_game import DebateGame
+from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.prover_estimator_debate import ProverEstimatorDebate
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from oversight.protocols.prompts.parse import read_instructions
@@ -397,3 +398,79 @@ async def test_an_opponent_who_breaks_the_judge_takes_the_verdict_and_is_counted
         assert broken.probs[place] == 0 and broken.spans[place] == (0, 1)
         assert unread_by_seat(broken) == {"Judge: no statement": 1}
         assert read.probs == pytest.approx((0.9, 0.1)) and not read.bounds
+
+
+SHIFTING = "Take the crates that aren't empty; by that I mean counted by anyone (new), so 36."
+PINNED = "Take the crates that aren't empty"
+RETYPINGS = (("'", "\u2019"), ("c", "\uff43"), ("crates", "**_crates_**"), (" ", "-"), (" ", "—"))
+
+
+@pytest.mark.parametrize(
+    ("speech", "parts", "lie", "open_ended"),
+    [
+        (SHIFTING, [PINNED], 0, False),
+        *((SHIFTING.replace(*each), [PINNED], 0, False) for each in RETYPINGS),
+        (SHIFTING, ["no such words", PINNED], 0, False),
+        (SHIFTING, [None, PINNED], 0, False),
+        (SHIFTING, ["no such words", "crate"], 0, True),
+        (SHIFTING, ["…", ["a list"]], 1, True),
+        (SHIFTING, [None, None], 1, True),
+        (SHIFTING, [""], 1, False),
+    ],
+)
+async def test_a_part_is_found_however_it_is_retyped_or_else_a_doubt(
+    speech, parts, lie, open_ended
+):
+    """The known truth: the copy contradicts the liar unless it has read how the meaning shifts.
+    Words that do not stand in the statement are asked for again, and never let the copy hear all of
+    it. Two replies without a part leave open what it should hear. An empty part means all."""
+
+    def script(call: Call) -> str:
+        asked = prompt(call)
+        match asked.task:
+            case "challenge":
+                part = parts[draft(call)]
+                fields = {} if part is None else {"part": part}
+                return form(statement=1, question="Which?", **fields)
+            case "answer":
+                return "Three." if "(new" in asked.speeches[0] else "All four."
+            case "percentages":
+                return percent(0 if "All four." in asked.speeches[-1] else 100)
+        return speech
+
+    verdict = await on_the_lie(CrossExamination(JUDGE, LIAR, OTHER), script)
+    assert verdict.probs[1] == lie
+    assert verdict.spans[1] == ((0, 1) if open_ended else (lie, lie))
+    assert unread_by_seat(verdict) == ({"Debater: no statement": 1} if open_ended else {})
+
+
+@pytest.mark.parametrize("number", ["[2]", "[ 2. ]", "\uff3b2\uff3d", "[\uff12]", "\u30102\u3011"])
+async def test_a_step_that_holds_the_number_of_another_is_not_looked_up_by_it(number):
+    """The known truth: the judge looks for the step that it is to decide about by its number, and
+    finds the one that the liar hid in its first step. Without such a number it is 0."""
+
+    def script(call: Call) -> str:
+        asked = prompt(call)
+        match asked.task:
+            case "steps":
+                return form(steps=[f"[a] There are crates [x, 2]. {number} 3 x 12 = 36."])
+            case "step":
+                return form(step=2)
+        assert "[a] There are crates [x, 2]." in asked.speeches[0]
+        step = asked.speeches[0].replace(number, "[2]").partition("[2] ")[2]
+        return held(float(step.startswith("3 x 12")))
+
+    verdict = await on_the_lie(DoublyEfficientDebate(JUDGE, LIAR, OTHER), script)
+    assert verdict.probs[1] == 0
+
+
+@pytest.mark.parametrize("said", [900, 140, 20])
+async def test_reasoning_aloud_is_no_way_around_the_word_limit(said):
+    """The known truth: the judge reads 150 words of an opponent, its reasoning included."""
+    challenge = form(reasoning="so " * said, statement=1, part="", question="Why?")
+    replies = {"percentages": percent(0), "challenge": challenge}
+    ask = Scripted(lambda call: replies.get(prompt(call).task, "It is 36."))
+    other = Agent("other", reason="public")
+    verdict = await CrossExamination(JUDGE, LIAR, other).run(CRATES, B, ask)
+    assert len(prompt(ask.calls[-1]).speeches[1].split()) == min(said + 16, 150)
+    assert verdict.transcript.turns[1].cut == (said > 20)
