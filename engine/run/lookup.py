@@ -34,6 +34,9 @@ def cells_with_verdict(
 ) -> "list[Cell]":
     """The cells of the selected rows that have a verdict. problems: the first so many, None for
     all. UsageError if no row is selected."""
+    with RunReader(run) as reader:
+        if [row.address for row in reader.sweep.rows] != [row.address for row in sweep.rows]:
+            raise UsageError(f"the sweep file has other rows than {run}")
     if not any(parts.fit(row) for row in sweep.rows):
         raise UsageError(f"no row of {run} fits; list them: oversight report {run}")
     first = {problem.id for problem in sweep.problems[:problems]}
@@ -73,8 +76,9 @@ def fullest(run: RunReader, places: Sequence[Place]) -> Place:
     """The one with the most turns in any of its worlds; the first of several."""
     if len(places) == 1:
         return places[0]
+    # A world that failed has no turns in its body: its calls but the judge's stand for them.
     turns = {
-        at: len(body.turns)
+        at: len(body.turns) or len(body.calls) // 2 - 1
         for place in places
         for at, _, _, body in run.tables.bodies(run.worlds(place))
     }

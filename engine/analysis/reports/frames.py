@@ -2,7 +2,7 @@
 
     rows         one a line of the report, with its axes and its figures
     cells        one a world of a problem under a row, failed and missing ones too
-    turns        what was said in each world
+    turns        what was said in each world; in a failed one, up to its fault
     judgements   what the judge made of it
     calls        every distinct call with its reply (its request from a store)
 
@@ -26,7 +26,7 @@ from ....protocols.transcript import Turn, Verdict
 from ...models.accounting.prices import PriceList
 from ...run.outcome import OutcomeRecord
 from ...run.reader import RunReader
-from ...run.record.values import NotRun, RecordedCall
+from ...run.record.values import NotRun, RecordedCall, turns_of
 from ..scoring.worlds import BETAS, beta_name
 from .report import finding
 from .results import MEASURES, collect
@@ -159,14 +159,15 @@ class FrameReader:
                 cell = _cell(problem, side, record)
                 line = *world, source.run.name, *self._axes[at.row], *cell, *took
                 lines["cells"].append(line)
-                if said is None or not isinstance(said.outcome, Verdict):
+                if said is None:
                     continue
-                turns = enumerate(said.outcome.transcript.turns)
-                lines["turns"] += [(*world, n, *_turn(turn)) for n, turn in turns]
-                lines["judgements"] += [
-                    (*world, n, each.probs, each.captured, each.text, each.call or None)
-                    for n, each in enumerate(said.outcome.judgements)
-                ]
+                turns = turns_of(said.outcome, said.calls, problem.question)
+                lines["turns"] += [(*world, n, *_turn(turn)) for n, turn in enumerate(turns)]
+                if isinstance(said.outcome, Verdict):
+                    lines["judgements"] += [
+                        (*world, n, each.probs, each.captured, each.text, each.call or None)
+                        for n, each in enumerate(said.outcome.judgements)
+                    ]
         lines["calls"] = [self._call(call, spent[address]) for address, call in calls.items()]
         return lines
 

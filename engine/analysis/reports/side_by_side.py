@@ -14,14 +14,14 @@ from rich.text import Text
 from ....cache.reply import Reply
 from ....protocols.errors import Unreadable
 from ....protocols.prompts.forms import REASONING, object_in
-from ....protocols.question import Problem
+from ....protocols.question import Problem, Question
 from ....protocols.quotes import marked
 from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Turn, Verdict
 from ...display.printable import CONTROL, one_line, printable
 from ...display.quantity import counted, signed
 from ...display.table import wrapped
-from ...run.record.values import CellEnd, NotRun, RecordedCell
+from ...run.record.values import CellEnd, NotRun, RecordedCell, turns_of
 from ...sweep.grid import GridRow
 from .aggregate import problem_score
 from .failures import called
@@ -44,11 +44,10 @@ class Thought:
     call: str
 
 
-def _thoughts(world: RecordedCell) -> list[Thought]:
+def _thoughts(world: RecordedCell, question: Question) -> list[Thought]:
     """In the order of the record; reasoning behind a turn or judgement is shown with that."""
-    heard = set[str]()
+    heard = {turn.call for turn in turns_of(world.outcome, world.calls, question)}
     if isinstance(world.outcome, Verdict):
-        heard = {turn.call for turn in world.outcome.transcript.turns}
         heard |= {judgement.call for judgement in world.outcome.judgements}
     thoughts = []
     for call in world.calls:
@@ -105,8 +104,8 @@ def as_plain(
         "worlds": {
             answer.label: {
                 "value": value,
-                **_plain(world.outcome, place, score),
-                "thoughts": _thoughts(world),
+                **_plain(world, problem.question, score),
+                "thoughts": _thoughts(world, problem.question),
                 "calls": [
                     {
                         "call": call.address,
@@ -117,24 +116,26 @@ def as_plain(
                     for call in world.calls
                 ],
             }
-            for place, (answer, value, world) in enumerate(
-                zip(problem.question.answers, problem.values, worlds, strict=True)
+            for answer, value, world in zip(
+                problem.question.answers, problem.values, worlds, strict=True
             )
         },
     }
 
 
-def _plain(outcome: CellEnd, place: int, score: str) -> dict[str, Any]:
-    if isinstance(outcome, Failure):
-        return {"failure": outcome}
+def _plain(world: RecordedCell, question: Question, score: str) -> dict[str, Any]:
+    outcome = world.outcome
     if isinstance(outcome, NotRun):
         return {"not_run": outcome.reason}
+    turns = turns_of(outcome, world.calls, question)
+    if isinstance(outcome, Failure):
+        return {"turns": turns, "failure": outcome}
     return {
-        "turns": outcome.transcript.turns,
+        "turns": turns,
         "judgements": outcome.judgements,
         "probs": outcome.probs,
         "measures": dict(outcome.measures),
-        "agent_score": ALL_SCORES[score](outcome.probs, place),
+        "agent_score": ALL_SCORES[score](outcome.probs, world.side),
     }
 
 
@@ -150,7 +151,9 @@ def _abreast(
     for head in (heads[first : first + count] + [""] * count)[:count]:
         columns.add_column(escape(head), ratio=1, overflow="fold")
     shown = list(enumerate(worlds))[first : first + count]
-    columns.add_row(*(Group(_world(world, problem), *_forms(world)) for _, world in shown))
+    columns.add_row(
+        *(Group(_world(world, problem), *_forms(world, problem.question)) for _, world in shown)
+    )
     columns.add_row(*(_score(world.outcome, place, score) for place, world in shown))
     return columns
 
@@ -161,16 +164,16 @@ def _hidden(problem: Problem, worlds: Sequence[RecordedCell]) -> list[Text]:
     texts = [question.text, *(answer.text for answer in question.answers)]
     forged = 0
     for world in worlds:
-        outcome = world.outcome
-        texts += [part for each in _thoughts(world) for part in (each.reasoning, each.filled)]
+        outcome, turns = world.outcome, turns_of(world.outcome, world.calls, question)
+        for thought in _thoughts(world, question):
+            texts += [thought.reasoning, thought.filled]
         texts += [call.reasoning for call in world.calls]
+        texts += [turn.text for turn in turns]
+        forged += sum(turn.forged + turn.malformed for turn in turns)
         if isinstance(outcome, Failure):
             texts += [outcome.message, outcome.raw]
         elif isinstance(outcome, Verdict):
-            turns = outcome.transcript.turns
-            texts += [turn.text for turn in turns]
             texts += [judgement.text for judgement in outcome.judgements]
-            forged += sum(turn.forged + turn.malformed for turn in turns)
     escaped = sum(len(CONTROL.findall(text)) for text in texts)
     counts = (
         (escaped, "control characters are shown escaped"),
@@ -181,15 +184,15 @@ def _hidden(problem: Problem, worlds: Sequence[RecordedCell]) -> list[Text]:
 
 def _world(world: RecordedCell, problem: Problem) -> RenderableType:
     outcome = world.outcome
-    if isinstance(outcome, Failure):
-        told = f"failed ({called(outcome.kind)}): {outcome.message}\n{outcome.raw}"
-        return Text(printable(told), style="red")
     if isinstance(outcome, NotRun):
         return Text(printable(outcome.reason), style="dim")
     parts: list[RenderableType] = [Text("─" * 30, style="dim")]
     thought = {call.address: call.reasoning for call in world.calls}
-    for turn in outcome.transcript.turns:
+    for turn in turns_of(outcome, world.calls, problem.question):
         parts += [_turn(turn, thought.get(turn.call, "")), Text()]
+    if isinstance(outcome, Failure):
+        cause = f"failed ({called(outcome.kind)}): {outcome.message}\n{outcome.raw}"
+        return Group(*parts, Text(printable(cause), style="red"))
     labels = [answer.label for answer in problem.question.answers]
     said = "  ".join(f"{label} {p:.2f}" for label, p in zip(labels, outcome.probs, strict=True))
     parts.append(Text.assemble(("judge  ", "bold"), said))
@@ -205,7 +208,7 @@ def _world(world: RecordedCell, problem: Problem) -> RenderableType:
     return Group(*parts)
 
 
-def _forms(world: RecordedCell) -> list[Text]:
+def _forms(world: RecordedCell, question: Question) -> list[Text]:
     """The forms of which nobody heard, with what was thought before they were filled in."""
     return [
         Text.assemble(
@@ -213,7 +216,7 @@ def _forms(world: RecordedCell) -> list[Text]:
             (f"(in private: {printable(each.reasoning)}) ", "dim"),
             printable(each.filled),
         )
-        for each in _thoughts(world)
+        for each in _thoughts(world, question)
     ]
 
 

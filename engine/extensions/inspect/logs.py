@@ -28,7 +28,7 @@ from ...errors import UsageError
 from ...run.listing import Parts
 from ...run.lookup import rows_that_fit
 from ...run.reader import Place, RunReader
-from ...run.record.values import NotRun, RecordedCall, RecordedCell
+from ...run.record.values import NotRun, RecordedCall, RecordedCell, turns_of
 
 try:
     from inspect_ai import event, log, model
@@ -231,15 +231,14 @@ class _RowLog:
         choices = "\n".join(f"({answer.label}) {answer.text}" for answer in question.answers)
         asked = f"{question.text}\n\n{choices}"
         said: list[Any] = [model.ChatMessageUser(id=self._id(f"{world} question"), content=asked)]
-        if isinstance(cell.outcome, Verdict):
-            said += [
-                model.ChatMessageAssistant(
-                    id=self._id(f"{world} turn {n}"),
-                    content=f"{turn.speaker}: {turn.text}",
-                    metadata={"speaker": turn.speaker, "side": turn.side and turn.side.label},
-                )
-                for n, turn in enumerate(cell.outcome.transcript.turns)
-            ]
+        said += [
+            model.ChatMessageAssistant(
+                id=self._id(f"{world} turn {n}"),
+                content=f"{turn.speaker}: {turn.text}",
+                metadata={"speaker": turn.speaker, "side": turn.side and turn.side.label},
+            )
+            for n, turn in enumerate(turns_of(cell.outcome, cell.calls, question))
+        ]
         return said
 
     def _events(self, cell: RecordedCell, world: str, scores: Mapping[str, Any]) -> Iterator[Any]:

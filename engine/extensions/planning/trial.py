@@ -29,7 +29,7 @@ from ...errors import EngineError, Halt, ProviderError, QuotaExhausted, UsageErr
 from ...run.dry_run import stand_ins
 from ...run.first_cells import COMPOSED, nearest_difference
 from ...run.lanes import attempt_noted, failure, first_fault
-from ...run.record.values import RecordedCell
+from ...run.record.values import RecordedCall, RecordedCell
 from ...sweep.sweep import Cell, Sweep
 from ..simulation.form import Contents, filled
 from .author import JUDGE, AuthorCode, Kind, Mistake, Subject, line_in, subject_named
@@ -69,8 +69,8 @@ class WorldTrial:
     """The author's line that asked the last of them; 0 if none did."""
     answered: list[tuple[Call, Reply, int]] = field(default_factory=list)
     """Each with the line of the author's that asked it."""
-    roles: dict[str, str] = field(default_factory=dict)
-    """What each call was for, by its address: `speak`, `judge`, or the name of a form."""
+    recorded: dict[str, RecordedCall] = field(default_factory=dict)
+    """Each call by its address, with its role: `speak`, `judge`, or the name of a form."""
 
     @property
     def shown(self) -> RecordedCell:
@@ -84,7 +84,13 @@ class WorldTrial:
                 end = failure(cell.id, fault)
             case fault:
                 end = Failure("crash", f"{type(fault).__name__}: {fault}")
-        return RecordedCell(cell.place, cell.id, 0, 0, cell.side, cell.draw, end)
+        calls = tuple(self.recorded.values())
+        return RecordedCell(cell.place, cell.id, 0, 0, cell.side, cell.draw, end, calls)
+
+    def role(self, call: Call) -> str:
+        """What a call was for; empty if that is not known."""
+        known = self.recorded.get(call.address)
+        return known.role if known else ""
 
     @property
     def calls(self) -> set[str]:
@@ -143,8 +149,11 @@ class Trial:
             waits = f"waits {PATIENCE:g} s, and for no call"
             raise Endless(line_in(self.code.path, exc.__cause__), waits) from None
         world.end = end if isinstance(end, Verdict) else world.end
-        asked = [note for note in notes if isinstance(note, Asked)]
-        world.roles |= {each.call.address: each.part[0] for each in asked}
+        for each in (note for note in notes if isinstance(note, Asked)):
+            call, reply = each.call, each.reply
+            world.recorded[call.address] = RecordedCall(
+                call.address, call.model, *each.part, call.draw, reply.text, reply.outcome
+            )
         return world
 
     def _asking(self, answer: Answer, world: WorldTrial) -> Callable[[Call], Awaitable[Reply]]:
@@ -233,7 +242,7 @@ class Trial:
         if self.kind.name != "protocol":
             return
         for world, call, reply, line in _answered(worlds):
-            if world.roles.get(call.address) != "speak" or reply.tool_calls:
+            if world.role(call) != "speak" or reply.tool_calls:
                 continue
             if isinstance(world.end, Verdict) and all(
                 turn.call != call.address for turn in world.end.turns()
@@ -261,7 +270,7 @@ class Trial:
             for call, _, line in world.answered:
                 todo = read_instructions(call.messages[-1].text)
                 asked = call.model == JUDGE and todo and not todo.side
-                if not asked and world.roles.get(call.address) != "judge":
+                if not asked and world.role(call) != "judge":
                     continue
                 text = "\n".join(TURN.sub("", message.text) for message in call.messages)
                 if passage and passage in text and not world.cell.row.reads_passage:

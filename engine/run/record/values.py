@@ -1,15 +1,19 @@
 """The plain values of a record: what one row of each table holds, apart from how it is stored."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from ....cache.reply import Outcome, ToolCall, Usage
-from ....protocols.transcript import Failure, Verdict
+from ....protocols.question import Question
+from ....protocols.transcript import Failure, Turn, Verdict
 
 Origin: TypeAlias = Literal["unknown", "new", "stored", "batch", "person"]
 """Where a reply came from when its cell was recorded: paid for then, or in the store already."""
+
+UNSPOKEN = ("judge", "rate", "rating", "side")
+"""Roles of the calls whose replies are not turns; `side` is the reader of a side check."""
 
 ROUNDING = 1e-6
 """By how much probabilities may be off."""
@@ -107,6 +111,23 @@ class NotRun(msgspec.Struct, frozen=True):
 
 CellEnd: TypeAlias = Verdict | Failure | NotRun
 """What became of a cell."""
+
+
+def turns_of(end: CellEnd, calls: Iterable[RecordedCall], question: Question) -> tuple[Turn, ...]:
+    """The turns of a world. A world that failed has the replies before its fault, as the models
+    wrote them; the last one where several are drafts of one turn."""
+    if isinstance(end, Verdict):
+        return end.transcript.turns
+    fault = end.call if isinstance(end, Failure) else ""
+    sides = {answer.label: answer for answer in question.answers}
+    turns: dict[tuple[int, str], Turn] = {}
+    for call in calls:
+        if call.role not in UNSPOKEN and call.address != fault and call.text.strip():
+            side = sides.get(call.seat.rpartition(" ")[2])
+            turns[call.heard, call.seat] = Turn(
+                call.seat, call.text.strip(), side, call.address, outcome=call.outcome
+            )
+    return tuple(turn for _, turn in sorted(turns.items(), key=lambda item: item[0]))
 
 
 class RecordedCell(msgspec.Struct, frozen=True, gc=False):

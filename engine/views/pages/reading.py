@@ -18,15 +18,19 @@ from ...analysis.reports.failures import called
 from ...run.lookup import NOT_YET
 from ...run.probing import best_mass
 from ...run.reader import Place, RunReader
-from ...run.record.values import CellEnd, NotRun, RecordedCall, RecordedCell, RecordedJudgement
+from ...run.record.values import (
+    CellEnd,
+    NotRun,
+    RecordedCall,
+    RecordedCell,
+    RecordedJudgement,
+    turns_of,
+)
 from ...sweep.grid import GridRow, baselines
 from .text import differing, quoted, shown
 
 Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
 
-
-UNSPOKEN = ("judge", "rate", "rating")
-"""Roles of the calls whose replies are no turns."""
 
 TURNS_A_PAGE = 100
 """Turns of each world on one page."""
@@ -264,9 +268,7 @@ def reading_page(
     recorded = run.records(cells)
     prior = _prior(run, place)
     transcripts = [
-        outcome.transcript.turns
-        if isinstance(outcome, Verdict)
-        else _until(problem, outcome, asked)
+        turns_of(outcome, (each.call for each in asked.values()), problem.question)
         for outcome, asked, _ in ends
     ]
     pages = max(1, ceil(max(map(len, transcripts)) / TURNS_A_PAGE))
@@ -314,19 +316,6 @@ def reading_page(
     asd, state = problem_score(problem, [world.outcome for world in worlds], score)
     probed = any(at in beliefs for at in cells)
     return Reading(place, row, problem, tuple(worlds), score, asd, state, page, pages, probed)
-
-
-def _until(problem: Problem, end: CellEnd, asked: Mapping[str, AskedCall]) -> tuple[Turn, ...]:
-    """What was said in a world before it failed, by its calls: of drafts for a turn the last."""
-    spoken: dict[tuple[int, str], Turn] = {}
-    at_fault = end.call if isinstance(end, Failure) else ""
-    for address, each in asked.items():
-        call = each.call
-        if call.role not in UNSPOKEN and address != at_fault and call.text.strip():
-            label = call.seat.rpartition(" ")[2]
-            side = next((a for a in problem.question.answers if a.label == label), None)
-            spoken[call.heard, call.seat] = Turn(call.seat, call.text.strip(), side, call=address)
-    return tuple(turn for _, turn in sorted(spoken.items(), key=lambda each: each[0]))
 
 
 def _said(failure: Failure | None, room: int) -> Markup:

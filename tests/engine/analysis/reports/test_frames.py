@@ -12,11 +12,14 @@ import pytest
 
 import oversight
 from oversight.engine.analysis.reports.frame_files import write_frames
-from oversight.engine.analysis.reports.frames import TABLES, FrameSource, of_cell
+from oversight.engine.analysis.reports.frames import TABLES, FrameReader, FrameSource, of_cell
+from oversight.engine.analysis.reports.side_by_side import as_plain
 from oversight.engine.models.accounting.prices import listed
+from oversight.engine.run.lookup import worlds_of
 from oversight.engine.run.reader import RunReader, recorded
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RunDamaged
+from oversight.engine.views.pages.reading import read
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.judges import StatedJudge
@@ -61,6 +64,29 @@ def test_every_format_has_the_same_tables(run: Path, command: Command, place: Pa
             lines.setdefault(name, []).append(count)
     assert all(len(set(counts)) == 1 for counts in lines.values()), lines
     assert lines["rows"] == [5] * 3 and lines["cells"] == [40] * 3
+
+
+def test_a_failed_world_has_the_same_turns_in_tables_show_and_page(
+    run: Path, command: Command
+) -> None:
+    with RunReader(run) as reader:
+        lines = FrameReader(FrameSource(reader, listed()), None).problems(range(4))["turns"]
+        failed = [at for at, record in reader.records(range(40)).items() if record.failure]
+        spoken = 0
+        for at in failed:
+            place, side = reader.where(at)
+            row, problem = reader.sweep.rows[place.row], reader.problems[place.problem]
+            label = problem.question.answers[side].label
+            told = [line[7] for line in lines if line[:3] == (place.row, problem.id, label)]
+            plain = as_plain(row, problem, worlds_of(reader, place), "brier")["worlds"][label]
+            page = read(reader, place).worlds[side]
+            assert told == [turn.text for turn in plain["turns"]]
+            assert told == [shown.turn.text for shown in page.turns]
+            assert plain["failure"] == page.failure
+            spoken += len(told)
+        shown = command("show", run, reader.records([at])[at].cell).out
+    assert failed and spoken > len(failed)
+    assert shown.index(told[0].split()[0]) < shown.index("failed (unreadable): ")
 
 
 def test_cells_that_were_not_run_are_there_as_missing(

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from oversight.engine.extensions.planning.trial import tried
+from oversight.engine.run.record.values import turns_of
 from oversight.engine.views.cli.group import oversight
 from tests import virtual
 from tests.command_line import ROOT
@@ -113,5 +114,10 @@ def test_reply_that_a_judge_cannot_read_is_shown_as_unreadable(tmp_path, monkeyp
     title = "a judge that can read nothing that is said to it"
     file = tmp_path / "mine.py"
     file.write_text(HEAD + MISTAKES[title][0])
-    ends = [world.shown.outcome for world in tried(f"{file}:Mine").trial.worlds]
-    assert ends and {(end.kind, end.message) for end in ends} == {("unreadable", "no grade")}
+    worlds = tried(f"{file}:Mine").trial.worlds
+    assert worlds
+    for world in worlds:
+        end, calls = world.shown.outcome, world.shown.calls
+        assert (end.kind, end.message) == ("unreadable", "no grade")
+        (speech,) = turns_of(end, calls, world.cell.problem.question)
+        assert speech.side.label == "AB"[world.cell.side] and speech.text
