@@ -187,7 +187,9 @@ class ModelDirectory:
                 deadline=stated.deadline,
                 connections=self.connections_of(provider),
                 version=stated.version,
-                foreign=self._document.is_foreign(("providers", provider, "base_url")),
+                foreign=self._document.is_foreign(
+                    ("providers", provider, "base_url"), stated.base_url
+                ),
                 api=api,
                 models=tuple(
                     (name, is_) for name, is_ in self._is.items() if provider_of(name) == provider

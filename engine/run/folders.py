@@ -1,7 +1,7 @@
 """Run folders on the disk: where they are, and what this machine knows of those that it made.
 
-A run folder from elsewhere may name any store. So this machine notes the store of each run that it
-makes, in the user's data folder under the run's id, and reads no other name.
+A run folder from elsewhere may name any store and any address. So this machine notes both for each
+run that it makes, in the user's data folder under the run's id, and uses no others.
 """
 
 import os
@@ -67,14 +67,17 @@ def beside(folder: Path) -> list[Path]:
 
 class _Note(msgspec.Struct, frozen=True):
     store: str
+    addresses: tuple[str, ...] = ()
+    """Those that the user's sweep file gave to providers."""
 
 
-def note_run(folder: Path, id: str, store: str) -> None:
-    """Note the store of a run under its id. Commands use the user's store where this fails."""
+def note_run(folder: Path, id: str, store: str, addresses: tuple[str, ...] = ()) -> None:
+    """Note the store and the addresses of a run under its id. Commands use the user's store where
+    this fails."""
     with suppress(OSError, RunFolderError):
         file = _file(folder, id)
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(file, [msgspec.json.encode(_Note(store))], durable=False)
+        replace_file(file, [msgspec.json.encode(_Note(store, addresses))], durable=False)
 
 
 def store_noted(folder: Path, id: str | None = None) -> str:
@@ -82,11 +85,20 @@ def store_noted(folder: Path, id: str | None = None) -> str:
 
     id: the run's; None to read it from the folder.
     """
+    return _noted(folder, id).store
+
+
+def addresses_noted(folder: Path) -> tuple[str, ...]:
+    """The addresses that the user named when this machine made a run; none if it did not."""
+    return _noted(folder).addresses
+
+
+def _noted(folder: Path, id: str | None = None) -> _Note:
     try:
         file = _file(folder, read_manifest(folder).id if id is None else id)
-        return msgspec.json.decode(read_bounded(file, MAX_NOTE), type=_Note).store
+        return msgspec.json.decode(read_bounded(file, MAX_NOTE), type=_Note)
     except (OSError, RunFolderError, msgspec.DecodeError):
-        return ""
+        return _Note("")
 
 
 def _file(folder: Path, id: str) -> Path:

@@ -115,9 +115,14 @@ def run_folder(
         return structs.replace(known, code=code)
 
     grid = replace(sweep, code=combined(now))
-    return RunFolder(
-        folder, manifest, _started_with(loaded.file, settings.part), grid, resume, anew
+    addresses = tuple(
+        given["base_url"]
+        for name, given in loaded.file.providers.items()
+        if "base_url" in given
+        and not loaded.file.document.is_foreign(("providers", name, "base_url"))
     )
+    text = _started_with(loaded.file, settings.part)
+    return RunFolder(folder, manifest, text, grid, resume, anew, addresses)
 
 
 def part_of(file: SweepFile, part: str) -> SweepFile:

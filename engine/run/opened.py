@@ -24,7 +24,7 @@ from ..sweep.named import texts
 from ..sweep.node import Node
 from ..sweep.sweepfile import checked_sweep
 from ..system.files import read_bounded
-from .folders import is_run
+from .folders import addresses_noted, is_run
 from .loaded_sweep import LoadedSweep, loaded
 from .reader import RunReader
 from .run_folder import REPORT, SWEEP
@@ -52,7 +52,7 @@ def open_run(
     document = Document.read(own or folder / SWEEP)
     if document.text.startswith(PYTHON_MARK):
         return _open_python_run(folder, document.text, problems, tuple(overrides), manifest.apis)
-    document.make_inert(inert(folder), own is not None)
+    document.make_inert(inert(folder), own is not None, addresses_noted(folder))
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
     document.value.setdefault("name", manifest.name)
@@ -91,7 +91,7 @@ def _open_python_run(
         raise UsageError(f"--set {overrides[0]}: {folder} was made from Python; set it there")
     try:
         file = read_python_sweep(text, problems)
-        file.document.make_inert(inert(folder), own=False)
+        file.document.make_inert(inert(folder), own=False, noted=addresses_noted(folder))
         return loaded(file, apis=apis)
     except RunFolderError as exc:
         raise RunFolderError(

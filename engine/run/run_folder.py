@@ -70,17 +70,19 @@ class RunFolder:
         grid: Grid,
         resume: Callable[[Manifest], Manifest] | None = None,
         anew: bool = False,
+        addresses: tuple[str, ...] = (),
     ) -> None:
         """manifest: describes the run that is about to be made, or resumed if it is there already.
 
         sweep, grid: what a new folder is made with: the text of the sweep file, and what it says.
         DatasetError for problems that could not be read back. resume: from the manifest that is
         there, the one to go on with, or a RunFolderError; None to go on with that. anew:
-        whether a folder that has lost its database gets another one.
+        whether a folder that has lost its database gets another one. addresses: those that the
+        user's sweep file gives to providers.
         """
         self.path = path
         self.manifest = manifest
-        self._store = manifest.store
+        self._store, self._addresses = manifest.store, addresses
         self._resume = resume
         self._sweep, self._grid, self._anew = sweep, grid, anew
         self._ended = bytearray(manifest.cells)
@@ -122,7 +124,7 @@ class RunFolder:
                     "%s lies on a network file system: run it from one machine at a time", self.path
                 )
             if not known:
-                note_run(self.path, self.manifest.id, self._store)
+                note_run(self.path, self.manifest.id, self._store, self._addresses)
             held.pop_all()
         return self
 

@@ -32,6 +32,7 @@ class Document:
         self.inert = ""
         """For a run folder's settings: why they name nothing to import, read or ask; else empty."""
         self._own: frozenset[str] = frozenset()
+        self._noted: frozenset[str] = frozenset()
         """The texts of the user's sweep file, if that was read for the run folder's."""
         self.overrides: tuple[str, ...] = ()
         """The assignments `a.b=c` that were made since, as `--set` takes them."""
@@ -113,19 +114,21 @@ class Document:
         """Whether a value was set on the command line."""
         return self.place(key).startswith("--set")
 
-    def make_inert(self, why: str, own: bool) -> None:
+    def make_inert(self, why: str, own: bool, noted: Iterable[str] = ()) -> None:
         """Load nothing that a run folder alone names; `set` then adds the flags of its run.
 
-        own: whether the document is the user's own sweep file, given for the run folder's.
+        own: whether the document is the user's own sweep file, given for the run folder's. noted:
+        names that the user gave when this machine made the run.
         """
+        self._noted = frozenset(noted)
         self.inert, self._own = why, frozenset(texts_of(self.value) if own else ())
 
     def is_foreign(self, key: Key, *names: str) -> bool:
-        """Whether a value comes from a run folder; not if the user's own sweep file has all names
-        that occur in it."""
+        """Whether a value comes from a run folder; not if the user's own sweep file, or the note of
+        this machine, has all names that occur in it."""
         if not self.inert or (self._own and not self.from_flag(key)):
             return False
-        return not (names and self._own.issuperset(names))
+        return not (names and (self._own | self._noted).issuperset(names))
 
     def refuse_if_foreign(self, key: Key, what: str, *names: str) -> None:
         """Raise UsageError if only a run folder asks for something outside of it to be loaded."""
