@@ -1,5 +1,6 @@
 """Sweep files: what they come to, and what examples for judges they give."""
 
+import asyncio
 import json
 from collections import Counter
 from pathlib import Path
@@ -10,13 +11,15 @@ import yaml
 from msgspec.structs import replace
 
 from oversight.engine.errors import UsageError
+from oversight.engine.extensions.planning.estimate import plan_sweep
+from oversight.engine.models.accounting.prices import listed
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.sweep.loading import problems_of
 from oversight.engine.sweep.originals import originals
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.datasets.jsonl import write_jsonl
-from oversight.protocols.drafting import BestOf
+from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.judges import Ensemble, Shot, StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
@@ -201,6 +204,25 @@ def test_the_grid_of_appendix_a_as_its_library_has_it():
     assert {agent.base_agent.words for agent in agents} == {100}
     pickers = {agent.judge.name for agent in agents if isinstance(agent, BestOf)}
     assert pickers == {"openai/gpt-6-luna stated effort none"}
+
+
+@pytest.mark.parametrize("name", ["first-live", "appendix_a", "appendix_a_sim"])
+def test_a_judge_of_the_sweep_checks_the_sides_in_examples_that_ask_real_models(name):
+    text = (ROOT / "examples" / f"{name}.yaml").read_text()
+    protocols = [row.protocol for row in sweep(text, problems=shipments(1)).rows]
+    judges = {(judge.model, judge.effort) for judge in (each.judge for each in protocols)}
+    speakers = [each.agent for each in protocols if hasattr(each, "agent")]
+    checkers = {(a.checker.model, a.checker.effort) for a in speakers if isinstance(a, SideCheck)}
+    assert checkers == (set() if name == "appendix_a_sim" else judges)
+    assert all(isinstance(each, SideCheck) for each in speakers) == bool(checkers)
+
+
+@pytest.mark.campaign
+def test_the_header_of_the_first_live_run_says_what_the_plan_says():
+    file = ROOT / "examples" / "first-live.yaml"
+    plan = asyncio.run(plan_sweep(open_sweep(file), None, listed(), frozenset()))
+    planned = f"{plan.cells} cells, {plan.total('calls')} calls, likely ${plan.cost.likely:.2f}"
+    assert f"# Planned: {planned}." in file.read_text()
 
 
 @pytest.mark.campaign
