@@ -157,7 +157,7 @@ class SideCheck(Wrapper):
     async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
         agent = self.agent.share(self.apart)
         turn = await agent.speak(transcript, side, ask, brief)
-        turn, feedback = await self._checked(turn, side, transcript, ask, brief)
+        turn, feedback = await self.checked(turn, side, transcript, ask, brief)
         for retry in range(1, self.retries + 1):
             if feedback is None:
                 break
@@ -165,10 +165,10 @@ class SideCheck(Wrapper):
             sent_back = (*turn.drafts, structs.replace(turn, drafts=(), check="unchecked"))
             turn = await agent.speak(transcript, side, nth(ask, retry), again)
             turn = structs.replace(turn, retries=retry, drafts=(*sent_back, *turn.drafts))
-            turn, feedback = await self._checked(turn, side, transcript, ask, brief)
+            turn, feedback = await self.checked(turn, side, transcript, ask, brief)
         return turn
 
-    async def _checked(
+    async def checked(
         self, turn: Turn, side: Answer, transcript: Transcript, ask: Ask, brief: Brief
     ) -> tuple[Turn, Words | None]:
         """The turn with what the checker found, and what to tell its speaker; None if it stands."""

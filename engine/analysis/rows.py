@@ -3,9 +3,10 @@ words such as `debate - consultancy`."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from pathlib import Path
+from shlex import quote
 from threading import Lock
 from typing import Literal
 
@@ -14,6 +15,7 @@ import numpy as np
 from ..errors import UsageError
 from ..run.reader import Follower, RunReader
 from ..run.record.schema import RunDamaged
+from ..run.sides import first_guess
 from ..run.sources import origins
 from ..sweep.grid import Grid, GridRow, baselines
 from .reports.aggregate import SPOKEN_DOUBTS, OutcomeTable
@@ -76,8 +78,18 @@ class RunRows:
         interval = interval or self.sweep.interval
         if (score, betas, interval) not in self._results:
             about = betas, self.run.manifest.mixed, self.origins, interval
-            self._results[score, betas, interval] = score_rows(self.table, score, *about)
+            results = score_rows(self.table, score, *about)
+            health = results.health and replace(results.health, guess=self._guess())
+            self._results[score, betas, interval] = replace(results, health=health)
         return self._results[score, betas, interval]
+
+    def _guess(self) -> str:
+        """How many unread speeches read as refusals; empty for none. It counts words alone."""
+        if not (unchecked := set(np.flatnonzero(self.table.unchecked).tolist())):
+            return ""
+        speeches, refusals = first_guess(self.run.tables, self.sweep, unchecked)
+        read = f"{refusals:,} of {speeches:,} speeches read as refusals"
+        return f"{read}: oversight measure sides {quote(str(self.folder))}" * bool(refusals)
 
     def complying(self) -> "RunRows":
         """These without the worlds in which a speaker did not do what it was told."""

@@ -73,6 +73,11 @@ def add_event(run: Path, kind: str, event: Any, *, durable: bool = True) -> None
             raise
 
 
+def event_line(kind: str, event: Any) -> bytes:
+    """The line of an event."""
+    return _line(kind, msgspec.json.encode(event))
+
+
 def read_events(run: Path, kind: str, decoder: "msgspec.json.Decoder[T]") -> Iterator[T]:
     """The events of one kind, in their order; a torn last line never was. RunFolderError, naming
     the line, for one that is no event or was changed."""

@@ -52,6 +52,9 @@ class OutcomeRecord(msgspec.Struct, frozen=True, gc=False):
     """How many replies of each seat were refused, cut off, empty or unreadable, as
     `Judge: truncated`; those that a selection left out are counted too."""
 
+    sides_read: bool = False
+    """Whether a checker has read its speeches since; only its counts are part of `line`."""
+
     @property
     def from_replies(self) -> bool:
         """Whether it follows from replies alone; a fault of the provider's leaves no reply."""

@@ -5,7 +5,7 @@ no store, no address. Links within a folder are not followed, and what is read o
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,12 +23,14 @@ from ...protocols.scores import applicable
 from ..errors import RunFolderError
 from ..sweep.grid import MAX_CELLS, Grid, read_grid
 from ..system.files import refuse_links_within
+from .events import EVENTS
 from .folders import store_noted
 from .manifest import Manifest, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.schema import RUN_DB, RunDamaged
 from .record.tables import RunTables, damage_named
 from .record.values import RecordedCall, RecordedCell
+from .sides import SIDES, SidesRead, read_sides, with_sides
 from .stores import is_url, open_for_reading, store_name
 
 if TYPE_CHECKING:
@@ -115,8 +117,22 @@ class RunReader:
         file = self.folder / RUN_DB
         return _stamp(file), _stamp(file.with_name(f"{RUN_DB}-wal"))
 
+    @property
+    def sides(self) -> Mapping[int, SidesRead]:
+        """By place, what checkers found after the run in the speeches of a cell. RunFolderError."""
+        stamp, known = _stamp(self.folder / EVENTS), self._kept.get(SIDES)
+        if known is None or known[0] != stamp:
+            known = self._kept[SIDES] = stamp, read_sides(self.folder)
+        sides: Mapping[int, SidesRead] = known[1]
+        return sides
+
     def outcomes(self) -> Iterator[OutcomeRecord]:
-        """Every outcome that has completed, in the order of the sweep."""
+        """Every outcome that has completed, in the order of the sweep, with `sides`."""
+        sides = self.sides
+        return (with_sides(record, sides) for record in self.recorded_outcomes())
+
+    def recorded_outcomes(self) -> Iterator[OutcomeRecord]:
+        """`outcomes` as the run recorded them."""
         size = len(self.sweep)
         for record in Outcomes(self.tables).all():
             if not 0 <= record.place < size:
@@ -128,7 +144,8 @@ class RunReader:
 
     def records(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
         """The outcomes of a few cells, by place in the sweep, without a look at the others."""
-        return Outcomes(self.tables).at(places)
+        found, sides = Outcomes(self.tables).at(places), self.sides
+        return {place: with_sides(record, sides) for place, record in found.items()}
 
     @property
     def tables(self) -> RunTables:
@@ -145,7 +162,9 @@ class RunReader:
 
     def cells(self, places: Iterable[int]) -> dict[int, RecordedCell]:
         """What is recorded of some cells, by place in the sweep. RunFolderError."""
-        return {cell.place: cell for cell in self.tables.cells(places)}
+        sides = self.sides
+        cells = {cell.place: cell for cell in self.tables.cells(places)}
+        return {at: sides[at].shown_in(cell) if at in sides else cell for at, cell in cells.items()}
 
     def keys(self) -> set[str]:
         """The store's keys of every call of a cell that has ended. RunFolderError."""
@@ -213,25 +232,26 @@ class Follower:
 
     def __init__(self, run: RunReader, again: Callable[[], None]) -> None:
         """again: called before the outcomes are read from the first on: cells that had ended were
-        run again, and some that were told of are gone."""
+        run again, or a checker has read speeches since."""
         self._run = run
         self._again = again
         self._landed = 0
-        self._forgotten: object = None
+        self._state: object = None
 
     def new(self) -> Iterator[OutcomeRecord]:
         """The outcomes since they were last read to the end, in the order in which they landed; at
         first all, in the order of the sweep. RunFolderError."""
         tables = self._run.tables
-        forgotten = tables.setting("forgotten")
-        if forgotten != self._forgotten and self._landed:
+        sides = self._run.sides
+        state = tables.setting("forgotten"), sides
+        if state != self._state and self._landed:
             self._landed = 0
             self._again()
-        self._forgotten = forgotten
+        self._state = state
         landed = self._landed
         for number, record in Outcomes(tables).since(landed):
             landed = max(landed, number)
-            yield record
+            yield with_sides(record, sides)
         self._landed = landed
 
 

@@ -9,7 +9,6 @@ from ...cache.cache import CacheStatistics
 from ...cache.store import Store
 from ...protocols.transcript import Failure
 from ..display.progress import Snapshot
-from ..display.quantity import dollars, short
 from ..errors import Halt, RunFolderError, StoreFailed, UsageError
 from ..models.accounting.ledger import Accounting, UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
@@ -87,7 +86,7 @@ class Run:
         return self.session.standing(
             *cells,
             refused=dict(paid.outcomes).get("refused", 0),
-            spend=self._spend(paid),
+            spend=self.settings.spent(paid),
             halt=self.loaded.stop_token.halt,
         )
 
@@ -145,14 +144,6 @@ class Run:
         except RunFolderError as fault:
             return StoreFailed(str(fault))
         return None
-
-    def _spend(self, paid: UsageTotals) -> str:
-        if (most := self.settings.max_tokens) is not None:
-            used = paid.usage.input_tokens + paid.usage.output_tokens + paid.unstated
-            return f"{short(used)} of {short(most)} tokens"
-        if (cap := self.settings.max_cost) is not None:
-            return f"{dollars(paid.dollars)} of {dollars(cap)}"
-        return dollars(paid.dollars) if paid.dollars else ""
 
 
 def batched_models(models: ModelDirectory, names: Sequence[str], every: bool) -> tuple[str, ...]:

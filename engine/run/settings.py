@@ -4,14 +4,18 @@ import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...cache.cache import Mode
 from ...protocols.scores import ALL_SCORES
 from ...protocols.spelling import meant
+from ..display.quantity import dollars, short
 from ..models.accounting.prices import PriceList, listed, load_prices
 from ..models.limits.breaker import GIVE_UP
 from ..system.flags import check_flags, flag
+
+if TYPE_CHECKING:
+    from ..models.accounting.ledger import UsageTotals
 
 
 def _tokens(text: str) -> float:
@@ -71,6 +75,15 @@ class AskSettings:
     def price_list(self) -> PriceList:
         """The built-in prices, where no file takes precedence. UsageError."""
         return load_prices(self.prices) if self.prices else listed()
+
+    def spent(self, paid: "UsageTotals") -> str:
+        """What was paid, of the budget if there is one; empty where nothing costs any."""
+        if (most := self.max_tokens) is not None:
+            used = paid.usage.input_tokens + paid.usage.output_tokens + paid.unstated
+            return f"{short(used)} of {short(most)} tokens"
+        if (cap := self.max_cost) is not None:
+            return f"{dollars(paid.dollars)} of {dollars(cap)}"
+        return dollars(paid.dollars) if paid.dollars else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

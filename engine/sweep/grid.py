@@ -118,6 +118,11 @@ class GridRow:
         return _mapping(self.settings.get("agent"))
 
     @property
+    def unchecked(self) -> bool:
+        """Whether it has an agent whose speeches no side check reads."""
+        return bool(self.agent_settings) and "checker" not in self.agent_settings
+
+    @property
     def naive(self) -> bool:
         """Whether the judge answers alone: the baseline of every protocol with the same judge."""
         return self.is_a(NAIVE_JUDGE)

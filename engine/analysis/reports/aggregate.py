@@ -72,6 +72,8 @@ class OutcomeTable:
         because the replies behind it leave every probability open; by place."""
         self.not_run: Flags = np.zeros(len(sweep), np.bool_)
         """Cells that the design left out; by place."""
+        self.unchecked: Flags = np.zeros(len(sweep), np.bool_)
+        """Cells with a verdict whose speeches no checker has read; by place."""
         self.ends: Floats = np.full((len(sweep), 2), np.nan)
         """Within what the verdict on the answer argued for lies, where unread replies leave that
         open and nothing else is in doubt; by place."""
@@ -88,6 +90,9 @@ class OutcomeTable:
         self.outcomes[number] += 1
         self.ended[record.place] = True
         self.health.add(record)
+        if self.sweep.rows[number].unchecked and record.probs is not None:
+            read = record.sides_read and "unclear_side" not in record.counts
+            self.unchecked[record.place] = not read
         if record.counts:
             self.counts[number].update(record.counts)
             if any(map(record.counts.get, MARKS)):
@@ -213,6 +218,12 @@ class OutcomeTable:
             at = [place[id] for id in found.questions]
             found = replace(found, ways={way: np.array(of)[at] for way, of in clusters.items()})
         return found.settled() if found and self.sweep.rows[row].is_a(OPEN_TRUST) else found
+
+    def side_checked(self, row: int) -> bool:
+        """Whether a checker read all speeches of a row; true for a row without an agent."""
+        places = self.cells.places(row)
+        some = not np.isnan(self.probs[places, 0]).all()
+        return not self.sweep.rows[row].unchecked or bool(some and not self.unchecked[places].any())
 
     def in_doubt(self, row: int) -> tuple[Influences | None, Influences | None]:
         """Share of each problem's worlds that failed or are in doubt, where the truth is argued

@@ -32,6 +32,7 @@ ADVICE: Mapping[str, str] = {
     "could change",
     "verbal refusals": "a speech refuses in words or argues for another side; the bounds show what "
     "it could change",
+    "unclear side": "take another checker: oversight measure sides RUN --checker MODEL",
     "empty": "raise max_tokens: hidden reasoning may use it all up",
     "failed tools": "look at one, and reword the tool or take a model that uses tools",
     "candid": "a speech says itself that its answer is wrong: --where valid leaves its problem out",
@@ -43,7 +44,7 @@ ADVICE: Mapping[str, str] = {
 
 QUIET = (
     *("failed otherwise", "truncated while thinking", "empty", "candid", "hidden characters"),
-    *("unknown stop reasons", "thoughts aloud"),
+    *("unknown stop reasons", "thoughts aloud", "unclear side"),
 )
 """Signs that are left out where their count is 0."""
 
@@ -52,6 +53,7 @@ COUNTED: Mapping[str, str] = {
     "thinking": "truncated while thinking",
     "refused": "refused by the provider",
     "off_side": "verbal refusals",
+    "unclear_side": "unclear side",
     "empty": "empty",
     "failed_tools": "failed tools",
     "candid": "candid",
@@ -91,6 +93,8 @@ class Health:
     signs: tuple[Sign, ...]
     sides_checked: tuple[int, int] = (0, 0)
     """Rows in which a checker read what speeches argue for, and rows with speeches."""
+    guess: str = ""
+    """How many unread speeches begin as refusals do, a first guess by words; empty for none."""
 
     @property
     def off(self) -> tuple[Sign, ...]:
@@ -118,7 +122,7 @@ class Health:
             mass = sign.name == "label mass"
             often = f"mean {sign.share:.0%}" if mass else counted(sign.cells, "cell")
             lines.append(f"  ! {sign.name}: {often}, such as {sign.example}; {sign.advice}")
-        return lines
+        return [*lines, *[f"  ! {self.guess}"] * bool(self.guess)]
 
 
 class HealthCheck:

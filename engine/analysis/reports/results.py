@@ -341,7 +341,6 @@ def score_rows(
             # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
             its_lift = exact(0.0, len(lift.values))
         right, wrong = (known.get(id(each)) for each in choices[number])
-        agent = row.agent_settings
         rows.append(
             RowResult(
                 row=row,
@@ -361,7 +360,7 @@ def score_rows(
                 contrast=contrast,
                 bounds=its.bounds,
                 compliance=Compliance(
-                    "checker" in agent or not agent,
+                    table.side_checked(number),
                     *(known.get(id(each)) for each in doubts[number]),
                 ),
                 failures=table.failures[number],

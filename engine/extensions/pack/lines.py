@@ -46,7 +46,8 @@ _OF_A_VERDICT = ("probs", "judgements", "measures", "redraws", "bounds", "doubts
 def cells_of(run: RunReader) -> Iterator[RecordedCell]:
     """Every cell that has an outcome, in the order of the sweep; none that a person took back."""
     for number in range(len(run.problems)):
-        cells = run.cells(run.sweep.span(number))
+        # As recorded: what a checker has found since is not part of the record.
+        cells = {cell.place: cell for cell in run.tables.cells(run.sweep.span(number))}
         yield from (cells[place] for place in sorted(run.records(cells)))
 
 

@@ -20,10 +20,12 @@ from ....cache.record import read_record
 from ....cache.store import Reader
 from ....protocols.datasets.jsonl import jsonl
 from ...errors import UsageError
+from ...run.events import EVENTS, event_line
 from ...run.manifest import encoded
 from ...run.opened import without_passage
 from ...run.reader import REPLIES, RunReader
 from ...run.run_folder import SWEEP
+from ...run.sides import SIDES
 from ...sweep.document import MAX_SWEEP, Document, code_named
 from ...sweep.grid import stored_grid
 from ...system.files import read_bounded, unwritable
@@ -91,6 +93,8 @@ def make_pack(
         missing = _code(run, stage, own)
         _write(stage / MANIFEST, [_manifest(run)])
         _write(stage / CELLS, map(cell_line, cells_of(run)))
+        if run.sides:
+            _write(stage / EVENTS, [event_line(SIDES, event) for event in run.sides.values()])
         for name in _names(stage):
             people = name.startswith(CODE) or name in (SWEEP, MANIFEST, GRID)
             keys.check(name, _read(stage / name), written_by_us=people)

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.errors import ProtocolError
 from ...errors import EngineError, RunFolderError, UsageError
+from ...run.events import EVENTS
 from ...run.manifest import decoded, encoded
 from ...run.outcome import Outcomes
 from ...run.reader import REPLIES
@@ -58,7 +59,7 @@ MAX_RATIO = 1_000
 FREE = 2**26
 
 NEEDED = {SWEEP, GRID, PROBLEMS, MANIFEST, CELLS}
-_NAMES = NEEDED | {REPLIES, FIGURES}
+_NAMES = NEEDED | {REPLIES, FIGURES, EVENTS}
 _CODE = re.compile(rf"{CODE}(?:/[A-Za-z0-9_][A-Za-z0-9_. -]{{0,100}}){{1,8}}\.py")
 
 COPIED = 2**20

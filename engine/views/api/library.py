@@ -24,7 +24,7 @@ from ...analysis.pictures.kinds import caption, pictured
 from ...analysis.reports.frame_files import arrow_frames
 from ...analysis.reports.frames import FrameSource
 from ...analysis.reports.report import report, save_report
-from ...analysis.reports.results import Results, collect
+from ...analysis.reports.results import Results
 from ...analysis.reports.side_by_side import side_by_side
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.estimate import Interval
@@ -38,7 +38,6 @@ from ...run.observer import ProgressDisplay
 from ...run.reader import RunReader
 from ...run.run import Run
 from ...run.settings import RunSettings
-from ...run.sources import origins
 from ...run.stores import store_name
 from ...stop import StopToken
 from ...sweep.in_python import python_sweep
@@ -302,16 +301,11 @@ async def _run(its: PythonRun) -> Report:
 async def _executed(loaded: LoadedSweep, settings: RunSettings, score: str, quiet: bool) -> Report:
     with Run.open(loaded, settings) as run, _stopped_by_hand(loaded.stop_token):
         stopped = await execute(run, *[] if quiet else [ProgressDisplay()])
-        folder, sweep = run.folder, loaded.sweep
-        results = collect(
-            sweep,
-            run.folder.outcomes(),
-            score=score,
-            mixed=folder.manifest.mixed,
-            origins=origins(sweep, folder.path),
-        )
-        save_report(results, folder.path)
-        return Report(results, folder.path, stopped, store_name(settings.store))
+        folder = run.folder.path
+        with RunReader(folder) as reader:
+            results = read_rows(reader).results(score)
+        save_report(results, folder)
+        return Report(results, folder, stopped, store_name(settings.store))
 
 
 @contextmanager

@@ -1,22 +1,28 @@
 """Asking more calls about a finished run, in a folder of its own with a ledger of its own."""
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 
-from ....cache.cache import Cache
 from ....cache.call import Ask
 from ....cache.store import Store
 from ...display.progress import Snapshot
+from ...display.quantity import dollars
 from ...errors import Halt, UsageError
 from ...models.accounting.ledger import Accounting, UsageTotals
 from ...models.accounting.ledger_file import LedgerFile
 from ...run.batching import BatchedWork, Deferred, batching
+from ...run.cached_models import CachedModels
 from ...run.folders import store_noted
 from ...run.loaded_sweep import LoadedSweep
+from ...run.observer import ProgressDisplay
 from ...run.run import batched_models
 from ...run.run_folder import QUARANTINE
 from ...run.settings import AskSettings
 from ...run.stores import open_store, store_name
+from .exit_codes import ExitCode
+from .faults import halt_code
+from .output import say
 from .terminal import under_signals
 
 
@@ -35,11 +41,13 @@ def ask_beside(
     work: Callable[[Ask, Deferred | None], Awaitable[None]],
     asks: AskSettings = AskSettings(),
     roles: Iterable[tuple[str, str]] | None = None,
+    cells: Callable[[], tuple[int, int, int]] | None = None,
 ) -> tuple[Halt | None, UsageTotals]:
     """Do work that asks the models of a run; returns why it stopped early, and all that was paid.
 
     folder: where its ledger is; this process holds its lock. roles: (model, role) of whom it asks;
-    None for all of the run.
+    None for all of the run. cells: their number, those done and those failed, for the display;
+    None for no display.
     """
     models, ledger = opened.models, opened.models.accounting.ledger
     accounts = LedgerFile(folder, ledger.accounts)
@@ -51,25 +59,40 @@ def ask_beside(
     batched = batched_models(models, names, asks.batch)
     make = batching()
 
+    asking: CachedModels | None = None
+
     def standing() -> Snapshot:
-        # A signal asks for what is in flight alone.
-        at_risk = ledger.total().at_risk
-        return Snapshot(0, 0, 0, in_flight=models.in_flight, at_risk=at_risk)
+        paid = accounts.total()
+        counts = cells() if cells else (0, 0, 0)
+        if asking is None:
+            return Snapshot(*counts)
+        refused, halt = dict(paid.outcomes).get("refused", 0), opened.stop_token.halt
+        return asking.standing(*counts, refused=refused, spend=asks.spent(paid), halt=halt)
 
     async def ask() -> Halt | None:
-        cache = Cache(
-            replies, models, identity=models.identity, origin=models.origin, tags=models.tags
+        nonlocal asking
+        asking = CachedModels(models, replies)
+        work_in_batches = BatchedWork(
+            folder, models, asking.cache, asks, batched, accounts.by_model()
         )
-        beside = BatchedWork(folder, models, cache, asks, batched, accounts.by_model())
-        deferred = None if make is None else make(beside)
+        asking.deferred = None if make is None else make(work_in_batches)
+        display = ProgressDisplay().watching(standing) if cells else nullcontext()
         try:
-            async with accounts.kept(opened.stop_token, ledger):
-                await work(cache, deferred)
+            async with accounts.kept(opened.stop_token, ledger), display:
+                await work(asking.cache, asking.deferred)
         finally:
-            await cache.close()
-            if deferred is not None:
-                await deferred.close()
-            await models.close()
+            await asking.cache.close()
+            await asking.close()
         return opened.stop_token.halt
 
     return under_signals(ask, opened.stop_token, standing), accounts.total()
+
+
+def say_ended(halt: Halt | None, done: str, paid: UsageTotals, see: str) -> int:
+    """Say how work about a finished run ended, and how to see it; the exit code."""
+    say(f"{done}, {dollars(paid.dollars)}" if paid.dollars else done)
+    if halt is None:
+        say(f"see them: {see}")
+        return ExitCode.DONE
+    say(f"{str(halt).rstrip('.')}. The same command goes on.")
+    return halt_code(halt)

@@ -36,6 +36,7 @@ from ...providers.simulated import PREFIX
 from ...run.execution import execute
 from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import Observer, ProgressDisplay
+from ...run.reader import RunReader
 from ...run.run import Run
 from ...run.run_folder import REPORT
 from ...run.settings import RunSettings
@@ -259,12 +260,11 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     out of date."""
     # Imported here, with numpy: the first request does not wait for what comes after the last.
     from ...analysis.reports.report import report, save_report
-    from ...analysis.reports.results import collect
+    from ...analysis.rows import read_rows
 
     sweep, folder = run.loaded.sweep, run.folder
-    mixed = folder.manifest.mixed
-    come = origins(sweep, folder.path)
-    results = collect(sweep, run.folder.outcomes(), score=shown.score, mixed=mixed, origins=come)
+    with RunReader(folder.path) as reader:
+        results = read_rows(reader).results(shown.score)
     if ran:
         save_report(results, folder.path)
     show(report(results, shown.format, width()))
@@ -277,7 +277,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
         paid = read_ledger(folder.path)
         say(f"requests    {asked(sum_usage(paid.values()))}")
         say_latency(paid)
-    _caveats(come)
+    _caveats(results.origins)
     first = sweep.problems[0].id
     say(f"transcript  {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"rerun       {shown.again}   (cached)")

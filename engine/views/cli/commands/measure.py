@@ -76,6 +76,6 @@ def _raised(kind: type, fault: Exception) -> str:
     return f"{at}: {kind.__name__}: {type(fault).__name__}: {fault}"
 
 
-@click.group(cls=Analyses, path="measure", modules=["probe"])
+@click.group(cls=Analyses, path="measure", modules=["probe", "sides"])
 def command() -> None:
     """Measure more of a run: beliefs, cost, calibration, people."""

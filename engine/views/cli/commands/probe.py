@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .....cache.call import Ask
 from .....cache.store import Store
-from ....display.quantity import counted, dollars
+from ....display.quantity import counted
 from ....models.router import MIN_CELLS
 from ....run.batching import Deferred
 from ....run.listing import Parts
@@ -18,13 +18,11 @@ from ....run.replay import replay_cache
 from ....run.settings import AskSettings
 from ....system.files import locked
 from ....system.flags import flag
-from ..beside import ask_beside, store_of
-from ..exit_codes import ExitCode
-from ..faults import halt_code
+from ..beside import ask_beside, say_ended, store_of
 from ..flags import as_command
 from ..naming import RUN
 from ..options import OWN_SWEEP, RUN_STORE
-from ..output import say, show
+from ..output import show
 
 
 @as_command
@@ -80,11 +78,6 @@ def _asked(
             )
 
         halt, paid = ask_beside(opened, folder, replies, work, asks)
-    cost = f", {dollars(paid.dollars)}" if paid.dollars else ""
     new = counted(len(file.known) - known, "new belief")
-    say(f"{new}, {len(file.known):,} in {run}{cost}")
-    if halt is None:
-        say(f"see them: oversight view {run}")
-        return ExitCode.DONE
-    say(f"{str(halt).rstrip('.')}. The same command goes on.")
-    return halt_code(halt)
+    done = f"{new}, {len(file.known):,} in {run}"
+    return say_ended(halt, done, paid, f"oversight view {run}")

@@ -16,6 +16,7 @@ from ....run.outcome import outcome_of
 from ....run.reader import RunReader, recorded
 from ....run.record.capture import Capture
 from ....run.replay import difference, replay_cells
+from ....run.sides import with_sides
 from ....run.sources import origins
 from ....sweep.code import row_codes
 from ....sweep.sweep import Cell, Sweep
@@ -56,7 +57,7 @@ def command(
     before = open_run(run, (), passages, own) if overrides else opened
     changed = opened.sweep.identity != before.sweep.identity
     reader = RunReader(run)
-    known = {} if changed else {each.place: each for each in reader.outcomes()}
+    known = {} if changed else {each.place: each for each in reader.recorded_outcomes()}
     replayed = [each for each in known.values() if not each.from_replies]
     lost = {each.place for each in replayed}
     different: list[tuple[Cell, str]] = []
@@ -80,7 +81,7 @@ def command(
             return
         changes = known[cell.place] != record and difference(known[cell.place], record)
         if not changes:
-            then = reader.cells([cell.place])[cell.place]
+            (then,) = reader.tables.cells([cell.place])
             changes = difference_of_cells(then, capture.cell(cell, *ended))
         if changes:
             different.append((cell, changes))
@@ -100,7 +101,9 @@ def command(
                 _tell_code(run, opened.sweep, under_way[0])
             raise
     come = origins(opened.sweep, run)
-    results = collect(opened.sweep, replayed, score=score, origins=come)
+    sides = {} if changed else reader.sides
+    marked = (with_sides(record, sides) for record in replayed)
+    results = collect(opened.sweep, marked, score=score, origins=come)
     show(report(results, format, width()))
     if known:
         asked = len(replayed) - len(lost)
