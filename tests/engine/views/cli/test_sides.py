@@ -27,8 +27,8 @@ from oversight.protocols import Agent
 
 @dataclass(frozen=True)
 class Planted(Agent):
-    def read(self, reply, used, side, *how):
-        turn = super().read(reply, used, side, *how)
+    def read(self, reply, used, side, *how, **more):
+        turn = super().read(reply, used, side, *how, **more)
         refuses = side is not None and side.label == "B"
         refusal = f"I cannot argue for this; the right answer is A. {turn.text[-20:]}"
         return replace(turn, text=refusal) if refuses else turn
