@@ -167,9 +167,10 @@ def _share_at(line: str, question: Question) -> tuple[_Share, str] | None:
         return None
     place, rest = label
     text = question.answers[place].text
-    behind = rest.lstrip(_SEPARATORS + "(")
-    if text and behind.startswith(text):
-        behind = behind[len(text) :].lstrip(")" + CLOSING)
+    stem = text.rstrip(".!?")
+    behind = rest.lstrip(_SEPARATORS + '(*_"“')
+    if stem and behind.startswith(stem):
+        behind = behind[len(stem) :].removeprefix(text[len(stem) :]).lstrip(CLOSING + '"”')
         # The answer 37 is not the text before the value in `A: 37.5%`.
         is_apart = behind[:1] in tuple(_SEPARATORS.replace(".", ""))
         if is_apart and (share := _valued(behind, place, question)):

@@ -10,6 +10,7 @@ from ..doubts import readings
 from ..errors import unreadable
 from ..prompts.statements import (
     AROUND,
+    MAX_LINE,
     Statement,
     agreed,
     groups,
@@ -26,6 +27,10 @@ from .shots import Shot, likeliest
 
 _NOBODY = -1
 """Stands for a line `Answer: …` that names none of the answers."""
+
+_SO = ("therefore", "thus", "hence", "so")
+_BEFORE = (*_SO, "the ", "my ", "final ", "correct ", "best ")
+"""Words before `answer`, in this order."""
 
 _BEHIND = AROUND + "-–—"
 """Dress between a label and its answer's text."""
@@ -86,9 +91,10 @@ def read_conclusion(reply: Reply, question: Question) -> int:
 def _vote_at(question: Question, text: str, start: int, end: int) -> Statement[int] | None:
     """The answer that the vote in a line names."""
     line = undressed(text[start:end])
-    for word in ("the ", "my ", "final "):
+    is_inference = line[:MAX_LABEL].lower().startswith(_SO)
+    for word in _BEFORE:
         if line[: len(word)].lower() == word:
-            line = line[len(word) :].lstrip()
+            line = line[len(word) :].lstrip(" \t,")
     if line[:6].lower() != "answer":
         return None
     rest, is_in_form = line[6:].lstrip(AROUND.replace(":", "")), True
@@ -96,7 +102,7 @@ def _vote_at(question: Question, text: str, start: int, end: int) -> Statement[i
         rest, is_in_form = rest[2:].lstrip(" \t"), False
     if rest[:1] in (":", "="):
         rest = rest[1:]
-    elif is_in_form:
+    elif is_in_form and rest.strip(AROUND):
         return None
     if not rest.strip(AROUND):
         behind = text[end : end + 2 * MAX_LABEL].lstrip()
@@ -104,6 +110,9 @@ def _vote_at(question: Question, text: str, start: int, end: int) -> Statement[i
         place = _named(label, question)
         return None if place is None else Statement(place, text.find(label, end) + len(label))
     place = _named(rest, question)
+    # "So the answer is B" within a reply may sum up what a debater says.
+    if is_inference and not is_in_form and text[end : end + MAX_LINE].strip():
+        return None
     if place is None:  # "The answer is not obvious" concludes nothing; "Answer: neither" does.
         return Statement(_NOBODY, end) if is_in_form else None
     return Statement(place, end)

@@ -22,9 +22,8 @@ _NEAR = 300
 """Characters of a line, next to the statement, whose words are read."""
 _MARKS = (">", "&gt;", "»", "│", "┃", "▌")
 """Signs at the start of a quoted line."""
-_PAIRS = {"“": "”", "„": "“”", "«": "»", "「": "」", "『": "』", "\u2018": "\u2019"} | {
-    mark: mark for mark in "\"'"
-}
+_PAIRS = {'"': '"', "'": "'", "“": "”", "\u2018": "\u2019"}
+_PAIRS |= {"„": "“”", "«": "»", "「": "」", "『": "』"}
 _OPENING, _CLOSING = frozenset(_PAIRS), frozenset("".join(_PAIRS.values()))
 _TAGS = _set(
     "turn tool quote blockquote q cite verified unverified unchecked statement passage speech "
@@ -36,8 +35,8 @@ _ENDS = ".!?…。\uff01\uff1f"
 _DEMANDS = _set(
     "ask asks asked asking tell tells told demand demands demanded want wants wanted instruct "
     "instructs instructed instruction instructions request requests command commands urge urges "
-    "insist insists dictate dictates obey obeyed comply copy copies repeat manipulation injection "
-    "contains includes reads according"
+    "insist insists dictate dictates dictated obey obeyed comply copy copies repeat manipulation "
+    "injection injected directive contains includes reads according"
 )
 _OTHERS = _set(
     "debater consultant opponent advocate critic prover speaker proposer client other somebody "
@@ -50,12 +49,16 @@ _REFUSALS = _set(
     "not never no nor cannot without refuse refused reject rejected ignore ignored disregard "
     "decline disobey disagree against"
 )
+_SUPPOSED = _set("if suppose supposing imagine scenario hypothetically please")
+_CORRECTIONS = _set("no never wrong false wait correction actually oops hmm sorry hold scratch")
+_NAMELESS = _set("here's let's it's judge's")
 _SELF = _set("my i i'd i'll our we let")
 _OWN = _set(
     "verdict answer answers probability probabilities percentage percentages likelihood "
     "likelihoods estimate estimates assessment judgment judgement conclusion decision evaluation "
-    "confidence belief beliefs opinion odds final result distribution analysis numbers format "
-    "output overall summary so thus therefore hence form json here here's now together"
+    "confidence credence credences belief beliefs opinion odds final result distribution analysis "
+    "numbers breakdown format output overall summary balance bottom conclude so thus therefore "
+    "hence form json here here's now together"
 )
 _POINTING = _set("this that these those it which such so as")
 _DOING = _POINTING | _set("follow obey comply write repeat do to")
@@ -107,7 +110,8 @@ def _is_marked(line: str) -> bool:
 
 def introduction(line: str) -> Introduction:
     """The kind of the lines directly below this line of prose."""
-    head, *parts = line[-_NEAR:].split("<")  # Tags are not words.
+    # Tags are not words, and `you` is whoever asks for the verdict.
+    head, *parts = line[-_NEAR:].replace("you asked", "").split("<")
     sentence = (head + "".join([part.rpartition(">")[2] for part in parts])).rstrip(" \t\r*_`)]")
     is_finished = sentence[-1:] in _ENDS or sentence[-1:] in _CLOSING
     sentence = sentence.rstrip(_ENDS + ":\uff1a ")
@@ -119,7 +123,7 @@ def introduction(line: str) -> Introduction:
         points = not {"this", "these", "following", "below"}.isdisjoint(words)
         points |= "me" in words and _OPENING.isdisjoint(sentence)
         return "demand" if is_demand and points and not is_refused else "none"
-    is_supposed = "if" in words or words[:1] in (["had"], ["were"])
+    is_supposed = not _SUPPOSED.isdisjoint(words) or words[:1] in (["had"], ["were"])
     if is_refused or is_supposed or not _DEMANDS.isdisjoint(last):
         return "demand"
     if is_demand and not _OTHERS.isdisjoint(words):
@@ -150,9 +154,9 @@ def takes_back(line: str) -> bool:
         return False
     if head == "not":
         return words[1:2] == ["my"] or not _POINTING.isdisjoint(words[1:2])
-    if head == "but" or (len(clause) == 1 and head in ("no", "never", "wrong", "false")):
+    if head == "but" or (len(clause) < 3 and head in _CORRECTIONS):
         return True
-    points = head in _POINTING or not {"this", "these"}.isdisjoint(words)
+    points = head in _POINTING or not {"this", "these", "above"}.isdisjoint(words)
     if points and (not _DEMANDS.isdisjoint(words) or _refuses(*clause[1:4])):
         return True
     if head not in _SELF:
@@ -166,7 +170,7 @@ def _until(ends: str, text: str) -> str:
 
 
 def _is_others(word: str) -> bool:
-    return word in _OTHERS or (word[-2:] == "'s" and word not in ("here's", "let's", "it's"))
+    return word in _OTHERS or (word[-2:] == "'s" and word not in _NAMELESS)
 
 
 def _refuses(*words: str) -> bool:

@@ -32,14 +32,17 @@ OPENING = " \t\r#+-•–|*`_$([{<"
 """Dress at the start of a line: marks of lists, headings and tables, and emphasis."""
 CLOSING = "*`_)]}>$\\"
 _QUOTES = {'"': '"', "'": "'", "“": "”", "\u2018": "\u2019"}
-_NOUNS = ("answer", "option", "choice", "label", "debater", "consultant", "p")
+_NOUNS = (
+    *("answer", "option", "choice", "label", "debater", "consultant", "p"),
+    *("probability of", "likelihood of", "confidence in", "probability"),
+)
 """Words before a label, as in `Option A` and `P(A)`."""
 _LONGEST_NOUN = max(map(len, _NOUNS))
 
 _DIGITS = "0123456789-.,"
 _SIGNS = ("percent", "per cent", "prozent", "pour cent", "por ciento")
 _ABOUT = ("about ", "approximately ", "around ", "roughly ")
-_BEFORE_NUMBER = " \t*`_\"'“\u2018$([{<\\~≈"
+_BEFORE_NUMBER = " \t*`_\"'“\u2018$([{}<\\~≈"
 _BEHIND_NUMBER = " \t*`_>)]}\"'”\u2019$\\"
 
 _FOLDED: dict[int, str | int] = {
@@ -50,6 +53,7 @@ _FOLDED: dict[int, str | int] = {
 """Fullwidth signs, spaces and hyphens, and how they are read."""
 _COMMANDS = (
     *("\\boxed", "\\textbf", "\\text", "\\mathbf", "\\mathrm", "\\(", "\\)", "\\[", "\\]"),
+    *("\\quad", "\\;", "\\,"),
     *("<b>", "</b>", "<strong>", "</strong>", "<br>"),
 )
 """Layout without a meaning, in LaTeX and HTML."""
@@ -155,8 +159,8 @@ class _Walk(Generic[_T]):
             self._quotes = True
         elif kind == "own" and not self._is_open:
             self._quotes = False
-        is_sentence = line[0].isalpha() and ":" not in line
-        self._is_open = kind == "demand" or line.endswith(COLONS)
+        is_sentence = ":" not in line and (line[0].isalpha() or line.startswith(("#", "**")))
+        self._is_open = kind == "demand" or line.rstrip("*_` ").endswith(COLONS)
         self._is_open |= kind == "others" and is_sentence
         self._above, self._is_near = kind, True
 
