@@ -117,7 +117,7 @@ class FaultEvidence:
         self.own = own
         self.status = status
         self.headers = headers
-        self.pairs = [*values(body)]
+        self.pairs = [*values(body, "replies" if status == 200 else "")]
         names = [value for key, value in self.pairs if key in table().places["upstream"]]
         upstream = {part for name in names for part in (words(name), words(name).partition(" ")[0])}
         self.vendors = vendors | upstream
@@ -220,10 +220,10 @@ class FaultEvidence:
         return None
 
 
-def values(body: Any) -> Iterator[tuple[str, str]]:
+def values(body: Any, more: str = "") -> Iterator[tuple[str, str]]:
     """(key, value) of a body in its order, the texts of a list under its key. A text that is JSON
-    is read too, such as the upstream's own answer in `metadata.raw`."""
-    skipped = table().places["skipped"]
+    is read too, such as the upstream's own answer in `metadata.raw`. more: further skipped keys."""
+    skipped = table().places["skipped"] + table().places.get(more, ())
     waiting, left = [("message", body, 0)], MAX_VALUES
     while waiting and left:
         key, value, depth = waiting.pop()
