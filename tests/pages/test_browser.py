@@ -6,15 +6,27 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
+import numpy as np
 import pytest
 
+from oversight.engine.analysis.rows import read_rows
 from oversight.engine.run.reader import Place, RunReader
+from oversight.engine.views.pages.grid import (
+    DOUBT,
+    FAILED,
+    IMPUTED,
+    VALUE,
+    field_states,
+    ordered_by_mean,
+)
 from oversight.engine.views.pages.site import write_bundle
 from tests.command_line import oversight
 from tests.pages.browser import asked_by, faults_in, served, unpacked, violations
 from tests.pages.speaking import bad_run
+from tests.run_folders import cut
 
 SCREENS = (
     "",
@@ -270,6 +282,34 @@ def test_a_reader_is_walked_by_keys_alone(page: Any, run: str) -> None:
     page.wait_for_url("**/calls")
     page.keyboard.press("m")
     page.wait_for_url("**/map")
+
+
+def test_a_map_reads_its_states_out_and_counts_them(
+    page: Any, runs: Path, hard: Path, tmp_path: Path
+) -> None:
+    part = tmp_path / "runs" / "part"
+    copytree(hard, part)
+    cut(part, len(RunReader(part).sweep) * 2 // 3)
+    completed = read_rows(RunReader(part))
+    values = completed.asd_by_problem("brier")
+    problems, rows = ordered_by_mean(values)
+    states = field_states(completed, values)[problems][:, rows] & ~DOUBT
+    with served(part.parent) as address:
+        for state, word in ((FAILED, "failed"), (VALUE | IMPUTED, "imputed"), (0, "not run")):
+            page.goto(f"{address}run/part/map")
+            fields = np.argwhere(states == state).tolist()
+            assert f"{word} {len(fields)}" in page.locator(".legend").inner_text()
+            page.locator("#map").focus()
+            down, right = fields[0]
+            for key in ("ArrowLeft", *["ArrowDown"] * down, *["ArrowRight"] * right):
+                page.keyboard.press(key)
+            told = page.locator("#field").inner_text()
+            assert re.search(rf"(: |, ){word}(, flagged)?$", told), told
+        number, row = problems[fields[0][0]], rows[fields[0][1]]
+        page.goto(f"{address}run/part/problem/{number}")
+        assert page.locator("#rows tbody tr td.num").nth(-1).inner_text() == "not run"
+        page.goto(f"{address}run/part/row/{row}/problem/{number}")
+        assert "not run" in page.locator(".verdict").inner_text()
 
 
 def test_a_map_names_its_fields_enlarges_them_and_opens_them(page: Any, run: str) -> None:

@@ -55,6 +55,7 @@ def grouped(
 
 def forest_axes(forest: Forest, figure: "FigureBase") -> None:
     axes = figure.add_subplot()
+    axes.use_sticky_edges = False
     lines = grouped(forest.lines)
     places = list(range(len(lines)))[::-1]
     for place, (_, line) in zip(places, lines, strict=True):

@@ -204,7 +204,7 @@
           pen.save();
           pen.beginPath(); pen.rect(x, y, wide - gap, high - gap); pen.clip();
           pen.strokeStyle = ink;
-          pen.globalAlpha = 0.6;
+          pen.globalAlpha = 0.35;
           pen.beginPath();
           for (let start = x - high; start < x + wide; start += 7) { pen.moveTo(start, y + high); pen.lineTo(start + high, y); }
           pen.stroke();
