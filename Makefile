@@ -47,7 +47,7 @@ plainer: .venv/installed-dev     ## lower the bounds on odd turns of phrase to t
 	$(BIN)/python tools/english.py --bounds tools/english.json --lower $(PROSE)
 
 docs: .venv/installed-dev        ## the reference of sweep file, commands, prompts and mechanisms, from the code
-	$(BIN)/python -m tools.reference docs/sweep-file.md docs/commands.md
+	$(BIN)/python -m tools.reference docs/sweep-file.md docs/commands.md docs/tables.md
 	$(BIN)/python -m tools.prompt_page > docs/.prompts.md
 	mv docs/.prompts.md docs/prompts.md
 	$(BIN)/python -m tools.mechanisms

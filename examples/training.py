@@ -16,13 +16,15 @@ def training(tables: Path, least: float = 0.5, apart: float = 0.05) -> tuple[lis
     def read(name: str) -> list[dict]:
         return [json.loads(line) for line in (tables / f"{name}.jsonl").read_bytes().splitlines()]
 
-    calls = {call["call"]: call for call in read("calls") if call["outcome"] == "ok"}
+    calls = {call["call"]: call for call in read("calls") if call["reply_outcome"] == "ok"}
     key = ("row", "problem", "world", "draw")
     believed = {tuple(c[k] for k in key): c["p_side"] for c in read("cells") if c["status"] == "ok"}
     heard = {}
     for turn in read("turns"):
         p, call = believed.get(tuple(turn[k] for k in key)), calls.get(turn["call"])
-        spoiled = turn["cut"] or turn["forged"] or turn["tools"] or turn["side"] != turn["world"]
+        spoiled = (
+            turn["cut"] or turn["spoofed_tags"] or turn["tools"] or turn["side"] != turn["world"]
+        )
         if call and p is not None and not spoiled and not call["request"][1]["response_format"]:
             asked = call["request"][1]["messages"]
             prompt = [{"role": each["role"], "content": each["text"]} for each in asked]

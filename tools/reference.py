@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 import click
 
 from oversight.cache.call import Request
+from oversight.engine.analysis.reports.frames import DECLARED, TABLES
 from oversight.engine.extensions.simulation.model import PRESETS, SimModel
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.providers.catalogue import entry, provider_names
@@ -167,6 +168,16 @@ def _line(row: tuple[str, ...]) -> str:
     return f"- {row[0]}: {row[1]}"
 
 
+def _tables() -> Iterator[str]:
+    """The columns of the tables of a run."""
+    for table, columns in TABLES.items():
+        yield f"### {table}\n\n{DECLARED['about'][table]}\n"
+        yield "| column | kind | unit or range | |\n|---|---|---|---|"
+        for name, its in columns.items():
+            yield f"| `{name}` | {its.kind} | {its.unit or '–'} | {its.sentence} |"
+        yield ""
+
+
 PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "top": lambda: _table(Top),
     "problems": _problems,
@@ -178,6 +189,7 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "providers": _providers,
     "run": _run,
     "commands": _commands,
+    "tables": _tables,
 }
 """By the name in the mark, the lines of what is made."""
 

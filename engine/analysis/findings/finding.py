@@ -15,7 +15,16 @@ import orjson
 
 from ...display.printable import one_line
 from ...display.quantity import signed
-from ...display.table import MOST_NOTE, NONE, NOT_MEASURED, Table, as_csv, formatted, wrapped
+from ...display.table import (
+    MOST_NOTE,
+    NONE,
+    NOT_MEASURED,
+    Table,
+    as_csv,
+    formatted,
+    markdown_text,
+    wrapped,
+)
 from ..scoring.estimate import PARTS, Ends, Estimate
 
 if TYPE_CHECKING:
@@ -368,7 +377,7 @@ class Finding:
             return (
                 "\n".join(part for line in lead for part in wrapped(line, width)) + f"\n\n{shown}"
             )
-        return "  \n".join(lead) + f"\n\n{shown}"
+        return "  \n".join(map(markdown_text, lead)) + f"\n\n{shown}"
 
     def __str__(self) -> str:
         return self.text("text")

@@ -199,20 +199,24 @@ class OutcomeTable:
         places = self.cells.places(row)
         return found_right(self.probs[places], self.cells.best[self.cells.problem])
 
-    def accuracy(self, row: int) -> Influences | None:
-        """How often the judge was right: problem by problem, the mean over all worlds of the draws
-        that count in `judgements`. A world in which nothing could be read counts as wrong."""
+    def counted_right(self, row: int) -> Floats:
+        """Accuracy of the judge in each cell of a row; NaN for one that does not count in
+        `judgements`. A world in which nothing could be read counts as wrong."""
         places = self.cells.places(row)
         judged, unread = self.judged_right(row), self.unread[places]
         right = np.where(unread & np.isnan(judged), 0.0, judged)
         lost = np.isnan(right) & ~self.not_run[places]
         draw = self.cells.problem * self.sweep.draws + self.cells.draw
         whole = np.bincount(draw, weights=lost)[draw] == 0
-        ran = np.bincount(draw, weights=~self.not_run[places])
-        whole &= (np.bincount(draw, weights=~np.isnan(judged) & ~unread)[draw] > 0) | (ran == 1)[
-            draw
-        ]
-        found = self.secondary.sample(right, whole & ~np.isnan(right), SHARE)
+        ran, read = ~self.not_run[places], ~np.isnan(judged) & ~unread
+        some = (np.bincount(draw, weights=read) > 0) | (np.bincount(draw, weights=ran) == 1)
+        found: Floats = np.where(whole & some[draw], right, np.nan)
+        return found
+
+    def accuracy(self, row: int) -> Influences | None:
+        """How often the judge was right: problem by problem, the mean over its cells."""
+        right = self.counted_right(row)
+        found = self.secondary.sample(right, ~np.isnan(right), SHARE)
         if found and "judge" in (clusters := self._clusters(row)):
             place = {id: n for n, id in enumerate(self._ids)}
             at = [place[id] for id in found.questions]

@@ -53,8 +53,8 @@ def _opened(
         for line in lines:
             # Columns of JSON are objects in it.
             told = {
-                name: orjson.Fragment(value) if kind == "json" and value is not None else value
-                for (name, kind), value in zip(columns.items(), line, strict=True)
+                name: orjson.Fragment(value) if its.kind == "json" and value is not None else value
+                for (name, its), value in zip(columns.items(), line, strict=True)
             }
             file.write(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
 
@@ -162,7 +162,12 @@ def _schema(columns: Columns) -> "pa.Schema":
         "floats": arrow.list_(arrow.float64()),
         "time": arrow.timestamp("s", tz="UTC"),
     }
-    return arrow.schema([(name, types[kind]) for name, kind in columns.items()])
+    return arrow.schema(
+        [
+            arrow.field(name, types[its.kind], metadata={"unit": its.unit, "about": its.sentence})
+            for name, its in columns.items()
+        ]
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -9,12 +9,15 @@
 `row, problem, world, draw` is the key of cells, turns and judgements; `call` that of calls.
 """
 
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import astuple, dataclass, replace
-from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, get_args
+from importlib.resources import files
+from math import isnan
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 import orjson
 
 from ....cache.address import store_key
@@ -28,72 +31,38 @@ from ...run.outcome import OutcomeRecord
 from ...run.reader import RunReader
 from ...run.record.values import NotRun, RecordedCall, turns_of
 from ..scoring.worlds import BETAS, beta_name
+from .aggregate import OutcomeTable
 from .report import finding
-from .results import MEASURES, collect
+from .results import MEASURES, Results, score_rows
 
 Kind: TypeAlias = Literal["text", "word", "int", "float", "flag", "floats", "time", "json"]
 """Type of a column: `text` is free text, `word` has few values, `json` is JSON in a text."""
 
-Columns: TypeAlias = Mapping[str, Kind]
 
-_KINDS: Mapping[str, Kind] = {kind: kind for kind in get_args(Kind)}
+class TableColumn(NamedTuple):
+    """A column of a table, as engine/data/tables.toml declares it."""
+
+    kind: Kind
+    unit: str
+    """Unit or range; empty for words."""
+    sentence: str
 
 
-def _columns(told: str) -> dict[str, Kind]:
-    """Columns as `name:kind name:kind …`."""
-    named = (each.split(":") for each in told.split())
-    return {name: _KINDS[kind] for name, kind in named}
+Columns: TypeAlias = Mapping[str, TableColumn]
 
+DECLARED = tomllib.loads(files("oversight.engine").joinpath("data/tables.toml").read_text())
 
-KEY = _columns("row:int problem:word world:word draw:int")
-
-AXES = _columns(
-    "protocol:word agent:word judge:word model:word judge_model:word rounds:int simultaneous:flag"
-    " best_of:int temperature:float seed:int"
-)
-"""What rows differ in. Empty where a protocol has no such setting."""
-
-SPENT = _columns("tokens_in:int tokens_out:int tokens_cached:int dollars:float")
-
-FIGURES = tuple(f"{m}{part}" for m in ("accuracy", "asd", "lift") for part in ("", "_low", "_high"))
-CHOSEN = tuple(f"{m}_{beta_name(b)}" for m in ("jse", "eas") for b in BETAS)
-
-TABLES: Mapping[str, Columns] = MappingProxyType(
-    {
-        "rows": {
-            "row": "int",
-            **AXES,
-            **_columns("settings:json n:int cells:int failed:int missing:int"),
-            **dict.fromkeys((*FIGURES, "asd_std", "bounds_low", "bounds_high"), "float"),
-            **dict.fromkeys((*CHOSEN, "chose_right", "captured"), "float"),
-        },
-        "cells": {
-            **KEY,
-            "run": "word",
-            **AXES,
-            **_columns(
-                "group:word value:float best:flag cell:text status:word failure:word cause:word"
-                " message:text probs:floats p_side:float p_best:float"
-            ),
-            **dict.fromkeys(SCORES, "float"),
-            **_columns("captured:float measures:json counts:json unread:json calls:int"),
-            **SPENT,
-        },
-        "turns": KEY
-        | _columns(
-            "turn:int speaker:word side:word text:text call:text outcome:word cut:flag"
-            " conceded:flag forged:int retries:int check:word words:int tools:json quotes:json"
-        ),
-        "judgements": KEY
-        | _columns("judgement:int probs:floats captured:float text:text call:text"),
-        "calls": _columns(
-            "call:text key:text model:word served_model:word outcome:word request:json reply:text"
-            " reasoning:text paid_at:time"
-        )
-        | SPENT,
+TABLES: Mapping[str, Columns] = {
+    table: {
+        name: TableColumn(*column)
+        for section in sections
+        for name, column in DECLARED[section].items()
     }
-)
+    for table, sections in DECLARED["tables"].items()
+}
 """The columns of each table, in order."""
+
+FIGURES = ("accuracy", "asd", "lift")
 
 FROM_OUTCOMES = ("rows", "cells")
 """Tables that need no store; without one the cells have no calls, tokens and dollars."""
@@ -131,10 +100,17 @@ class FrameReader:
         self._axes = [
             (*row.shown_names, *astuple(replace(row.axes, seed=sweep.seed))) for row in sweep.rows
         ]
+        self._table = OutcomeTable(sweep)
+        for record in source.run.outcomes():
+            self._table.add(record)
+        self._judge_right = np.full(len(sweep), np.nan)
+        for row in range(len(sweep.rows)):
+            places = self._table.cells.places(row)
+            self._judge_right[places] = self._table.counted_right(row)
 
     def rows(self) -> TableLines:
         """The lines of the table of rows."""
-        return list(_rows(self._source, self._axes))
+        return list(_rows(score_rows(self._table, self._source.score), self._axes))
 
     def problems(self, numbers: range) -> Lines:
         """The lines of all other tables that are of some problems, by their numbers; of calls each
@@ -156,7 +132,7 @@ class FrameReader:
                 took = NOTHING_SPENT
                 if said and record:
                     took = of_cell([spent[call.address] for call in said.calls])
-                cell = _cell(problem, side, record)
+                cell = _cell(problem, side, record, self._judge_right[place])
                 line = *world, source.run.name, *self._axes[at.row], *cell, *took
                 lines["cells"].append(line)
                 if said is None:
@@ -190,8 +166,10 @@ class FrameReader:
         )
 
 
-def _cell(problem: Problem, side: int, record: OutcomeRecord | None) -> tuple[Any, ...]:
-    """A line of the table of cells, after its key and axes, and before what it took."""
+def _cell(
+    problem: Problem, side: int, record: OutcomeRecord | None, judge_right: float
+) -> tuple[Any, ...]:
+    """A line of the table of cells, after its key and axes, and before its calls and cost."""
     probs = record.probs if record else None
     failure = record.failure if record else None
     status = "missing" if record is None else "failed" if failure else "ok"
@@ -209,6 +187,7 @@ def _cell(problem: Problem, side: int, record: OutcomeRecord | None) -> tuple[An
         probs,
         probs[side] if probs else None,
         sum(p for p, is_best in zip(probs, best, strict=True) if is_best) if probs else None,
+        None if isnan(judge_right) else float(judge_right),
         *(scores[s](probs, side) if probs and s in scores else None for s in SCORES),
         (1.0 if record.captured is None else record.captured) if probs and record else None,
         _json(record.measures) if record else None,
@@ -217,22 +196,20 @@ def _cell(problem: Problem, side: int, record: OutcomeRecord | None) -> tuple[An
     )
 
 
-def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+def _rows(results: Results, axes: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """The figures of the report's own lines."""
-    sweep = source.run.sweep
-    results = collect(sweep, source.run.outcomes(), score=source.score)
     told = finding(results).parts[0].plain()
-    every = zip(sweep.rows, told, results.rows, strict=True)
-    for n, (row, line, result) in enumerate(every):
+    for n, (line, result) in enumerate(zip(told, results.rows, strict=True)):
         asd = result.samples.asd
-        figures = [(m, part) for m in ("accuracy", "asd", "lift") for part in ENDS]
+        figures = [(m, part) for m in FIGURES for part in ENDS]
         chosen = [(m, beta_name(beta), "value") for m in MEASURES for beta in BETAS]
         paths = [("chose_right", "value"), ("captured", "truth", "value")]
+        counts = ("n", "imputed", "cells", "failed", "missing", "verdict")
         yield (
             n,
             *axes[n],
-            orjson.dumps(row.settings, default=dict).decode(),
-            *(line[name] for name in ("n", "cells", "failed", "missing")),
+            orjson.dumps(result.row.settings, default=dict).decode(),
+            *(line[name] for name in counts),
             *(_at(line, path) for path in figures),
             float(asd.values.std()) if asd and asd.questions else None,
             *(_at(line, ("bounds", end)) for end in ("worst", "best")),
@@ -248,7 +225,7 @@ def _at(line: Any, path: Sequence[str]) -> Any:
 
 ENDS = ("value", "low", "high")
 
-NOTHING_SPENT = (None,) * (1 + len(SPENT))
+NOTHING_SPENT = (None,) * (1 + len(DECLARED["spent"]))
 
 
 def _spent(call: RecordedCall, prices: PriceList) -> tuple[int, int, int, float | None]:

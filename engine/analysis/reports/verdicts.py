@@ -149,7 +149,8 @@ def parsed(lines: Iterable[bytes], file: str) -> Iterator[Judgement]:
         except ValueError as exc:
             told = _complaint(exc) if isinstance(exc, ValidationError) else str(exc)
             raise UsageError(f"{file}:{number}: {told}") from exc
-        keys = {name: str(told) for name in KEYS if (told := getattr(row, name)) is not None}
+        # A blank name is none: otherwise all such lines would be of one group, or of one judge.
+        keys = {name: str(key) for name in KEYS if (key := getattr(row, name)) not in (None, "")}
         keys["labels"] = json.dumps(labels)
         values = tuple(row.values[label] for label in labels)
         everywhere = row.verdict is not None

@@ -110,5 +110,5 @@ def test_the_games_are_the_worlds_that_argue_for_a_lie(
     assert found.played.shape == (6, 2, 3) and (found.played == 1).all()
     lies = [cell for cell in cells if cell["agent"] and not cell["best"]]
     # With two answers, a judge who does not choose the lie chooses the best one.
-    assert found.wins.sum() == pytest.approx(sum(1 - cell["accuracy"] for cell in lies))
-    assert all(right(cell) == 1 - cell["accuracy"] for cell in lies)
+    assert found.wins.sum() == pytest.approx(sum(1 - cell["agent_accuracy"] for cell in lies))
+    assert all(right(cell) == 1 - cell["agent_accuracy"] for cell in lies)

@@ -56,7 +56,7 @@ def test_of_two_draws_the_better_believed_is_preferred(tmp_path: Path):
     worlds = [{"row": 0, "problem": "apples", "world": "A", "draw": draw} for draw in range(3)]
     beliefs, replies = (0.4, 0.9, 0.6), ("weak", "strong", "middling")
     request = [1, {"messages": [{"role": "user", "text": "Argue."}], "response_format": None}]
-    sound = {"side": "A", "cut": False, "forged": 0, "tools": None}
+    sound = {"side": "A", "cut": False, "spoofed_tags": 0, "tools": None}
     tables = {
         "cells": [
             {**world, "status": "ok", "p_side": p} for world, p in zip(worlds, beliefs, strict=True)
@@ -65,7 +65,7 @@ def test_of_two_draws_the_better_believed_is_preferred(tmp_path: Path):
             {**world, **sound, "call": reply} for world, reply in zip(worlds, replies, strict=True)
         ],
         "calls": [
-            {"call": reply, "outcome": "ok", "request": request, "reply": reply}
+            {"call": reply, "reply_outcome": "ok", "request": request, "reply": reply}
             for reply in replies
         ],
     }
@@ -87,7 +87,7 @@ def test_no_true_value_is_among_what_is_learned(tables: Path, tmp_path: Path):
     assert training(tmp_path) == training(tables)
 
 
-@pytest.mark.parametrize("fault", ["cut", "forged", "tools"])
+@pytest.mark.parametrize("fault", ["cut", "spoofed_tags", "tools"])
 def test_what_nobody_should_learn_from_is_left_out(tables: Path, tmp_path: Path, fault: str):
     for name in ("calls", "cells"):
         (tmp_path / f"{name}.jsonl").write_text((tables / f"{name}.jsonl").read_text())

@@ -6,13 +6,22 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from shutil import copytree
+from statistics import fmean, pstdev
+from typing import Any, get_args
 
 import pyarrow.parquet as pq
 import pytest
 
 import oversight
-from oversight.engine.analysis.reports.frame_files import write_frames
-from oversight.engine.analysis.reports.frames import TABLES, FrameReader, FrameSource, of_cell
+from oversight.engine.analysis.reports.frame_files import arrow_frames, write_frames
+from oversight.engine.analysis.reports.frames import (
+    DECLARED,
+    TABLES,
+    FrameReader,
+    FrameSource,
+    Kind,
+    of_cell,
+)
 from oversight.engine.analysis.reports.side_by_side import as_plain
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.run.lookup import worlds_of
@@ -52,6 +61,8 @@ def test_every_format_has_the_same_tables(run: Path, command: Command, place: Pa
             file = place / format / f"{name}.{format}"
             if format == "parquet":
                 table = pq.read_table(file)
+                told = [field.metadata[b"about"].decode() for field in table.schema]
+                assert told == [column.sentence for column in columns.values()]
                 head, count = table.column_names, table.num_rows
             elif format == "csv":
                 with file.open(newline="") as text:
@@ -151,6 +162,59 @@ def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     assert frames["turns"].num_rows == 6
     about = frames["cells"].schema.metadata
     assert about[b"identity"] == report.reader.manifest.identity.encode()
+
+
+def test_every_column_has_a_kind_a_sentence_and_one_meaning() -> None:
+    meanings: dict[str, object] = {}
+    for name, columns in TABLES.items():
+        assert DECLARED["about"][name].endswith(".")
+        for column, its in columns.items():
+            assert its.kind in get_args(Kind) and its.sentence[-1] == ".", (name, column)
+            assert meanings.setdefault(column, its) == its, f"{column} has two meanings"
+    assert not set(meanings) & {*TABLES, "captured", "outcome", "forged"}
+
+
+def test_rows_follow_from_their_cells(run: Path) -> None:
+    """Recomputed with plain arithmetic from the other tables, failed cells included."""
+    frames = {n: t.to_pylist() for n, t in arrow_frames(source(run)).items()}
+    by_row: dict[int, dict[str, list[dict[str, Any]]]] = {}
+    for cell in frames["cells"]:
+        by_row.setdefault(cell["row"], {}).setdefault(cell["problem"], []).append(cell)
+    for row in frames["rows"]:
+        problems = by_row[row["row"]].values()
+        cells = [cell for some in problems for cell in some]
+        assert row["n_cells"] == len(cells)
+        assert row["failed_cells"] == sum(cell["status"] == "failed" for cell in cells)
+        assert row["missing_cells"] == sum(cell["status"] == "missing" for cell in cells)
+        counted = [some for some in problems if some[0]["judge_right"] is not None]
+        assert row["n"] == len(counted)
+        assert row["imputed"] == sum(any(c["status"] == "failed" for c in some) for some in counted)
+        if row["verdict"] == "not measured":
+            assert row["asd"] is row["accuracy"] is row["lift"] is None
+            continue
+        right = [fmean(cell["judge_right"] for cell in some) for some in counted]
+        assert row["accuracy"] == pytest.approx(fmean(right))
+        asd = [
+            sum((1 if c["best"] else -1) * (-2.0 if c["agent_brier"] is None else c["agent_brier"])
+                for c in some)
+            for some in counted
+        ]  # fmt: skip
+        assert row["asd"] == pytest.approx(fmean(asd))
+        assert row["asd_std"] == pytest.approx(pstdev(asd))
+        if truths := [c["label_probability"] for c in cells if c["best"] and c["probs"]]:
+            assert row["label_probability_truth"] in (None, pytest.approx(fmean(truths)))
+    calls = {call["call"]: call for call in frames["calls"]}
+    for cell in frames["cells"]:
+        if cell["probs"]:
+            likeliest = max(cell["probs"])
+            share = cell["probs"].count(likeliest)
+            assert cell["agent_accuracy"] == (cell["p_side"] == likeliest) / share
+            assert cell["judge_right"] == pytest.approx((cell["p_best"] == likeliest) / share)
+    spoken = {turn["call"] for turn in frames["turns"]} - {None}
+    assert spoken <= set(calls) and {c["reply_outcome"] for c in calls.values()} <= {
+        "ok",
+        "refused",
+    }
 
 
 def test_what_a_cell_took_is_the_sum_of_its_calls() -> None:
