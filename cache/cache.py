@@ -122,7 +122,8 @@ class Cache:
         tags: of a model's thoughts, beside those by which every reply is split. They are no part of
         what is stored: what was stored before they were named is split by them as well.
 
-        Raises: TypeError for a Reader that is no Store in a mode that stores replies.
+        Raises: TypeError for a Reader that is no Store in a mode that stores replies; StoreError
+        for a store that does not take what is written.
         """
         self._store = store
         self._inner = inner
@@ -141,6 +142,7 @@ class Cache:
         if mode in ("use", "refresh"):
             if not isinstance(store, Store):
                 raise TypeError(f"mode {mode!r} stores replies, and {store!r} only reads them")
+            store.require_rights()
             self._writer = Writer(store, replaces=mode == "refresh")
             self._put = self._writer.put if store.waits_for_disk else self._writer.put_at_once
         make_ready()

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import orjson
 
-from .bounded import BoundedConnection, log_of, open_bounded
+from .bounded import BoundedConnection, log_of, open_bounded, side_size
 from .checksum import SIZE, add_checksum
 from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
 from .lock import share_lock
@@ -160,6 +160,13 @@ class DiskStore(RowReader, Store):
         with self._transaction() as db:
             delete = "DELETE FROM Cache WHERE key = ? AND raw = 1"
             return db.executemany(delete, ((key,) for key in keys)).rowcount
+
+    def require_rights(self) -> None:
+        with self._transaction() as db:
+            rows, _ = _rows([(f"trial {uuid4().hex}", b"trial")])
+            _write(db, _PUT, _REPLY, rows)
+            if db.execute("DELETE FROM Cache WHERE key = ?", rows[0][:1]).rowcount != 1:
+                raise sqlite3.DatabaseError("an entry was not kept")
 
     def drop_unused(self) -> None:
         with self._transaction() as db:
@@ -377,7 +384,9 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 def _refuse_foreign(file: Path) -> None:
     """Nothing is added to another program's file."""
-    with closing(connect_safely(file, "mode=ro")) as db:
+    # A journal is left by a process that was cut off while it made the store: SQLite undoes that.
+    mode = "mode=rw" if side_size(file, "-journal") else "mode=ro"
+    with closing(connect_safely(file, mode)) as db:
         tables = {name for (name,) in db.execute(_THEIR_TABLES)}
     if foreign := sorted(tables - _KNOWN):
         raise StoreError(

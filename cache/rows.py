@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from .bounded import log_of, open_bounded
+from .bounded import log_of, open_bounded, side_size
 from .checksum import strip_checksum
 from .errors import DamagedEntry, StoreError, StoreFull
 from .record import SHARES, split_shared
@@ -253,6 +253,12 @@ def fault(exc: BaseException | None, file: Path) -> StoreError:
         *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR),
         sqlite3.SQLITE_INTERRUPT,
     )
+    unread = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+    if code in (*damage, *unread) and side_size(file, "-journal"):
+        return StoreError(
+            f"{file} was cut off while it was made, and holds no reply yet: the next oversight run "
+            "with this store makes it again, where it may write"
+        )
     if code in damage or isinstance(exc, UnicodeDecodeError):
         return StoreError(_malformed(file, str(exc)))
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

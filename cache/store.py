@@ -3,8 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
+from uuid import uuid4
 
-from .errors import DamagedEntry
+from .errors import DamagedEntry, StoreError
 
 
 class Reader(ABC):
@@ -95,6 +96,17 @@ class Store(Reader):
     @abstractmethod
     def delete_many(self, keys: Iterable[str]) -> int:
         """Remove entries in one transaction; how many there were."""
+
+    def require_rights(self) -> None:
+        """Write, read and delete one entry, before anything is paid for. StoreError, StoreFull.
+
+        A store with transactions does this in one, so that no other process sees the entry.
+        """
+        key, value = f"trial {uuid4().hex}", b"trial"
+        self.put_many([(key, value)])
+        kept, deleted = self.get(key), self.delete_many([key])
+        if (kept, deleted, self.get(key)) != (value, 1, None):
+            raise StoreError(f"{self!r} does not keep and delete what it is given: use another")
 
     def drop_unused(self) -> None:
         """Remove what was kept for records that were deleted since."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from ..errors import Halt, StoreFailed, UsageError
-from ..models.accounting.ledger import UsageTotals
+from ..errors import BudgetReached, Halt, StoreFailed, UsageError
+from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
 from ..providers.simulated import PREFIX
 from ..sweep.code import own_classes
@@ -243,6 +243,10 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
                 raise
             if run.folder.complete:
                 halt = run.settle() or halt
+            elif isinstance(halt, BudgetReached) and not (
+                run.has_batches or sum_usage(run.accounts().values()).sent
+            ):
+                run.folder.refuse()
     finally:
         await working.close()
         if stop_token.halt is not None:

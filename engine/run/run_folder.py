@@ -85,6 +85,8 @@ class RunFolder:
         self._store, self._addresses = manifest.store, addresses
         self._resume = resume
         self._sweep, self._grid, self._anew = sweep, grid, anew
+        self.refused = False
+        """Whether nothing is to stay of this folder."""
         self._ended = bytearray(manifest.cells)
         """By place, 1 for a cell with an outcome, 2 for one that failed; 0 for one without."""
         self._lock = -1
@@ -133,11 +135,15 @@ class RunFolder:
             # What went wrong first is told.
             with suppress(RunFolderError) if fault else nullcontext():
                 self.database.close()
-            if isinstance(fault, UsageError) and self._new and not self.finished:
-                # What was refused before anything was asked leaves no run behind.
+            if self.refused or (isinstance(fault, UsageError) and self._new and not self.finished):
+                # A run that is refused before anything was asked leaves no folder.
                 shutil.rmtree(self.path)
         finally:
             let_go(self.path, self._lock)
+
+    def refuse(self) -> None:
+        """Leave nothing of a new folder: its run asked for nothing, and is not allowed to."""
+        self.refused = self._new
 
     def has(self, place: int) -> bool:
         """Whether the cell at this place of the sweep has an outcome."""

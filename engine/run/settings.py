@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from ...cache.cache import Mode
 from ...protocols.scores import ALL_SCORES
 from ...protocols.spelling import meant
-from ..display.quantity import dollars, short
+from ..display.quantity import dollars
 from ..models.accounting.prices import PriceList, listed, load_prices
 from ..models.limits.breaker import GIVE_UP
 from ..system.flags import check_flags, flag
@@ -78,11 +78,12 @@ class AskSettings:
 
     def spent(self, paid: "UsageTotals") -> str:
         """What was paid, of the budget if there is one; empty where nothing costs any."""
+        from ..models.accounting.budget import spending
+
         if (most := self.max_tokens) is not None:
-            used = paid.usage.input_tokens + paid.usage.output_tokens + paid.unstated
-            return f"{short(used)} of {short(most)} tokens"
+            return spending(paid.tokens, paid.unstated, most, tokens=True)
         if (cap := self.max_cost) is not None:
-            return f"{dollars(paid.dollars)} of {dollars(cap)}"
+            return spending(paid.counted, paid.doubtful, cap, tokens=False)
         return dollars(paid.dollars) if paid.dollars else ""
 
 

@@ -3,6 +3,7 @@
 import os
 import pickle
 import re
+import shutil
 import sqlite3
 import stat
 from contextlib import closing
@@ -186,6 +187,22 @@ def test_a_store_whose_making_was_cut_off_is_made_whole(folder, made):
         pass
     for what in ("DROP TABLE Cache", "DROP TABLE Settings")[made:]:
         sql(folder, what)
+    filled(folder, {"a": b"1"})
+    with closing(ReadOnlyStore(folder)) as store:
+        assert dict(store.items()) == {"a": b"1"}
+
+
+def test_a_store_whose_first_transaction_was_cut_off_is_made_again(folder, tmp_path):
+    making = tmp_path / "making"
+    for place in (making, folder):
+        place.mkdir()
+    with closing(sqlite3.connect(making / STORE_FILE, isolation_level=None)) as db:
+        db.executescript("PRAGMA cache_size = 1; BEGIN; CREATE TABLE Other (value)")
+        db.executemany("INSERT INTO Other VALUES (?)", [("x" * 4000,)] * 60)
+        for name in (STORE_FILE, f"{STORE_FILE}-journal"):
+            shutil.copy(making / name, folder / name)
+    with pytest.raises(StoreError, match=r"cut off while it was made.*oversight run"):
+        ReadOnlyStore(folder)
     filled(folder, {"a": b"1"})
     with closing(ReadOnlyStore(folder)) as store:
         assert dict(store.items()) == {"a": b"1"}

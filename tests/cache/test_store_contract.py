@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from oversight.cache.cache import Cache
 from oversight.cache.disk import DiskStore
 from oversight.cache.errors import StoreError, StoreFull
 from oversight.cache.memory import MemoryStore
@@ -76,6 +77,28 @@ def test_a_store_holds_what_a_dict_would_and_tells_what_it_had_first(store):
             assert list(store.keys(prefix)) == [key for key, _ in expected]
     assert store.get("3") is None and store.get(f"{names[0]}0") is None
     assert store.keep_many([]) == {}
+
+
+def test_the_trial_of_a_store_leaves_no_entry(store):
+    store.put_many([("kept", b"1")])
+    store.require_rights()
+    assert dict(store.items()) == {"kept": b"1"}
+
+
+class Forgetful(MemoryStore):
+    def put_many(self, entries):
+        """Keeps nothing."""
+
+
+class Sticky(MemoryStore):
+    def delete_many(self, keys):
+        return 0
+
+
+@pytest.mark.parametrize("kind", [Forgetful, Sticky])
+def test_a_store_that_does_not_keep_and_delete_is_refused_before_any_call(kind):
+    with pytest.raises(StoreError, match="does not keep and delete"):
+        Cache(kind(), lambda call: pytest.fail("asked"), identity=lambda call: "")
 
 
 @pytest.mark.parametrize("key", ["", "ä", "a\nb", "a\0b", "\ud800"])

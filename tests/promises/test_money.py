@@ -114,6 +114,9 @@ def test_p11_a_run_spends_no_more_than_its_cap_and_goes_on_with_more(
 ):
     whole = spent(undisturbed.account())
     with desk.server(SLOW) as url:
+        refused = desk.sit(flag, f"{1e-6 * whole:.9f}", "--run-folder", "none")
+        assert refused.returncode == 4 and "no run folder is left" in refused.stderr
+        assert not (desk.folder / "none").exists() and "requests" not in counts(url)
         stopped = desk.sit(flag, f"{0.4 * whole:{form}}")
         assert stopped.returncode == 4
         assert re.search(told, stopped.stderr)

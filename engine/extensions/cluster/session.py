@@ -75,6 +75,8 @@ class Standing:
     """Dollars that calls in flight may cost at most."""
     wants: float = 0.0
     """Dollars that the first call in line lacks room for; 0 if none does."""
+    doubtful: float = 0.0
+    """Dollars of those spent that are in doubt."""
 
 
 class Share(Budget):
@@ -146,8 +148,8 @@ class Worker:
     def _standing(self) -> Standing:
         by, share, number = self._opened.cached, self._opened.share, next(self._numbers)
         known = by.accounts(), by.statistics, by.lines(), by.in_flight, self._opened.lanes()
-        halt, dollars = by.models.stop_token.halt, (share.spent, share.reserved, share.wants)
-        return Standing(self._life, number, *known, halt, *dollars)
+        dollars = share.spent, share.reserved, share.wants, share.doubtful
+        return Standing(self._life, number, *known, by.models.stop_token.halt, *dollars)
 
 
 class _Opened:
@@ -448,7 +450,9 @@ class RaySession(RunSession):
         if budget is None or not wants or any(each.reserved for each in alive):
             return
         dead = self._reach.keys() - {each.life for each in alive}
-        spent = sum(each.spent for each in alive) + sum(self._reach[life] for life in dead)
-        if budget.spent + spent + wants > budget.cap:
-            used = Budget(budget.cap, budget.spent + spent, tokens=budget.tokens)
+        lost = sum(self._reach[life] for life in dead)
+        spent = budget.spent + lost + sum(each.spent for each in alive)
+        if spent + wants > budget.cap:
+            doubtful = budget.doubtful + lost + sum(each.doubtful for each in alive)
+            used = Budget(budget.cap, spent, doubtful, tokens=budget.tokens)
             self._stop_token.stop(BudgetReached(used.reached(wants)))

@@ -12,6 +12,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from os import environ
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from ....cache.checksum import add_checksum, strip_checksum
 from ....cache.errors import DamagedEntry, StoreError, StoreFull
@@ -43,6 +44,13 @@ _INSERT = "INSERT INTO replies (key, value) SELECT * FROM unnest(%s::text[], %s:
 _KEEP = f"{_INSERT} ON CONFLICT (key) DO NOTHING"
 _PUT = f"{_INSERT} ON CONFLICT (key) DO UPDATE SET value = excluded.value, stored_at = now()"
 _DELETE = "DELETE FROM replies WHERE key = ANY(%s)"
+_TRIAL = {
+    "INSERT": "INSERT INTO replies (key, value) VALUES (%s, '')",
+    "SELECT": "SELECT value FROM replies WHERE key = %s",
+    "UPDATE": "UPDATE replies SET stored_at = now() WHERE key = %s",
+    "DELETE": "DELETE FROM replies WHERE key = %s",
+}
+"""Each right that a run needs, and a statement that needs it."""
 _PAGED = "FROM replies WHERE key >= %s AND key < %s ORDER BY key LIMIT %s"
 
 _SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key")
@@ -111,6 +119,22 @@ class PostgresStore(Store):
     def delete_many(self, keys: Iterable[str]) -> int:
         names = [*keys]
         return self._run(lambda db: db.execute(_DELETE, [names]).rowcount)
+
+    def require_rights(self) -> None:
+        def trial(db: "psycopg.Connection[Any]") -> None:
+            key = f"trial {uuid4().hex}"
+            with db.transaction():
+                for right, statement in _TRIAL.items():
+                    try:
+                        db.execute(statement, [key])
+                    except psycopg.errors.InsufficientPrivilege as exc:
+                        raise StoreError(
+                            f"{self._url}: {db.info.user} may not {right} there "
+                            f"({_one_line(exc)}): let the owner of the table run "
+                            f"GRANT {', '.join(_TRIAL)} ON replies TO {db.info.user}"
+                        ) from exc
+
+        self._run(trial)
 
     def close(self) -> None:
         self._closed = True

@@ -22,9 +22,11 @@ class Budget:
     never exceeds the cap, except by calls that cost more than their worst case.
     """
 
-    def __init__(self, cap: float, spent: float = 0.0, *, tokens: bool = False) -> None:
-        """cap: dollars; spent: dollars that earlier sessions of the run have cost; both count
-        tokens where `tokens` says so."""
+    def __init__(
+        self, cap: float, spent: float = 0.0, doubtful: float = 0.0, *, tokens: bool = False
+    ) -> None:
+        """cap: dollars; spent: dollars that earlier sessions of the run have cost, the doubtful
+        ones included; all count tokens where `tokens` says so."""
         if not 0 <= cap < math.inf:
             named, unit = ("max_tokens", "tokens") if tokens else ("max_cost", "dollars")
             raise ValueError(f"{named}: {cap} is not a number of {unit}, 0 or more")
@@ -32,6 +34,8 @@ class Budget:
         self.tokens = tokens
         self.spent = spent
         """Dollars for calls that have completed; one that may have been billed counts in full."""
+        self.doubtful = doubtful
+        """Those of them that may not have been billed, or not so much."""
         self.reserved = self.held = 0.0
         """Maximum dollars for the calls in flight, and for the batches that are out, of which none
         is back while a call waits."""
@@ -55,12 +59,14 @@ class Budget:
         self.reserved += worst
         self._flights += 1
 
-    def settle(self, worst: float, spent: float) -> None:
-        """Record that a call for which `worst` dollars were reserved has cost `spent`."""
+    def settle(self, worst: float, spent: float, doubtful: float = 0.0) -> None:
+        """Record that a call for which `worst` dollars were reserved has cost `spent`, of which
+        `doubtful` may not have been billed."""
         self._flights -= 1
         # Reset, since callers would wait forever for a rounding error to be settled.
         self.reserved = self.reserved - worst if self._flights else 0.0
         self.spent += spent
+        self.doubtful += doubtful
         for listener in self._listeners:
             listener()
 
@@ -70,18 +76,28 @@ class Budget:
 
     def reached(self, worst: float) -> str:
         """Message for a call that no longer fits, with a cap that would suffice."""
+        sum_text = spending(self.spent, self.doubtful, self.cap, self.tokens)
         if self.tokens:
             return (
-                f"budget reached: {short(self.spent)} of {short(self.cap)} tokens are used and the "
-                f"next call may take {worst:,.0f}; to go on: --max-tokens "
-                f"{max(self.cap, self.spent) + max(worst, self.cap):.0f}"
+                f"budget reached: {sum_text} are used and the next call may take {worst:,.0f}; "
+                f"to go on: --max-tokens {max(self.cap, self.spent) + max(worst, self.cap):.0f}"
             )
         # Rounded up: a cap that is a fraction of a cent too low stops the next session at once.
         needed = math.ceil((max(self.cap, self.spent) + max(worst, self.cap)) * 100) / 100
         return (
-            f"budget reached: {dollars(self.spent)} of {dollars(self.cap)} are spent and the next "
-            f"call may cost ${worst:.4f}; to go on: --max-cost {needed:.2f}"
+            f"budget reached: {sum_text} are spent and the next call may cost ${worst:.4f}; "
+            f"to go on: --max-cost {needed:.2f}"
         )
+
+
+def spending(spent: float, doubtful: float, cap: float, tokens: bool) -> str:
+    """`$0.10 of $0.30`; with the part that is in doubt: `$0.10 counted ($0.05 of it in doubt) …`.
+
+    Every line that names the cap has this text.
+    """
+    amount = short if tokens else dollars
+    doubt = f" counted ({amount(doubtful)} of it in doubt)" if doubtful else ""
+    return f"{amount(spent)}{doubt} of {amount(cap)}{' tokens' if tokens else ''}"
 
 
 class ModelBudget:
@@ -110,4 +126,4 @@ class ModelBudget:
             self._unstated(worst)
         if spent > worst:
             self._dearest = max(self._dearest, spent)
-        self.budget.settle(worst, spent)
+        self.budget.settle(worst, spent, worst if usage is None else 0.0)

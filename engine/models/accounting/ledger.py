@@ -75,6 +75,16 @@ class UsageTotals:
         """Requests that the server saw: stored + failed + ambiguous."""
         return self.stored + self.count("failed") + self.count("ambiguous")
 
+    @property
+    def counted(self) -> float:
+        """Dollars that count towards a cap."""
+        return self.dollars + self.doubtful
+
+    @property
+    def tokens(self) -> float:
+        """Tokens that count towards a cap in tokens."""
+        return self.usage.input_tokens + self.usage.output_tokens + self.unstated
+
     def count(self, fate: RequestOutcome) -> int:
         return sum(count for what, _, count in self.faults if what == fate)
 
@@ -165,7 +175,7 @@ class Page:
     def count(self, reply: Reply, worst: float) -> None:
         """Count a reply, be it one of a batch; at its worst where nobody says what it cost."""
         usage = reply.usage
-        if not (usage.input_tokens or billed(reply) or charged(usage, None)):
+        if billed(reply) is None:
             self.doubtful += worst
         self.outcomes[reply.outcome] += 1
         self.input += usage.input_tokens
@@ -296,8 +306,8 @@ def _sorted(
 
 def billed(reply: Reply) -> Usage | None:
     """What a reply was billed for: nothing if no model read the prompt, None if no server says."""
-    unread = reply.outcome == "refused" and not reply.served_model
-    return reply.usage if reply.usage.input_tokens or unread else None
+    usage, unread = reply.usage, reply.outcome == "refused" and not reply.served_model
+    return usage if usage.input_tokens or unread or charged(usage, None) else None
 
 
 def fate(exc: EngineError) -> RequestOutcome:
@@ -337,8 +347,7 @@ class Accounting:
 
         before = paid or sum_usage([])
         if tokens is None:
-            budget = Budget(cost or 0.0, before.dollars + before.doubtful)
+            budget = Budget(cost or 0.0, before.counted, before.doubtful)
         else:
-            used = before.usage.input_tokens + before.usage.output_tokens
-            budget = Budget(tokens, used + before.unstated, tokens=True)
+            budget = Budget(tokens, before.tokens, before.unstated, tokens=True)
         return cls(prices, budget)

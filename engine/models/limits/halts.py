@@ -57,6 +57,6 @@ def spoken(seconds: float) -> str:
 
 def _until(delay: float) -> str:
     if delay > MAX_DATED_DELAY:
-        return "for more than a year: ask those who run it, then resume"
+        return "more than a year: ask those who run it, then resume"
     end = datetime.now().astimezone() + timedelta(seconds=delay)
     return f"{spoken(delay)}: go on at {end:%H:%M on %d %B %Y}"

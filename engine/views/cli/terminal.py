@@ -208,6 +208,13 @@ def _leave(terminals: Iterable[int]) -> None:
 
 
 def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
+    from .faults import halt_code
+
+    if run.folder.refused:
+        say(f"{halt}")
+        say("nothing was sent, and no run folder is left")
+        say(f"{WHEN[type(halt)]}: {_again(halt, shown.again)}")
+        return halt_code(halt)
     done = f"{run.folder.finished:,} of {len(run.loaded.sweep):,} cells done"
     unsaved = ""
     if halt.unsaved:
@@ -222,8 +229,6 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     _caveats(origins(run.loaded.sweep, run.folder.path))
     say(f"run folder  {run.folder.path}")
     say(f"{WHEN.get(type(halt), 'resume with')}: {_again(halt, shown.again)}")
-    from .faults import halt_code
-
     return halt_code(halt)
 
 

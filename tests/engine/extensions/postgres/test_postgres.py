@@ -144,6 +144,22 @@ def test_a_password_is_in_no_file_and_no_message(tmp_path, postgres, url):
         db.execute("DROP ROLE taster")
 
 
+@pytest.mark.parametrize("lacking", ["INSERT", "UPDATE", "DELETE"])
+def test_a_role_without_a_right_is_refused_before_a_call_is_paid_for(tmp_path, url, lacking):
+    open_store(url).close()
+    role = f"without_{lacking.lower()}"
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute(f"CREATE ROLE {role} LOGIN")
+        db.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}")
+        db.execute(f"REVOKE {lacking} ON replies FROM {role}")
+    desk = Desk(tmp_path, problems=1)
+    with desk.server({}) as server:
+        ran = desk.sit_here("--store", url.replace("oversight@", f"{role}@"))
+        assert counts(server).get("requests", 0) == 0
+    assert ran.code == 2 and f"{role} may not {lacking}" in ran.err and "GRANT" in ran.err
+    assert replies(url) == 0
+
+
 def test_a_damaged_reply_is_told_and_another_database_is_none(url, postgres):
     with closing(open_store(url)) as store:
         store.put_many([("a", b"1"), ("b", b"2")])

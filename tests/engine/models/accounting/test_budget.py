@@ -182,7 +182,8 @@ async def test_what_earlier_starts_of_the_run_have_spent_counts():
     assert server.book == []
     # 1,500 tokens at $2.50 a million and 1,000 at $10.
     assert str(caught.value) == (
-        "budget reached: $0.9999 of $1.00 are spent and the next call may cost $0.0138; "
+        "budget reached: $0.9999 counted ($0.4999 of it in doubt) of $1.00 are spent and the next "
+        "call may cost $0.0138; "
         "to go on: --max-cost 2.00"
     )
     assert Accounting.capped(listed(), None, 1_000, paid).budget.spent == 340

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from oversight.cache.reply import Reply, Usage
-from oversight.engine.errors import Overloaded, ProviderDown, RateLimited
+from oversight.engine.errors import Overloaded, ProviderDown, QuotaExhausted, RateLimited
 from oversight.engine.models.limits.halts import overlong_delay
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.limits.throttle import IMMUNE, PLATEAU, Throttle
@@ -133,11 +133,11 @@ def test_without_a_delay_from_the_server_the_pauses_double_up_to_a_minute():
     assert one.until - at == 1
 
 
-@pytest.mark.parametrize("kind", [RateLimited, Overloaded])
+@pytest.mark.parametrize("kind", [RateLimited, Overloaded, QuotaExhausted])
 @pytest.mark.parametrize(
     ("delay", "told"),
     [
-        (7_200, r"daily limit; .* wait 2 hours: go on at .* 20\d\d$"),
+        (7_200, r"daily limit; it .* 2 hours: go on at .* 20\d\d$"),
         (1e12, "more than a year"),
         (1e300, "more than a year"),
     ],
@@ -147,7 +147,7 @@ async def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_co
     kind, delay, told
 ):
     server = Server(fault=lambda request: kind("daily limit", delay))
-    with pytest.raises(ProviderDown, match=told):
+    with pytest.raises((ProviderDown, QuotaExhausted), match=told):
         await sender(server, Limits(requests=600))(call_of(10))
     assert now() < 2 and len(server.book) == 1
 
