@@ -13,8 +13,7 @@ from ...cache.store import Reader
 from ..errors import RunFolderError, UsageError
 from ..models.accounting.prices import listed
 from ..sweep.sweepfile import read_sweep_file
-from ..system.files import refuse_links_within, whole_lines
-from .audit import NO_REPLY, unlike_replies
+from ..system.files import let_go, refuse_links_within, take_lock, whole_lines
 from .events import sync_events
 from .folders import store_noted
 from .lanes import attempt_noted
@@ -25,7 +24,7 @@ from .record.capture import Capture
 from .record.schema import EARLIER, RUN_DB, NotOfThisFormat, RunDamaged
 from .record.tables import RunTables
 from .record.values import RecordedCell
-from .replay import replay_cache
+from .replay import NO_REPLY, replay_cache, unlike_replies
 from .run_folder import MAX_GROUP, SWEEP, RunFolder
 from .settings import RunSettings
 from .stores import open_store, shown_name, store_name
@@ -71,6 +70,7 @@ async def rebuild(
             f"not opened. If it is yours: --store {known.store}"
         )
     with closing(open_store(named)) as replies:
+        let_go(folder, take_lock(folder))  # FolderBusy while somebody runs it
         wrong = _wrong(folder, replies, loaded)
         for name in (RUN_DB, f"{RUN_DB}-wal", f"{RUN_DB}-shm", f"{RUN_DB}-journal"):
             if (folder / name).exists():

@@ -20,10 +20,10 @@ from ....cache.errors import CacheError
 from ...analysis.reports.report import report
 from ...analysis.rows import read_rows
 from ...errors import EngineError
-from ...run.audit import unlike_replies
 from ...run.opened import tags_named
 from ...run.reader import REPLIES, RunReader
 from ...run.record.cells import replied
+from ...run.replay import unlike_replies
 from ...system.files import read_bounded, whole_lines
 from .lines import cell_line, cells_of
 from .opening import CELLS, CONTENTS, FIGURES, Contents, open_pack
