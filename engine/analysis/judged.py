@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...protocols.datasets.rows import regular
 from ...protocols.scores import SCORES, Compat
 from ..display.quantity import counted
 from ..errors import UsageError
@@ -91,7 +92,7 @@ def _judgements(file: Path) -> Iterator[Judgement]:
             yield from source.judgements(file)
             return
     try:
-        with file.open("rb") as lines:
+        with regular(file).open("rb") as lines:
             yield from parsed(lines, str(file))
     except OSError as exc:
         raise UsageError(f"{file}: cannot be read: {exc.strerror}") from exc

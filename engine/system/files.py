@@ -146,6 +146,9 @@ def take_lock(folder: Path) -> int:
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         lock = os.open(path, flags, 0o644)
+        if not stat.S_ISREG(os.fstat(lock).st_mode):
+            os.close(lock)
+            raise RunFolderError(f"{path} is no regular file")
         try:
             if not _locked(lock, fcntl.LOCK_EX):
                 if not _locked(lock, fcntl.LOCK_SH):

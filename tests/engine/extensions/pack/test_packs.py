@@ -254,7 +254,8 @@ def test_a_pack_is_verified_without_a_socket_and_without_its_code(
     done = command("export", "verify", pack)
     assert done.code == 0 and f"every figure of {CELLS} cells follows" in done.out, done.out
     assert not (place / "executed").exists(), "code of others ran"
-    assert command("export", "pack", "run", "-o", "bare.oversight", "--no-store").code == 0
+    made = command("export", "pack", "run", "-o", "bare.oversight", "--no-store")
+    assert made.code == 0 and "not in it: steel.py, which the sweep names; to put it" in made.err
     bare = command("export", "verify", "bare.oversight")
     assert bare.code == 0 and "no replies are inside" in bare.out
     resealed(pack, {"figures.json": b"{}"})
