@@ -14,6 +14,7 @@ import pytest
 
 from oversight.cache import bounded
 from oversight.cache.address import store_key
+from oversight.cache.backup import recoverable
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call, Message
 from oversight.cache.checksum import add_checksum
@@ -407,6 +408,34 @@ def test_a_read_only_store_that_is_closed_or_whose_file_is_gone_says_so(folder):
         (folder / STORE_FILE).unlink()
         with pytest.raises(StoreError, match="is gone"):
             reading.get("c")
+
+
+def test_a_copy_that_a_writer_disturbed_is_made_again(tmp_path, monkeypatch) -> None:
+    file = tmp_path / "some.db"
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("CREATE TABLE t(x)")
+    heads = iter([b"1", b"2", b"2", b"2"])
+    monkeypatch.setattr(bounded, "_log_head", lambda log: next(heads))
+    bounded.log_of(file).write_bytes(b"")
+    with closing(bounded.open_copied(file)) as copy:
+        assert copy.execute("SELECT name FROM sqlite_schema").fetchone() == ("t",)
+    assert not list(heads)
+    endless = iter(range(99))
+    monkeypatch.setattr(bounded, "_log_head", lambda log: next(endless))
+    with pytest.raises(sqlite3.OperationalError, match="it is being written"):
+        bounded.open_copied(file)
+
+
+@pytest.mark.parametrize("end", ["", "-journal", "-wal", "-shm"])
+def test_a_store_with_a_file_that_is_a_link_is_refused_by_name(end, tmp_path) -> None:
+    DiskStore(tmp_path).close()
+    file, other = tmp_path / f"{STORE_FILE}{end}", tmp_path / "other"
+    if not end:
+        file.rename(other)
+    file.symlink_to(other)
+    for use in (DiskStore, ReadOnlyStore, lambda at: recoverable(at).__enter__()):
+        with pytest.raises(StoreError, match=f"{STORE_FILE}{end} is not a regular file"):
+            use(tmp_path)
 
 
 def test_a_statement_that_goes_on_for_ever_is_ended_and_many_short_ones_are_not(

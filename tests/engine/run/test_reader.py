@@ -5,8 +5,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -16,12 +14,10 @@ from oversight.cache.bounded import STEPS, open_bounded
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError
-from oversight.engine.models.accounting.ledger_file import LEDGER_FILE
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
-from oversight.engine.system.files import LOCK_FILE
-from tests.command_line import Command, environment
+from tests.command_line import Command
 from tests.own_protocol import STEEL
 from tests.run_folders import noted
 
@@ -46,29 +42,6 @@ READING: tuple[tuple[str, ...], ...] = (
     ("view", "run", "--write", "site"),
 )
 """Every command that reads a run."""
-
-AUDITED = """\
-import sys
-from oversight.engine.__main__ import main
-seen = []
-def hook(event, args):
-    if event == "socket.connect" or event == "socket.getaddrinfo":
-        seen.append(f"{event} {args}")
-    elif event == "exec" and "steel" in getattr(args[0], "co_filename", ""):
-        seen.append(f"{event} {args}")
-sys.addaudithook(hook)
-import json, io, contextlib
-for words in json.loads(sys.argv[1]):
-    sys.argv = ["oversight", *words]
-    out = io.TextIOWrapper(io.BytesIO(), "utf-8")
-    with contextlib.redirect_stdout(out):
-        try:
-            main()
-        except SystemExit as left:
-            code = left.code
-    print(json.dumps([words[0], code, len(seen)]))
-    for each in seen: print("#", each, file=sys.stderr)
-"""
 
 
 @pytest.fixture
@@ -109,23 +82,6 @@ def test_a_run_reads_the_same_whatever_becomes_of_its_code_and_its_machine(
     monkeypatch.setenv("XDG_DATA_HOME", str(there / "data"))
     monkeypatch.setenv("OVERSIGHT_STORE", str(there / "none"))
     assert read_all(command, "elsewhere/run") == before
-    assert not list(place.rglob("executed"))
-
-
-@pytest.mark.wire
-def test_reading_executes_nothing_of_a_foreign_folder_and_connects_to_nothing(run, place):
-    (run / "steel.py").write_text(STEEL)
-    elsewhere = "postgresql://team@127.0.0.1:9/x"
-    noted(run, store=elsewhere)
-    done = subprocess.run(
-        [sys.executable, "-c", AUDITED, json.dumps(READING)],
-        cwd=place,
-        env=environment({"PGPASSWORD": "secret"}),
-        capture_output=True,
-        text=True,
-    )
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert told == [[words[0], 0, 0] for words in READING], done.stderr
     assert not list(place.rglob("executed"))
 
 
@@ -190,20 +146,13 @@ def test_a_statement_without_end_is_cut_off_and_one_over_a_large_file_is_not(tmp
         assert db.execute(longer).fetchone() == (STEPS // 5,)
 
 
-@pytest.mark.parametrize("name", [LOCK_FILE, LEDGER_FILE, RUN_DB, "sweep.yaml"])
-def test_nothing_waits_for_a_pipe(name, finished, command):
-    (finished.folder / name).unlink(missing_ok=True)
-    os.mkfifo(finished.folder / name)
-    for words in (
-        ("status",),
-        ("status", finished.folder),
-        ("report", finished.folder),
-        ("replay", finished.folder),
-        ("run", "small.yaml", "--run-folder", finished.folder),
-    ):
-        ran = command(*words)
-        assert "Traceback" not in ran.err
-        assert ran.code in (0, 1, 2), ran.err
+def test_a_run_that_cannot_be_read_hides_no_other_in_a_report_of_several(finished, command):
+    shutil.copytree(finished.folder, "bad")
+    (Path("bad") / RUN_DB).write_bytes(b"PK\3\4" * 40)
+    told = command("report", "bad", finished.folder)
+    assert told.code == 1 and told.err.startswith(f"· bad/{RUN_DB} is no database of a run")
+    alone = command("report", "bad", "bad")
+    assert finished.folder.name in told.out and (alone.code, alone.out) == (2, "")
 
 
 def test_a_call_that_is_gone_is_missed_by_who_lists_the_replies_of_a_run(finished):

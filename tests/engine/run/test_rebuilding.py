@@ -10,7 +10,7 @@ from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import EARLIER, sealed
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import RecordedCell
-from tests.run_folders import everything, written
+from tests.run_folders import everything, noted, written
 
 pytestmark = pytest.mark.wire
 
@@ -79,6 +79,13 @@ def test_run_of_the_earlier_format_is_named_and_rebuilt(damaged, place, command,
     assert [text in rebuilt.err for text in differs] == [damaged, damaged]
     assert recorded(run) == before and written(run) == lines
     assert command("replay", run).code == 0 and (run / "damaged-run.db").exists()
+
+
+def test_a_store_that_only_a_folder_names_is_not_opened(command, finished):
+    spoil(finished.folder, renumbered=True, earlier=False)
+    noted(finished.folder, store="postgresql://127.0.0.1:9/x")
+    refused = command("cache", "rebuild", finished.folder)
+    assert refused.code == 2 and "--store postgresql://127.0.0.1:9/x" in refused.err
 
 
 def test_record_that_differs_from_its_replies_is_rebuilt(command, finished):

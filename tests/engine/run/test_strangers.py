@@ -106,6 +106,22 @@ async def test_a_checkup_sends_no_key_where_only_a_file_beside_it_sends_it(tmp_p
     assert "not sent there" in told[-1].text
 
 
+@pytest.mark.parametrize(
+    ("url", "named", "asked"),
+    [
+        ("http://lab.example:1/v1", "", False),
+        ("http://lab.example:1/v1", "http://other.example:1/v1", False),
+        ("http://lab.example:1/v1", "http://lab.example:1/v1", True),
+        ("https://api.openai.com/v1", "", True),
+    ],
+)
+def test_an_address_of_a_folder_is_asked_only_if_the_user_names_it(url, named, asked):
+    variables = {"OPENAI_API_KEY": "sk-mine", "OPENAI_BASE_URL": named}
+    why = settings_of("openai", variables, base_url=url, foreign=True).refused
+    assert asked == (not why)
+    assert asked or (url in why and "--sweep FILE" in why and f"OPENAI_BASE_URL={url}" in why)
+
+
 def test_credentials_of_this_machine_go_nowhere_that_only_a_file_sends_them(tmp_path, monkeypatch):
     monkeypatch.delenv("CLOUDSDK_AUTH_ACCESS_TOKEN", raising=False)
     (tmp_path / ".env").write_text(

@@ -83,6 +83,20 @@ def test_what_is_no_text_file_cannot_be_read(tmp_path):
         Document.read(circle)
 
 
+def test_a_run_folder_names_nothing_that_a_sweep_file_of_the_user_lacks():
+    text = "providers: {openai: {base_url: 'http://mine'}}\nprotocols: [a.py:A]"
+    address, code = ("providers", "openai", "base_url"), ("protocols", 0)
+    theirs, ours = (Document.parse(text, "s.yaml") for _ in range(2))
+    theirs.make_inert("look at it", own=False)
+    ours.make_inert("look at it", own=True)
+    assert theirs.is_foreign(address) and not ours.is_foreign(address)
+    for flag in ("providers.openai.base_url=http://theirs", "protocols=[b.py:B]"):
+        ours.set(flag)
+    assert ours.is_foreign(address) and not ours.is_foreign(code, "a.py:A")
+    with pytest.raises(UsageError, match="code is not loaded\n  look at it"):
+        ours.refuse_if_foreign(code, "code", "b.py:B")
+
+
 def test_what_is_not_there_has_the_place_of_what_is_around_it():
     document = parsed(TEXT)
     lines = {("protocols", 1, "debate", "opponent"): 10, ("agents", "model", 7, "x"): 3, ("no",): 1}

@@ -42,6 +42,7 @@ from oversight.protocols.transcript import (
     Turn,
     Verdict,
 )
+from tests.run_folders import everything
 from tests.world import shipments
 
 PROBLEMS = shipments(3)
@@ -376,6 +377,25 @@ def test_only_a_writer_undoes_a_write_that_was_cut_off_and_a_reader_names_the_jo
     RunDatabase(torn).close()
     with RunTables.open(torn) as after, RunTables.open(tmp_path) as before:
         assert after.fetched("SELECT * FROM cells") == before.fetched("SELECT * FROM cells")
+
+
+def test_a_log_that_no_process_writes_is_read_from_a_private_copy(tmp_path):
+    there = tmp_path / "there"
+    there.mkdir()
+    written(tmp_path, [spoken(0)])
+    with closing(opened(tmp_path)) as writer:
+        writer.write([spoken(4)])
+        for ending in ("", "-wal"):
+            (there / f"{RUN_DB}{ending}").write_bytes(
+                Path(f"{tmp_path / RUN_DB}{ending}").read_bytes()
+            )
+        assert read(tmp_path) == [spoken(0), spoken(4)], "its writer has it open"
+    before = everything(there)
+    assert read(there) == [spoken(0), spoken(4)]
+    assert everything(there) == before
+    (there / f"{RUN_DB}-journal").write_bytes(b"\0" * 600)
+    with pytest.raises(RunFolderError, match="has a journal and a log"):
+        read(there)
 
 
 def test_threads_may_read_one_run_side_by_side(tmp_path):

@@ -270,7 +270,7 @@ def test_every_command_is_given_a_folder_from_elsewhere():
 @pytest.mark.wire
 @pytest.mark.parametrize("plant", PLANTS)
 def test_no_command_runs_asks_changes_or_awaits_what_a_folder_names(place, plant):
-    code = f"from tests.promises.test_folders import child; child({plant!r})"
+    code = f"from tests.engine.views.cli.test_folders import child; child({plant!r})"
     keys = {"OPENAI_API_KEY": "sk-canary-of-the-reader-0001", "HOME": str(place / "home")}
     done = starting.run([sys.executable, "-c", code], cwd=place, env=environment(keys))
     told = [json.loads(line) for line in done.stdout.splitlines()]
