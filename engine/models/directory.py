@@ -9,7 +9,7 @@ from ..errors import UsageError
 from ..providers.catalogue import entry, provider_names, provider_of
 from ..providers.settings import CONNECTIONS, WIDEST, Api, ProviderSettings, Settings
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, simulation
-from ..sweep.document import Document
+from ..sweep.document import Document, Key
 from ..sweep.named import naming
 from ..sweep.node import Node, checked_value, filled
 from .accounting.prices import PriceList
@@ -187,9 +187,7 @@ class ModelDirectory:
                 deadline=stated.deadline,
                 connections=self.connections_of(provider),
                 version=stated.version,
-                foreign=self._document.is_foreign(
-                    ("providers", provider, "base_url"), stated.base_url
-                ),
+                foreign=self._document.is_foreign(*base_url_of(provider, stated.base_url)),
                 api=api,
                 models=tuple(
                     (name, is_) for name, is_ in self._is.items() if provider_of(name) == provider
@@ -246,6 +244,11 @@ class ModelDirectory:
 
     def _stated(self, provider: str) -> ProviderSettings:
         return self._provider_settings.get(provider, ProviderSettings())
+
+
+def base_url_of(provider: str, url: str) -> tuple[Key, str]:
+    """The key of an address, and its name in a note: the address of one provider is no other's."""
+    return ("providers", provider, "base_url"), f"{provider} {url}"
 
 
 def _limits(node: Node) -> "Limits":

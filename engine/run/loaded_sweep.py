@@ -11,6 +11,7 @@ from msgspec.json import encode
 
 from ...cache.store import Reader
 from ..errors import RunFolderError, UsageError
+from ..models.directory import base_url_of
 from ..models.router import Models
 from ..providers.environment import environment
 from ..providers.settings import Api
@@ -78,7 +79,7 @@ def run_folder(
 
     store: its name; kept_in: it, where a new run begins with it. anew: as for `RunFolder`.
     """
-    sweep = loaded.sweep
+    sweep, sweep_file = loaded.sweep, loaded.file.document
     now = row_codes(sweep.rows)
     folder = settings.folder or folder_of(sweep, now)
     if settings.adopt_code == "anew" and is_run(folder):
@@ -115,12 +116,9 @@ def run_folder(
         return structs.replace(known, code=code)
 
     grid = replace(sweep, code=combined(now))
-    addresses = tuple(
-        given["base_url"]
-        for name, given in loaded.file.providers.items()
-        if "base_url" in given
-        and not loaded.file.document.is_foreign(("providers", name, "base_url"))
-    )
+    given = loaded.file.providers.items()
+    named = (base_url_of(name, each["base_url"]) for name, each in given if "base_url" in each)
+    addresses = tuple(name for key, name in named if not sweep_file.is_foreign(key, name))
     text = _started_with(loaded.file, settings.part)
     return RunFolder(folder, manifest, text, grid, resume, anew, addresses)
 

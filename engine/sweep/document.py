@@ -32,8 +32,8 @@ class Document:
         self.inert = ""
         """For a run folder's settings: why they name nothing to import, read or ask; else empty."""
         self._own: frozenset[str] = frozenset()
-        self._noted: frozenset[str] = frozenset()
         """The texts of the user's sweep file, if that was read for the run folder's."""
+        self._noted: frozenset[str] = frozenset()
         self.overrides: tuple[str, ...] = ()
         """The assignments `a.b=c` that were made since, as `--set` takes them."""
         self._places = places

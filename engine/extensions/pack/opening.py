@@ -179,7 +179,7 @@ def _unpack(packed: IO[bytes], size: int, to: Path) -> Contents:
         raise PackError(f"it holds more than the pack: {size - end:,} bytes stand behind it")
     packed.seek(0)
     stream = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).stream_reader(packed)
-    contents, taken = _contents(stream)
+    contents = _contents(stream)
     check_claims(contents, size)
     listed = {each.path: each for each in contents.files}
     while member := _next(stream):
@@ -191,12 +191,10 @@ def _unpack(packed: IO[bytes], size: int, to: Path) -> Contents:
                 f"{member.name!r} has {member.size:,} bytes, and {claimed.size:,} are listed"
             )
         _copy(stream, to / member.name, claimed)
-        taken += _taken(member.size)
     if listed:
         raise PackError(f"it lacks {min(listed)}, which its table of contents lists")
-    # A tar file ends with two empty blocks, filled up to whole records.
-    left = -(taken + 2 * BLOCKSIZE) % RECORDSIZE + BLOCKSIZE
-    if stream.read(left + 1) != bytes(left):
+    # A tar file ends with empty blocks: two, and as many as fill its last record.
+    if len(rest := stream.read(2 * RECORDSIZE)) > RECORDSIZE + BLOCKSIZE or rest.strip(b"\0"):
         raise PackError("it holds more than the pack: bytes stand behind its last member")
     return contents
 
@@ -237,14 +235,8 @@ def plain_member(path: str, size: int) -> tarfile.TarInfo:
     return member
 
 
-def _taken(size: int) -> int:
-    """Bytes of a tar file that a member of this size takes, with its head."""
-    return BLOCKSIZE + size + -size % BLOCKSIZE
-
-
-def _contents(stream: IO[bytes]) -> tuple[Contents, int]:
-    """The table of contents, and the bytes that it takes. PackError if it is none, or of another
-    format."""
+def _contents(stream: IO[bytes]) -> Contents:
+    """PackError if it is no table of contents, or of another format."""
     member = _next(stream)
     if member is None or member.name != CONTENTS:
         raise PackError(f"it does not begin with {CONTENTS}")
@@ -259,7 +251,7 @@ def _contents(stream: IO[bytes]) -> tuple[Contents, int]:
             f"it is of format {contents.format}, and this program opens {FORMAT}: upgrade "
             "oversight-bench, or have it packed again"
         )
-    return contents, _taken(member.size)
+    return contents
 
 
 def _parts(stream: IO[bytes], size: int) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ from msgspec import structs
 from oversight.cache.call import Call, Message, Request
 from oversight.engine.errors import InvalidRequest, UsageError
 from oversight.engine.models.accounting.prices import PriceList, listed
+from oversight.engine.models.directory import base_url_of
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
@@ -87,9 +88,11 @@ def test_a_run_folder_names_nothing_that_a_sweep_file_of_the_user_lacks():
     text = "providers: {openai: {base_url: 'http://mine'}}\nprotocols: [a.py:A]"
     address, code = ("providers", "openai", "base_url"), ("protocols", 0)
     theirs, ours = (Document.parse(text, "s.yaml") for _ in range(2))
-    theirs.make_inert("look at it", own=False)
+    theirs.make_inert("look at it", own=False, noted=["openai http://mine"])
     ours.make_inert("look at it", own=True)
     assert theirs.is_foreign(address) and not ours.is_foreign(address)
+    assert not theirs.is_foreign(*base_url_of("openai", "http://mine"))
+    assert theirs.is_foreign(*base_url_of("xai", "http://mine")), "another key would go there"
     for flag in ("providers.openai.base_url=http://theirs", "protocols=[b.py:B]"):
         ours.set(flag)
     assert ours.is_foreign(address) and not ours.is_foreign(code, "a.py:A")

@@ -54,7 +54,8 @@ def command(
             readable.append((each.name if apart else str(each), results))
         except UNREADABLE as fault:
             say(str(fault))
-    if readable:
-        show(below_one_another(readable, score).text(format, width()))
+    if not readable:
+        raise SystemExit(ExitCode.USAGE)
+    show(below_one_another(readable, score).text(format, width()))
     if len(readable) < len(runs):
-        raise SystemExit(ExitCode.FAILED if readable else ExitCode.USAGE)
+        raise SystemExit(ExitCode.FAILED)

@@ -81,6 +81,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "measure judgements": ("RUN/judged.jsonl",),
     "measure people": ("RUN",),
     "measure probe": ("RUN",),
+    "measure sides": ("RUN",),
     "measure worlds": ("RUN",),
     "plan": ("mine.yaml", "mine.yaml --pilot RUN"),
     "replay": ("RUN", "RUN/sweep.yaml"),
@@ -94,8 +95,8 @@ ASKED: dict[str, tuple[str, ...]] = {
 """What each command is asked about a run folder, RUN, that came from elsewhere."""
 
 REFUSED = (
-    *("cache batches RUN --cancel", "measure probe", "cache rebuild", "dataset fetch", "demo"),
-    "run mine.yaml --run-folder RUN",
+    *("cache batches RUN --cancel", "measure probe", "measure sides", "cache rebuild", "demo"),
+    *("dataset fetch", "run mine.yaml --run-folder RUN"),
 )
 """Beginnings of lines that are refused for any such folder."""
 DONE = (ExitCode.DONE, ExitCode.INTERRUPTED)
@@ -271,8 +272,10 @@ def test_every_command_is_given_a_folder_from_elsewhere():
 @pytest.mark.parametrize("plant", PLANTS)
 def test_no_command_runs_asks_changes_or_awaits_what_a_folder_names(place, plant):
     code = f"from tests.engine.views.cli.test_folders import child; child({plant!r})"
-    keys = {"OPENAI_API_KEY": "sk-canary-of-the-reader-0001", "HOME": str(place / "home")}
-    done = starting.run([sys.executable, "-c", code], cwd=place, env=environment(keys))
+    # Another machine, which made none of the runs.
+    own = {"HOME": str(place / "home"), "XDG_DATA_HOME": str(place / "home")}
+    variables = environment({"OPENAI_API_KEY": "sk-canary-of-the-reader-0001"} | own)
+    done = starting.run([sys.executable, "-c", code], cwd=place, env=variables)
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line for line, *_ in told] == LINES, done.stderr
     wrong = []
