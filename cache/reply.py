@@ -88,6 +88,11 @@ class Reply(Struct, frozen=True):
     hidden: int = 0
     """How many characters that nobody sees folding took out of the text."""
 
+    @property
+    def unknown_stop(self) -> bool:
+        """Whether it ended for a reason whose meaning is unknown."""
+        return self.stop_reason.startswith(UNKNOWN_STOP)
+
     def __post_init__(self) -> None:
         if not self.text.isascii():
             text, hidden = folded(self.text)

@@ -43,12 +43,16 @@ COUNTED: Mapping[str, Callable[[Turn], int]] = MappingProxyType(
 
 
 def counted(verdict: Verdict) -> dict[str, int]:
-    """The sum of each count over the transcript behind a verdict, where that is not 0."""
+    """The sum of each count over the transcript behind a verdict, where that is not 0.
+
+    Judges' replies that stopped for an unknown reason are counted too."""
     turns = verdict.transcript.turns
-    if all(map(_as_asked, turns)):
+    judged = sum(each.unknown_stop for each in verdict.judgements)
+    if not judged and all(map(_as_asked, turns)):
         return {}
-    sums = ((name, sum(map(count, turns))) for name, count in COUNTED.items())
-    return {name: count for name, count in sums if count}
+    sums = {name: sum(map(count, turns)) for name, count in COUNTED.items()}
+    sums["unknown_stop"] += judged
+    return {name: count for name, count in sums.items() if count}
 
 
 def _as_asked(turn: Turn) -> bool:

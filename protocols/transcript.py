@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..cache.reply import Outcome
+from ..cache.reply import Outcome, Reply
 from .doubts import ANYTHING, Doubt, Span, shifted
 from .question import Answer, Question
 
@@ -123,6 +123,13 @@ class Judgement(Struct, frozen=True):
     """The judge's words, as it wrote them."""
     captured: float = 1.0
     """For logprobs: the probability mass that the answer labels had, in (0, 1]."""
+    unknown_stop: bool = False
+    """Whether the reply ended for a reason that is unknown here."""
+
+    @classmethod
+    def read(cls, reply: Reply, probs: tuple[float, ...], captured: float = 1.0) -> "Judgement":
+        """The probabilities read in a reply."""
+        return cls(probs, reply.call, reply.text, captured, reply.unknown_stop)
 
 
 class Verdict(Struct, frozen=True):

@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 
 from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
 from ...cache.memo import memoized
-from ...cache.reply import UNKNOWN_STOP, Reply
+from ...cache.reply import Reply
 from ...cache.thoughts import looks_like_thought
 from ..by_name import ByName
 from ..prompts.prompt_set import PromptSet, default_prompts, for_side
@@ -344,7 +344,7 @@ class Agent(Parameters, Speaker):
             malformed=speech.malformed,
             conceded=side is not None and _concedes(speech.text),
             hidden=reply.hidden,
-            unknown_stop=reply.stop_reason.startswith(UNKNOWN_STOP),
+            unknown_stop=reply.unknown_stop,
             musing=_muses(speech.text),
         )
 

@@ -72,7 +72,7 @@ class LogprobJudge(ModelJudge):
         # More than 1 can only be rounding on the provider's side.
         total = sum(masses)
         probs = tuple([mass / total for mass in masses])
-        return Elicited((Judgement(probs, reply.call, reply.text, min(total, 1.0)),))
+        return Elicited((Judgement.read(reply, probs, min(total, 1.0)),))
 
 
 def read_masses(reply: Reply, question: Question) -> list[float]:

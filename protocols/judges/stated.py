@@ -58,7 +58,7 @@ class StatedJudge(ModelJudge):
     async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         reply = await ask(self.compose(shown))
         probs = read_percentages(reply, shown.options)
-        return Elicited((Judgement(probs, reply.call, reply.text),))
+        return Elicited((Judgement.read(reply, probs),))
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class DistributionJudge(ModelJudge):
     async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         reply = await ask(self.compose(shown))
         probs = read_percentages(reply, shown.options)
-        return Elicited((Judgement(probs, reply.call, reply.text),))
+        return Elicited((Judgement.read(reply, probs),))
 
 
 class _Share(NamedTuple):

@@ -70,7 +70,7 @@ class VotesJudge(ModelJudge):
         reply = await ask(call)
         place = read_conclusion(reply, options)
         probs = tuple(float(n == place) for n in range(len(options.answers)))
-        return Judgement(probs, reply.call, reply.text)
+        return Judgement.read(reply, probs)
 
 
 def read_conclusion(reply: Reply, question: Question) -> int:

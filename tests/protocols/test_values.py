@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from oversight import protocols
 from oversight.cache import Reply
+from oversight.cache.reply import UNKNOWN_STOP
 from oversight.engine.extensions.datasets.writing import Generator
 from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Protocol, StatedJudge
 from oversight.protocols.agents.calculator import calculate
@@ -34,7 +35,7 @@ from oversight.protocols.question import Answer, Problem, Question, is_graded, l
 from oversight.protocols.quotes import find_quotes, marked
 from oversight.protocols.scores import SCORES, SOLIB_SCORES, accuracy, brier, log, logodds
 from oversight.protocols.tags import escape_and_count
-from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn, Verdict
+from oversight.protocols.transcript import Judgement, Quote, ToolUse, Transcript, Turn, Verdict
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted
 from tests.protocols.agents.test_agents import used
 from tests.protocols.drafting.test_drafting import check_side, finding
@@ -129,6 +130,8 @@ def verdict(*turns: Turn) -> Verdict:
 def test_every_mishap_is_counted():
     clean = Turn("Advocate A", "It is 48.")
     assert counted(verdict(clean)) == counted(verdict()) == {}
+    judged = Judgement.read(Reply("A: 70%", stop_reason=f"{UNKNOWN_STOP}because"), (0.7, 0.3))
+    assert counted(replace(verdict(clean), judgements=(judged,))) == {"unknown_stop": 1}
     counts = counted(
         verdict(
             Turn("A", "No.", outcome="refused"),

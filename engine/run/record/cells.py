@@ -70,6 +70,7 @@ class _Judged(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     call: CallKey = ""
     text: str | None = None
     captured: float = 1.0
+    unknown_stop: bool = False
 
 
 class _Believed(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
@@ -167,7 +168,7 @@ def body_of(
             turns.append(_said(turn, question.answers, numbers))
         for each in end.judgements:
             words = _worded(each.call, each.text, numbers)
-            judged.append(_Judged(each.probs, *words, each.captured))
+            judged.append(_Judged(each.probs, *words, each.captured, each.unknown_stop))
         doubts = end.doubts
     beliefs = tuple([_believed(each, numbers) for each in cell.judgements])
     return _encode(Body(tuple(asked), tuple(turns), tuple(judged), beliefs, doubts))
@@ -301,7 +302,8 @@ def _turn(said: _Said, answers: Sequence[Answer], calls: Mapping[int, RecordedCa
 
 def _judgement(each: _Judged, calls: Mapping[int, RecordedCall]) -> Judgement:
     text = _words(each.text, each.call, calls)
-    return Judgement(each.probs, _address(each.call, calls), text, each.captured)
+    address = _address(each.call, calls)
+    return Judgement(each.probs, address, text, each.captured, each.unknown_stop)
 
 
 def _words(text: str | None, call: CallKey, calls: Mapping[int, RecordedCall]) -> str:
