@@ -138,7 +138,7 @@ def refuse_irregular(file: Path) -> None:
 
 
 def side_size(file: Path, end: str) -> int:
-    """Bytes of a side file, such as `-wal`; 0 if there is none."""
+    """Size of a side file, such as `-wal`, in bytes; 0 if it is missing."""
     try:
         return os.lstat(file.with_name(file.name + end)).st_size
     except FileNotFoundError:

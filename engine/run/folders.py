@@ -50,12 +50,12 @@ def runs_of(sweep: str, start: str = "") -> list[Path]:
 
     A run that cannot be read is left out: commands that name it say what is wrong.
     """
-    found = []
+    runs = []
     for folder in run_folders(RUNS):
         with suppress(RunFolderError, OSError):
             if folder.name.startswith(start) and read_manifest(folder).name == sweep:
-                found.append(folder)
-    return newest_first(found)
+                runs.append(folder)
+    return newest_first(runs)
 
 
 def beside(folder: Path) -> list[Path]:

@@ -77,8 +77,8 @@ def load_problems(node: Node, folder: Path | None, seed: int = 0) -> Loaded:
     """
     name, settings = node.name, node.value
     if name != "bundled":
-        told = settings.values() if isinstance(settings, dict) else (settings,)
-        named = (text for text in told if isinstance(text, str))
+        values = settings.values() if isinstance(settings, dict) else (settings,)
+        named = (text for text in values if isinstance(text, str))
         node.document.refuse_if_foreign(node.key, f"the data set {name}", name, *named)
     if name not in LOADERS and any(name in fields_of(each) for each in LOADERS.values()):
         shown = f"NAME: {{{name}: {settings}}}"

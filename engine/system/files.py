@@ -148,7 +148,7 @@ def take_lock(folder: Path) -> int:
         lock = os.open(path, flags, 0o644)
         if not stat.S_ISREG(os.fstat(lock).st_mode):
             os.close(lock)
-            raise RunFolderError(f"{path} is no regular file")
+            raise RunFolderError(f"{path} is not a regular file")
         try:
             if not _locked(lock, fcntl.LOCK_EX):
                 if not _locked(lock, fcntl.LOCK_SH):

@@ -95,6 +95,7 @@ class _RowLog:
         began = re.sub(r"[:+]", "-", self._began.isoformat(timespec="seconds"))
         path = folder / f"{began}_{told.eval.task}_{told.eval.task_id}.eval"
         unfinished = path.with_name(f".{path.name}")
+        unfinished.unlink(missing_ok=True)  # a pipe of that name would be waited for
         try:
             log.write_eval_log(told, str(unfinished), format="eval")
             _settle_dates(unfinished, path)

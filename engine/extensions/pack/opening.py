@@ -174,7 +174,7 @@ def open_pack(file: Path, to: Path, *, keep_lines: bool = False) -> Contents:
 
 
 def _unpack(packed: IO[bytes], size: int, to: Path) -> Contents:
-    """Write the members of a pack, which may have no byte beside theirs: see `_next`."""
+    """Write the members of a pack. PackError if it holds a byte that belongs to none of them."""
     if (end := _frame_end(packed)) < size:
         raise PackError(f"it holds more than the pack: {size - end:,} bytes stand behind it")
     packed.seek(0)
@@ -207,9 +207,9 @@ def _frame_end(packed: IO[bytes]) -> int:
     at, last = zstandard.frame_header_size(head), False
     while not last:
         packed.seek(at)
-        if len(told := packed.read(3)) < 3:
+        if len(header := packed.read(3)) < 3:
             break  # it was cut short
-        block = int.from_bytes(told, "little")
+        block = int.from_bytes(header, "little")
         last, repeats = bool(block & 1), block >> 1 & 3 == 1
         at += 3 + (1 if repeats else block >> 3)
     return at + 4 * zstandard.get_frame_parameters(head).has_checksum
@@ -220,12 +220,12 @@ def _next(stream: IO[bytes]) -> tarfile.TarInfo | None:
     head = stream.read(BLOCKSIZE)
     if head == bytes(BLOCKSIZE):
         return None
-    found = tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
-    if not found.isreg():
-        raise PackError(f"{found.name!r} is no regular file but a link or a device")
-    if head != plain_member(found.name, found.size).tobuf(tarfile.USTAR_FORMAT):
-        raise PackError(f"it holds more than the pack: in the head of {found.name!r}")
-    return found
+    member = tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    if not member.isreg():
+        raise PackError(f"{member.name!r} is no regular file but a link or a device")
+    if head != plain_member(member.name, member.size).tobuf(tarfile.USTAR_FORMAT):
+        raise PackError(f"it holds more than the pack: in the head of {member.name!r}")
+    return member
 
 
 def plain_member(path: str, size: int) -> tarfile.TarInfo:

@@ -163,7 +163,7 @@ def open_to_read(file: Path, least: int = FORMAT) -> sqlite3.Connection:
     """Open the database read only; nothing in it is trusted or run, and its folder stays as it is.
 
     least: the earliest format that is accepted.
-    Raises RunFolderError as `open_to_write` does, and if there is no database.
+    Raises RunFolderError as `open_to_write` does, and if the database is missing.
     """
     return _opened(file, least=least)
 

@@ -1,5 +1,5 @@
-"""Folders and packs from elsewhere are data: whatever they hold, no command runs their code,
-connects where they say, changes a file outside of them, or waits for a pipe in them."""
+"""Folders and packs from elsewhere are data: no command runs their code, connects to an address
+that they name, changes a file outside of them, or waits for a pipe in them."""
 
 import faulthandler
 import json
@@ -92,7 +92,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "try": ("mine.py:Steelman",),
     "view": ("RUN --write site", "RUN --no-open --port 0", "runs --no-open --port 0"),
 }
-"""What each command is asked about a run folder, RUN, that came from elsewhere."""
+"""The words of each command about a run folder, RUN, that came from elsewhere."""
 
 REFUSED = (
     *("cache batches RUN --cancel", "measure probe", "measure sides", "cache rebuild", "demo"),
@@ -135,9 +135,9 @@ def named(folder: Path, outside: Path) -> None:
     noted(folder, store="postgresql://127.0.0.1:9/x")
     (outside / "steel.py").write_text(STEEL)
     places = ("steel.py", outside / "steel.py", "../../../outside/steel.py")
-    told = "".join(f', "{place}:Steelman"' for place in places)
+    classes = "".join(f', "{place}:Steelman"' for place in places)
     sweep = folder / "sweep.yaml"
-    sweep.write_text(sweep.read_text().replace(", propaganda", f", propaganda{told}"))
+    sweep.write_text(sweep.read_text().replace(", propaganda", f", propaganda{classes}"))
 
 
 def lost(folder: Path, outside: Path) -> None:
@@ -179,7 +179,7 @@ LINES = [f"{command} {words}".strip() for command, every in ASKED.items() for wo
 
 
 def kept(folder: Path) -> dict[str, object]:
-    """What lies below a folder: files with their content, anything else with its kind."""
+    """The content of each file below a folder, and the kind of anything else, by path."""
     return {
         str(each.relative_to(folder)): each.read_bytes()
         if each.is_file() and not each.is_symlink()
@@ -232,7 +232,7 @@ def child(plant: str) -> None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A working folder with two runs of one's own, one of which came back from elsewhere."""
+    """A working folder with two runs; one of them stands for a folder from elsewhere."""
     place = tmp_path_factory.mktemp("folders")
     for name, text in {"planted.yaml": SWEEP, "mine.yaml": MINE, "mine.py": STEEL}.items():
         (place / name).write_text(text)
@@ -276,10 +276,10 @@ def test_no_command_runs_asks_changes_or_awaits_what_a_folder_names(place, plant
     own = {"HOME": str(place / "home"), "XDG_DATA_HOME": str(place / "home")}
     variables = environment({"OPENAI_API_KEY": "sk-canary-of-the-reader-0001"} | own)
     done = starting.run([sys.executable, "-c", code], cwd=place, env=variables)
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line for line, *_ in told] == LINES, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line for line, *_ in rows] == LINES, done.stderr
     wrong = []
-    for line, code, out, err, events, outside_is_as_before, folder_is_as_before in told:
+    for line, code, out, err, events, outside_is_as_before, folder_is_as_before in rows:
         faults = {
             "events": not events,
             "outside": outside_is_as_before,
