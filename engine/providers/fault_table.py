@@ -23,6 +23,8 @@ Phrase: TypeAlias = tuple[str, ...]
 
 MAX_VALUES = 300
 """Values of a body that are looked at. Vendors' bodies may hold anything."""
+MAX_LINES = 20
+"""Messages, and codes, of a body that are looked at."""
 GAP = 80
 """Characters between two parts of a phrase at most."""
 
@@ -144,7 +146,7 @@ class FaultEvidence:
         lines: list[str] = []
         for key, value in self.pairs:
             line = " ".join(value.split()) if key in table().places["messages"] else ""
-            if line and not any(line in other for other in lines):
+            if line and len(lines) < MAX_LINES and not any(line in other for other in lines):
                 lines.append(line)
         return lines
 
@@ -152,7 +154,9 @@ class FaultEvidence:
     def text(self) -> str:
         """All codes and messages, as words."""
         headers = filter(None, map(self.headers.get, table().places["headers"]))
-        return "\n".join(f" {words(each)}" for each in (*self.messages, *self.codes, *headers))
+        return "\n".join(
+            f" {words(each)}" for each in (*self.messages, *self.codes[:MAX_LINES], *headers)
+        )
 
     @cached_property
     def param(self) -> bool:
