@@ -13,7 +13,6 @@ from .prompt_cache import cache_key
 from .wire import Wire
 
 _FIELDS = {name: name for name in ("temperature", "top_p", "service_tier")}
-_STATUS_OF_CODE = {"rate_limit_exceeded": 429, "server_error": 500}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +56,6 @@ class ResponsesWire(Wire):
         if (wanted := call.response_format) is not None:
             body["text"] = {"format": {"type": "json_schema", **strict_format(wanted)}}
         return written(body, call, _FIELDS)
-
-    def error(self, data: dict[str, Any]) -> object:
-        """The error of a failed response, which comes in a 200; its code stands for a status."""
-        said = data.get("error")
-        if isinstance(said, dict) and (status := _STATUS_OF_CODE.get(str(said.get("code")))):
-            return {**said, "code": status, "type": said["code"]}
-        return said
 
     def read(self, data: dict[str, Any]) -> Reply:
         items = data["output"]
