@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
@@ -227,6 +227,13 @@ class Cache:
     @property
     def statistics(self) -> CacheStatistics:
         return CacheStatistics(self._asked, self._stored, self._shared, self._new, self._unsaved)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Ask again for what was deleted from the store, and for all that follows from it."""
+        for key in keys:
+            self._recent.pop(key, None)
+        if self.shared_work is not None:
+            self.shared_work = SharedWork(self._repeated)
 
     def held(self, model: str) -> int:
         """Callers who wait for replies of a model."""

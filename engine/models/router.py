@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -61,6 +61,8 @@ class Models(ModelDirectory):
         """By model, the `Ask` that takes its calls in place of its sender."""
         self.sharers = 1
         """Processes that share the limits, each an equal part."""
+        self.on_mixed: Callable[[str, tuple[str, ...]], None] = lambda provider, calls: None
+        """Called with a provider and the calls whose replies it may have mixed up."""
         self.give_up = GIVE_UP
         """Seconds without any answer of a model after which the run gives up."""
         self.simulating = 0
@@ -196,6 +198,11 @@ class Models(ModelDirectory):
         """Throughput and bottleneck of each model; without simulated ones."""
         return {model: sender.limiter.statistics() for model, sender in self._senders.items()}
 
+    async def quiet_down(self) -> None:
+        """Wait a moment for answers that come unasked after the last ones; see `HttpClient`."""
+        for provider in self._providers.values():
+            await provider.quiet_down()
+
     async def close(self) -> None:
         """Close every connection."""
         if "servers" in vars(self):
@@ -217,7 +224,12 @@ class Models(ModelDirectory):
                 most = self._most_connections(provider, settings.connections)
                 self._connections[name] = Connections(most)
                 self._providers[name] = connect(
-                    replace(settings, connections=most, stop_token=self.stop_token),
+                    replace(
+                        settings,
+                        connections=most,
+                        stop_token=self.stop_token,
+                        on_mixed=lambda *mixed: self.on_mixed(*mixed),
+                    ),
                     lambda model, stated: self._senders[model].adopt_limits(stated, self.sharers),
                 )
             self._senders[model] = Sender(

@@ -7,6 +7,7 @@ ends the connection, and so does anything behind an answer's end.
 import asyncio
 import math
 from abc import ABC, abstractmethod
+from collections import deque
 from typing import cast
 
 import httptools
@@ -23,6 +24,8 @@ LARGE = 2**18
 """Bytes; of answers longer than this only a few are read to their end at one time."""
 MAX_HEAD = 2**16
 """Bytes of head that an answer may have beside its body."""
+REMEMBERED = 64
+"""Requests of a connection whose answers are in doubt once it is out of step."""
 _TIMED_OUT = (b"HTTP/1.1 408", b"HTTP/1.0 408")
 
 
@@ -91,8 +94,8 @@ class Connection(asyncio.Protocol):
         """Whole answers so far."""
         self.spent = False
         """Whether it must not be used again."""
-        self.calls = ("", "")
-        """What the last two requests were about, for messages."""
+        self.calls: deque[str] = deque(maxlen=REMEMBERED)
+        """What the last requests were about."""
         self.size = 0
         """Bytes of the present answer so far."""
         self._owner = owner
@@ -114,7 +117,7 @@ class Connection(asyncio.Protocol):
         answer.connection = self
         self._begun = self.size = 0
         self._headers = {}
-        self.calls = self.calls[1], about
+        self.calls.append(about)
         self.sent = sent = self.time()
         self.until, self._late = sent + deadline, False
         if self.until < self._owner.alarm:

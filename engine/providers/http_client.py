@@ -32,6 +32,8 @@ _OPENING_SECONDS = 60.0
 _GZIP = b"\x1f\x8b"
 _MAX_MEMBERS = 64
 """Members of one gzip body at most: each copies what follows it."""
+_SETTLED = 1.0
+"""Seconds to wait for answers that come unasked, once all work is done."""
 _LARGE_AT_ONCE = 2
 """Large answers that are read at one time, as hundreds of up to 32 MB may be coming. The others
 wait, and so do their servers."""
@@ -67,6 +69,7 @@ class HttpClient(Owner):
         self._most = settings.connections
         self._proxy = settings.proxy
         self._stop_token = settings.stop_token
+        self._on_mixed = settings.on_mixed
         self._keep_alive = keep_alive
         self._tls = tls
         self._ids = AnswerIds()
@@ -114,6 +117,16 @@ class HttpClient(Owner):
                 return connection.ask(target, body, self._deadline, about)
             connection.transport.close()
         return self._anew(target, body, about)
+
+    async def quiet_down(self) -> None:
+        """Wait until each connection has rested for as long as its last exchange took, at most a
+        second: an answer that belongs to an earlier request then shows as one that comes unasked.
+        """
+        now = asyncio.get_running_loop().time()
+        resting = (each for idle in self._idle.values() for each in idle if each.answers > 1)
+        rest = max((2 * each.idle_since - each.sent - now for each in resting), default=0.0)
+        if rest > 0.0:
+            await asyncio.sleep(min(rest, _SETTLED))
 
     async def close(self) -> None:
         """Close all connections; exchanges under way fail with OutcomeUnknown."""
@@ -227,7 +240,10 @@ class HttpClient(Owner):
         # Unsolicited answers may come at any time: a server that has sent one is given a new
         # connection for each request from then on. A 408 is harmless.
         if not timed_out:
-            self._distrust("sent an answer that nobody had asked for", connection.calls)
+            calls = tuple(filter(None, connection.calls))
+            self._distrust("sent an answer that nobody had asked for", calls)
+            if calls and self._on_mixed is not None:
+                self._on_mixed(self._source, calls)
         connection.spent = True
         connection.transport.close()
 
@@ -279,7 +295,7 @@ class HttpClient(Owner):
         """Give each request a connection of its own from now on. why: what the server did.
         doubtful: addresses of calls that it may have answered with an answer to another."""
         if not self._alone:
-            shown = "".join(f"; oversight cache show {each[:12]}" for each in doubtful if each)
+            shown = "".join(f"; oversight cache show {each[:12]}" for each in doubtful[-2:])
             log.warning(
                 "a server %s; it is thrown away, and each request to that provider has a "
                 "connection of its own from now on%s",

@@ -30,6 +30,10 @@ class Provider(ABC):
     async def __call__(self, call: Call) -> Reply:
         """The reply to one call, sent once. Raises: the errors of `oversight.engine.errors`."""
 
+    async def quiet_down(self) -> None:
+        """Wait a moment for answers that come unasked after the last ones."""
+        return None
+
     @abstractmethod
     async def close(self) -> None:
         """Release all connections. Safe to call twice."""
@@ -89,6 +93,10 @@ class HttpProvider(Provider):
         if response.repeats_key:
             reply = keyless(reply, self._wire.provider)
         return reply, sent
+
+    async def quiet_down(self) -> None:
+        if self._transport is not None:
+            await self._transport.quiet_down()
 
     async def close(self) -> None:
         if self._transport is not None:

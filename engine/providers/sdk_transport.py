@@ -80,6 +80,9 @@ class SdkTransport(Transport):
     def read(self, came: Response) -> Response:
         return self._http.read(came)
 
+    async def quiet_down(self) -> None:
+        await self._http.quiet_down()
+
     async def close(self) -> None:
         if self._client is not None:
             await self._client.close()

@@ -1,5 +1,6 @@
 """Settings of providers: of a sweep file, and what follows from them, read once at the edge."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -79,6 +80,11 @@ class Settings:
     """Where the address was found, if it is not the provider's own."""
     stop_token: StopToken | None = field(default=None, repr=False, compare=False)
     """Once it is set, a call that waits for a connection does not leave any more."""
+    on_mixed: Callable[[str, tuple[str, ...]], None] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """Called with the provider's name and the addresses of calls whose replies it may have mixed
+    up."""
     refused: str = ""
     """Why nothing may be sent there: only a file beside the sweep sends a key that way, or stores
     what comes as a vendor's."""

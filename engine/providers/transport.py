@@ -50,6 +50,10 @@ class Transport(ABC):
     def read(self, came: Response) -> Response:
         """What `post` has given, decompressed and without the key; see `HttpClient.read`."""
 
+    async def quiet_down(self) -> None:
+        """Wait for answers that come unasked after the last ones."""
+        return None
+
     @abstractmethod
     async def close(self) -> None:
         """Close all connections. Exchanges under way fail with OutcomeUnknown."""

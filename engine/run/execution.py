@@ -4,10 +4,12 @@ extension starts.
 It registers a `MakeSession` under `oversight.workers`.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
+from ..display.quantity import counted
 from ..errors import BudgetReached, Halt, StoreFailed, UsageError
 from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
@@ -19,9 +21,11 @@ from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from ..system.process import YOUNG, gc_relaxed
 from .cached_models import CachedModels
 from .dry_run import chains, require_abilities, require_service
+from .events import add_event
 from .folders import beside
 from .lanes import REPLAY_LANES, attempt_noted, run_lanes
 from .loaded_sweep import LoadedSweep
+from .mixed import MIXED, MixedReplies, ask_again
 from .notes import ProgressNotes, store_watermark
 from .observer import Observer
 from .order import Canaries, Order, Plain
@@ -39,6 +43,9 @@ NO_BATCH_BESIDE_PEOPLE = (
 )
 YOUNG_IN_WAVES = 5_000
 """Few: most attempts of a wave leave garbage, and no calls in flight make a collection slow."""
+
+
+log = logging.getLogger(__name__)
 
 
 class RunSession(CachedModels):
@@ -78,6 +85,9 @@ class RunSession(CachedModels):
                     cancels=run.cancels,
                 )
             )
+        self._mixed, self.dropped = False, 0
+        """Whether replies that may be mixed up are to be asked for again; how many were deleted."""
+        loaded.models.on_mixed = self.mix_up
         self._begun = self._kept = 0
         """Cells that were begun, and those of them that have ended with an outcome."""
         self._ended = run.folder.ended()
@@ -96,13 +106,36 @@ class RunSession(CachedModels):
         with gc_relaxed(YOUNG if self.deferred is None else YOUNG_IN_WAVES):
             async with self.cache:
                 await self.work(order)
+                await self.models.quiet_down()
                 await run.folder.group.flush()
+                while self._mixed and stop_token.halt is None:
+                    order = await self._again()
+                    await self.work(order)
+                    await run.folder.group.flush()
                 if isinstance(order, Canaries) and (halt := order.halt(self.missing())):
                     stop_token.stop(halt)
                 if self.deferred is not None and run.folder.complete:
                     await self.deferred.finish()
         left = self.deferred is not None and self.deferred.awaited
         return stop_token.halt if left or not run.folder.complete else None
+
+    def mix_up(self, provider: str, calls: tuple[str, ...]) -> None:
+        """Note that a provider may have mixed up its replies to calls."""
+        self._mixed = True
+        add_event(self._run.folder.path, MIXED, MixedReplies(provider, calls))
+
+    async def _again(self) -> Order[Cell, RecordedCell]:
+        """The cells that rest on replies that may have been mixed up, once these are dropped."""
+        run, self._mixed = self._run, False
+        stored = run.settings.cache in ("use", "refresh")
+        before = run.folder.finished
+        keys = ask_again(run.folder, run.store if stored else None)
+        self.dropped += len(keys)
+        self.cache.forget(keys)
+        self._ended[:] = run.folder.ended()
+        cells = counted(before - run.folder.finished, "cell")
+        log.warning("%s run again, since replies may have been mixed up", cells)
+        return await self.cells()
 
     def missing(self) -> Iterator[Cell]:
         """The cells without an outcome, anew each time."""
@@ -222,7 +255,7 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
 
     def added() -> int:
         # A refreshed reply replaces one that was there.
-        return working.statistics.new if mode == "use" else 0
+        return (working.statistics.new if mode == "use" else 0) - working.dropped
 
     try:
         async with AsyncExitStack() as stack:

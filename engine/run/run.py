@@ -18,6 +18,7 @@ from ..sweep.rows import Row
 from .cached_models import CachedModels
 from .lanes import RETRIED_KINDS
 from .loaded_sweep import LoadedSweep, run_folder
+from .mixed import ask_again
 from .run_folder import RunFolder
 from .settings import FOLDER, RunSettings
 from .stores import is_url, open_store, shown_name, store_name
@@ -68,6 +69,8 @@ class Run:
             if stored and asks and not settings.accept_empty:
                 folder.check_store(store.__len__, named, store.id)
             # Since the last session a crash may have been fixed, or a model's settings.
+            if settings.cache != "replay":
+                ask_again(folder, store if settings.cache != "off" else None)
             kinds = None if settings.retry_failed else RETRIED_KINDS
             dropped = folder.forget_failures(kinds)
             if not settings.prices:

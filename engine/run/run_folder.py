@@ -223,9 +223,18 @@ class RunFolder:
         dropped = tuple(place for place, failure in failures if kinds is None or failure in kinds)
         if dropped:
             self.database.forget(dropped, "run again")
-            (self.path / OUTCOMES).unlink(missing_ok=True)
-            self._mark_ended()
+            self._reopen()
         return dropped
+
+    def forget_calls(self, addresses: Collection[str]) -> None:
+        """Drop the outcome of every cell that asked any of these calls, so that it runs again."""
+        if self.database.forget_calls(addresses, "replies may have been mixed up"):
+            self._reopen()
+
+    def _reopen(self) -> None:
+        """Some cells have no outcome any more."""
+        (self.path / OUTCOMES).unlink(missing_ok=True)
+        self._mark_ended()
 
     def settle(self) -> None:
         """Nothing more is to be run: write the outcomes as lines, in the order of the sweep.

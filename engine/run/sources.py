@@ -9,6 +9,7 @@ from ..providers.catalogue import entry, provider_of
 from ..providers.same_model import same_model
 from ..providers.simulated import PREFIX
 from ..sweep.grid import Grid
+from .mixed import mixed_lines
 from .record.tables import RunTables
 
 
@@ -54,7 +55,8 @@ def origins(sweep: Grid, folder: Path, *, addresses: bool = True) -> tuple[str, 
     """
     made_up = [model for model in sweep.models if model.startswith(PREFIX)]
     simulated = [f"SIMULATED models: {', '.join(made_up)}"] if made_up else []
-    return (*simulated, *source_lines(read_sources(folder), addresses=addresses))
+    known = source_lines(read_sources(folder), addresses=addresses)
+    return (*simulated, *mixed_lines(folder), *known)
 
 
 def read_sources(folder: Path) -> list[ReplySource]:

@@ -26,9 +26,11 @@ from ...errors import BudgetReached, Halt, RunFolderError, StoreFailed, UsageErr
 from ...models.accounting.budget import Budget
 from ...models.accounting.ledger import Accounting, UsageTotals, sum_usage
 from ...run.cached_models import CachedModels
+from ...run.events import add_event
 from ...run.execution import RunSession, first_cells
 from ...run.lanes import CRASH, attempt_noted, first_fault, run_lanes
 from ...run.loaded_sweep import load_sweep
+from ...run.mixed import MIXED, MixedReplies
 from ...run.order import Order, Plain
 from ...run.record.capture import Capture
 from ...run.record.values import RecordedCell
@@ -77,6 +79,8 @@ class Standing:
     """Dollars that the first call in line lacks room for; 0 if none does."""
     doubtful: float = 0.0
     """Dollars of those spent that are in doubt."""
+    mixed: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Each time that a provider may have mixed up replies: its name, and the calls."""
 
 
 class Share(Budget):
@@ -149,7 +153,8 @@ class Worker:
         by, share, number = self._opened.cached, self._opened.share, next(self._numbers)
         known = by.accounts(), by.statistics, by.lines(), by.in_flight, self._opened.lanes()
         dollars = share.spent, share.reserved, share.wants, share.doubtful
-        return Standing(self._life, number, *known, by.models.stop_token.halt, *dollars)
+        mixed = tuple(self._opened.mixed)
+        return Standing(self._life, number, *known, by.models.stop_token.halt, *dollars, mixed)
 
 
 class _Opened:
@@ -181,6 +186,8 @@ class _Opened:
         roles = () if settings.cache == "replay" else loaded.sweep.roles
         loaded.models.prepare(roles, accounting, quarantine)
         store = open_store(store_name(settings.store))
+        self.mixed: list[tuple[str, tuple[str, ...]]] = []
+        loaded.models.on_mixed = lambda *mixed: self.mixed.append(mixed)
         self.cached = CachedModels(loaded.models, store, settings.cache, run_id, paid)
         models, token = loaded.models, self.cached.cache.token
         self._capture = Capture(loaded.sweep, models, models.accounting.prices, paid, token)
@@ -419,6 +426,9 @@ class RaySession(RunSession):
         known = self._standings.get(standing.life)
         if known is None or known.number < standing.number:
             self._standings[standing.life] = standing
+            for provider, calls in standing.mixed[len(known.mixed) if known else 0 :]:
+                # The next run asks for them again: by then every worker has forgotten them.
+                add_event(self._run.folder.path, MIXED, MixedReplies(provider, calls))
         if standing.halt is not None:
             self._stop_token.stop(standing.halt)
         self._changed.set()

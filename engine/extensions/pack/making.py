@@ -22,6 +22,7 @@ from ....protocols.datasets.jsonl import jsonl
 from ...errors import UsageError
 from ...run.events import EVENTS, event_line
 from ...run.manifest import encoded
+from ...run.mixed import MIXED, read_mixed
 from ...run.opened import without_passage
 from ...run.reader import REPLIES, RunReader
 from ...run.run_folder import SWEEP
@@ -93,8 +94,10 @@ def make_pack(
         missing = _code(run, stage, own)
         _write(stage / MANIFEST, [_manifest(run)])
         _write(stage / CELLS, map(cell_line, cells_of(run)))
-        if run.sides:
-            _write(stage / EVENTS, [event_line(SIDES, event) for event in run.sides.values()])
+        events = [event_line(SIDES, event) for event in run.sides.values()]
+        events += [event_line(MIXED, event) for event in read_mixed(run.folder)]
+        if events:
+            _write(stage / EVENTS, events)
         for name in _names(stage):
             people = name.startswith(CODE) or name in (SWEEP, MANIFEST, GRID)
             keys.check(name, _read(stage / name), written_by_us=people)

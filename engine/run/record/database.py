@@ -160,10 +160,7 @@ class RunDatabase(RunTables):
         outcome. No byte of it is left in the file, not in free pages either.
         RunDamaged where any call was changed: what they said may stand under it.
         """
-        wanted = set(map(bytes.fromhex, addresses))
-        # Every one is read, not looked up: an address that was damaged would not be found.
-        every = (row for rows in self.batches("calls", "call") for row in rows)
-        calls = {row[0] for row in every if row[1] in wanted}
+        calls = self._numbered(addresses)
         if not calls:
             return 0
         gone, nothing = 0, pack(encoded_reply(Replied(TAKEN_BACK)))
@@ -189,6 +186,24 @@ class RunDatabase(RunTables):
         self._alone("VACUUM")
         self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
         return gone
+
+    def forget_calls(self, addresses: Collection[str], why: str) -> bool:
+        """Delete these calls, and as `forget` does the cells that asked them; whether any did."""
+        calls = self._numbered(addresses)
+        every = (cell for cells in self.stored() for cell in cells) if calls else ()
+        places = [cell[0] for cell in every if _names(read_body(self.unpacked(cell[-1])), calls)]
+        self.forget(places, why)
+        with self._transaction():
+            self.db.executemany("DELETE FROM calls WHERE call=?", ((call,) for call in calls))
+        self._restore()
+        return bool(places)
+
+    def _numbered(self, addresses: Collection[str]) -> set[int]:
+        """The numbers of the calls with these addresses."""
+        wanted = set(map(bytes.fromhex, addresses))
+        # Every one is read, not looked up: an address that was damaged would not be found.
+        every = (row for rows in self.batches("calls", "call") for row in rows)
+        return {row[0] for row in every if row[1] in wanted}
 
     def _insert(self, table: str, rows: Sequence[Sequence[Any]], how: str = "INSERT") -> None:
         """Write new rows with their checksums. IntegrityError if a row has one of their keys."""

@@ -328,6 +328,33 @@ async def test_the_call_before_one_answer_too_many_is_named(line, caplog):
     assert f"cache show {asked(line, f'question-{put_in}').address[:12]}" in caplog.text
 
 
+@pytest.mark.wire
+async def test_each_call_of_a_connection_out_of_step_is_named_however_long_it_was():
+    """All answers since the stray one are one behind; only the last comes unasked."""
+    named: list[tuple[str, tuple[str, ...]]] = []
+    last, numbers, late = PROVEN + 9, count(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while (await request(reader))[0]:
+            number = next(numbers)
+            writer.write(http("200 OK", f"x-request-id: {number:020}\r\n", b"hi"))
+            if number == last:
+                await late.wait()
+                writer.write(OK)
+
+    async with listening(serve) as url:
+        settings = Settings("lab", url, "test", on_mixed=lambda *mixed: named.append(mixed))
+        client, target = HttpClient(settings, keep_alive=60.0), Target("POST", url, {})
+        for n in range(last + 1):
+            client.read(await client.send(target, b"", f"call {n}"))
+        late.set()
+        while not named:
+            await client.quiet_down()
+            await asyncio.sleep(0)
+        await client.close()
+    assert named == [("lab", tuple(f"call {n}" for n in range(PROVEN - 1, last + 1)))]
+
+
 LATE = http("408 Request Timeout", "connection: close\r\n", b"")
 """What load balancers say to a connection on which nothing was asked for a while."""
 

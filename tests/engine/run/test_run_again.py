@@ -11,6 +11,9 @@ import pytest
 
 from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.analysis.reports.formats import FORMATS
+from oversight.engine.run.events import add_event
+from oversight.engine.run.mixed import MIXED, MixedReplies, pending
+from oversight.engine.run.reader import RunReader
 from tests.command_line import ROOT
 from tests.disks import read_only
 from tests.run_folders import everything, only_run, outcomes
@@ -118,3 +121,19 @@ def test_a_run_is_exported_the_same_each_time_and_replayed_from_the_file_alone(
     assert without.code == 2
     assert "name the one that has the replies of" in without.err
     assert not (place / "store").exists()
+
+
+def test_replies_that_may_be_mixed_up_are_told_everywhere_and_asked_for_again(finished, command):
+    folder, mixed = finished.folder, "2 replies may be those to other calls"
+    before = (folder / "outcomes.jsonl").read_bytes()
+    with RunReader(folder) as run:
+        calls = tuple(sorted({key[:64] for key in run.keys()}))[:2]  # noqa: SIM118
+    add_event(folder, MIXED, MixedReplies("lab", calls))
+    pack = finished.folder.parents[1] / "p.oversight"
+    assert command("export", "pack", folder, "--output", pack).code == 0
+    for words in (("status", folder), ("report", folder), ("cache", "verify"), ("report", pack)):
+        assert f"{mixed}; the next oversight run asks" in "".join(command(*words)[1:])
+    again = command("run", "small.yaml")
+    assert "calls: 2 sent" in again.err and f"{mixed}; they were asked for again" in again.err
+    assert (folder / "outcomes.jsonl").read_bytes() == before
+    assert pending(folder) == () and "already complete" in command("run", "small.yaml").err

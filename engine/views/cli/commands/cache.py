@@ -30,8 +30,10 @@ from .....cache.stats import store_statistics
 from .....cache.store import Reader
 from .....protocols.prompts.parse import shared_beginning
 from ....display.quantity import counted
+from ....run.folders import RUNS, run_folders, store_noted
+from ....run.mixed import mixed_lines
 from ....run.reader import RunReader, recorded
-from ....run.stores import open_for_reading, open_store, store_name, store_path
+from ....run.stores import open_for_reading, open_store, shown_name, store_name, store_path
 from ....system.files import sync_folder
 from ....system.flags import argument, flag
 from ..exit_codes import ExitCode
@@ -174,14 +176,21 @@ def verify(
                 damaged.append(record)
             else:
                 sound += 1
+        mixed = [
+            f"{run}: {line}"
+            for run in (*run_folders(RUNS), *run_folders(Path()))
+            if store_noted(run) == shown_name(place)
+            for line in mixed_lines(run)
+        ]
     if as_json:
         listed = [{"key": damage.key, "reason": damage.reason} for damage in damaged]
-        show_json({"store": place, "sound": sound, "damaged": listed, "faults": faults})
+        told = {"store": place, "sound": sound, "damaged": listed, "faults": faults}
+        show_json(told | {"mixed": mixed})
     else:
         for damage in damaged:
             show_line(f"{damage.key}  {damage.reason}")
-        for fault in faults:
-            show_line(f"{place}: {fault}")
+        for line in (*(f"{place}: {fault}" for fault in faults), *mixed):
+            show_line(line)
         say(
             f"{counted(sound, 'sound reply', 'sound replies')}, {len(damaged):,} damaged, "
             f"{counted(len(faults), 'other fault')}"

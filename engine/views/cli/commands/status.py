@@ -10,6 +10,7 @@ from ....models.accounting.ledger_file import read_ledger
 from ....run.folders import RUNS, is_run, run_folders
 from ....run.listing import summaries, summarize
 from ....run.manifest import read_manifest
+from ....run.mixed import mixed_lines
 from ....run.notes import read_progress
 from ....system.files import holder
 from ....system.flags import argument
@@ -88,6 +89,7 @@ def _status(run: Path, as_json: bool) -> None:
     lines = (
         f"{manifest.name}: {cells}",
         "SIMULATED models" * standing.simulated,
+        *mixed_lines(run),
         f"{asked(paid)}, {dollars(paid.dollars)}{doubtful}" if paid.sent else "",
         *(f"{model}: {each.latency}" for model, each in ledger.items() if each.latency.replies),
         f"in flight at the vendors: {summary['awaited']}" if summary["awaited"] else "",
