@@ -104,7 +104,8 @@ class Worlds(Analysis):
         lines, series = list[WorldsLine](), list[Series]()
         cells, problems, how = run.table.cells, run.sweep.problems, run.sweep.interval
         two = np.flatnonzero((cells.answers[cells.problem] == 2) & (cells.side == 0))
-        for n in rows:
+        measured = run.asd(score)
+        for n in [n for n in rows if run.names[n] in measured]:
             argued = run.table.probs[cells.places(n), cells.side]
             first = two[~np.isnan(argued[two] + argued[two + 1])]
             if not len(first):

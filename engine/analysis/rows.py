@@ -64,10 +64,10 @@ class RunRows:
     def _means_of(self, score: str) -> dict[str, tuple[Influences, bool]]:
         """ASD of every row with a complete problem, and whether the row was measured."""
         if score not in self._means:
-            every = ((name, self.table.scored(n, score)) for n, name in enumerate(self.names))
-            self._means[score] = {
-                name: (its.mean, its.every.measured) for name, its in every if its and its.mean
-            }
+            found = self._means[score] = {}
+            for n, name in enumerate(self.names):
+                if (its := self.table.scored(n, score)) and its.mean:
+                    found[name] = its.mean, its.every.measured
         return self._means[score]
 
     def results(

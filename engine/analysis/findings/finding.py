@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 Cell: TypeAlias = Callable[[Any], str]
 
+SIMULATED = "SIMULATED"
+"""Stands wherever figures of simulated models do."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -360,9 +363,12 @@ class Finding:
                 if found.parts and (written := found.parts[0].latex):
                     return comments + written(found.parts[0], self.lead)
                 # Each table may stand elsewhere, and says by itself that it is simulated.
-                tables = [
-                    replace(table, alike=(*self.lead, *table.alike)) for table in found.tables()
-                ]
+                about = self.lead
+                if headline := self.about.get("simulated") and self.about.get("headline"):
+                    comments += "".join(f"% {line}\n" for line in about if SIMULATED in line)
+                    kept = (line for line in about if SIMULATED not in line)
+                    about = tuple(line + f" {SIMULATED}." * (line == headline) for line in kept)
+                tables = [replace(each, alike=(*about, *each.alike)) for each in found.tables()]
                 return comments + formatted(tables, format)
             case "text":
                 tables = replace(self, parts=tuple(p.brief or p for p in self.parts)).tables()

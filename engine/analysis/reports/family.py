@@ -9,6 +9,7 @@ from ...display.quantity import counted
 from ..findings.finding import estimated, span
 from ..scoring.contrasts import Contrast
 from ..scoring.estimate import LEVEL, Estimate
+from .aggregate import DOUBTS
 from .results import Results
 
 FEW_PROBLEMS = 50
@@ -24,13 +25,10 @@ SAID = {
     "equivalent": ("is equivalent", "are equivalent"),
     "undecided": ("is undecided", "are undecided"),
 }
-"""Each verdict, of one row and of several."""
+"""Each verdict in words, about one row and about several."""
 
 MARK = "○"
 """Stands after an interval that excludes 0, but does not hold after the correction."""
-
-RARE = ("identical", "equivalent")
-"""Verdicts that are named only if a row has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ class Verdicts:
                 f"{count:,}{f' of {counted(len(self.contrasts), self.noun)}' * (not n)} "
                 f"{SAID[verdict][count != 1]}"
                 for n, (verdict, count) in enumerate(self.counts.items())
-                if count or verdict not in RARE
+                if count or verdict not in ("identical", "equivalent")
             )
             told = f"{', '.join((first, *others))} ({LEVEL:.0%}, Holm)"
             if self.reversible:
@@ -108,14 +106,14 @@ def verdicts(results: Results) -> Verdicts:
     rows = [row for row in results.every if not row.row.naive or row.unmeasured]
     open_rows = [r for r in rows if r.contrast and r.contrast.decided and r.compliance.open]
     failed = any(row.failed for row in open_rows)
-    flagged = any(row.bounds and row.bounds.doubtful > row.failed for row in open_rows)
+    flagged = any(row.counts.get(doubt) for row in open_rows for doubt in DOUBTS) or not failed
     return Verdicts(
         tuple(row.contrast for row in results.every if row.contrast),
         "row",
         len(rows),
         sum(bool(row.unmeasured) for row in rows),
         len(open_rows),
-        " or ".join(["failed"] * failed + ["flagged"] * (flagged or not failed)),
+        " or ".join(["failed"] * failed + ["flagged"] * flagged),
     )
 
 
@@ -136,11 +134,9 @@ def fragile(contrast: Contrast | None) -> str:
     """How a rare error could undo a verdict on many problems; empty if it cannot."""
     if not (contrast and contrast.decided and contrast.undone):
         return ""
-    its = contrast.estimate
-    if its.n < FEW_PROBLEMS:
-        return ""
-    rare = span(its.by("conservative").interval, 2)
-    return f"one rare error in {its.n} problems could undo it: conservative {rare}"
+    n, rare = contrast.estimate.n, span(contrast.estimate.by("conservative").interval, 2)
+    told = f"one rare error in {n} problems could undo it: conservative {rare}"
+    return told if n >= FEW_PROBLEMS else ""
 
 
 def rare_errors(contrasts: Sequence[Contrast]) -> Iterator[str]:
@@ -148,17 +144,16 @@ def rare_errors(contrasts: Sequence[Contrast]) -> Iterator[str]:
     decided = [each for each in contrasts if each.decided and each.estimate.n < FEW_PROBLEMS]
     undone = [each for each in decided if each.undone]
     if undone:
-        which = "any" if len(undone) == len(decided) else f"{len(undone):,}"
-        signs = f"{which} of these signs" if len(contrasts) > 1 else "this sign"
+        some = "any" if len(undone) == len(decided) else f"{len(undone):,}"
+        signs = f"{some} of these signs" if len(contrasts) > 1 else "this sign"
         yield f"With {_problems(undone)}, one rare error could reverse {signs}."
 
 
 def same_verdicts(contrasts: Sequence[Contrast]) -> Iterator[str]:
     """One sentence on rows that are identical to the row that they are compared with."""
     if same := [each for each in contrasts if each.verdict == "identical"]:
-        most = 3 / min(each.estimate.clusters for each in same)
-        on = f"all {_problems(same)}"
-        yield f"identical: same verdict on {on} (up to {most:.0%} could still differ)."
+        most = f"up to {3 / min(each.estimate.clusters for each in same):.0%} could still differ"
+        yield f"identical: same verdict on all {_problems(same)} ({most})."
 
 
 def _problems(contrasts: Sequence[Contrast]) -> str:

@@ -13,16 +13,7 @@ from ...display.quantity import counted
 from ...display.table import NONE, bare, latex_cell, latex_row, latex_table
 from ...errors import UsageError
 from ...sweep.grid import GridRow
-from ..findings.finding import (
-    Column,
-    Finding,
-    Part,
-    column,
-    figure,
-    number,
-    program,
-    shared,
-)
+from ..findings.finding import Column, Finding, Part, column, figure, number, program, shared
 from ..scoring.contrasts import Contrast, family
 from ..scoring.estimate import PARTS, Estimate
 from ..scoring.inference import Influences, averaged
@@ -216,7 +207,7 @@ def pivot_finding(
         column("accuracy", "accuracy", shared, parts=PARTS),
         asd,
         Column("lift", _lift, ("lift",), attrgetter("lift"), PARTS),
-        *(program(name, name) for name in ("verdict",)),
+        program("verdict", "verdict"),
         *(program(name, f"contrast.{name}") for name in ("p", "p_family", "undone", "agree")),
         jse,
         slope,

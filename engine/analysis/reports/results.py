@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Axes, Grid, GridRow, baselines
+from ..findings.finding import SIMULATED
 from ..scoring.asd import Bounds, Scored, bounded, scored
 from ..scoring.contrasts import Contrast, Verdict, comparable, family
 from ..scoring.estimate import Estimate, Interval, exact
@@ -226,7 +227,7 @@ class Results:
     @property
     def simulated(self) -> bool:
         """Whether any model is."""
-        return any(line.startswith("SIMULATED") for line in self.origins)
+        return any(SIMULATED in line for line in self.origins)
 
     @property
     def beta(self) -> float:
@@ -396,11 +397,8 @@ def _kept(its: Scored | None, betas: Sequence[float], how: Interval) -> RowSampl
         return RowSamples()
     chosen = its.chosen(betas) if its.asd else {}
     jse, eas = (tuple(chosen[name, b] for b in betas if (name, b) in chosen) for name in MEASURES)
-    n, imputed = its.mean.n if its.mean else 0, len(its.imputed)
-    its_bounds = its.bounds(how)
-    return RowSamples(
-        its.asd, jse, eas, extremes=its.extremes, bounds=its_bounds, n=n, imputed=imputed
-    )
+    found = RowSamples(its.asd, jse, eas, extremes=its.extremes, bounds=its.bounds(how))
+    return replace(found, n=its.mean.n if its.mean else 0, imputed=its.imputed)
 
 
 def _unmeasured(table: OutcomeTable, row: int) -> str:

@@ -144,13 +144,11 @@ class Scored:
         return self._asd(self.whole, self.own)
 
     @property
-    def imputed(self) -> list[int]:
-        """Questions of the mean with a world scored as the agent's worst case."""
+    def imputed(self) -> int:
+        """Number of questions of the mean with a world scored as the agent's worst case."""
         if self.every.imputed is None:
-            return []
-        places = self.every.question[self.whole & self.every.imputed.any(axis=1)]
-        found: list[int] = np.unique(places).tolist()
-        return found
+            return 0
+        return len({*self.every.question[self.whole & self.every.imputed.any(axis=1)].tolist()})
 
     @property
     def truth(self) -> Influences | None:

@@ -80,10 +80,10 @@ class Estimate:
         if self.conservative or self.guard is None or 0.0 in (self.ends or ()):
             return False
         inside = self.interval
-        rare = (
-            self.by("conservative").interval if inside and not inside[0] <= 0 <= inside[1] else None
-        )
-        return rare is not None and rare[0] <= 0 <= rare[1]
+        if not inside or inside[0] <= 0 <= inside[1]:
+            return False
+        low, high = self.by("conservative").interval or inside
+        return low <= 0 <= high
 
     def by(self, interval: Interval) -> "Estimate":
         """This figure with the interval of that kind, where it has one."""

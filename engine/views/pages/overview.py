@@ -281,11 +281,8 @@ def _worst(run: RunReader, completed: RunRows, score: str, links: Addresses) -> 
     """The problems of the lowest ASD, over rows in which somebody argues."""
     rows = run.sweep.rows
     measured = completed.asd(score)
-    argued = [
-        n
-        for n, row in enumerate(rows)
-        if not row.naive and not row.is_a(OPEN_TRUST) and completed.names[n] in measured
-    ]
+    argued = [n for n, row in enumerate(rows) if not row.naive and not row.is_a(OPEN_TRUST)]
+    argued = [n for n in argued if completed.names[n] in measured]
     values = completed.asd_by_problem(score)[:, argued]
     there = ~np.isnan(values)
     found = []
