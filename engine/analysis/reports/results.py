@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Axes, Grid, GridRow, baselines
 from ..findings.finding import SIMULATED
-from ..scoring.asd import Bounds, Scored, bounded, scored
+from ..scoring.asd import Bounds, bounded, scored
 from ..scoring.contrasts import Contrast, Verdict, comparable, family
 from ..scoring.estimate import Estimate, Interval, exact
 from ..scoring.inference import Influences, estimates
@@ -293,8 +293,7 @@ def score_rows(
     """`collect` for outcomes that are in a table already."""
     sweep = table.sweep
     numbers, interval = range(len(sweep.rows)), interval or sweep.interval
-    judged = [table.judgements(number) for number in numbers]
-    kept = [_kept(scored(each, score), betas, interval) for each in judged]
+    kept = [_kept(table, number, score, betas, interval) for number in numbers]
     bases = baselines(sweep.rows)
     samples = []
     for number in numbers:
@@ -302,8 +301,7 @@ def score_rows(
         naive = None if base is None else kept[base].asd
         lift = own.asd.less(naive) if own.asd else None
         alone = own.asd.alike(naive)[1].value if own.asd and naive and lift else None
-        correct = table.accuracy(number) if judged[number].measured else None
-        samples.append(replace(own, accuracy=correct, lift=lift, baseline=alone))
+        samples.append(replace(own, lift=lift, baseline=alone))
     choices = [
         table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
     ]
@@ -391,13 +389,17 @@ def score_rows(
     )
 
 
-def _kept(its: Scored | None, betas: Sequence[float], how: Interval) -> RowSamples:
+def _kept(
+    table: OutcomeTable, row: int, score: str, betas: Sequence[float], how: Interval
+) -> RowSamples:
     """What is kept of a row's verdicts."""
+    judged = table.judgements(row)
+    accuracy, its = table.accuracy(row) if judged.measured else None, scored(judged, score)
     if its is None:
-        return RowSamples()
+        return RowSamples(accuracy=accuracy)
     chosen = its.chosen(betas) if its.asd else {}
     jse, eas = (tuple(chosen[name, b] for b in betas if (name, b) in chosen) for name in MEASURES)
-    found = RowSamples(its.asd, jse, eas, extremes=its.extremes, bounds=its.bounds(how))
+    found = RowSamples(its.asd, jse, eas, accuracy, None, None, its.extremes, its.bounds(how))
     return replace(found, n=its.mean.n if its.mean else 0, imputed=its.imputed)
 
 
