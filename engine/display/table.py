@@ -13,7 +13,7 @@ from typing import TypeAlias
 from .printable import one_line
 from .quantity import counted
 
-MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\|<&*_`~"})
+MARKDOWN = str.maketrans({"<": "&lt;"} | {sign: f"\\{sign}" for sign in "\\|&*_`~"})
 LATEX = str.maketrans(
     {
         "&": r"\&",
