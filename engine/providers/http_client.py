@@ -5,7 +5,6 @@ import logging
 import math
 import ssl
 import zlib
-from collections import deque
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -84,12 +83,10 @@ class HttpClient(Owner):
         self.alarm = math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._all_lost = asyncio.Event()
-        self._opening = 0
-        """Places of requests that open a connection, or have just been told to."""
+        self._places = asyncio.Semaphore(settings.connections)
+        self._waiting = 0
+        """Requests that wait for a place of a connection, in order."""
         self._ramp = asyncio.Semaphore(_RAMP)
-        self._waiting: deque[tuple[Origin, asyncio.Future[Connection | None]]] = deque()
-        """Requests for which no connection is left, in order: each is handed one that rests, or
-        None and a place among those that are being opened."""
         self._large: list[Connection] = []
         self._diagnosing = asyncio.Lock()
         self._mixed_up: str | None = None
@@ -172,44 +169,26 @@ class HttpClient(Owner):
 
     async def _connected(self, target: Target) -> Connection:
         loop = asyncio.get_running_loop()
-        if self._waiting or len(self._open) + self._opening >= self._most:
-            if (rested := await self._in_line(target.origin)) is not None:
-                return rested
-            # None: `_wake` has taken a place for it.
-        else:
-            self._opening += 1
+        if self._places.locked() and (resting := [*filter(None, self._idle.values())]):
+            next(iter(resting[0])).transport.close()  # to another origin: its place is needed
+        self._waiting += 1
+        try:
+            await self._places.acquire()
+        finally:
+            self._waiting -= 1
         try:
             tls = self._context() if target.tls else None
             async with self._ramp, asyncio.timeout(self._opening_seconds):
                 _, connection = await loop.create_connection(
                     lambda: Connection(self, target.origin, loop), target.host, target.port, ssl=tls
                 )
-            self._open.add(connection)
-            return connection
-        finally:
-            self._opening -= 1
-            self._wake()
-
-    async def _in_line(self, origin: Origin) -> Connection | None:
-        """What a request is handed that had to wait: see `_waiting`."""
-        place = self._waiting.append
-        while True:
-            turn: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
-            place((origin, turn))
-            try:
-                rested = await turn
-            except BaseException:
-                if not turn.cancelled():
-                    if (given := turn.result()) is not None:
-                        self._rest(given)
-                    else:
-                        self._opening -= 1
-                        self._wake()
-                raise
-            if rested is None or not rested.transport.is_closing():
-                return rested
-            # The server has closed it meanwhile: whoever waited longest still comes first.
-            place = self._waiting.appendleft
+        except BaseException:
+            self._places.release()
+            raise
+        if connection.transport.is_closing():
+            raise ConnectionResetError("the server hung up at once")
+        self._open.add(connection)
+        return connection
 
     def _fault(self, exc: Exception, host: str, sent: bool) -> Unreachable | OutcomeUnknown:
         """The error for a failed exchange. A server that breaks the protocol is quoted, and may
@@ -274,7 +253,7 @@ class HttpClient(Owner):
             self.watch(math.inf)
         self._idle.get(connection.origin, {}).pop(connection, None)
         self._make_room(connection)
-        self._wake()
+        self._places.release()
 
     def _make_room(self, connection: Connection) -> None:
         if connection in self._large:
@@ -282,14 +261,6 @@ class HttpClient(Owner):
             for each in self._large[:_LARGE_AT_ONCE]:
                 if not each.transport.is_closing():
                     each.transport.resume_reading()
-
-    def _wake(self) -> None:
-        """Let as many requests go on that wait as there is room for."""
-        while self._waiting and len(self._open) + self._opening < self._most:
-            _, turn = self._waiting.popleft()
-            if not turn.done():
-                self._opening += 1
-                turn.set_result(None)
 
     def _distrust(self, why: str, doubtful: tuple[str, ...] = ()) -> None:
         """Give each request a connection of its own from now on. why: what the server did.
@@ -348,16 +319,8 @@ class HttpClient(Owner):
         return Response(status, headers, self.secret.hidden(body), repeats_key=True)
 
     def _rest(self, connection: Connection) -> None:
-        while self._waiting:
-            origin, turn = self._waiting[0]
-            if turn.done():
-                self._waiting.popleft()
-                continue
-            if origin != connection.origin:
-                connection.transport.close()  # its place is needed
-                return
-            self._waiting.popleft()
-            turn.set_result(connection)
+        if self._waiting:
+            connection.transport.close()  # its place is needed
             return
         connection.idle_since = now = connection.time()
         idle = self._idle.setdefault(connection.origin, {})

@@ -175,7 +175,7 @@ class Page:
     def count(self, reply: Reply, worst: float) -> None:
         """Count a reply, be it one of a batch; at its worst where nobody says what it cost."""
         usage = reply.usage
-        if billed(reply) is None:
+        if not usage.input_tokens and billed(reply) is None:
             self.doubtful += worst
         self.outcomes[reply.outcome] += 1
         self.input += usage.input_tokens
