@@ -28,6 +28,8 @@ _MAGIC = bytes.fromhex("d9d505f920a163d7")
 """The last bytes of a journal that names another file."""
 _LOG_HEAD = 32
 """Bytes of a log that change whenever SQLite begins to write it from its start."""
+MAX_COPIED = 2**34
+"""Bytes of a database and its log that are copied to be read."""
 _TRIES = 20
 """Copies made of a file that is being written, before it is refused."""
 
@@ -103,6 +105,9 @@ def open_copied(file: Path) -> BoundedConnection:
     try:
         with tempfile.TemporaryDirectory(prefix="oversight-") as folder:
             copy = Path(folder) / file.name
+            size = side_size(file, "") + side_size(file, "-wal")
+            if size > min(MAX_COPIED, shutil.disk_usage(folder).free):
+                raise sqlite3.OperationalError(f"it has a log, and {size:,} bytes are not copied")
             for _ in range(_TRIES):
                 head = _log_head(log)
                 for part, target in ((file, copy), (log, log_of(copy)))[: 1 + bool(head)]:

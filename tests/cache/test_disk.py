@@ -420,6 +420,10 @@ def test_a_copy_that_a_writer_disturbed_is_made_again(tmp_path, monkeypatch) -> 
     with closing(bounded.open_copied(file)) as copy:
         assert copy.execute("SELECT name FROM sqlite_schema").fetchone() == ("t",)
     assert not list(heads)
+    os.truncate(bounded.log_of(file), 2**40)
+    with pytest.raises(sqlite3.OperationalError, match="bytes are not copied"):
+        bounded.open_copied(file)
+    os.truncate(bounded.log_of(file), 0)
     endless = iter(range(99))
     monkeypatch.setattr(bounded, "_log_head", lambda log: next(endless))
     with pytest.raises(sqlite3.OperationalError, match="it is being written"):
