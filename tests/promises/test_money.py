@@ -51,7 +51,7 @@ def test_what_is_missing_or_impossible_is_found_before_anything_is_sent(desk):
     assert [done.returncode for done in (unable, unpriced, both, unknown)] == [2] * 4
     assert "--max-cost and --max-tokens: give one of them" in both.stderr
     assert f"{MODELS[1]}: top_logprobs: this model reports no logprobs; judge by" in unable.stderr
-    no_price = "openai/unheard-of: no price is known, so --max-cost cannot be kept"
+    no_price = "openai/unheard-of: no price is known, so --max-cost cannot be enforced"
     assert no_price in unpriced.stderr
     assert unknown.stderr.splitlines()[-2:] == [
         "OPENAI_API_KEY is not set; needed by openai/gpt-4o-mini (judge), openai/gpt-4o (agent)",

@@ -43,6 +43,9 @@ PUBLIC_PROVIDERS = {
 }
 """Our provider -> its name in genai-prices."""
 
+HALF_IN_BATCHES = ("openai", "anthropic")
+"""Vendors whose batches cost half for every model; genai-prices states it for newer models only."""
+
 _SNAPSHOT = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
 """Suffix of a dated snapshot, which has the price of its model family."""
 
@@ -241,7 +244,11 @@ def public_price(model: str) -> Price | None:
         other = _public(hourly(context), "")
         if other is not None and (other.input, other.output) != (price.input, price.output):
             factors[part] = max(other.input / price.input, other.output / price.output)
-    return replace(price, batch=factors.pop("batch", 1.0), tiers=factors)
+    return replace(
+        price,
+        batch=factors.pop("batch", 0.5 if provider in HALF_IN_BATCHES else 1.0),
+        tiers=factors,
+    )
 
 
 def public_names(provider: str) -> list[str]:
