@@ -43,7 +43,7 @@ class Connections:
             self.look()
 
     def look(self) -> None:
-        """Have as many gates check again as there are free connections."""
+        """Let the first gates in line check again, one for each free connection."""
         for gate in self.line[: max(int(self.most) - self.busy, 0)]:
             gate.look()
 

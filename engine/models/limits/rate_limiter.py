@@ -120,7 +120,7 @@ class RateLimiter:
         self._requests: Bucket | None = None
         self._tokens = TokenBuckets(self.stop_token)
         self._waiting = self._fresh = 0
-        """Calls in line, and those of them that have not failed."""
+        """Calls in line, and how many of them have not failed."""
         self._open: dict[Reservation, None] = {}
         """Of the requests in flight, the oldest first."""
         self._last_answer = -math.inf
@@ -129,7 +129,7 @@ class RateLimiter:
         self._failing: WeakSet[Tries] = WeakSet()
         """Of the calls whose last try failed."""
         self._fault = self._words = ""
-        """What went wrong last, if nothing was answered since, and the server's words for it."""
+        """The last fault, if no answer followed it, and the server's words for it."""
         self._failed_alike = EqualFailures()
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop that it belongs to, from its first call on."""

@@ -3,6 +3,7 @@ told: last fault, oldest request, proxies, and one complaint of all calls.
 """
 
 import asyncio
+import io
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -10,6 +11,7 @@ from itertools import pairwise
 import pytest
 
 from oversight.cache.call import Ask
+from oversight.engine.display.progress import Snapshot, plain
 from oversight.engine.errors import (
     AllRefused,
     AuthenticationFailed,
@@ -195,6 +197,25 @@ async def test_a_wait_is_told_with_the_words_of_the_server_and_how_to_end_it():
     for ask in asks:
         ask.cancel()
     await asyncio.wait(asks)
+
+
+@virtually
+async def test_a_log_has_a_line_for_each_change_of_a_wait_and_none_between():
+    out, times = io.StringIO(), []
+
+    def snapshot() -> Snapshot:
+        pace = 5 if now() < 65 else 300
+        waits = (f"m: HTTP 500: every {pace} s",) if 35 <= now() < 200 else ()
+        return Snapshot(9, 1, 0, in_flight=not waits, waits=waits)
+
+    def figures(shown: Snapshot) -> str:
+        times.append(round(now()))
+        return ""
+
+    telling = asyncio.create_task(plain(snapshot, figures, out, 1.0))
+    await asyncio.sleep(221.5)
+    telling.cancel()
+    assert times == [10, 20, 30, 35, 65, 200, 210, 220]
 
 
 def asked_by_lanes(server: Server, lanes: int, until: float):

@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import closing
+from importlib.util import find_spec
 from operator import eq
 from pathlib import Path
 from stat import S_ISFIFO
@@ -97,6 +98,7 @@ ASKED: dict[str, tuple[str, ...]] = {
 REFUSED = (
     *("cache batches RUN --cancel", "measure probe", "measure sides", "cache rebuild", "demo"),
     *("dataset fetch", "run mine.yaml --run-folder RUN"),
+    *(() if find_spec("inspect_ai") else ("export inspect",)),
 )
 """Beginnings of lines that are refused for any such folder."""
 DONE = (ExitCode.DONE, ExitCode.INTERRUPTED)
