@@ -2,9 +2,9 @@
 
 from .concurrency import AdaptiveConcurrency
 
-OWN_SERVER_START, FEW = 16, 4
-"""Calls in flight to begin with, and after the first round where a queue shows in it: then the
-server has few slots, as such servers have unless they are set otherwise."""
+FEW, OWN_SERVER_START = 4, 16
+"""Calls in flight to begin with, and in the first round, once that many were answered. The width
+returns to the smaller one if the first round shows a queue: most such servers have few slots."""
 
 QUEUE_SHOWS = 0.5
 """A server queues if the mean time of the first `FEW` answers is less than this part of the mean
@@ -31,21 +31,21 @@ REST, MAX_REST = 8.0, 64.0
 class Climb(AdaptiveConcurrency):
     """Slots of a server that queues silently what it cannot serve at once.
 
-    The width begins at `OWN_SERVER_START`, or at `FEW` once the first round of answers shows a
-    queue. Twice as many are tried as long as that pays, or four times as many where the last try
-    paid whole: once all places of the server are taken, calls only wait longer, and as many are
-    answered. Then it goes back, and keeps a quarter more than that, so that a place that falls free
-    finds the next call there. (By latency alone, as
-    gradient limiters have it, servers that batch would be kept at a few calls: each takes longer in
-    company, and all together much less.) A call that passes its deadline narrows as an overload
-    does, and ends the first round or a try of more calls.
+    The width begins at `FEW`, so that a server that refuses all calls refuses few. The first
+    answers widen it to `OWN_SERVER_START`; a queue in the round after them narrows it again. Twice
+    as many are tried as long as that pays, or four times as many where the last try paid whole.
+    Once all places of the server are taken, calls only wait longer, and as many are answered. Then
+    the width returns to the last one that paid, and a quarter more, so that a free place finds the
+    next call waiting. (Gradient limiters, which go by latency alone, would keep servers that batch
+    at a few calls: each takes longer in company, and all together much less.) A call that passes
+    its deadline narrows as an overload does, and ends the first round or a try of more calls.
 
     A server that states its load needs no trial: see `load_stated`.
     """
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.width = float(OWN_SERVER_START)
+        self.width = float(FEW)
         self._base = self.width
         """The largest width that has raised throughput so far."""
         self._speed = 0.0
@@ -54,8 +54,8 @@ class Climb(AdaptiveConcurrency):
         """Whether the width is twice the base just now."""
         self._rest = REST
         self._first: list[float] | None = []
-        """Seconds that the answers of the first round took; None once its width is decided."""
-        self._skipped = OWN_SERVER_START
+        """Seconds that the first answers took, and the first round; None once it has ended."""
+        self._skipped = FEW + OWN_SERVER_START
         """Answers that do not count: their calls left at another width, or it is time to rest."""
         self._answers = 0
         self._took = 0.0
@@ -108,15 +108,18 @@ class Climb(AdaptiveConcurrency):
 
     def refused(self) -> None:
         super().refused()
+        self._first = None
         self._base, self._speed, self._trying = self.width, 0.0, False
         self._begin(self.width)
 
     def _first_round(self, took: float) -> None:
-        """Note an answer of the first round; after the last one, keep the width or go back."""
+        """Note one of the first answers; after the first round, keep the width or go back."""
         assert self._first is not None
         self._first.append(took)
-        if not self._skipped:
-            first, self._first = self._first, None
+        if len(self._first) == FEW:
+            self.width = self._base = float(OWN_SERVER_START)
+        elif not self._skipped:
+            first, self._first = self._first[FEW:], None
             mean = sum(first) / len(first)
             if sum(first[:FEW]) / FEW < QUEUE_SHOWS * mean:
                 self._base = float(FEW)

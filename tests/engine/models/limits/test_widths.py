@@ -4,10 +4,10 @@ multiplicative decrease, and a ceiling.
 """
 
 import asyncio
+import itertools
 import math
 import random
 from functools import partial
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.admission_gate import Connections
 from oversight.engine.models.limits.bucket import BURST_WINDOW, MAX_SAVED, Bucket
-from oversight.engine.models.limits.climb import OWN_SERVER_START, Climb
+from oversight.engine.models.limits.climb import FEW, OWN_SERVER_START, Climb
 from oversight.engine.models.limits.concurrency import CUT, START, AdaptiveConcurrency
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.stop import StopToken
@@ -92,9 +92,9 @@ def test_each_try_in_vain_doubles_the_rest_before_the_next():
         width = slots.width
         slots.answered(took=slots.busy / 4)
         slots.busy -= 1
-        if slots.width >= 1.5 * width:
+        if slots.width >= 1.5 * width and answers >= FEW:
             tries.append(answers)
-    rests = [later - earlier for earlier, later in pairwise(tries)][1:]
+    rests = [later - earlier for earlier, later in itertools.pairwise(tries)][1:]
     assert rests[0] < rests[1] < rests[2] and set(rests[2:]) == {rests[2]}
 
 
@@ -218,11 +218,28 @@ def test_connections_follow_from_concurrency_or_one_line_says_why_not(
 async def test_a_queue_in_the_first_round_of_answers_narrows_to_four(slots, spread, width):
     one = endpoint(server := Queueing(slots, spread=spread))
     asks = asyncio.gather(*(one(call_of(100, n, model=MODEL)) for n in range(200)))
-    while one.page.account().stored < OWN_SERVER_START:  # noqa: ASYNC110
+    while one.page.account().stored < FEW + OWN_SERVER_START:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     assert one.limiter.unknown_width == width
     assert server.most == max(width, OWN_SERVER_START)
     asks.cancel()
+
+
+@virtually
+async def test_an_account_that_ends_after_five_answers_gets_few_more_calls():
+    stop_token, requests = StopToken(), itertools.count()
+
+    async def spent(call):
+        number = next(requests)
+        await asyncio.sleep(0.1 + number / 1_000)
+        if number >= 5:
+            raise QuotaExhausted("the budget is spent")
+        return Reply("yes", usage=Usage(100, 10))
+
+    agent, judge = (sender(spent, own=True, stop_token=stop_token) for _ in range(2))
+    calls = (model(call_of(100, n)) for n in range(60) for model in (agent, judge))
+    await asyncio.gather(*calls, return_exceptions=True)
+    assert next(requests) < 30
 
 
 def test_a_stated_load_widens_while_nothing_waits_and_keeps_a_short_queue():
