@@ -10,7 +10,7 @@ that differ by rounding alone (`TIE`) tie: 1 - 2/3 is no less than 1/3.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -21,8 +21,21 @@ Compat: TypeAlias = Literal["none", "solib"]
 TIE = 1e-9
 """Probabilities and scores closer than this are the same: they differ by rounding alone."""
 
+SUM_TOLERANCE = 1e-6
+"""Largest distance from 1 of the sum of probabilities; they are scored as given."""
+
 CLIP = 1e-4
 """Logarithms are of probabilities clipped to [CLIP, 1 - CLIP]: no verdict costs infinity."""
+
+
+def check_probabilities(probs: Sequence[float]) -> None:
+    """ValueError unless each is in [0, 1], and their sum is 1 within `SUM_TOLERANCE`."""
+    for p in probs:
+        if not 0 <= p <= 1:
+            raise ValueError(f"{p:g} is not a probability; write a number between 0 and 1")
+    total = math.fsum(probs)
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise ValueError(f"probabilities sum to {total:.9g}, not to 1; divide each by their sum")
 
 
 def log(probs: tuple[float, ...], answer: int) -> float:

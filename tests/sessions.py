@@ -88,10 +88,12 @@ def commands(names: dict[str, Any], shape: Shape, monkeypatch: pytest.MonkeyPatc
 
 def _example(*words: str) -> Ran:
     """What a program of the examples prints, run in this process."""
+    script = ROOT / "examples" / words[0]
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
         patch.setattr("sys.argv", list(words))
+        patch.syspath_prepend(script.parent)
         try:
-            runpy.run_path(str(ROOT / "examples" / words[0]), run_name="__main__")
+            runpy.run_path(str(script), run_name="__main__")
         except EngineError as fault:
             return Ran(1, out.getvalue(), str(fault))
     return Ran(0, out.getvalue(), "")

@@ -40,9 +40,10 @@ from .findings.finding import (
     span,
     word,
 )
-from .judged import asds, by_setting, lines_of, pair_of, ways_of
+from .judged import asds, by_setting, pair_of, ways_of
+from .reading import read_judgements
 from .reports.family import fragile, rare_errors, same_verdicts
-from .reports.formats import CLUSTER, ERROR, INTERVAL, above_0
+from .reports.formats import CLUSTER, COLUMNS, ERROR, INTERVAL, above_0
 from .reports.results import SCORE_NAMES
 from .rows import RunRows, against_naive, distinct, pairs_between, pairs_within
 from .scoring.calibration import Flips
@@ -145,6 +146,7 @@ class Compare(Analysis):
         read=above_0,
         metavar="DIFFERENCE",
     )
+    columns: Mapping[str, str] = COLUMNS
     ways: tuple[str, ...] = CLUSTER
     error: ErrorKind = ERROR
     interval: Interval | None = INTERVAL
@@ -467,7 +469,7 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Compariso
     """
     if how.baseline or how.pairs:
         raise UsageError("--baseline and --pairs need a run; a judgement table takes --contrast")
-    every = lines_of(*files)
+    every = read_judgements(*files, columns=dict(how.columns))
     rows = asds(every, score, ways_of(every, how.ways))
     if len(rows) < 2:
         raise UsageError(

@@ -1,8 +1,7 @@
-"""Judgement tables from anywhere: how they are read, and every measure of each setting."""
+"""Every measure of each setting of a judgement table."""
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -10,11 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...protocols.datasets.rows import regular
 from ...protocols.scores import SCORES, Compat
 from ..display.quantity import counted
 from ..errors import UsageError
-from ..system.entry_points import JUDGEMENTS_GROUP, load_one, registered
 from .findings.finding import (
     Column,
     Finding,
@@ -29,73 +26,17 @@ from .findings.finding import (
     span,
     word,
 )
-from .raters import told
+from .raters import verdicts_of
+from .reading import TOLD_APART, read_judgements
 from .reports.results import SCORE_NAMES
-from .reports.verdicts import TOLD_APART, parsed, told_apart
 from .rows import read_pair
 from .scoring.asd import Bounds, scored
 from .scoring.calibration import Calibration
 from .scoring.estimate import PARTS, Estimate, Interval
 from .scoring.inference import ErrorKind, Influences
-from .scoring.judgements import Judgement, Judgements
+from .scoring.judgements import Judgements
 from .scoring.power import Spread
 from .scoring.worlds import beta_name
-
-TABLE = ".jsonl"
-"""Ending of a judgement table."""
-
-
-def is_table(path: Path) -> bool:
-    """Whether judgements can be read from it, that are no run."""
-    if path.suffix == TABLE and not path.is_dir():
-        return True
-    return any(each.holds(path) for each in _sources())
-
-
-class JudgementSource(ABC):
-    """What has judgements and is no run, registered under `oversight.judgements`."""
-
-    @abstractmethod
-    def holds(self, path: Path) -> bool:
-        """Whether the path is one of its own; cheap."""
-
-    @abstractmethod
-    def judgements(self, path: Path) -> Iterator[Judgement]:
-        """All judgements there. UsageError if there are none, or if they cannot be read."""
-
-
-def _sources() -> Iterator[JudgementSource]:
-    names = registered(JUDGEMENTS_GROUP)
-    return (load_one(JUDGEMENTS_GROUP, name, JudgementSource) for name in names)
-
-
-def lines_of(*files: Path) -> Judgements:
-    """The judgements of tables, or of studies' folders; of several, with the name of the file as a
-    key of each. UsageError, with file and line, for one that cannot be read."""
-
-    def every() -> Iterator[Judgement]:
-        for file in files:
-            none = True
-            for each in _judgements(file):
-                none = False
-                named = {"file": file.stem} if len(files) > 1 else {}
-                yield replace(each, keys={**each.keys, **named}) if named else each
-            if none and len(files) > 1:
-                raise UsageError(f"{file}: there is no judgement in it")
-
-    return told_apart(every(), " and ".join(map(str, files)))
-
-
-def _judgements(file: Path) -> Iterator[Judgement]:
-    for source in _sources():
-        if source.holds(file):
-            yield from source.judgements(file)
-            return
-    try:
-        with regular(file).open("rb") as lines:
-            yield from parsed(lines, str(file))
-    except OSError as exc:
-        raise UsageError(f"{file}: cannot be read: {exc.strerror}") from exc
 
 
 def asds(every: Judgements, score: str, ways: Sequence[str]) -> dict[str, Influences]:
@@ -111,7 +52,7 @@ def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread
     Questions of one text, and judgements of one judge, depend on each other as far as they do in
     the table: the design effect is the variance by all kinds of clusters over that by questions.
     """
-    every = lines_of(file)
+    every = read_judgements(file)
     clusters = (*ways_of(every), "question")
     rows = asds(every, score, clusters)
     one, two = pair_of(" - ".join(words), rows)
@@ -241,7 +182,7 @@ def score_finding(
             _line(setting, score, its, betas, compat, error, interval, ways) for score in scores
         )
         found.extend(line for line in measured if line)
-        if verdicts := told(its):
+        if verdicts := verdicts_of(its):
             right = verdicts.mean(verdicts.right, (0.0, 1.0), ways, error, interval)
             raters.append(_Rated(setting, right, verdicts.calibration))
 

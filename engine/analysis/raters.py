@@ -1,46 +1,60 @@
-"""How good those are who judged, one by one, and how far they agree: of people and models alike."""
+"""Quality of each judge, agreement between judges, and beliefs round by round."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 import numpy as np
 
-from ...protocols.question import Problem
-from ...protocols.scores import TIE, brier
-from .findings.finding import Part, change, figure, number, share, word
+from ...protocols.scores import TIE
+from .findings.finding import Column, Finding, Part, change, figure, number, share, word
 from .scoring.agreement import Agreement, krippendorff_alpha, shrunk
 from .scoring.arrays import Flags, Floats, Places
 from .scoring.calibration import Calibration, calibration
 from .scoring.estimate import Ends, Estimate, Interval
-from .scoring.inference import WAY, ErrorKind, cluster, mean_of
+from .scoring.inference import WAY, ErrorKind, mean_of
 from .scoring.judgements import Judgements
 from .scoring.worlds import answer_scores, found_right
 
-Probs = tuple[float, ...]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
-    """Every verdict of some judgements; one that stands for all worlds counts once."""
+class Verdicts:
+    """The verdicts of some judgements; one that stands for all worlds counts once."""
 
     every: Judgements
     of: Places
-    """The judgement of each."""
+    """The judgement of each verdict."""
+    world: Places
+    probs: Floats
     right: Floats
     """Whether a best answer is the likeliest; answers that tie share."""
     score: Floats
     """Brier score of the truth, in [-2, 0]."""
-    largest: Floats
+
+    @property
+    def largest(self) -> Floats:
+        """The largest probability of each verdict."""
+        largest: Floats = np.nanmax(self.probs, axis=1)
+        return largest
+
+    def by_transcript(self, among: Flags | slice = slice(None)) -> list[Places]:
+        """The verdicts on each transcript, as indices."""
+        kinds = [k for k in ("file", "setting", "speaker", "repeat") if k in self.every.codes]
+        keys = [self.every.codes[kind][self.of] for kind in kinds]
+        world = np.where(self.every.everywhere[self.of], -1, self.world)
+        columns = np.stack((self.every.question[self.of], world, *keys))
+        transcript = np.unique(columns, axis=1, return_inverse=True)[1].ravel()
+        kept = np.arange(len(self.of))[among]
+        kept = kept[np.argsort(transcript[kept], kind="stable")]
+        return np.split(kept, np.flatnonzero(np.diff(transcript[kept])) + 1) if len(kept) else []
 
     @property
     def calibration(self) -> Calibration:
-        """Of the largest probability."""
+        """Calibration of the largest probability."""
         return calibration(self.largest, self.right, self.every.clusters(WAY)["problem"][self.of])
 
     @property
     def moved(self) -> Estimate | None:
-        """The score less that of what was believed before; None where nobody stated that."""
+        """The score minus the first belief's score; None if nobody stated a first belief."""
         first = self.every.first[self.of]
         known = ~np.isnan(first[:, 0])
         if not known.any():
@@ -55,9 +69,9 @@ class Told:
         ways: Sequence[str] = WAY,
         error: ErrorKind = "cr3",
         interval: Interval = "t",
-        among: Flags | slice = slice(None),
+        among: Flags | Places | slice = slice(None),
     ) -> Estimate:
-        """The mean of one value a verdict, or a verdict `among` them, by these clusters."""
+        """The mean of one value per verdict, or per verdict `among` them, by these clusters."""
         keys = {way: codes[self.of[among]] for way, codes in self.every.clusters(ways).items()}
         return mean_of(values, keys, ends).estimate(error, interval)
 
@@ -68,25 +82,28 @@ class Told:
         return self.mean(self.score, (-2.0, 0.0))
 
 
-def told(every: Judgements) -> Told | None:
+def verdicts_of(every: Judgements) -> Verdicts | None:
     """None without a verdict."""
-    of, probs = every.verdicts()
+    of, world, probs = every.verdicts()
     if not len(of):
         return None
-    best, largest = every.best[of], np.nanmax(probs, axis=1)
-    return Told(every, of, found_right(probs, best), truths(probs, best), largest)
+    best = every.best[of]
+    return Verdicts(every, of, world, probs, found_right(probs, best), truths(probs, best))
 
 
 def truths(probs: Floats, best: Flags) -> Floats:
-    """Brier score of the best answers under each verdict; those of fewer answers end in NaN."""
-    scores = answer_scores(np.nan_to_num(probs), "brier")
-    found: Floats = np.where(best, scores, 0.0).sum(axis=1) / best.sum(axis=1)
-    return found
+    """Brier score of the best answers under each verdict; unused places of `probs` are NaN."""
+    return _means(answer_scores(np.nan_to_num(probs), "brier"), best)
+
+
+def _means(values: Floats, best: Flags) -> Floats:
+    means: Floats = np.where(best, values, 0.0).sum(axis=1) / best.sum(axis=1)
+    return means
 
 
 @dataclass(frozen=True, slots=True)
 class Rater:
-    """How good one judge is."""
+    """Quality of one judge."""
 
     judge: str
     n: int
@@ -94,43 +111,29 @@ class Rater:
     score: Estimate
     """Mean Brier score of the truth."""
     shrunk: float
-    """`score`, drawn to that of all raters by as much as it is chance (empirical Bayes): the figure
-    to rank by. Who judged once must not top the table."""
+    """`score`, shrunk toward the mean of all raters by its share of noise (empirical Bayes). Raters
+    are ranked by it, so that one with a single judgement does not top the table."""
     calibration: Calibration
     moved: Estimate | None
     """Change by the transcript, of verdicts with a belief before it."""
 
 
 def raters(every: Judgements) -> list[Rater]:
-    """Those who gave a verdict, in the order in which they came."""
+    """Judges with a verdict, in the order of their first one."""
     parts = every.by("judge")
-    found = {judge: its for judge in parts if (its := told(parts[judge]))}
-    if not found:
+    of = {judge: each for judge, part in parts.items() if (each := verdicts_of(part))}
+    if not of:
         return []
-    scores = [its.score for its in found.values()]
+    scores = [each.score for each in of.values()]
     n = np.array([len(each) for each in scores], np.float64)
     means = np.array([each.mean() for each in scores])
     within = sum(float(np.square(each - each.mean()).sum()) for each in scores)
-    chance = within / max(n.sum() - len(n), 1.0) / n
-    drawn = shrunk(means, chance, float((n * means).sum() / n.sum())).tolist()
+    noise = within / max(n.sum() - len(n), 1.0) / n
+    drawn = shrunk(means, noise, float((n * means).sum() / n.sum())).tolist()
     return [
-        Rater(judge, len(its.of), its.how_right(), its.how_good(), to, its.calibration, its.moved)
-        for (judge, its), to in zip(found.items(), drawn, strict=True)
+        Rater(judge, len(v.of), v.how_right(), v.how_good(), to, v.calibration, v.moved)
+        for (judge, v), to in zip(of.items(), drawn, strict=True)
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Both:
-    """One transcript, as one judge and as others found it."""
-
-    problem: Problem
-    one: Probs
-    others: Sequence[Probs]
-
-    @property
-    def mean(self) -> Probs:
-        """The others' mean probabilities."""
-        return tuple(map(fmean, zip(*self.others, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +144,13 @@ class Beside:
     second: str
     transcripts: int
     judgements: int
-    """Of the others."""
+    """Judgements by the others."""
     first_score: Estimate
     """Brier score of the truth."""
     second_score: Estimate
     """The mean of the others' scores on each transcript."""
     difference: Estimate
-    """The others less the first: above zero, they are better."""
+    """The others minus the first: above zero, they are better."""
     apart: float
     """Mean distance of the probability of the truth from the others' mean, in [0, 1]."""
     same: float
@@ -157,47 +160,114 @@ class Beside:
     """Krippendorff's alpha of the two, taken as two raters."""
 
 
-def beside(first: str, second: str, pairs: Sequence[Both]) -> Beside:
-    """ValueError without a transcript."""
-    problems = [each.problem for each in pairs]
-    keys = {"problem": np.array([cluster(each.id, each.group) for each in problems])}
-    ours = [brier(each.one, each.problem.best) for each in pairs]
-    theirs = [fmean(brier(p, each.problem.best) for p in each.others) for each in pairs]
-    means = [each.mean for each in pairs]
-    of_truth = np.array(
-        [(e.one[e.problem.best], m[e.problem.best]) for e, m in zip(pairs, means, strict=True)]
-    )
-    spread = len(pairs) > 1 and bool(of_truth.std(axis=0).all())
+def beside(names: tuple[str, str], every: Judgements, first: Flags, second: Flags) -> Beside | None:
+    """Some judgements and others, on the transcripts that both have; None without any. Of
+    several first judgements of one transcript, the earliest counts."""
+    verdicts = verdicts_of(every)
+    if verdicts is None:
+        return None
+    of, paired, theirs = verdicts.of, list[int](), list[Places]()
+    for members in verdicts.by_transcript():
+        mine, others = members[first[of[members]]], members[second[of[members]]]
+        if len(mine) and len(others):
+            paired.append(int(mine[0]))
+            theirs.append(others)
+    if not paired:
+        return None
+    ours: Places = np.array(paired)
+    means = np.array([verdicts.probs[each].mean(axis=0) for each in theirs])
+    scores = np.array([verdicts.score[each].mean() for each in theirs])
+    truth = np.array([_means(p, every.best[of[ours]]) for p in (verdicts.probs[ours], means)])
+    pairs = np.stack((means, verdicts.probs[ours]), axis=1)
+    clusters = every.clusters(WAY)["problem"][of[ours]].tolist()
+    spread = len(ours) > 1 and bool(truth.std(axis=1).all())
     return Beside(
-        first,
-        second,
-        len(pairs),
-        sum(len(each.others) for each in pairs),
-        mean_of(ours, keys, (-2.0, 0.0)).estimate(),
-        mean_of(theirs, keys, (-2.0, 0.0)).estimate(),
-        mean_of(np.subtract(theirs, ours), keys, (-2.0, 2.0)).estimate(),
-        float(np.abs(of_truth[:, 0] - of_truth[:, 1]).mean()),
-        fmean(likeliest(e.one) == likeliest(m) for e, m in zip(pairs, means, strict=True)),
-        float(np.corrcoef(of_truth.T)[0, 1]) if spread else None,
-        alpha([(m, e.one) for e, m in zip(pairs, means, strict=True)], [p.id for p in problems]),
+        *names,
+        len(ours),
+        sum(map(len, theirs)),
+        verdicts.mean(verdicts.score[ours], (-2.0, 0.0), among=ours),
+        verdicts.mean(scores, (-2.0, 0.0), among=ours),
+        verdicts.mean(scores - verdicts.score[ours], (-2.0, 2.0), among=ours),
+        float(np.abs(truth[0] - truth[1]).mean()),
+        float((likeliest(pairs[:, 0]) == likeliest(pairs[:, 1])).all(axis=1).mean()),
+        float(np.corrcoef(truth)[0, 1]) if spread else None,
+        krippendorff_alpha(np.nan_to_num(pairs).tolist(), clusters),
     )
 
 
-def likeliest(probs: Sequence[float]) -> Probs:
-    """Indicator of the likeliest answer; answers that tie share the 1 equally."""
-    top = [p >= max(probs) - TIE for p in probs]
-    return tuple(each / sum(top) for each in top)
+def likeliest(probs: Floats) -> Floats:
+    """Indicator of the likeliest answer of each verdict; answers that tie share the 1 equally."""
+    top = np.nan_to_num(probs) >= np.nanmax(probs, axis=1, keepdims=True) - TIE
+    shares: Floats = top / top.sum(axis=1, keepdims=True)
+    return shares
 
 
-def alpha(units: Sequence[Sequence[Probs]], clusters: Sequence[str] = ()) -> Agreement | None:
-    """Krippendorff's alpha of probabilities, those of fewer answers filled up with 0."""
-    most = max((len(p) for unit in units for p in unit), default=0)
-    filled = [[(*p, *(0.0,) * (most - len(p))) for p in unit] for unit in units]
-    return krippendorff_alpha(filled, clusters)
+def alphas(every: Judgements) -> dict[str, Agreement | None]:
+    """Krippendorff's alpha over the transcripts with two judges or more, of the answer found
+    likeliest and of the probabilities; apart for those in which one answer is argued.
+
+    Probabilities are in the order in which the answers were shown, where it is known (`order`).
+    """
+    verdicts = verdicts_of(every)
+    if verdicts is None:
+        return {}
+    of, probs = verdicts.of, verdicts.probs
+    if "order" in every.codes:
+        orders = [[*map(int, name.split())] for name in every.names["order"]]
+        probs = np.array(
+            [p[orders[n]] for p, n in zip(probs, every.codes["order"][of].tolist(), strict=True)]
+        )
+    problem = every.clusters(WAY)["problem"][of]
+    kinds = {"probabilities (interval)": probs, "likeliest answer (nominal)": likeliest(probs)}
+    found = dict[str, Agreement | None]()
+    for argued, among in (
+        ("every answer argued", every.everywhere[of]),
+        ("one answer argued", ~every.everywhere[of]),
+    ):
+        units = verdicts.by_transcript(among)
+        for kind, points in kinds.items() if units else ():
+            values = [np.nan_to_num(points[each]).tolist() for each in units]
+            clusters = [int(problem[each[0]]) for each in units]
+            found[f"{kind}; {argued}"] = krippendorff_alpha(values, clusters)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Beliefs of a setting's judges after a number of rounds, carried forward."""
+
+    setting: str
+    rounds: int
+    n: int
+    open: int
+    """Judges who went on after it."""
+    score: Estimate
+    """Brier score of the truth."""
+    right: float
+    """Share with the truth likeliest; a tie counts half."""
+    to_right: int
+    """Judgements that were wrong at first and right by now."""
+    to_wrong: int
+
+
+def trajectory(every: Judgements) -> Iterator[Step]:
+    """Round by round, setting by setting, of the judgements that state their beliefs."""
+    if not every.beliefs:
+        return
+    stated = every[np.array([bool(beliefs) for beliefs in every.beliefs])]
+    for setting, part in stated.by("setting").items():
+        first, last = verdicts_of(part.after(0)), [beliefs[-1][0] for beliefs in part.beliefs]
+        for k in range(max(last) + 1):
+            now = verdicts_of(part.after(k))
+            assert first and now, "each belief is a verdict"
+            to_right = int(((first.right == 0) & (now.right == 1)).sum())
+            to_wrong = int(((first.right == 1) & (now.right == 0)).sum())
+            went_on, right = sum(n > k for n in last), float(now.right.mean())
+            yield Step(setting, k, len(part), went_on, now.how_good(), right, to_right, to_wrong)
 
 
 def raters_part(every: Judgements, title: str) -> Part:
-    """How good each of those is who judged, the best first."""
+    """Quality of each judge, the best first."""
     columns = [
         word("judge", "judge"),
         number("n", "n"),
@@ -206,7 +276,7 @@ def raters_part(every: Judgements, title: str) -> Part:
         change("shrunk", "shrunk"),
         number("calibration error", "calibration.debiased_error", "z.3f"),
         change("overconfident", "calibration.overconfidence"),
-        figure("moved by what was said", "moved"),
+        figure("moved by the transcript", "moved"),
     ]
     notes = ("shrunk: Brier score, shrunk toward the mean of all by its noise; the order.",)
     lines = sorted(raters(every), key=lambda rater: (-rater.shrunk, -rater.n))
@@ -219,20 +289,19 @@ class _Alpha:
     agreement: Agreement | None
 
 
-def agreement_part(
-    title: str, found: Mapping[str, Agreement | None], notes: Sequence[str] = ()
-) -> Part:
-    """found: Krippendorff's alpha, by what it is of."""
+def agreement_part(found: Mapping[str, Agreement | None], notes: Sequence[str] = ()) -> Part:
+    """found: Krippendorff's alpha, by the values that agree."""
     columns = [
         word("of", "of"),
         figure("alpha", "agreement.alpha", key="alpha"),
         number("units", "agreement.units", key="units"),
         number("values", "agreement.values", key="values"),
     ]
+    title = "Agreement on one transcript (Krippendorff's alpha)"
     return Part("agreement", title, columns, [_Alpha(*each) for each in found.items()], notes)
 
 
-def beside_part(title: str, lines: Sequence[Beside]) -> Part:
+def beside_part(title: str, lines: Sequence[Beside | None]) -> Part:
     columns = [
         word("judge", "first"),
         word("and", "second", key="second"),
@@ -240,10 +309,41 @@ def beside_part(title: str, lines: Sequence[Beside]) -> Part:
         number("judgements", "judgements"),
         figure("Brier", "first_score"),
         figure("of the others", "second_score"),
-        figure("others less judge", "difference"),
+        figure("others minus judge", "difference"),
         number("apart", "apart", ".3f"),
         share("same", "same"),
         number("correlation", "correlation", ".3f"),
         figure("alpha", "alpha.alpha", 2, key="alpha"),
     ]
-    return Part("beside", title, columns, lines)
+    return Part("beside", title, columns, [line for line in lines if line], ())
+
+
+def trajectory_part(every: Judgements) -> Part:
+    columns: list[Column] = [
+        word("setting", "setting"),
+        number("rounds", "rounds"),
+        number("n", "n"),
+        number("open", "open"),
+        figure("Brier of truth", "score"),
+        number("right", "right", ".4f"),
+        number("wrong → right", "to_right", key="to_right"),
+        number("right → wrong", "to_wrong", key="to_wrong"),
+    ]
+    notes = ("rounds: rounds heard; the last belief of a judge who stopped is carried forward.",)
+    return Part("trajectory", "beliefs round by round", columns, list(trajectory(every)), notes)
+
+
+def agreement_of(every: Judgements, about: str) -> Finding:
+    """Quality of the judges, and their agreement. Judgements that a study's own figures leave out
+    (key `aside`) are compared with the others."""
+    aside = every.codes.get("aside", np.full(len(every), -1))
+    modes = every.names.get("aside", ())
+    pairs = [("others", aside >= 0)]
+    pairs += [(mode, aside == n) for n, mode in enumerate(modes)] if len(modes) > 1 else []
+    lines = [beside(("included", name), every, aside < 0, those) for name, those in pairs]
+    parts = (
+        raters_part(every[aside < 0], "Judges"),
+        beside_part("Judges of one transcript, side by side", lines),
+        agreement_part(alphas(every)),
+    )
+    return Finding(parts, {"study": about})

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from draft import Attribution, Draft, import_study
 
 from oversight.engine.errors import UsageError
-from oversight.engine.extensions.studies.draft import Attribution, Draft, import_study
 from oversight.protocols.question import LABELS, randomness
 
 ABOUT = Attribution(

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from draft import Attribution, Draft, import_study
 
 from oversight.engine.errors import UsageError
-from oversight.engine.extensions.studies.draft import Attribution, Draft, import_study
 from oversight.protocols.datasets.study import SourceRow
 from oversight.protocols.question import LABELS
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from draft import Attribution, Draft, import_study
 
-from oversight.engine.extensions.studies.draft import Attribution, Draft, import_study
 from oversight.protocols.question import LABELS
 
 ABOUT = Attribution(

@@ -8,7 +8,6 @@ may be in another order in another conversation on the same question.
 """
 
 import hashlib
-import math
 import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from ..errors import DatasetError
 from ..held import Believed, DiscussedQuestion, HeldConversation, SaidTurn
 from ..question import LABELS, MAX_LABEL, PLAIN, Problem
 from ..quotes import find_quotes
+from ..scores import check_probabilities
 from ..transcript import Quote
 from .jsonl import problems
 from .loader import FileLoader
@@ -29,8 +29,6 @@ from .rows import DataRow, Text, json_rows, read_bytes
 
 PROBLEMS, SOURCES = "problems.jsonl", "sources.jsonl"
 CONVERSATIONS, JUDGEMENTS = "conversations.jsonl", "judgements.jsonl"
-
-SUM_TOLERANCE = 1e-6
 
 _Row = TypeVar("_Row", bound="StudyRow")
 
@@ -259,8 +257,12 @@ def read_study(folder: Path) -> StudyData:
         check_name(line, each.judge)
         count = len(conversations[each.conversation].order)
         for p in (belief.probs for belief in each.beliefs):
-            if len(p) != count or min(p) < 0 or abs(math.fsum(p) - 1) > SUM_TOLERANCE:
-                raise fault(line, f"probs: {p} are no probabilities of {count} answers")
+            if len(p) != count:
+                raise fault(line, f"probs: {p}: {len(p)} of them for {count} answers")
+            try:
+                check_probabilities(p)
+            except ValueError as exc:
+                raise fault(line, f"probs: {p}: {exc}") from exc
         if [b.round for b in each.beliefs] != sorted(b.round for b in each.beliefs):
             raise fault(line, "beliefs: their rounds are not in order")
         judged.append(each)

@@ -84,7 +84,7 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
         for problem, stated in ((a, (0.9, 0.8)), (b, (0.3, 0.6)))
     ]
     by_hand = krippendorff_alpha(probs)
-    interval = found["agreement"][1]
+    interval = found["agreement"][0]
     assert by_hand is not None and interval["alpha"]["value"] == pytest.approx(by_hand.alpha.value)
     assert (interval["units"], interval["values"]) == (2, 4)
     assert found["beside"] == []

@@ -184,8 +184,10 @@ def test_the_export_scores_and_what_a_rater_takes_back_is_in_it_no_more(judged, 
     assert not any("raters-" in line["judge"] for line in exported)
     scored = within("measure", "judgements", "people.jsonl", cwd=tmp_path)
     assert scored.code == 0 and "40 judgements" in scored.out, scored.err
+    direct = within("measure", "judgements", run, cwd=tmp_path)
+    assert direct.out == scored.out.replace("people.jsonl", str(run))
     page = measure_page(RunReader(run), Served(run.name), Asked(kind="people"))
-    assert "The same transcripts before the judge of the run and before persons" in page
+    assert "The judge of the run and persons on the same transcripts" in page
     gone = within("human", "withdraw", run, "raters-2", "--erase", cwd=tmp_path)
     assert gone.code == 0 and "deleted: 20 stored replies" in gone.err, gone.err
     assert len(lines()) == 20

@@ -1,5 +1,6 @@
 """The formats and options of reports, apart from the code that writes them: that imports numpy."""
 
+from collections.abc import Sequence
 from math import isfinite
 
 from ...system.flags import flag
@@ -21,13 +22,27 @@ def above_0(given: float | str) -> float:
     return number
 
 
+def named_columns(given: Sequence[str]) -> dict[str, str]:
+    """`KEY=COLUMN`, several times, as a mapping. ValueError for another form."""
+    if wrong := [text for text in given if not all(text.partition("="))]:
+        raise ValueError(f"{wrong[0]!r}: write KEY=COLUMN, such as p_right=confidence")
+    return {text.partition("=")[0]: text.partition("=")[2] for text in given}
+
+
+COLUMNS = flag(
+    "Column of a table that has a key; repeatable.",
+    name="--column",
+    default=(),
+    metavar="KEY=COLUMN",
+    read=named_columns,
+)
 CLUSTER = flag(
     "Kinds of clusters that cross: group (the shared text, or the question), question, judge, "
     "speaker, line. Default: group, and judge where lines name one.",
     name="--cluster",
     default="",
     metavar="KEY,KEY,…",
-    read=lambda text: listed(text.replace("group", "problem")),
+    read=lambda text: tuple("problem" if way == "group" else way for way in listed(text)),
 )
 ERROR = flag("cr1: standard clustered errors, as in most papers.", default="cr3")
 INTERVAL = flag(

@@ -32,6 +32,8 @@ class Judgement:
     everywhere: bool = False
     """Whether one verdict stands for all worlds: every answer was argued."""
     line: int = 0
+    beliefs: tuple[tuple[int, tuple[float, ...]], ...] = ()
+    """Beliefs by the number of rounds heard, in order; the last is the verdict."""
 
 
 _COLUMNS = (
@@ -89,6 +91,8 @@ class Judgements:
     that could not be read."""
     measured: bool = True
     """Whether at most half of the questions lack a verdict that could be read."""
+    beliefs: Sequence[tuple[tuple[int, tuple[float, ...]], ...]] = field(repr=False, default=())
+    """Beliefs of each judgement, round by round; () if no judgement states any."""
 
     def __len__(self) -> int:
         return len(self.question)
@@ -100,7 +104,19 @@ class Judgements:
             if (column := getattr(self, name)) is not None:
                 columns[name] = column[lines]
         codes = {kind: codes[lines] for kind, codes in self.codes.items()}
-        return replace(self, **columns, codes=codes)
+        kept = np.arange(len(self))[lines].tolist() if self.beliefs else ()
+        beliefs = [self.beliefs[n] for n in kept]
+        return replace(self, **columns, codes=codes, beliefs=beliefs)
+
+    def after(self, rounds: int) -> "Judgements":
+        """Judgements with the belief after so many rounds as the verdict: the last one by then,
+        or the first one if none was stated by then."""
+        worlds = self.worlds.copy()
+        for n, beliefs in enumerate(self.beliefs):
+            if beliefs:
+                heard = [probs for k, probs in beliefs if k <= rounds] or [beliefs[0][1]]
+                worlds[n, self.ran[n], : self.answers[n]] = heard[-1]
+        return replace(self, worlds=worlds)
 
     @classmethod
     def of(cls, every: Iterable[Judgement]) -> "Judgements":
@@ -109,6 +125,7 @@ class Judgements:
         ids: list[str | int] = []
         flat = {name: array("d") for name in ("values", "worlds", "first")}
         answers, line, ran, everywhere = array("q"), array("q"), bytearray(), bytearray()
+        beliefs = dict[int, tuple[tuple[int, tuple[float, ...]], ...]]()
         count = 0
         none: tuple[float, ...] = ()
         for count, each in enumerate(every, start=1):
@@ -129,6 +146,8 @@ class Judgements:
             answers.append(k)
             everywhere.append(each.everywhere)
             line.append(each.line)
+            if each.beliefs:
+                beliefs[count - 1] = each.beliefs
         if not count:
             raise ValueError("no judgements")
         sizes: Places = np.frombuffer(answers, np.int64)
@@ -161,6 +180,7 @@ class Judgements:
             {kind: np.frombuffer(names.codes, np.int64) for kind, names in keys.items()},
             ids,
             known,
+            beliefs=[beliefs.get(n, ()) for n in range(count)] if beliefs else (),
         )
 
     @property
@@ -245,9 +265,9 @@ class Judgements:
         other = np.flatnonzero((held != held[earlier]).any(axis=1))
         return (int(other[0]), int(earlier[other[0]])) if len(other) else None
 
-    def verdicts(self) -> tuple[Places, Floats]:
-        """Every verdict: its judgement, and its probabilities. One on all worlds counts once."""
-        there = self.ran & ~self.lost
-        there[self.everywhere, 1:] = False
-        of, world = np.nonzero(there)
-        return of, self.worlds[of, world]
+    def verdicts(self) -> tuple[Places, Places, Floats]:
+        """Judgement, world and probabilities of every verdict. One on all worlds counts once."""
+        present = self.ran & ~self.lost
+        present[self.everywhere, 1:] = False
+        of, world = np.nonzero(present)
+        return of, world, self.worlds[of, world]

@@ -1,38 +1,38 @@
-"""What people judged: their progress and agreement, and lines for `measure judgements`."""
+"""Judgements of people: their progress and agreement, and lines for `measure judgements`."""
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from json import dumps, loads
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import orjson
 
 from ....protocols.question import Problem
 from ...analysis.catalogue import Analysis
 from ...analysis.findings.finding import Finding, Part, number, word
 from ...analysis.raters import (
-    Both,
-    Probs,
+    agreement_of,
     agreement_part,
-    alpha,
+    alphas,
     beside,
     beside_part,
-    likeliest,
     raters_part,
 )
+from ...analysis.reading import ASIDE, JudgementSource, read_judgements
+from ...analysis.reports.formats import COLUMNS
 from ...analysis.rows import RunRows
-from ...analysis.scoring.judgements import Judgement, Judgements
+from ...analysis.scoring.judgements import Judgement
 from ...errors import UsageError
+from ...run.folders import is_run
 from ...run.reader import RunReader
 from .journal import (
     PERSONS,
     BeliefBefore,
     DeskHistory,
-    JudgedTranscript,
     TaskAnswered,
     TaskGiven,
     Withdrawn,
@@ -46,59 +46,70 @@ NO_PAIRS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """One judgement of a rater."""
+class PeopleJudged(JudgementSource):
+    """The judgements of a run's raters in the order of the journal, except raters who withdrew;
+    and, aside, the run's own judge on each transcript of a finished run.
 
-    request: str
-    """What all judgements of one transcript have in common."""
-    problem: Problem
-    verdict: Probs
-    """In the order of the problem's answers."""
-    line: Judgement
-    transcript: JudgedTranscript | None
-    """None in a sweep with people in its seats."""
-
-
-def judged(run: Path) -> Iterator[Judged]:
-    """All probabilities that were given of a problem's answers, in the order of the journal;
-    without those of raters who withdrew. RunFolderError.
-
-    A transcript of a finished run names its row as `setting`, and was judged in the world of the
-    answer argued for; of a sweep with people in its seats, whose report has its rows, there is the
-    verdict.
+    A transcript of a finished run has the name of its row as `setting`, and was judged in the world
+    of the argued answer. A sweep with people in its roles has one verdict for all worlds, and its
+    report has its rows. `repeat` is the address of the request that shows the transcript.
     """
-    problems = {}
-    for problem in RunReader(run).problems:
-        digest, order = answer_digests(problem.question)
-        problems[digest] = problem, order
-    events = list(read_journal(run))
-    gone = {event.rater for event in events if isinstance(event, Withdrawn)}
-    first = dict[tuple[str, str], Probs]()
-    given = dict[str, TaskGiven]()
-    for event in events:
-        match event:
-            case TaskGiven():
-                given[event.task] = event
-            case BeliefBefore():
-                first[event.rater, event.task] = event.probs
-            case TaskAnswered(probs=probs) if probs and event.rater not in gone:
-                task = given[event.task]
-                if task.problem not in problems or not task.order:
-                    continue
-                problem, order = problems[task.problem]
-                labels = [answer.label for answer in problem.question.answers]
-                places = [task.order.index(answer) for answer in order]
-                before = first.get((event.rater, event.task))
-                verdict = tuple(probs[at] for at in places)
-                its = task.transcript
-                worlds = tuple(verdict if its is None or its.side == at else () for at in labels)
-                keys = {"judge": event.rater, "labels": dumps(labels)}
-                keys |= {"group": problem.group} if problem.group else {}
-                keys |= {"setting": its.row} if its else {}
-                believed = tuple(before[at] for at in places) if before else None
-                line = Judgement(problem.id, problem.values, worlds, keys, believed, its is None)
-                yield Judged(task.request, problem, verdict, line, its)
+
+    def holds(self, path: Path) -> bool:
+        return is_run(path) and (path / PERSONS).is_dir()
+
+    def judgements(self, path: Path) -> Iterator[Judgement]:
+        problems = {}
+        for problem in RunReader(path).problems:
+            digest, order = answer_digests(problem.question)
+            problems[digest] = problem, order
+        events = list(read_journal(path))
+        gone = {event.rater for event in events if isinstance(event, Withdrawn)}
+        first = dict[tuple[str, str], tuple[float, ...]]()
+        given, known = dict[str, TaskGiven](), set[str]()
+        for line, event in enumerate(events, 1):
+            match event:
+                case TaskGiven():
+                    given[event.task] = event
+                case BeliefBefore():
+                    first[event.rater, event.task] = event.probs
+                case TaskAnswered(probs=probs) if probs and event.rater not in gone:
+                    task = given[event.task]
+                    if task.problem not in problems or not task.order:
+                        continue
+                    problem, order = problems[task.problem]
+                    labels = [answer.label for answer in problem.question.answers]
+                    places = [task.order.index(answer) for answer in order]
+                    before = first.get((event.rater, event.task))
+                    believed = tuple(before[at] for at in places) if before else None
+                    verdict, transcript = tuple(probs[at] for at in places), task.transcript
+                    side = transcript.side if transcript else None
+                    keys = {"labels": dumps(labels), "repeat": task.request}
+                    keys |= {"group": problem.group} if problem.group else {}
+                    keys |= {"setting": transcript.row} if transcript else {}
+                    of = keys | {"judge": event.rater}
+                    yield _judgement(problem, verdict, side, of, line, believed)
+                    if transcript and task.request not in known:
+                        known.add(task.request)
+                        keys |= {"judge": transcript.judge, ASIDE: transcript.judge}
+                        yield _judgement(problem, transcript.probs, side, keys, line)
+
+
+def _judgement(
+    problem: Problem,
+    verdict: tuple[float, ...],
+    side: str | None,
+    keys: dict[str, str],
+    line: int,
+    first: tuple[float, ...] | None = None,
+) -> Judgement:
+    """side: the label of the argued answer; None if the verdict stands for all worlds."""
+    labels = [answer.label for answer in problem.question.answers]
+    worlds = tuple(verdict if side in (None, label) else () for label in labels)
+    return Judgement(problem.id, problem.values, worlds, keys, first, side is None, line)
+
+
+SOURCE = PeopleJudged()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,36 +161,23 @@ def rater_agreement(run: Path) -> Finding:
     """Progress of the raters of a run, the quality of each, their agreement, and the judges of the
     run on the transcripts that both judged."""
     standings = standings_part(rater_standings(run))
-    every = list(judged(run))
-    if not every:
+    if not any(True for _ in SOURCE.judgements(run)):
         return Finding((standings,), lead=(f"{run}: no rater has judged anything yet",))
-    units = defaultdict[str, list[Judged]](list)
-    for each in every:
-        units[each.request].append(each)
-    clusters = [its[0].problem.id for its in units.values()]
-    verdicts = [[each.verdict for each in its] for its in units.values()]
-    interval = alpha(verdicts, clusters)
-    alphas = {
-        "the answer found likeliest (nominal)": alpha(
-            [[likeliest(probs) for probs in its] for its in verdicts], clusters
-        ),
-        "probabilities (interval)": interval,
-    }
-    by_judge = defaultdict[str, list[Both]](list)
-    for (one, *_), probs in zip(units.values(), verdicts, strict=True):
-        if one.transcript:
-            both = Both(one.problem, one.transcript.probs, probs)
-            by_judge[one.transcript.judge].append(both)
-    title = f"Agreement on {len(units):,} tasks (Krippendorff's alpha)"
+    every = read_judgements(run, aside=True)
+    aside = every.codes.get(ASIDE, np.full(len(every), -1))
+    persons = every[aside < 0]
+    agreement = alphas(persons)
+    paired = any(agreement.values())
+    lines = [
+        beside((judge, "persons"), every, aside == n, aside < 0)
+        for n, judge in enumerate(every.names.get(ASIDE, ()))
+    ]
     return Finding(
         (
             standings,
-            raters_part(Judgements.of(each.line for each in every), "Raters"),
-            agreement_part(title, alphas, () if interval else (NO_PAIRS,)),
-            beside_part(
-                "The same transcripts before the judge of the run and before persons",
-                [beside(judge, "persons", its) for judge, its in by_judge.items()],
-            ),
+            raters_part(persons, "Raters"),
+            agreement_part(agreement, () if paired else (NO_PAIRS,)),
+            beside_part("The judge of the run and persons on the same transcripts", lines),
         )
     )
 
@@ -190,9 +188,11 @@ class People(Analysis):
 
     Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for
     each rater, Brier score, accuracy and calibration, and the effect of the transcript; for
-    finished transcripts also the run's own judge on the same ones. RUN may be a study's folder:
-    then its judges, and those of one conversation beside each other.
+    finished transcripts also the run's own judge on the same ones. RUN may be a study's folder, or
+    a judgement table: then its judges, and their agreement on one transcript.
     """
+
+    columns: Mapping[str, str] = COLUMNS
 
     title = "People"
     lead = (
@@ -204,35 +204,34 @@ class People(Analysis):
         return rater_agreement(run.folder)
 
     def of_table(self, file: Path, score: str) -> Finding:
-        from ..studies.scoring import is_study, study_agreement
-
-        if not is_study(file):
-            raise UsageError(f"{file}: neither a run nor a study's folder")
-        return study_agreement(file)
+        every = read_judgements(file, columns=dict(self.columns), aside=True)
+        return agreement_of(every, file.name)
 
     def suits(self, run: RunReader) -> bool:
         return any(True for _ in read_journal(run.folder))
 
 
 def judgements(run: Path) -> Iterator[bytes]:
-    """`judged` as JSON Lines, with pseudonyms for raters: nobody can tell from one which link they
-    had."""
+    """The judgements as JSON Lines, under pseudonyms that do not show who had which link."""
     identity = RunReader(run).manifest.identity
-    for its in (each.line for each in judged(run)):
-        labels: list[str] = loads(its.keys["labels"])
-        rater = f"{identity} {its.keys['judge']}"
+    for judgement in SOURCE.judgements(run):
+        if ASIDE in judgement.keys:
+            continue
+        labels: list[str] = loads(judgement.keys["labels"])
+        rater = f"{identity} {judgement.keys['judge']}"
 
-        def told(probs: Sequence[float], labels: Sequence[str] = labels) -> dict[str, float]:
-            return dict(zip(labels, probs, strict=True))
+        def by_label(numbers: Sequence[float], labels: Sequence[str] = labels) -> dict[str, float]:
+            return dict(zip(labels, numbers, strict=True))
 
         line: dict[str, Any] = {
-            "id": its.question,
-            "values": told(its.values),
+            "id": judgement.question,
+            "values": by_label(judgement.values),
             "judge": hashlib.sha256(rater.encode()).hexdigest()[:12],
-            **{key: its.keys[key] for key in ("group", "setting") if key in its.keys},
+            **{k: v for k, v in judgement.keys.items() if k in ("group", "setting", "repeat")},
         }
-        if its.first:
-            line["first"] = told(its.first)
-        worlds = {label: told(p) for label, p in zip(labels, its.worlds, strict=True) if p}
-        line |= {"verdict": worlds[labels[0]]} if its.everywhere else {"worlds": worlds}
+        if judgement.first:
+            line["first"] = by_label(judgement.first)
+        worlds = {k: by_label(p) for k, p in zip(labels, judgement.worlds, strict=True) if p}
+        everywhere = judgement.everywhere
+        line |= {"verdict": worlds[labels[0]]} if everywhere else {"worlds": worlds}
         yield orjson.dumps(line) + b"\n"

@@ -1,5 +1,6 @@
 """`measure judgements`, `compare` and `plan` on judgement tables."""
 
+import csv
 import json
 import random
 import shlex
@@ -7,6 +8,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet as parquet
 import pytest
 
 from oversight.cache.call import Call
@@ -83,6 +86,53 @@ def test_lines_that_contradict_each_other_are_named(
     ran = command("measure", "judgements", file)
     assert (ran.code, ran.out) == (2, "")
     assert "wrong.jsonl:2: " in ran.err and told in ran.err
+
+
+def test_a_spreadsheet_and_parquet_are_read_as_the_same_lines(
+    place: Path, command: Command
+) -> None:
+    """`p_right` with a world is the verdict of a line; `--column` names other columns."""
+    lines = judged("debate", 0.4, 40)
+    for n, line in enumerate(lines):
+        line["group"] = line["group"] if n % 2 else ""
+    rows = [
+        {
+            "q": line["id"],
+            "world": {"A": "right", "B": "wrong"}[side],
+            "sure": probs["A"],
+            "note": "seen",
+            **{key: line[key] for key in ("group", "judge", "setting")},
+        }
+        for line in lines
+        for side, probs in line["worlds"].items()
+    ]
+    for suffix, delimiter in ((".csv", ","), (".tsv", "\t")):
+        with (place / f"t{suffix}").open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
+            writer.writeheader()
+            writer.writerows(rows)
+    columns = {name: [row[name] or None for row in rows] for name in rows[0]}
+    parquet.write_table(pyarrow.table(columns), place / "t.parquet")
+    expected = command("measure", "judgements", table(place / "t.jsonl", lines), "--json")
+    named = ("--column", "question=q", "--column", "p_right=sure", "--json")
+    for suffix in (".csv", ".tsv", ".parquet"):
+        ran = command("measure", "judgements", f"t{suffix}", *named)
+        assert json.loads(ran.out)["rows"] == json.loads(expected.out)["rows"], ran.err
+    assert json.loads(expected.out)["rows"][0]["asd"]["clusters"] == 10, "judges; 30 texts"
+    people = json.loads(command("measure", "people", "t.csv", *named).out)
+    assert len(people["raters"]) == 10 and people["agreement"][0]["units"] is None
+    for columns_named, message in (
+        (named[2:], "t.csv:2: id: missing; it is a text or a whole number"),
+        (named[:2], "t.csv:2: p_right: missing"),
+        (("--column", "question=k"), "t.csv:2: --column question=k: unknown column"),
+        (("--column", "question"), "write KEY=COLUMN"),
+    ):
+        ran = command("measure", "judgements", "t.csv", *columns_named)
+        assert ran.code == 2 and message in " ".join(ran.err.split())
+    (place / "near.csv").write_text("question,p_right,Judge\nq,.8,Ann\n")
+    ran = command("measure", "judgements", "near.csv")
+    assert "near.csv:2: Judge: unknown column; did you mean 'judge'?" in ran.err
+    assert command("compare", "t.csv", *named).err.count("one setting, debate") == 1
 
 
 LACKS = judged("debate", 0.4, 12)

@@ -3,7 +3,7 @@ give: known truths."""
 
 import pytest
 
-from oversight.engine.analysis.raters import raters, raters_part, told
+from oversight.engine.analysis.raters import raters, raters_part, verdicts_of
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 
 EVEN = (0.5, 0.5)
@@ -65,10 +65,10 @@ def test_who_was_never_wrong_has_the_exact_bound_of_a_share() -> None:
 def test_three_answers_count_as_much_as_they_are_and_lost_worlds_not_at_all() -> None:
     two = Judgement("a", (1, -1), ((0.8, 0.2), None), {"problem": "a", "judge": "k"})
     three = Judgement("b", (1, 1, -1), ((), (), (0.2, 0.5, 0.3)), {"problem": "b", "judge": "k"})
-    found = told(Judgements.of([two, three]))
+    found = verdicts_of(Judgements.of([two, three]))
     assert found is not None
     # (.2, .5, .3): -.98 for the first answer, -.38 for the second, both right.
     assert found.score.tolist() == pytest.approx([-0.08, (-0.98 - 0.38) / 2])
     assert found.right.tolist() == [1, 1] and found.largest.tolist() == [0.8, 0.5]
     lost = Judgement("a", (1, -1), (None, None), {"problem": "a", "judge": "k"})
-    assert told(Judgements.of([lost])) is None and raters(Judgements.of([lost])) == []
+    assert verdicts_of(Judgements.of([lost])) is None and raters(Judgements.of([lost])) == []

@@ -10,7 +10,7 @@ import click
 from .....cache.rows import STORE_FILE
 from .....protocols.datasets.leak import leakage_check
 from .....protocols.spelling import meant
-from ....analysis.judged import TABLE
+from ....analysis.reading import is_table
 from ....analysis.rows import RunRows, read_rows
 from ....display.quantity import counted, duration, short
 from ....display.table import Table, as_text, wrapped
@@ -96,7 +96,7 @@ def command(
     """
     if (problem or protocol) and not with_prompts:
         raise click.UsageError("PROBLEM and --protocol are for --prompts")
-    if pilot is not None and apart.contrast is None and Path(pilot).suffix == TABLE:
+    if pilot is not None and apart.contrast is None and is_table(Path(pilot)):
         raise click.UsageError(f"{pilot}: a table of judgements is a pilot for --contrast alone")
     estimates = bool(apart.contrast or pilot)
     if dry_run + with_prompts + bool(rehearsed) + estimates > 1:
@@ -159,16 +159,15 @@ def command(
 def _pilot(word: str) -> RunRows | Path:
     """A run, or a judgement table."""
     table = Path(word)
-    return table if table.suffix == TABLE and table.is_file() else read_rows(run_named(word))
+    return table if is_table(table) else read_rows(run_named(word))
 
 
 def _latencies(sweep: str, pilot: str | None) -> tuple[str, dict[str, Latency]]:
     """A run of which it is known how long calls took, and that by model. RunFolderError for a
     pilot that cannot be read; where none is named, the plan does without one."""
-    if pilot is None:
-        runs = runs_of(sweep)
-    else:
-        runs = [] if Path(pilot).suffix == TABLE else [run_named(pilot)]
+    runs = runs_of(sweep) if pilot is None else []
+    if pilot is not None and not is_table(Path(pilot)):
+        runs = [run_named(pilot)]
     for run in runs:
         with suppress(RunFolderError) if pilot is None else nullcontext():
             if asked := read_ledger(run):

@@ -8,7 +8,7 @@ from ....analysis.comparison import (
     compare_tables,
     comparison_finding,
 )
-from ....analysis.judged import is_table
+from ....analysis.reading import is_table
 from ....analysis.rows import read_rows
 from ....system.flags import argument, flag
 from ..flags import as_command
@@ -37,8 +37,8 @@ def command(
     Intervals are by cluster-robust t. A note names verdicts that one rare error could undo; with
     --interval conservative, intervals allow for such errors. docs/statistics.md has the coverage.
 
-    RUN, and RUN2, may be studies, or judgement tables (.jsonl), as `oversight measure judgements`
-    reads them: then settings are compared, paired where they judged the same questions.
+    RUN, and RUN2, may be studies, or judgement tables, as `oversight measure judgements` reads
+    them: then settings are compared, paired where they judged the same questions.
 
     Exit codes: 0 compared, 2 a flag or a run is wrong.
     """

@@ -38,7 +38,7 @@ class Analyses(NamedGroup):
 
 def _command(name: str) -> click.Command:
     from ....analysis.catalogue import analysis
-    from ....analysis.judged import is_table
+    from ....analysis.reading import is_table
     from ....analysis.rows import read_rows
 
     kind = analysis(name)

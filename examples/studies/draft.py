@@ -15,8 +15,11 @@ from typing import Any
 
 import orjson
 
-from ....protocols.datasets.jsonl import jsonl
-from ....protocols.datasets.study import (
+from oversight.engine.display.quantity import counted
+from oversight.engine.errors import UsageError
+from oversight.engine.system.files import replace_file
+from oversight.protocols.datasets.jsonl import jsonl
+from oversight.protocols.datasets.study import (
     CONVERSATIONS,
     JUDGEMENTS,
     PROBLEMS,
@@ -28,17 +31,15 @@ from ....protocols.datasets.study import (
     answer_digest,
     looks_recruited,
 )
-from ....protocols.question import LABELS, Answer, Problem, Question
-from ...display.quantity import counted
-from ...errors import UsageError
-from ...system.files import replace_file
+from oversight.protocols.question import LABELS, Answer, Problem, Question
+from oversight.protocols.scores import check_probabilities
 
 INFO = "study.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Where a study comes from, and on what terms."""
+    """Source and licence of a study."""
 
     name: str
     paper: str
@@ -49,7 +50,7 @@ class Attribution:
 
 @dataclass(slots=True)
 class Draft:
-    """What was read of an experiment so far."""
+    """The parts of an experiment that were read so far."""
 
     about: Attribution
     changed: str = "converted into one form; nothing was rewritten"
@@ -122,7 +123,16 @@ class Draft:
             raise UsageError(f"conversation {made.id!r}: two of them contradict each other")
 
     def judged(self, row: dict[str, Any]) -> None:
+        """Add a judgement. ValueError if its beliefs are not probabilities of the answers."""
         made = JudgementRow.model_validate(row | {"judge": self.identity(row["judge"])})
+        answers = len(self.conversations[made.conversation].order)
+        for belief in made.beliefs:
+            if len(belief.probs) != answers:
+                raise ValueError(f"probs: {belief.probs}: one for each of {answers} answers")
+            try:
+                check_probabilities(belief.probs)
+            except ValueError as exc:
+                raise ValueError(f"probs: {belief.probs}: {exc}") from exc
         self.judgements.append(made)
 
     def told(self) -> Iterator[str]:
@@ -138,9 +148,6 @@ class Draft:
     def write(self, to: Path) -> None:
         """Lay the study down as a folder, whole or not at all. UsageError if something is there
         already."""
-        for each in self.judgements:
-            if each.conversation not in self.conversations:
-                raise UsageError(f"{each.judge} judged {each.conversation!r}, which is not there")
         if to.exists():
             raise UsageError(f"{to} is there already: name another folder")
         judged = sorted(self.judgements, key=lambda row: (row.conversation, row.mode, row.judge))

@@ -1,5 +1,5 @@
 """Verdicts of any origin: what a line is read as, or refused for with its key, its value and the
-mend: `verdicts.md`."""
+fix: `reading.md`."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.engine.analysis.reports.verdicts import parsed, read_verdicts
+from oversight.engine.analysis.reading import checked, parsed
 from oversight.engine.errors import UsageError
 from tests.sessions import sessions
 from tests.tables import printed
@@ -31,7 +31,7 @@ def lines(*rows: dict[str, Any] | bytes) -> list[bytes]:
 def read(*rows: dict[str, Any] | bytes) -> list[str]:
     """What is read in a file of these rows: the question, values, worlds and other keys of each."""
     file = lines(*rows)
-    read_verdicts(file, "v.jsonl")
+    checked(parsed(file, "v.jsonl"), "v.jsonl")
     return [
         f"{each.question!r} {each.values} {each.worlds} {dict(each.keys)}"
         for each in parsed(file, "v.jsonl")
@@ -52,7 +52,7 @@ def without(key: str) -> list[str]:
     return read({name: value for name, value in SOUND.items() if name != key})
 
 
-@sessions(Path(__file__).with_name("verdicts.md"))
+@sessions(Path(__file__).with_name("reading.md"))
 def test_a_line_is_read_or_refused_with_its_key_its_value_and_the_mend(session, request):  # type: ignore[no-untyped-def]
     session.check(request, printed(globals()))
 
@@ -74,6 +74,6 @@ almost = st.builds(
 )
 def test_whatever_a_line_holds_it_is_read_or_refused_by_name(line: bytes) -> None:
     try:
-        read_verdicts([line], "f")
+        checked(parsed([line], "f"), "f")
     except UsageError as refused:
         assert str(refused).startswith("f:")

@@ -1,0 +1,439 @@
+"""Judgements made elsewhere: one reader for tables, study folders and runs that people judged.
+
+One line of JSON Lines, CSV, TSV or Parquet is a judgement of one judge. A line states a verdict in
+each world that was run:
+
+    {"id": "q1", "values": {"A": 1, "B": -1},
+     "worlds": {"A": {"A": 0.8, "B": 0.2}, "B": {"A": 0.4, "B": 0.6}}, "group": "text 7"}
+
+or a single verdict, in the form of spreadsheets:
+
+    question,judge,world,p_right
+    q1,Ann,wrong,0.6
+
+`values` has the value of each answer. `worlds` has the verdict in the world where that answer is
+argued: a probability for each answer, or null without a verdict. A world that is left out was not
+run. `verdict` instead of `worlds` is one verdict on a conversation in which every answer is
+argued. A line with `question` has the verdict in `probs`, and the argued answer in `world`; an
+empty `world` means that every answer is argued. With two answers, `p_right` is the probability of
+the right one, and `world` is right, wrong or all.
+
+A question may have several lines if `judge`, `speaker`, `setting`, `mode` or `repeat` differ.
+Questions of one `group` (a shared source text) depend on each other, and so do the judgements of
+one `judge`; an empty name means none. `first` is the belief before anything was said.
+"""
+
+import json
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ...protocols.datasets.rows import json_line, regular
+from ...protocols.datasets.tabular import DELIMITERS, PARQUET, records
+from ...protocols.errors import DatasetError
+from ...protocols.scores import check_probabilities
+from ...protocols.spelling import meant
+from ..errors import UsageError
+from ..run.folders import is_run
+from ..system.entry_points import JUDGEMENTS_GROUP, load_one, registered
+from .scoring.judgements import Judgement, Judgements
+
+TABLE = ".jsonl"
+ENDINGS = (TABLE, *DELIMITERS, PARQUET)
+"""Endings of judgement tables."""
+
+STDIN = Path("-")
+
+MAX_VALUE = 1e9
+"""Largest absolute value of an answer; a larger one would drown all others in a mean."""
+
+TOLD_APART = ("judge", "speaker", "setting", "mode", "repeat")
+"""Keys that distinguish judgements of one question."""
+
+KEYS = ("group", *TOLD_APART)
+
+NAME = "a text or a whole number"
+SHAPES = {
+    "id": NAME,
+    "values": 'a finite number for each answer, such as {"A": 1, "B": -1}',
+    "worlds": "for each answer argued a probability for each answer, "
+    "or null where there is no verdict",
+    "verdict": "instead of worlds, a probability for each answer where all were argued",
+    "first": "a probability for each answer before anything was said, or left out",
+    **{key: f"{NAME}, or left out" for key in KEYS},
+}
+"""Content of each key of a line."""
+
+SINGLE = ("question", "answers", "world", "probs", "p_right")
+"""Further keys of a line with a single verdict."""
+
+CELLS = ("values", "worlds", "verdict", "first", "answers", "probs", "p_right")
+"""Columns of CSV and TSV that hold numbers, or JSON."""
+
+ASIDE = "aside"
+"""Key of judgements that a study's own figures leave out; `measure people` compares them."""
+
+
+class VerdictLine(BaseModel):
+    """A line as it stands in the file; only its types are checked."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+    id: str | int
+    values: dict[str, float]
+    worlds: dict[str, dict[str, float] | None] | None = None
+    verdict: dict[str, float] | None = None
+    first: dict[str, float] | None = None
+    group: str | int | None = None
+    judge: str | int | None = None
+    speaker: str | int | None = None
+    setting: str | int | None = None
+    mode: str | int | None = None
+    repeat: str | int | None = None
+
+
+class JudgementSource(ABC):
+    """A reader of judgements that are not in a table, registered under `oversight.judgements`."""
+
+    @abstractmethod
+    def holds(self, path: Path) -> bool:
+        """Whether this source can read the path; cheap."""
+
+    @abstractmethod
+    def judgements(self, path: Path) -> Iterator[Judgement]:
+        """All judgements at the path. UsageError if it has none, or if they are unreadable."""
+
+
+def is_table(path: Path) -> bool:
+    """Whether judgements can be read from the path, and it is not a run."""
+    if path.suffix in ENDINGS and not path.is_dir():
+        return True
+    return not is_run(path) and _source(path) is not None
+
+
+def read_judgements(
+    *paths: Path, columns: Mapping[str, str] = MappingProxyType({}), aside: bool = False
+) -> Judgements:
+    """The judgements of tables, study folders, and runs that people judged; `-` is standard input.
+
+    Judgements of several paths have the stem of their file as the key `file`. columns: by key, the
+    column that has it. aside: also read judgements that a study's own figures leave out.
+    UsageError, with file, line and value, if a line is wrong, contradicts another or repeats it,
+    or if the paths have no judgement.
+    """
+
+    def every() -> Iterator[Judgement]:
+        for path in paths:
+            judgement = None
+            for judgement in _judgements(path, columns):
+                if aside or ASIDE not in judgement.keys:
+                    named = {"file": path.stem} if len(paths) > 1 else {}
+                    yield replace(judgement, keys={**judgement.keys, **named})
+            if judgement is None and len(paths) > 1:
+                raise UsageError(f"{path}: no judgements in it")
+
+    return checked(every(), " and ".join("<stdin>" if p == STDIN else str(p) for p in paths))
+
+
+def _source(path: Path) -> JudgementSource | None:
+    names = registered(JUDGEMENTS_GROUP)
+    sources = (load_one(JUDGEMENTS_GROUP, name, JudgementSource) for name in names)
+    return next((source for source in sources if source.holds(path)), None)
+
+
+def _judgements(path: Path, columns: Mapping[str, str]) -> Iterator[Judgement]:
+    if path == STDIN:
+        yield from parsed(sys.stdin.buffer, "<stdin>", columns)
+        return
+    try:
+        if path.suffix in (*DELIMITERS, PARQUET):
+            rows = records(path)
+            yield from _parsed(rows, str(path), columns, text=path.suffix in DELIMITERS)
+        elif source := _source(path):
+            yield from _guarded(source.judgements(path), path)
+        else:
+            with regular(path).open("rb") as lines:
+                yield from parsed(lines, str(path), columns)
+    except DatasetError as exc:
+        raise UsageError(str(exc)) from exc
+    except OSError as exc:
+        raise UsageError(f"{path}: cannot be read: {exc.strerror}") from exc
+
+
+def _guarded(judgements: Iterable[Judgement], path: Path) -> Iterator[Judgement]:
+    for judgement in judgements:
+        try:
+            for probs in filter(None, (*judgement.worlds, judgement.first)):
+                check_probabilities(probs)
+        except ValueError as exc:
+            raise UsageError(f"{path}:{judgement.line}: {judgement.question}: {exc}") from exc
+        yield judgement
+
+
+def checked(every: Iterable[Judgement], file: str) -> Judgements:
+    """The judgements as a table. UsageError for lines that contradict or repeat each other, or
+    without any line."""
+    try:
+        table = Judgements.of(every)
+    except ValueError as exc:
+        how = "empty; write one JSON object a line, one line a judgement"
+        raise UsageError(f"{file}: {how}") from exc
+    for kind, stated in (
+        ("values", table.codes["labels"][:, None]),
+        ("values", np.nan_to_num(table.values)),
+        ("group", table.clusters(("problem",))["problem"][:, None]),
+    ):
+        if pair := table.contradicted(stated):
+            here, there = (_stated(table, kind, n) for n in pair)
+            raise _error(
+                table,
+                file,
+                pair[0],
+                f"{kind}: {here}: line {table.line[pair[1]]} has {there} for the question "
+                f"{_id(table, pair[0])}; a question has one",
+            )
+    if twice := table.repeated(("file", *TOLD_APART)):
+        raise _error(
+            table,
+            file,
+            twice[0],
+            f"id: {_id(table, twice[0])}: line {table.line[twice[1]]} judges the same worlds of it "
+            f"already; tell them apart by {', '.join(TOLD_APART)}, or give each question its own "
+            "id",
+        )
+    return table
+
+
+def _error(table: Judgements, file: str, n: int, message: str) -> UsageError:
+    if "file" in table.codes:
+        file = table.names["file"][table.codes["file"][n]]
+    return UsageError(f"{file}:{table.line[n]}: {message}")
+
+
+def _id(table: Judgements, n: int) -> str:
+    return _shown(table.questions[table.question[n]])
+
+
+def _stated(table: Judgements, kind: str, n: int) -> str:
+    """The value that a line states for its question."""
+    if kind == "group":
+        code = table.codes["group"][n]
+        return _shown(table.names["group"][code] if code >= 0 else None)
+    labels = json.loads(table.names["labels"][table.codes["labels"][n]])
+    return _shown(dict(zip(labels, table.values[n].tolist(), strict=False)))
+
+
+def parsed(
+    lines: Iterable[bytes], file: str, columns: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Judgement]:
+    """The judgements of JSON Lines, with answers in the order of their labels. Blank lines are
+    skipped. UsageError on the first line that is wrong."""
+    rows = ((n, json_line(file, n, line)) for n, line in enumerate(lines, 1) if line.strip())
+    return _parsed(rows, file, columns, strict=True)
+
+
+def _parsed(
+    rows: Iterable[tuple[int, Any]],
+    file: str,
+    columns: Mapping[str, str],
+    *,
+    text: bool = False,
+    strict: bool = False,
+) -> Iterator[Judgement]:
+    """text: whether all fields are text. strict: whether keys of other names are refused; tables
+    may have other columns."""
+    number = 0
+    try:
+        for number, row in rows:
+            if isinstance(row, dict):
+                row = _named(row, columns, strict)
+                row = _one_form(_cells(row, file, number) if text else row)
+            line = VerdictLine.model_validate(row)
+            labels = _labels(line)
+            worlds, first = _worlds(line, labels)
+            # An empty name means none; otherwise all such lines would be one cluster.
+            keys = {
+                name: str(key) for name in KEYS if (key := getattr(line, name)) not in (None, "")
+            }
+            keys["labels"] = json.dumps(labels)
+            values = tuple(line.values[label] for label in labels)
+            everywhere = line.verdict is not None
+            yield Judgement(line.id, values, worlds, keys, first, everywhere, number)
+    except DatasetError as exc:
+        raise UsageError(str(exc)) from exc
+    except ValueError as exc:
+        reason = _complaint(exc) if isinstance(exc, ValidationError) else str(exc)
+        raise UsageError(f"{file}:{number}: {reason}") from exc
+
+
+def _named(row: dict[str, Any], columns: Mapping[str, str], strict: bool) -> dict[str, Any]:
+    """The row under the keys of a line. ValueError for an unknown column or key."""
+    for key, column in columns.items():
+        if column not in row:
+            raise ValueError(f"--column {key}={column}: unknown column{meant(column, row)}")
+    # With `--column question=…`, a column `id` numbers the lines.
+    gone = {*columns, *columns.values(), *(("id", "question") if "question" in columns else ())}
+    named = {key: value for key, value in row.items() if key not in gone}
+    if not strict:
+        for key in named.keys() - {*SHAPES, *SINGLE}:
+            if near := _misspelt(key):
+                raise ValueError(f"{key}: unknown column{near}; rename it, or use --column")
+            del named[key]
+    named |= {key: row[column] for key, column in columns.items()}
+    if strict:
+        return named
+    return {key: None if value == "" or value != value else value for key, value in named.items()}
+
+
+@cache
+def _misspelt(column: str) -> str:
+    return meant(column, (*SHAPES, *SINGLE), cutoff=0.8)
+
+
+def _cells(row: dict[str, Any], file: str, line: int) -> dict[str, Any]:
+    """A row of CSV with its numbers and JSON read."""
+
+    def read(text: str) -> Any:
+        if text.lstrip()[:1] in ("{", "["):
+            return json_line(file, line, text.encode())
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+    return {key: read(text) if text and key in CELLS else text for key, text in row.items()}
+
+
+def _one_form(row: dict[str, Any]) -> dict[str, Any]:
+    """The line as a `VerdictLine`, if it has a single verdict. ValueError names key and value."""
+    if "question" in row:
+        if "id" in row:
+            raise ValueError("question: a line has an id or a question, not both")
+        row = {"id": row.pop("question"), **row}
+    if "p_right" in row:
+        pairs = ("probs", row.pop("p_right"), "p_right"), ("first", row.get("first"), "first")
+        for key, p, name in pairs:
+            if p is not None and not (type(p) in (int, float) and 0 <= p <= 1):
+                raise ValueError(f"{name}: {_shown(p)}: a probability lies between 0 and 1")
+            row[key] = None if p is None else {"right": p, "wrong": 1 - p}
+        row["values"] = {"right": 1, "wrong": -1}
+        if row.get("world") == "all":
+            del row["world"]
+    if "probs" not in row:
+        if row.keys() & {"world", "answers"}:
+            raise ValueError("p_right: missing, and no probs; --column p_right=COLUMN names it")
+        return row
+    world = row.pop("world", None)
+    if isinstance(answers := row.pop("answers", None), list):
+        for key in ("values", "probs", "first"):
+            if isinstance(numbers := row.get(key), list):
+                if len(numbers) != len(answers):
+                    raise ValueError(f"{key}: {_shown(numbers)}: one for each of {_shown(answers)}")
+                row[key] = dict(zip(map(str, answers), numbers, strict=True))
+    probs = row.pop("probs")
+    if world in (None, "") and probs is not None:
+        return row | {"verdict": probs}
+    worlds = (row.get("values") or ()) if world in (None, "") else [str(world)]
+    return row | {"worlds": dict.fromkeys(worlds, probs)}
+
+
+def _labels(row: VerdictLine) -> tuple[str, ...]:
+    """Labels of the answers, sorted. ValueError names key, value and fix."""
+    labels = tuple(sorted(row.values))
+    if len(labels) < 2:
+        raise ValueError(f"values: {_shown(row.values)}: needs two answers or more")
+    for label, value in row.values.items():
+        if abs(value) > MAX_VALUE:
+            raise ValueError(
+                f"values.{label}: {value:g}: beyond ±{MAX_VALUE:g}; scale all values down"
+            )
+    if min(row.values.values()) == max(row.values.values()):
+        raise ValueError(
+            f"values: {_shown(row.values)}: no answer is better than another; "
+            "give the true one a higher value"
+        )
+    return labels
+
+
+def _worlds(
+    row: VerdictLine, labels: tuple[str, ...]
+) -> tuple[tuple[tuple[float, ...] | None, ...], tuple[float, ...] | None]:
+    """The verdict in each world, and the belief before. ValueError names key, value and fix."""
+    if row.worlds is None and row.verdict is None:
+        raise ValueError(f"worlds: missing; it is {SHAPES['worlds']}")
+    if row.worlds is not None and row.verdict is not None:
+        raise ValueError("verdict: a line has worlds, or one verdict for all of them, not both")
+    worlds: tuple[tuple[float, ...] | None, ...]
+    if row.verdict is not None:
+        worlds = (_world("verdict", row.verdict, labels),) * len(labels)
+    else:
+        given = row.worlds or {}
+        _known_labels("worlds", given, labels)
+        if not given:
+            raise ValueError("worlds: {}: no world was run; leave the line out")
+        worlds = tuple(
+            _world(f"worlds.{label}", given[label], labels) if label in given else ()
+            for label in labels
+        )
+    first = None if row.first is None else _world("first", row.first, labels)
+    return worlds, first
+
+
+def _world(
+    place: str, world: dict[str, float] | None, labels: tuple[str, ...]
+) -> tuple[float, ...] | None:
+    if world is None:
+        return None
+    _known_labels(place, world, labels)
+    for label in labels:
+        if label not in world:
+            raise ValueError(f"{place}.{label}: missing; each answer in values needs a probability")
+    try:
+        check_probabilities(tuple(world.values()))
+    except ValueError as exc:
+        raise ValueError(
+            f"{place}: {_shown(world)}: {exc}, or write null for a world without a verdict"
+        ) from exc
+    return tuple(world[label] for label in labels)
+
+
+def _known_labels(place: str, found: dict[str, Any], labels: tuple[str, ...]) -> None:
+    for label in found:
+        if label not in labels:
+            raise ValueError(
+                f"{place}.{label}: {_shown(found[label])}: no such answer"
+                f"{meant(label, labels)}; values names {', '.join(labels)}"
+            )
+
+
+def _complaint(error: ValidationError) -> str:
+    """The first thing that is wrong with a row's types, with place, value and remedy."""
+    errors = error.errors(include_url=False)
+    # A key misspelt is a key missing too: the spelling is the better news.
+    first = min(errors, key=lambda each: each["type"] != "extra_forbidden")
+    value = _shown(first["input"])
+    if not first["loc"]:
+        return f"{value}: not a JSON object; a line has {', '.join(SHAPES)}"
+    key, *inside = map(str, first["loc"])
+    if first["type"] == "missing":
+        return f"{key}: missing; it is {SHAPES[key]}"
+    if first["type"] == "extra_forbidden":
+        near = "; it is called 'repeat'" if key == "draw" else meant(key, SHAPES)
+        return f"{key}: {value}: no such key{near}; a line has {', '.join(SHAPES)}"
+    if key in ("id", "group", "draw"):
+        # The path inside the key names the types that pydantic tried.
+        return f"{key}: {value}: wrong type; {key} is {SHAPES[key]}"
+    return f"{'.'.join((key, *inside))}: {value}: wrong; {key} is {SHAPES[key]}"
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:76]} …"
