@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 
 from .transcript import Turn, Verdict
@@ -41,13 +42,15 @@ COUNTED: Mapping[str, Callable[[Turn], int]] = MappingProxyType(
 )
 """What is counted of a turn, by name."""
 
+_UNKNOWN_STOP = attrgetter("unknown_stop")
+
 
 def counted(verdict: Verdict) -> dict[str, int]:
     """The sum of each count over the transcript behind a verdict, where that is not 0.
 
     Judges' replies that stopped for an unknown reason are counted too."""
     turns = verdict.transcript.turns
-    judged = sum(each.unknown_stop for each in verdict.judgements)
+    judged = sum(map(_UNKNOWN_STOP, verdict.judgements))
     if not judged and all(map(_as_asked, turns)):
         return {}
     sums = {name: sum(map(count, turns)) for name, count in COUNTED.items()}

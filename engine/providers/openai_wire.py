@@ -223,10 +223,13 @@ def usage_of(usage: Any, given: str, said: str) -> Usage:
         return Usage()
     details = usage.get(f"{given}_details")
     details = details if isinstance(details, dict) else {}
-    names = ((given, "input_tokens"), (said, "output_tokens"), _READ, _WROTE, ("total_tokens",))
-    stated = usage | details
+    stated = (usage | details).get
     prompt, reply, read, wrote, total = counts(
-        *(next(filter(None, map(stated.get, same)), 0) for same in names)
+        stated(given) or stated("input_tokens"),
+        stated(said) or stated("output_tokens"),
+        next(filter(None, map(stated, _READ)), 0),
+        next(filter(None, map(stated, _WROTE)), 0),
+        stated("total_tokens"),
     )
     # Some servers leave the cache out of the prompt, as Anthropic does: then the prompt is smaller
     # than the cache, or the total larger than the other two by that much.

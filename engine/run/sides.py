@@ -128,7 +128,7 @@ def _draw(call: RecordedCall, cell: RecordedCell) -> tuple[int, ...]:
 def reads_as_refusal(speech: str) -> bool:
     """Whether a speech begins as refusals do: a first guess by words, for counting alone."""
     start = f" {fold(speech[:REFUSED_BY])} "
-    return any(phrase in start for phrase in REFUSALS)
+    return any([phrase in start for phrase in REFUSALS])
 
 
 def first_guess(tables: RunTables, sweep: Grid, unchecked: Container[int]) -> tuple[int, int]:

@@ -117,7 +117,7 @@ class GridRow:
         """Empty for a protocol without an agent."""
         return _mapping(self.settings.get("agent"))
 
-    @property
+    @cached_property
     def unchecked(self) -> bool:
         """Whether it has an agent whose speeches no side check reads."""
         return bool(self.agent_settings) and "checker" not in self.agent_settings

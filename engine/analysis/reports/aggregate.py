@@ -97,7 +97,8 @@ class OutcomeTable:
             self.counts[number].update(record.counts)
             if any(map(record.counts.get, MARKS)):
                 self.marked[record.place] = record.counts
-        self.unread_by[number].update(record.unread)
+        if record.unread:
+            self.unread_by[number].update(record.unread)
         if (failure := record.failure) is not None:
             from .failures import JUDGE, called
 
@@ -110,7 +111,7 @@ class OutcomeTable:
         self.not_run[record.place] = bool(record.not_run)
         if record.probs:
             about = record.probs, record.bounds, record.side, record.counts
-            self.unread[record.place] = _is_worst_case(*about)
+            self.unread[record.place] = bool(record.bounds) and _is_worst_case(*about)
         if record.bounds and not _spoken_in_doubt(record):
             self.ends[record.place] = record.bounds[record.side]
         if record.probs is not None:

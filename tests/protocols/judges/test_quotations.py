@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from oversight.cache import Reply
 from oversight.protocols import Answer, Question, Unreadable
-from oversight.protocols.judges.stated import read_percentages
+from oversight.protocols.judges.stated import _as_asked, _read_percentages, read_percentages
 from oversight.protocols.judges.votes import read_conclusion
 from oversight.protocols.prompts.forms import probabilities_form, read_form
 from oversight.protocols.question import LABELS
@@ -138,3 +138,46 @@ def test_a_form_reads_numbers_and_options_in_dress():
     assert filled.one_of("A", ["A", "none"]) == "A"
     with pytest.raises(Unreadable):
         filled.one_of("B", ["A", "B"])
+
+
+NUMBERED = Question("How many?", (Answer("A", "70"), Answer("B", "30.5%"), Answer("C", "0")))
+LOWER = Question("Which?", (Answer("a", "one"), Answer("A", "two")))
+SHORT = st.text("AB:% .0123457\n-,\r\u0663", max_size=16)
+SHARES = st.sampled_from(
+    ["70", "30", "30.5", "0", "100.0", "007", "70.", ".5", "1e2", "99999999999"]
+)
+
+
+@given(
+    st.sampled_from([CRATES, NUMBERED, LOWER]),
+    st.lists(SHARES, min_size=1, max_size=4),
+    st.sampled_from(["{}: {}%", "{}: {} %", "{}:{}%", " {}: {}%", "{}: {}% ", "{}: {}"]),
+    st.sampled_from(["ok", "truncated", "refused", "empty"]),
+    SHORT | st.just(""),
+)
+def test_replies_in_the_form_asked_for_are_read_the_same_in_fewer_steps(
+    question, shares, form, outcome, more
+):
+    lines = [form.format(chr(ord("A") + n), share) for n, share in enumerate(shares)]
+    assert_same_reading(Reply("\n".join(lines) + more, outcome=outcome), question)
+    assert_same_reading(Reply(more, outcome=outcome), question)
+
+
+def test_replies_of_real_models_are_read_the_same_in_fewer_steps():
+    short = 0
+    for case in REPLIES:
+        answers = tuple(map(Answer, LABELS, case["answers"]))
+        short += assert_same_reading(Reply(case["reply"]), Question("?", answers))
+    assert short > 1
+
+
+def assert_same_reading(reply: Reply, question: Question) -> bool:
+    """The short and the long way agree; whether the short one was taken."""
+    results = []
+    for read in (read_percentages, _read_percentages):
+        try:
+            results.append(read(reply, question))
+        except Unreadable as unread:
+            results.append((unread.cause, str(unread)))
+    assert results[0] == results[1]
+    return _as_asked(reply, question) is not None
