@@ -183,6 +183,22 @@ def balanced(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
         yield _ordered(problem, order)
 
 
+def lettered(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
+    """The problems, those that are `Unordered` in an order that each answer's text, its question
+    and the seed decide: other problems, and the place in a file, change no letter."""
+    for problem in problems:
+        if not isinstance(problem, Unordered):
+            yield problem
+            continue
+        question = problem.question
+        about = f"{question.text}\0{question.passage}"
+        ranks = [
+            randomness(seed, f"{about}\0{answer.whole}", "letters").random()
+            for answer in question.answers
+        ]
+        yield _ordered(problem, sorted(range(len(ranks)), key=ranks.__getitem__))
+
+
 def _ordered(problem: Problem, order: Sequence[int]) -> Problem:
     """The problem with its answers in this order of their places, called A, B, C …"""
     question = problem.question

@@ -54,8 +54,8 @@ class RunRows:
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """Of the replies; see `engine.run.sources.origins`."""
-        return origins(self.sweep, self.folder)
+        """Of the replies, as `engine.run.sources.origins` has them, and notes on the data sets."""
+        return *origins(self.sweep, self.folder), *self.run.manifest.data
 
     def asd(self, score: str) -> dict[str, Influences]:
         """ASD by row name, of every row that was measured."""

@@ -17,7 +17,7 @@ from ..providers.environment import environment
 from ..providers.settings import Api
 from ..stop import StopToken
 from ..sweep.code import RowCode, combined, row_codes
-from ..sweep.loading import problems_of
+from ..sweep.loading import problems_of, shots_files
 from ..sweep.named import check_names, check_use
 from ..sweep.sweep import Sweep, service_tiers, tool_users
 from ..sweep.sweepfile import SweepFile, read_sweep_file
@@ -97,6 +97,7 @@ def run_folder(
         apis=loaded.models.apis,
         prompts=sweep.prompts,
         prompt_sets={path: dict(blocks) for path, blocks in loaded.file.prompts.items()},
+        data=loaded.file.data_notes,
         code=RunCode().adopting(now, now),
         store_id="" if kept_in is None else kept_in.id,
     )
@@ -120,7 +121,8 @@ def run_folder(
     named = (base_url_of(name, each["base_url"]) for name, each in given if "base_url" in each)
     addresses = tuple(name for key, name in named if not sweep_file.is_foreign(key, name))
     text = _started_with(loaded.file, settings.part)
-    return RunFolder(folder, manifest, text, grid, resume, anew, addresses)
+    shots = dict(shots_files(sweep_file))
+    return RunFolder(folder, manifest, text, grid, resume, anew, addresses, shots)
 
 
 def part_of(file: SweepFile, part: str) -> SweepFile:

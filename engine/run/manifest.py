@@ -77,6 +77,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     """12 hex digits of all words that the seats of the run read."""
     prompt_sets: Mapping[str, Mapping[str, str]] = {}
     """By path, as the sweep names them: the blocks of the prompt sets that were read from files."""
+    data: tuple[str, ...] = ()
+    """Notes on its data sets: skipped rows, merged options, copied questions."""
     code: RunCode = RunCode()
     prices: Mapping[str, Price] = {}
     """By billed model, the price with which the run started; it holds when the run resumes."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ...cache.cache import TagsOf, no_tags
-from ...protocols.datasets.tabular import records
+from ...protocols.datasets.rows import records
 from ...protocols.errors import DatasetError
 from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
@@ -20,6 +20,7 @@ from ..models.directory import THINKING, thinking_tags
 from ..providers.settings import Api
 from ..sweep.document import Document
 from ..sweep.in_python import PYTHON_MARK, read_python_sweep
+from ..sweep.loading import keep_shots
 from ..sweep.named import texts
 from ..sweep.node import Node
 from ..sweep.sweepfile import checked_sweep
@@ -27,7 +28,7 @@ from ..system.files import read_bounded
 from .folders import addresses_noted, is_run
 from .loaded_sweep import LoadedSweep, loaded
 from .reader import RunReader
-from .run_folder import REPORT, SWEEP
+from .run_folder import REPORT, SHOTS, SWEEP
 
 MAX_SOURCE = 2**31
 """Bytes of a file that is searched for source texts."""
@@ -56,6 +57,7 @@ def open_run(
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
     document.value.setdefault("name", manifest.name)
+    keep_shots(document, folder / SHOTS)
     checked = checked_sweep(document, own or folder / SWEEP, problems, manifest.prompt_sets)
     return loaded(checked, apis=manifest.apis)
 

@@ -38,9 +38,11 @@ from .record.schema import FAILED, RUN_DB, WITHDRAWN, RunDamaged, made_again
 from .record.values import RecordedCell
 
 SWEEP, OUTCOMES, REPORT, QUARANTINE = "sweep.yaml", "outcomes.jsonl", "report", "quarantine"
+SHOTS = "shots"
+"""Folder of the examples that judges are shown, as problems in our own format."""
 
 JOURNAL = f"{RUN_DB}-journal"
-OWN_FILES = {LOCK_FILE, SWEEP, f".{SWEEP}.new", RUN_DB, JOURNAL}
+OWN_FILES = {LOCK_FILE, SWEEP, f".{SWEEP}.new", RUN_DB, JOURNAL, SHOTS}
 """Files of a folder whose creation was interrupted."""
 
 MAX_GROUP = 256
@@ -71,6 +73,7 @@ class RunFolder:
         resume: Callable[[Manifest], Manifest] | None = None,
         anew: bool = False,
         addresses: tuple[str, ...] = (),
+        shots: Mapping[str, bytes] | None = None,
     ) -> None:
         """manifest: describes the run that is about to be made, or resumed if it is there already.
 
@@ -78,13 +81,14 @@ class RunFolder:
         DatasetError for problems that could not be read back. resume: from the manifest that is
         there, the one to go on with, or a RunFolderError; None to go on with that. anew:
         whether a folder that has lost its database gets another one. addresses: those that the
-        user's sweep file gives to providers.
+        user's sweep file gives to providers. shots: files of the examples that judges are shown.
         """
         self.path = path
         self.manifest = manifest
         self._store, self._addresses = manifest.store, addresses
         self._resume = resume
         self._sweep, self._grid, self._anew = sweep, grid, anew
+        self._shots = shots or {}
         self.refused = False
         """Whether nothing is to stay of this folder."""
         self._ended = bytearray(manifest.cells)
@@ -308,6 +312,9 @@ class RunFolder:
         database = self.database
         if database.empty:
             replace_file(self.path / SWEEP, [self._sweep])
+            for name, content in self._shots.items():
+                (self.path / SHOTS).mkdir(exist_ok=True)
+                replace_file(self.path / SHOTS / name, [content])
             self.manifest = replace(self.manifest, id=uuid4().hex[:16])
             meta = {"manifest": encoded(self.manifest), "grid": stored_grid(self._grid)}
             database.begin(self._grid.problems, self._grid.rows, meta)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from ...protocols.question import Problem
 from ...protocols.spelling import meant
 from ..errors import RunFolderError, UsageError
 from ..system.files import read_bounded
@@ -36,6 +37,9 @@ class Document:
         self._noted: frozenset[str] = frozenset()
         self.overrides: tuple[str, ...] = ()
         """The assignments `a.b=c` that were made since, as `--set` takes them."""
+        self.shots: dict[str, tuple[tuple[Problem, ...], bool]] = {}
+        """By `loading.shots_name`, the examples that its judges are shown, and whether their ids
+        come from the data set. A run folder's are here before the document is checked."""
         self._places = places
 
     @classmethod

@@ -5,6 +5,7 @@ Classes of the user's are named as `my_package.my_module:MyProtocol`, as `my_fil
 runs their code, so only what the sweep names is imported.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
@@ -14,16 +15,24 @@ from typing import TypeVar
 from msgspec import structs
 
 from ...protocols.datasets.catalogue import LOADERS, loader
+from ...protocols.datasets.jsonl import jsonl
+from ...protocols.datasets.jsonl import problems as read_problems
 from ...protocols.datasets.loader import Loader
 from ...protocols.errors import DatasetError
 from ...protocols.judges.shots import Shot
 from ...protocols.question import Problem
 from ..system.entry_points import DATASETS_GROUP, registered
-from .document import is_elsewhere
+from ..system.files import read_bounded
+from .document import Document, is_elsewhere
 from .node import Node, fields_of
 from .sweep import dataclasses_in
 
 Base = TypeVar("Base")
+
+NAMED = ".named"
+"""Second ending of a file of examples whose ids come from the data set."""
+MAX_SHOTS = 2**28
+"""Bytes of a file of examples."""
 
 RELATIVE = "; a relative path starts at the folder of the sweep file"
 
@@ -37,6 +46,8 @@ class Loaded:
     """Whether their ids come from the data set itself."""
     pins: tuple[str, ...]
     """Assignments that make its settings definite, as `--set` takes them."""
+    notes: tuple[str, ...] = ()
+    """Rows that were skipped, and options that were merged."""
 
 
 def class_named(
@@ -67,11 +78,11 @@ def class_named(
     raise node.unknown(known, what, heading, shown=hint)
 
 
-def load_problems(node: Node, folder: Path | None, seed: int = 0) -> Loaded:
+def load_problems(node: Node, folder: Path, seed: int = 0) -> Loaded:
     """The problems of the data set that the node is named after.
 
-    folder: base of relative paths in the file; with None they must be absolute. Paths given by a
-    flag are relative to the working directory. seed: the loader's, unless its settings name one.
+    folder: base of relative paths in the file; paths given by a flag are relative to the working
+    directory. seed: the loader's, unless its settings name one.
 
     Raises: UsageError for wrong settings, DatasetError for wrong data.
     """
@@ -92,8 +103,9 @@ def load_problems(node: Node, folder: Path | None, seed: int = 0) -> Loaded:
         if "seed" not in given:
             data_loader = replace(data_loader, seed=seed)
         pinned = data_loader.pinned()
-        problems = pinned.load(_root(node, pinned, folder))
-        return Loaded(problems, pinned.names_rows, _pins(node, data_loader, pinned))
+        problems, notes = pinned.read(_root(node, folder))
+        lines = tuple(f"{name}: {line}" for line in notes.lines())
+        return Loaded(problems, pinned.names_rows, _pins(node, data_loader, pinned), lines)
     except DatasetError as exc:
         from .originals import hint_of_missing
 
@@ -120,29 +132,48 @@ def _pins(node: Node, loader: Loader, pinned: Loader) -> tuple[str, ...]:
     return tuple(f"{path}.{name}={now}" for name, now in changed.items())
 
 
-def _root(node: Node, made: Loader, folder: Path | None) -> Path:
-    for setting in ("path", "folder"):
-        path = getattr(made, setting, None)
-        if node.document.from_flag((*node.key, setting)):
-            return Path()
-        if folder is None and path and not Path(path).is_absolute():
-            raise ValueError(f"{setting}: {path} is relative; examples need the whole path")
-    return folder or Path()
+def _root(node: Node, folder: Path) -> Path:
+    """Where a relative path starts."""
+    named = ((*node.key, setting) for setting in ("path", "folder"))
+    return Path() if any(map(node.document.from_flag, named)) else folder
 
 
 def shots(node: Node) -> tuple[Shot, ...]:
-    """Examples from the data sets of a setting, which is written like `problems`.
-
-    Paths must be absolute: a run folder is reopened without the folder of its sweep file.
-    """
+    """Examples from the data sets of a setting, which is written like `problems`; those that a run
+    folder keeps, if it is one's."""
     examples: list[Shot] = []
+    known = node.document.shots
     for data_set in node.settings().values():
-        loaded = load_problems(data_set, None)
-        decided = map(Shot.of, loaded.problems)
-        examples += (
-            decided if loaded.names_rows else (structs.replace(each, id="") for each in decided)
-        )
+        name = shots_name(data_set)
+        if name not in known:
+            loaded = load_problems(data_set, node.document.folder)
+            known[name] = loaded.problems, loaded.names_rows
+        problems, names_rows = known[name]
+        decided = map(Shot.of, problems)
+        examples += decided if names_rows else (structs.replace(each, id="") for each in decided)
     return tuple(examples)
+
+
+def shots_name(data_set: Node) -> str:
+    """The name under which a run folder keeps the examples of a data set: 12 hex digits of its
+    setting."""
+    setting = json.dumps([data_set.name, data_set.value], sort_keys=True, default=str)
+    return hashlib.sha256(setting.encode()).hexdigest()[:12]
+
+
+def shots_files(document: Document) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of the files in which a run folder keeps its examples."""
+    for name, (problems, names_rows) in document.shots.items():
+        yield f"{name}{NAMED if names_rows else ''}.jsonl", b"".join(jsonl(problems, "shots"))
+
+
+def keep_shots(document: Document, folder: Path) -> None:
+    """Let a document of a run folder show the examples that the folder keeps. UsageError for a file
+    that cannot be read."""
+    for file in sorted(folder.glob("*.jsonl")):
+        name, names_rows = file.stem.removesuffix(NAMED), file.stem.endswith(NAMED)
+        problems = tuple(read_problems(str(file), read_bounded(file, MAX_SHOTS)))
+        document.shots[name] = problems, names_rows
 
 
 def problems_of(value: object) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ import orjson
 from ...cache.call import Request
 from ...protocols.agents.agent import Agent, Speaker
 from ...protocols.catalogue import JUDGES, PROTOCOLS
-from ...protocols.datasets.catalogue import LOADERS
+from ...protocols.datasets.catalogue import quotes_passages
 from ...protocols.judges.judge import Judge
 from ...protocols.judges.shots import Shot
 from ...protocols.prompts.prompt_set import PromptError, PromptSet, default_prompts
@@ -272,7 +272,7 @@ def _quoted(node: Node) -> bool:
     """Whether the sweep has problems whose passages agents quote by default."""
     problems = node.document.value.get("problems")
     named = problems if isinstance(problems, dict) else {}
-    return any(LOADERS[name].quoted for name in named if name in LOADERS)
+    return any(map(quotes_passages, named))
 
 
 def _check_calls(node: Node, point: RoleSettings) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ...protocols.datasets.overlap import overlap
+from ...protocols.datasets.overlap import copies_line, grouped, overlap
 from ...protocols.judges.judge import Judge
 from ...protocols.judges.stated import StatedJudge
 from ...protocols.prompts.prompt_set import PromptSet
@@ -82,6 +82,8 @@ class SweepFile:
     """Assignments that make definite which data were read, as `--set` takes them."""
     limit: int | None = None
     """The most problems that were taken, from the front; None for all."""
+    data_notes: tuple[str, ...] = ()
+    """Rows of the data sets that were skipped, options that were merged, and copied questions."""
 
     @property
     def overrides(self) -> tuple[str, ...]:
@@ -174,9 +176,10 @@ def checked_sweep(
         top = filled(Node(document, (), {"name": path.stem} | settings), Top)
     of = partial(Node.section, document)
     pins: tuple[str, ...] = ()
+    data_notes: tuple[str, ...] = ()
     if problems is None:
         with faults.noted():
-            problems, pins = _problems(of("problems"), path.parent, top.seed)
+            problems, pins, data_notes = _problems(of("problems"), path.parent, top.seed)
     sets: Sequence[PromptSet] = ()
     read: Mapping[str, Mapping[str, str]] = {}
     with faults.noted():
@@ -212,9 +215,10 @@ def checked_sweep(
         _by_name(of("models")),
         _by_name(of("providers")),
         read,
-        tuple(dict.fromkeys(notes)),
+        tuple(dict.fromkeys((*data_notes, *notes))),
         labels,
         pins,
+        data_notes=data_notes,
     )
 
 
@@ -231,22 +235,27 @@ def _labels(node: Node) -> dict[str, str]:
     return found
 
 
-def _problems(node: Node, folder: Path, seed: int) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
-    """The problems of all data sets, in order, and their pins; UsageError for an id that occurs
-    twice."""
+def _problems(
+    node: Node, folder: Path, seed: int
+) -> tuple[tuple[Problem, ...], tuple[str, ...], tuple[str, ...]]:
+    """The problems of all data sets, in order, their pins, and notes on what was left out;
+    UsageError for an id that occurs twice."""
     problems: dict[str, Problem] = {}
     pins: list[str] = []
+    notes: list[str] = []
     faults = Faults()
     for data_set in node.settings().values():
         with faults.noted():
             loaded = load_problems(data_set, folder, seed)
             pins += loaded.pins
+            notes += loaded.notes
             for problem in loaded.problems:
                 if problem.id in problems:
-                    raise data_set.fault(f"the problem {problem.id!r} is there already")
+                    raise data_set.fault(f"the problem {problem.id!r} already exists")
                 problems[problem.id] = problem
     faults.settle()
-    return tuple(problems.values()), tuple(pins)
+    whole = grouped(problems.values())
+    return whole, tuple(pins), (*notes, *copies_line(whole))
 
 
 def check_fit(

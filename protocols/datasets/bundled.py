@@ -22,6 +22,7 @@ class Bundled(Loader):
     """A data set shipped with the package, with its labels as stored."""
 
     names_rows: ClassVar[bool] = True
+    balances: ClassVar[bool] = True
 
     name: str
 

@@ -11,7 +11,7 @@ problems: {study: {path: studies/nyu2023, setting: human debate}}
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import get_type_hints
+from typing import TYPE_CHECKING, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -19,23 +19,23 @@ from ..by_name import ByName
 from ..spelling import meant
 from .loader import Loader
 
+if TYPE_CHECKING:
+    from .forms import Form
+
+PUBLISHED = (
+    "boolq", "gpqa", "logiqa", "mmlu", "mmlu_pro", "prontoqa", "quality", "solib", "supergpqa",
+    "truthfulqa",
+)  # fmt: skip
+"""Published tables, as `protocols/data/forms.toml` has them."""
+
 LOADERS: ByName[type[Loader]] = ByName(
     Loader,
     {
-        "boolq": "datasets.forms:BoolQ",
-        "gpqa": "datasets.forms:Gpqa",
-        "logiqa": "datasets.forms:LogiQa",
-        "mmlu": "datasets.forms:Mmlu",
-        "mmlu_pro": "datasets.forms:MmluPro",
-        "prontoqa": "datasets.forms:ProntoQa",
-        "quality": "datasets.forms:Quality",
-        "supergpqa": "datasets.forms:SuperGpqa",
-        "truthfulqa": "datasets.forms:TruthfulQa",
+        **dict.fromkeys(PUBLISHED, "datasets.forms:Published"),
         "bundled": "datasets.bundled:Bundled",
         "file": "datasets.forms:JsonLines",
         "gsm8k": "datasets.gsm8k:Gsm8k",
         "hf": "datasets.hub:Hub",
-        "solib": "datasets.solib:Solib",
         "study": "datasets.study:Study",
     },
 )
@@ -51,7 +51,7 @@ def loader(name: str, settings: object, kind: type[Loader] | None = None) -> Loa
         if name not in LOADERS:
             raise ValueError(f"no loader is called {name!r}{_instead(name, list(LOADERS))}")
         kind = LOADERS[name]
-    known = [field.name for field in fields(kind)]
+    known = settings_of(name, kind)
     needed = next((field.name for field in fields(kind) if field.default is MISSING), None)
     if settings is None and needed is None:
         settings = {}
@@ -71,10 +71,37 @@ def loader(name: str, settings: object, kind: type[Loader] | None = None) -> Loa
         except ValidationError as exc:
             reason = exc.errors(include_url=False)[0]["msg"]
             raise ValueError(f"{name}.{key}: {value!r}: {reason}") from exc
+    if form_of(name):
+        settings = {**settings, "form": name}
     try:
         return kind(**settings)
     except ValueError as exc:
         raise ValueError(f"{name}.{exc}") from exc
+
+
+def form_of(name: str) -> "Form | None":
+    """The published table that a loader is named after; None for another loader."""
+    if name not in PUBLISHED:
+        return None
+    # Imported here: most sweeps name no published table.
+    from .forms import published_forms
+
+    return published_forms()[name]
+
+
+def settings_of(name: str, kind: type[Loader]) -> list[str]:
+    """The names of the settings of a loader."""
+    known = [field.name for field in fields(kind)]
+    if (form := form_of(name)) is None:
+        return known
+    unused = {"form", "subject", "hard", "raw"} - form.settings.keys()
+    return [setting for setting in known if setting not in unused]
+
+
+def quotes_passages(name: str) -> bool:
+    """Whether agents quote the passages of a data set to a judge who cannot read them."""
+    form = form_of(name)
+    return form.quoted if form else name in LOADERS and LOADERS[name].quoted
 
 
 def _instead(word: str, known: list[str]) -> str:

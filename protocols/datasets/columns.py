@@ -1,24 +1,29 @@
-"""Problems from the rows of anybody's table, by the names of its columns.
+"""Problems from the rows of any table, by the names of its columns.
 
     columns: {question: question, choices: options, answer: answer}
     columns: {question: Question, answer: Correct Answer, wrong: [Incorrect Answer 1, …]}
-    columns: {question: question, answer: label, passage: passage}
+    columns: {question: question, choices: choices.text, labels: choices.label, answer: answerKey}
 
 With `choices`, the answer is the number of a choice, its letter, or its text; with `wrong`, it is
-the text of the right one, or a list of them to draw from; with neither, it is true or false.
+the text of the right one, or a list of them to draw from; with neither, it is true or false. A
+name with dots leads into objects, and through lists of objects.
 """
 
-import hashlib
+import math
+import re
+import tomllib
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from ..question import LABELS, Problem, labelled, randomness
+from ..question import LABELS
 from ..spelling import meant
-from .rows import Text, complaint
-from .solution import sense
-from .tabular import Row
+from .rows import Row, Text, brief, complaint
 
 _Names = Annotated[
     tuple[Text, ...] | Text,
@@ -26,6 +31,39 @@ _Names = Annotated[
 ]
 
 OPPOSITES = (("True", "False"), ("yes", "no"))
+
+CODE_INDENT = 4
+"""Columns of white space before a text of one line that are taken as the indentation of code."""
+
+_UNSEEN = dict.fromkeys(
+    [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xAD, 0x61C, 0xFEFF]
+) | dict.fromkeys([*range(0x2000, 0x200B), 0xA0, 0x1680, 0x202F, 0x205F, 0x3000], " ")
+"""Characters without a shape of their own, which go, and spaces of every kind."""
+_ROMAN = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii")
+_OWN_LETTER = re.compile(
+    r"\s*(?:[(\[]\s*(\w{1,4})\s*[)\]][.:]?|(\w{1,4})\)|([^\W\d]{1,4})[.:\uff0e\u3001]"
+    r"|(\d{1,2})(?:\.(?=\s)|\uff0e))\s*(?=\S)"
+)
+_QUANTIFIER = r"(?:all|none|any|both|neither|either)(?: of)?(?: the)?"
+_OPTIONS = r"(?:answer|option|choice|alternative)s?\b"
+_REFERS = re.compile(
+    r"\b(?:all|none|any|both|neither|either|each|some|two|three|one)(?: or more)?(?: of)?(?: the)?"
+    r" (?:above|foregoing|preceding)\b"
+    rf"|^{_QUANTIFIER} (?:these|those|them|others?)\b"
+    rf"|\b{_QUANTIFIER}(?: these)?(?: other| given| listed)? {_OPTIONS}"
+    rf"|\b(?:above|previous|preceding) {_OPTIONS}|\b{_OPTIONS} above"
+    r"|^(?:all|none|both|neither)(?: are| is)? (?:correct|incorrect|right|wrong|true|false)\.?$"
+    r"|^(?:all|both|neither)[.!]?$",
+    re.IGNORECASE,
+)
+_LETTER = r"(?:\([A-H]\)|[A-H](?!\w)\)?)"
+_LETTERS = re.compile(
+    rf"(?:(?:both|either|neither|only|all of) )?{_LETTER}"
+    rf"(?: only|(?:(?:, ?| ?,? ?(?:and|or|nor|&|\+|but not) ?){_LETTER})+"
+    r"(?: (?:only|both|are .*))?)\.?",
+    re.IGNORECASE,
+)
+_OPTION_LETTER = re.compile(rf"\b(?i:{_OPTIONS}) \(?[A-H]\)?(?!\w)")
 
 
 class Columns(BaseModel):
@@ -37,11 +75,18 @@ class Columns(BaseModel):
     """Of several, each is a line."""
     answer: Text
     choices: _Names = ()
-    """One column with a list, or one column for each choice."""
+    """One column with a list or an object of choices, or one column for each choice."""
+    labels: str = ""
+    """A column with the labels of the choices, which the answer names."""
     wrong: _Names = ()
     """All but the first may be missing."""
-    first: Annotated[int, Field(ge=0, le=1)] = 0
-    """The number of the first choice."""
+    first: Annotated[int, Field(ge=0, le=1)] | None = None
+    """The number of the first choice; None where answers tell it, being 0 or the last number."""
+    letters: Literal["strip", "keep"] = "strip"
+    """Letters or numbers that choices carry themselves, as in `(A) four`."""
+    work: str = ""
+    """The worked solution of the right answer, and of the wrong one."""
+    wrong_work: str = ""
     passage: str = ""
     group: str = ""
     """What a bootstrap keeps together; the passage, unless it is named."""
@@ -56,77 +101,214 @@ class Columns(BaseModel):
         """Whether a row has all columns that are needed, and an answer that can be read."""
         try:
             inner = next(iter(self.unnested(row)))
-            self.answers(inner)
+            self.options(inner, self.first)
         except (StopIteration, ValueError):
             return False
-        return all(name in inner for name in (*self.question, self.passage) if name)
+        return all(
+            lookup(inner, name) is not _ABSENT for name in (*self.question, self.passage) if name
+        )
 
     def unnested(self, row: Mapping[str, Any]) -> Iterator[Row]:
         """The rows within a row; the row itself where none are. ValueError."""
         if not self.within:
             yield dict(row)
             return
-        inner = _value(row, self.within)
-        for n, each in enumerate(inner if isinstance(inner, list) else [inner]):
-            if not isinstance(each, dict):
-                raise ValueError(f"{self.within}[{n}]: {each!r} is no object")
-            yield {**row, **each}
+        inner = value_of(row, self.within)
+        for n, part in enumerate(inner if isinstance(inner, list) else [inner]):
+            if not isinstance(part, dict):
+                raise ValueError(f"{self.within}[{n}]: {brief(part)} is not an object")
+            yield {**row, **part}
 
-    def answers(self, row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    def asked(self, row: Mapping[str, Any]) -> str:
+        """The question. ValueError if its columns hold no text."""
+        parts = [text_of(name, value_of(row, name)) for name in self.question]
+        if not (text := tidy("\n".join(parts))):
+            raise ValueError(f"{self.question[0]}: has no text in it; write one")
+        return text
+
+    def key(self, row: Mapping[str, Any]) -> Any:
+        """The value that says which answer is right."""
+        key = value_of(row, self.answer)
+        while isinstance(key, list) and len(key) == 1 and self.choices:
+            key = key[0]
+        return key
+
+    def options(self, row: Mapping[str, Any], first: int | None) -> "Options":
         """The right answers to draw from, and the wrong ones. ValueError names the column."""
-        said = _value(row, self.answer)
+        key = self.key(row)
         if self.choices:
-            options = self._texts(row, self.choices)
-            if len(options) < 2:
-                raise ValueError(f"{self.choices[0]}: {options} has no two choices")
-            place = self._place(said, options)
-            if not options[place]:
-                raise ValueError(f"choice {place + self.first}, the right one, is blank")
-            return [options[place]], options[:place] + options[place + 1 :]
+            choices = self.offered(row)
+            place = choices.place(key, self.answer, first)
+            if not choices.texts[place]:
+                raise ValueError(f"choice {place + (first or 0)}, the right one, is blank")
+            return Options.chosen(choices, place)
         if self.wrong:
             right = list(filter(None, self._texts(row, (self.answer,))))
             if not right:
-                raise ValueError(f"{self.answer}: {said!r} has no text in it; leave the row out")
-            return right, self._texts(row, self.wrong)
+                raise ValueError(f"{self.answer}: {key!r} has no text in it; leave the row out")
+            return Options(tuple(right), tuple(filter(None, self._texts(row, self.wrong))))
         for pair in OPPOSITES:
-            if (text := str(said).strip().casefold()) in map(str.casefold, pair):
-                right = [each for each in pair if each.casefold() == text]
-                return right, [each for each in pair if each not in right]
+            if (text := str(key).strip().casefold()) in map(str.casefold, pair):
+                right = [word for word in pair if word.casefold() == text]
+                return Options(tuple(right), tuple(word for word in pair if word not in right))
         raise ValueError(
-            f"{self.answer}: {said!r} is not true or false; name the wrong answers, or the choices"
+            f"{self.answer}: {key!r} is not true or false; name the wrong answers, or the choices"
         )
 
-    def _place(self, said: Any, options: Sequence[str]) -> int:
-        """Which of the choices is meant: by number, by letter or by text."""
-        places = set()
-        text = str(said).strip() if isinstance(said, (str, int)) else ""
-        if text.isdecimal() and not isinstance(said, bool):
-            places = {int(text) - self.first} & set(range(len(options)))
-        elif len(text) == 1 and text.upper() in LABELS[: len(options)]:
-            places = {LABELS.index(text.upper())}
-        if isinstance(said, str):
-            places |= {n for n, option in enumerate(options) if option == text}
-        if len(places) == 1:
-            return places.pop()
-        which = "several" if places else "none"
-        raise ValueError(
-            f"{self.answer}: {said!r} is {which} of the {len(options)} choices, by number (from "
-            f"{self.first}), letter or text; name a column with the letter or the number"
-        )
+    def offered(self, row: Mapping[str, Any]) -> "Choices":
+        """The choices of a row, with the labels that the answer may name."""
+        value = value_of(row, self.choices[0]) if len(self.choices) == 1 else None
+        labels: list[str] = []
+        if isinstance(value, dict):
+            kept = {name: text for name, text in value.items() if not is_missing(text)}
+            labels = [str(name) for name in kept]
+            raw = [text_of(f"{self.choices[0]}.{name}", text) for name, text in kept.items()]
+        else:
+            raw = self._texts(row, self.choices)
+        if self.labels:
+            given = value_of(row, self.labels)
+            labels = [text_of(self.labels, label).strip() for label in _listed(given)]
+            if len(labels) != len(raw):
+                raise ValueError(f"{self.labels}: {len(labels)} labels of {len(raw)} choices")
+            if len(set(labels)) < len(labels):
+                raise ValueError(f"{self.labels}: {labels} are not distinct")
+        if sum(map(bool, raw)) < 2:
+            raise ValueError(f"{self.choices[0]}: {raw} has no two choices")
+        if len(raw) > len(LABELS):
+            raise ValueError(
+                f"{self.choices[0]}: {len(raw)} choices; labels go from A to Z, so that "
+                f"{len(LABELS)} are the most"
+            )
+        texts, own = raw, list[str]()
+        if self.letters == "strip" and (carried := own_letters(raw)):
+            texts, own = carried
+        strict = bool(self.labels)
+        return Choices(tuple(raw), tuple(texts), tuple(labels), tuple(own), strict)
 
-    def _texts(self, row: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-        found: list[str] = []
+    def _texts(self, row: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+        """The texts of some columns, in their order; a blank one stays empty."""
+        texts: list[str] = []
         for n, name in enumerate(names):
-            value = row.get(name) if n else _value(row, name)
-            if value is None:
-                continue
+            value = lookup(row, name) if n else value_of(row, name)
+            if value is _ABSENT or is_missing(value):
+                value = ""
             if isinstance(value, str) and self.separator:
-                value = [part for part in value.split(self.separator) if part.strip()]
-            for each in value if isinstance(value, list) else [value]:
-                if isinstance(each, bool) or not isinstance(each, (str, int, float)):
-                    raise ValueError(f"{name}: {each!r} is not text")
-                found.append(str(each).strip())
-        return found
+                value = value.split(self.separator)
+            texts += [text_of(name, part) for part in _listed(value)]
+        return texts
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The choices of one question."""
+
+    raw: tuple[str, ...]
+    """As the table has them; empty for a blank one."""
+    texts: tuple[str, ...]
+    """Without letters of their own."""
+    labels: tuple[str, ...]
+    """Those that the table gives them; empty if it gives none."""
+    own: tuple[str, ...]
+    """The letters that they carried; empty if they carried none."""
+    strict: bool
+    """Whether the answer names one of the labels, and nothing else."""
+
+    def by_label(self, key: Any) -> set[int]:
+        word = bare_key(key)
+        for labels in (self.labels, self.own):
+            if places := {n for n, label in enumerate(labels) if label == word}:
+                return places
+            folded = word.casefold()
+            if places := {n for n, label in enumerate(labels) if label.casefold() == folded}:
+                return places
+        return set()
+
+    def by_text(self, key: Any) -> set[int]:
+        if not isinstance(key, str):
+            return set()
+        word = seen(key)
+        pairs = enumerate(zip(self.raw, self.texts, strict=True))
+        return {n for n, texts in pairs if word and word in map(seen, texts)}
+
+    def place(self, key: Any, name: str, first: int | None) -> int:
+        """Index of the choice that is meant: by label, number, letter or text."""
+        places = self.by_label(key)
+        number = number_of(key)
+        if self.strict:
+            if len(places) == 1:
+                return places.pop()
+            raise ValueError(f"{name}: {key!r} is not one of the labels {', '.join(self.labels)}")
+        if not places:
+            if number is not None and first is not None:
+                places = {number - first} & set(range(len(self.raw)))
+            elif number is not None:
+                if number <= len(self.raw) and not self.by_text(key):
+                    raise ValueError(f"{name}: {key!r} may count from 0 or from 1: set first")
+            elif isinstance(key, str) and len(word := bare_key(key)) == 1:
+                places = {LABELS.find(word.upper())} & set(range(len(self.raw)))
+        places |= self.by_text(key)
+        if len({seen(self.texts[n]) for n in places}) == 1:
+            return min(places)
+        which = "several" if places else "none"
+        start = "0 or 1" if first is None else first
+        raise ValueError(
+            f"{name}: {key!r} is {which} of the {len(self.raw)} choices, by number (from "
+            f"{start}), letter or text; name a column with the letter or the number"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The right answers of a question to draw from, and the wrong ones."""
+
+    right: tuple[str, ...]
+    wrong: tuple[str, ...]
+    ordered: tuple[str, ...] = ()
+    """All in the order of the table, where one refers to others; else empty."""
+    stripped: bool = False
+    """Whether letters of their own were taken off."""
+    works: tuple[str, str] = ("", "")
+    """The worked solutions of the right answer and of the wrong ones."""
+
+    @classmethod
+    def chosen(cls, choices: Choices, place: int) -> "Options":
+        texts = choices.texts
+        wrong = tuple(text for n, text in enumerate(texts) if n != place and text)
+        ordered = tuple(filter(None, texts)) if any(map(refers, texts)) else ()
+        return cls((texts[place],), wrong, ordered, bool(choices.own))
+
+
+def first_number(rows: Iterable[Row], columns: Columns) -> int | None:
+    """The number of the first choice, as the answers of a table tell it: 0 occurs, or the number of
+    choices does. None if no answer is a number. ValueError if the answers do not tell."""
+    unclear: Any = None
+    numbers, zero, last, beyond, texts = 0, False, False, False, 0
+    for row in rows:
+        try:
+            key, choices = columns.key(row), columns.offered(row)
+        except ValueError:
+            continue
+        number = number_of(key)
+        if number is None or choices.by_label(key):
+            continue
+        numbers += 1
+        texts += bool(choices.by_text(key))
+        zero |= number == 0
+        last |= number == len(choices.raw)
+        beyond |= number > len(choices.raw)
+        if 0 < number < len(choices.raw):
+            unclear = key
+    if numbers == texts and (beyond or not numbers):
+        return None
+    if zero or last:
+        return 0 if zero else 1
+    if unclear is not None:
+        raise ValueError(
+            f"{columns.answer}: {unclear!r} may count from 0 or from 1, and no answer is 0 or the "
+            "number of choices; say which with columns: {first: 0} or {first: 1}, or name the "
+            "column of labels with columns: {labels: …}"
+        )
+    return None
 
 
 def columns_of(named: object) -> Columns:
@@ -137,51 +319,164 @@ def columns_of(named: object) -> Columns:
         raise ValueError(f"columns: {complaint(exc)}") from exc
 
 
-def drawn(
-    id: str,
-    text: str,
-    right: Sequence[str],
-    wrong: Sequence[str],
-    *,
-    answers: int | None = None,
-    seed: int = 0,
-    passage: str = "",
-    group: str = "",
-) -> Problem:
-    """A problem of one right answer and of wrong ones, drawn from (seed, id). answers: how many in
-    all; None for all. ValueError if none differs from the right one."""
-    true = randomness(seed, id, "right answer").choice(right).strip()
-    taken = {"", *map(sense, right)}
-    # One answer in two spellings would have two labels; the first spelling is kept.
-    different = {sense(each): each.strip() for each in reversed(wrong)}
-    offered = [each for key, each in reversed(different.items()) if key not in taken]
-    if not offered:
-        alike = f"no wrong answer differs from the right one, {true!r}; give another"
-        raise ValueError(alike if different else "there is no wrong answer; give one")
-    most = len(LABELS) if answers is None else answers
-    chosen = randomness(seed, id, "wrong answers").sample(offered, min(most - 1, len(offered)))
-    given = [(true, "", 1.0), *((answer, "", -1.0) for answer in chosen)]
-    if passage and not group:
-        group = hashlib.sha256(passage.encode()).hexdigest()[:12]
-    return labelled(id, text.strip(), given, seed=None, passage=passage, group=group)
+_ABSENT = object()
 
 
-def asked(row: Mapping[str, Any], columns: Columns) -> str:
-    """What is asked. ValueError if nothing is."""
-    parts = [str(_value(row, name)) for name in columns.question]
-    if not "".join(parts).strip():
-        raise ValueError(f"{columns.question[0]}: has no text in it; write one")
-    return "\n".join(parts)
+def has_column(row: Mapping[str, Any], name: str) -> bool:
+    return lookup(row, name) is not _ABSENT
 
 
-def _value(row: Mapping[str, Any], name: str) -> Any:
-    """The value of a column. ValueError if it is not there, or empty."""
-    if name not in row:
+def lookup(row: Mapping[str, Any], name: str) -> Any:
+    """The value of a column; a name with dots leads into objects. `_ABSENT` if it is not there."""
+    if name in row:
+        return row[name]
+    head, dot, rest = name.partition(".")
+    while dot:
+        if head in row:
+            inner = row[head]
+            if isinstance(inner, Mapping):
+                return lookup(inner, rest)
+            if isinstance(inner, list) and inner and all(isinstance(i, Mapping) for i in inner):
+                values = [lookup(part, rest) for part in inner]
+                return _ABSENT if _ABSENT in values else values
+            return _ABSENT
+        more, dot, rest = rest.partition(".")
+        head = f"{head}.{more}"
+    return _ABSENT
+
+
+def value_of(row: Mapping[str, Any], name: str) -> Any:
+    """The value of a column. ValueError if it is not there, or marked as missing."""
+    value = lookup(row, name)
+    if value is _ABSENT:
         near = meant(name, row) or ";"
         raise ValueError(
             f"there is no column {name!r}{near} there are: {', '.join(row)[:200]}; to name others: "
             "columns: {question: …, answer: …, wrong: …}"
         )
-    if row[name] is None:
+    if is_missing(value):
         raise ValueError(f"{name}: missing, and required")
-    return row[name]
+    return value
+
+
+def optional_text(row: Mapping[str, Any], name: str) -> str:
+    """The text of a column that may be missing; empty if it is."""
+    value = lookup(row, name) if name else None
+    if value is _ABSENT or is_missing(value) or (isinstance(value, str) and is_mark(value)):
+        return ""
+    return str(value)
+
+
+def is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+@cache
+def table_data() -> Mapping[str, Any]:
+    """What `protocols/data/forms.toml` says: marks of missing values, and published tables."""
+    file = files("oversight.protocols").joinpath("data", "forms.toml")
+    return tomllib.loads(file.read_text("utf-8"))
+
+
+@cache
+def missing_marks() -> frozenset[str]:
+    """Marks that spreadsheets and data tools write for a missing value."""
+    return frozenset(table_data()["missing"])
+
+
+def is_mark(text: str) -> bool:
+    return text.strip() in missing_marks()
+
+
+def text_of(name: str, value: Any) -> str:
+    """A value as text. ValueError if it is none, or the mark of a missing value."""
+    if is_missing(value):
+        raise ValueError(f"{name}: missing, and required")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{name}: {brief(value)} is not text")
+    if is_mark(text := str(value)):
+        raise ValueError(
+            f"{name}: {text.strip()!r} marks a missing value; write the text, or leave the row out "
+            "with on_bad_row: skip"
+        )
+    return tidy(text)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def number_of(key: Any) -> int | None:
+    """The whole number that a key is, also as `1.0` or in text; None if it is not one."""
+    if isinstance(key, bool) or not isinstance(key, str | int | float):
+        return None
+    text = str(key).strip()
+    whole, _, rest = text.partition(".")
+    return int(whole) if whole.isdecimal() and len(whole) < 9 and not rest.strip("0") else None
+
+
+def bare_key(key: Any) -> str:
+    """A key without what it is dressed in: `(A)`, `A.` and `1.0` are A and 1."""
+    if (number := number_of(key)) is not None:
+        return str(number)
+    return str(key).strip().strip("()[].:") if isinstance(key, str) else str(key)
+
+
+def tidy(text: str) -> str:
+    """A text without blank lines and spaces around it; the indentation of code stays."""
+    lines = text.rstrip().split("\n")
+    while len(lines) > 1 and not lines[0].strip():
+        del lines[0]
+    body = lines[0].lstrip()
+    indent = lines[0][: len(lines[0]) - len(body)].expandtabs(CODE_INDENT)
+    if len(indent) < CODE_INDENT and not any(line[:1] in (" ", "\t") for line in lines[1:]):
+        lines[0] = body
+    return "\n".join(lines)
+
+
+def seen(text: str) -> str:
+    """Key of what a reader sees of a text: not how its characters are composed, nor which kind of
+    space separates words, nor what is invisible. Case, signs, units and layout count."""
+    plain = text if text.isascii() else unicodedata.normalize("NFC", text.translate(_UNSEEN))
+    return tidy("\n".join(line.rstrip() for line in plain.split("\n")))
+
+
+def refers_by_letter(text: str) -> bool:
+    """Whether an option refers to others by their letters, such as `Both A and B`."""
+    words = " ".join(text.split())
+    return bool(_LETTERS.fullmatch(words) or _OPTION_LETTER.search(words))
+
+
+def refers(text: str) -> bool:
+    """Whether an option refers to others, by their letters or as `All of the above` does."""
+    return bool(_REFERS.search(" ".join(text.split()))) or refers_by_letter(text)
+
+
+def own_letters(texts: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """(texts without, letters) of options that all carry letters or numbers of their own; None if
+    they carry none. ValueError if some carry them and others do not."""
+    marks = [_OWN_LETTER.match(text) for text in texts]
+    tokens = [next(filter(None, mark.groups())).casefold() if mark else "" for mark in marks]
+    used = [n for n, text in enumerate(texts) if text]
+    for family in (
+        LABELS.casefold(),
+        [str(n) for n in range(1, len(LABELS) + 1)],
+        _ROMAN,
+    ):
+        expected = family[: len(texts)]
+        right = [n for n in used if n < len(expected) and tokens[n] == expected[n]]
+        if len(right) == len(used) or {tokens[n] for n in used} == set(expected):
+            rest = [
+                text[mark.end() :] if mark else text
+                for text, mark in zip(texts, marks, strict=True)
+            ]
+            return rest, [token.upper() for token in tokens]
+        plain = [n for n in used if not tokens[n]]
+        if right[:1] == [0] and 1 < len(right) == len(used) - len(plain) > len(plain):
+            shown = ", ".join(str(n + 1) for n in right)
+            raise ValueError(
+                f"choices {shown} begin with letters of their own, as {texts[0][:20]!r} does, and "
+                f"{brief(texts[plain[0]])} does not; take the letters off, or keep them with "
+                "columns: {letters: keep}"
+            )
+    return None

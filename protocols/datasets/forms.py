@@ -1,105 +1,326 @@
-"""The forms of data sets: which column is what, and what is special in each published one.
+"""Loaders of tables: published ones by their names, files of any form, and the Hub.
 
-A file of one's own is in our format, or a table with the columns `question`, `answer`, which is
-right, and `wrong`, and perhaps `wrong_2`, `wrong_3`, `id`, `passage` and `group`; other names are
-mapped by `columns`.
+A file of the user is in our format, or a table with the columns `question`, `answer`, which is
+right, and `wrong`, and perhaps `wrong_2`, `wrong_3`, `id`, `passage` and `group`; `columns` maps
+other names.
 """
 
-import hashlib
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
+
+from msgspec import structs
+from pydantic import BaseModel, ConfigDict
 
 from ..errors import DatasetError
-from ..question import LABELS, Problem
+from ..question import LABELS, Answer, Problem, Question, Unordered, labelled, randomness
 from ..settings import ranged
-from .columns import Columns, asked, columns_of, drawn
-from .jsonl import problems
-from .loader import FileLoader
-from .rows import read_bytes
-from .solution import sense
-from .tabular import TABLES, Row, records
+from .columns import (
+    Columns,
+    Options,
+    columns_of,
+    first_number,
+    has_column,
+    number_of,
+    optional_text,
+    own_letters,
+    refers,
+    refers_by_letter,
+    seen,
+    table_data,
+    value_of,
+)
+from .jsonl import each_problem
+from .loader import Notes, RowLoader
+from .overlap import digest
+from .rows import TABLES, Row, each_record, ending, read_bytes
+from .solution import laid_out, number, number_text, steps
 
-Placed: TypeAlias = tuple[str, int, str, Row]
-"""A row with its file, its line, and the name of its problem unless a column holds one."""
-
-NO_COMMENT = "i have no comment"
-"""TruthfulQA lists it among right answers only, so it would give the label away."""
-
-_OPTIONS = {"question": "question", "choices": "options"}
+Placed: TypeAlias = tuple[str, int, str, Row | DatasetError]
+"""A row, or its fault, with its file, its line, and the name of its problem unless a column holds
+one."""
 
 
-def _form(**named: object) -> Columns:
-    return Columns.model_validate(named)
+class Form(BaseModel):
+    """A published table: what `protocols/data/forms.toml` says of it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    columns: tuple[Columns, ...]
+    about: str = ""
+    settings: Mapping[str, tuple[str, ...]] = {}
+    quoted: bool = False
+    ids: Literal["row", "text"] = "row"
+    without: tuple[str, ...] = ()
+    votes: str = ""
+    yes_no: bool = False
+    numbers: bool = False
+
+
+@cache
+def published_forms() -> Mapping[str, Form]:
+    """The published tables, by the names of their loaders."""
+    tables = {name: form for name, form in table_data().items() if name != "missing"}
+    return {name: Form.model_validate(form) for name, form in tables.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Form(FileLoader):
-    """A table with columns of known names."""
+class Mapper:
+    """Problems from the rows of one table."""
 
-    forms: ClassVar[Sequence[Columns]] = ()
-    """The columns of each form that it is published in; the first that fits the first row."""
+    form: Form
+    seed: int
+    answers: int | None
+    """How many answers a problem has, the right one included; None for all."""
+    settings: Mapping[str, str | bool]
+    by_content: bool = False
+    """Whether draws of a row without an id of its own follow from its content; else from its
+    number."""
 
-    answers: int | None = ranged(2, least=2, most=len(LABELS))
-    """How many answers a problem has, the right one included; fewer where a row has fewer."""
-
-    def _problems(self, path: Path) -> Iterator[Problem]:
-        return self.read(self._placed(path), self.forms)
-
-    def _placed(self, path: Path) -> Iterator[Placed]:
-        for place, (line, row) in enumerate(records(path), 1):
-            yield str(path), line, f"{type(self).__name__.lower()}-{place}", row
-
-    def read(self, rows: Iterable[Placed], forms: Sequence[Columns]) -> Iterator[Problem]:
-        """The problems in the rows, read lazily. forms: the first that fits the first row is that
-        of all. DatasetError where a row is wrong."""
-        columns: Columns | None = None
+    def problems(self, rows: Sequence[Placed], notes: Notes) -> Iterator[tuple[str, Problem]]:
+        """(key of its draws, problem) of each row. DatasetError where the columns do not fit the
+        table, or none is taken."""
+        good = [row for *_, row in rows if not isinstance(row, DatasetError)]
+        columns = next(
+            (columns for columns in self.form.columns if any(map(columns.fit, good[:9]))),
+            self.form.columns[0],
+        )
+        first = columns.first
+        if columns.choices and first is None:
+            try:
+                first = first_number(_inner_rows(good, columns), columns)
+            except ValueError as exc:
+                raise DatasetError(rows[0][0], 0, str(exc)) from exc
         lines: dict[str, int] = {}
         for file, line, id, row in rows:
-            columns = columns or next((each for each in forms if each.fit(row)), forms[0])
+            if isinstance(row, DatasetError):
+                notes.rows += 1
+                notes.bad.append(row)
+                continue
             try:
-                for number, inner in enumerate(columns.unnested(row), 1):
-                    name = f"{id}-{number}" if isinstance(row.get(columns.within), list) else id
-                    if columns.id and str(inner.get(columns.id) or "").strip():
-                        name = str(inner[columns.id]).strip()
-                    name = self._name(name, inner, columns)
-                    if not self._takes(inner):
-                        continue
-                    if name in lines:
-                        raise ValueError(f"id: {name!r} is taken by line {lines[name]}; rename one")
-                    lines[name] = line
-                    right, wrong = self._answers(inner, columns)
-                    yield drawn(
-                        name,
-                        self._question(inner, columns),
-                        right,
-                        wrong,
-                        answers=self.answers,
-                        seed=self.seed,
-                        passage=str(inner.get(columns.passage) or ""),
-                        group=str(inner.get(columns.group) or ""),
-                    )
+                parts = list(columns.unnested(row))
             except ValueError as exc:
-                raise DatasetError(file, line, str(exc)) from exc
-        if columns is not None and not lines:
-            raise DatasetError(file, 0, "has no question that these settings take")
+                notes.rows += 1
+                notes.bad.append(DatasetError(file, line, str(exc)))
+                continue
+            for n, part in enumerate(parts, 1):
+                notes.rows += 1
+                try:
+                    inner_id = f"{id}-{n}" if isinstance(row.get(columns.within), list) else id
+                    inner_id = optional_text(part, columns.id).strip() or inner_id
+                    own_id = bool(optional_text(part, columns.id).strip())
+                    text = columns.asked(part)
+                    if self.form.ids == "text":
+                        inner_id = f"{id.partition('-')[0]}-{digest(text)[:8]}"
+                    if not self._takes(part):
+                        continue
+                    if inner_id in lines:
+                        raise ValueError(
+                            f"id: {inner_id!r} is taken by line {lines[inner_id]}; rename one"
+                        )
+                    options = self._options(part, columns, first)
+                    problem, key = self._problem(inner_id, text, options, part, columns, own_id)
+                    lines[inner_id] = line
+                    self._note(notes, options, problem, file, line)
+                    yield key, problem
+                except ValueError as exc:
+                    notes.bad.append(DatasetError(file, line, str(exc)))
+        if not lines and not notes.bad:
+            raise DatasetError(rows[0][0], 0, "has no question that these settings take")
 
     def _takes(self, row: Row) -> bool:
+        """Whether the settings, such as `subject`, take a row."""
+        for name, columns in self.form.settings.items():
+            wanted = self.settings.get(name)
+            if not wanted or not columns:
+                continue
+            value = next((row[column] for column in columns if column in row), None)
+            if isinstance(wanted, bool) and value is None:
+                raise ValueError(
+                    f"{columns[0]}: missing; `{name}: true` needs it, as the authors' own files "
+                    "have it"
+                )
+            if not (value if isinstance(wanted, bool) else value == wanted):
+                return False
         return True
 
-    def _name(self, name: str, row: Row, columns: Columns) -> str:
-        return name
+    def _options(self, row: Row, columns: Columns, first: int | None) -> Options:
+        """The options of a row as the form wants them."""
+        options, form = columns.options(row, first), self.form
+        if form.yes_no:
+            yes = options.right[0] in ("True", "yes")
+            return Options(*((("yes",), ("no",)) if yes else (("no",), ("yes",))))
+        if form.without:
+            says = [text for text in options.right if not self._silent(text)]
+            wrong = tuple(text for text in options.wrong if not self._silent(text))
+            return replace(options, right=tuple(says) or options.right, wrong=wrong)
+        if form.votes and not options.ordered:
+            return replace(options, wrong=self._best_distractors(row, columns, options))
+        if form.numbers and not self.settings.get("raw"):
+            return _as_numbers(options, columns, row)
+        if columns.work:
+            works = optional_text(row, columns.work), optional_text(row, columns.wrong_work)
+            return replace(options, works=works)
+        return options
 
-    def _question(self, row: Row, columns: Columns) -> str:
-        return asked(row, columns)
+    def _silent(self, text: str) -> bool:
+        return text.strip(" .").casefold() in self.form.without
 
-    def _answers(self, row: Row, columns: Columns) -> tuple[list[str], list[str]]:
-        return columns.answers(row)
+    def _best_distractors(self, row: Row, columns: Columns, options: Options) -> tuple[str, ...]:
+        """The wrong options that most annotators found best."""
+        column, _, name = self.form.votes.partition(".")
+        numbers = (number_of(vote.get(name)) for vote in row.get(column) or ())
+        votes = Counter(number - 1 for number in numbers if number is not None)
+        texts = columns.offered(row).texts
+        wrong = [n for n, text in enumerate(texts) if seen(text) != seen(options.right[0])]
+        most = max((votes[n] for n in wrong), default=0)
+        return tuple(texts[n] for n in wrong if votes[n] == most)
+
+    def _problem(
+        self, id: str, text: str, options: Options, row: Row, columns: Columns, own_id: bool
+    ) -> tuple[Problem, str]:
+        """A problem, and the key that its draws follow from."""
+        passage, group = (optional_text(row, name) for name in (columns.passage, columns.group))
+        if self.form.yes_no:
+            text = f"{text[:1].upper()}{text[1:]}".rstrip("?") + "?"
+        key = id
+        if self.by_content and not own_id:
+            key = digest("\0".join((text, passage, *sorted((*options.right, *options.wrong)))))
+        right = randomness(self.seed, key, "right answer").choice(options.right)
+        wrong = _distinct(options)
+        if not wrong:
+            alike = f"no wrong answer differs from the right one, {right!r}; give another"
+            raise ValueError(alike if options.wrong else "there is no wrong answer; give one")
+        if passage and not group:
+            group = digest(passage)
+        if referring := sorted(filter(refers, (right, *wrong)), key=refers_by_letter):
+            texts = _in_order(options, right, wrong, referring[-1], self.answers)
+            answers = tuple(Answer(label, t) for label, t in zip(LABELS, texts, strict=False))
+            values = tuple(1.0 if t == right else -1.0 for t in texts)
+            return Problem(id, Question(text, answers, passage), values, group), key
+        if len(wrong) >= len(LABELS) and self.answers is None:
+            raise ValueError(
+                f"{len(wrong) + 1} answers; labels go from A to Z, so that {len(LABELS)} are the "
+                "most: set answers"
+            )
+        most = len(LABELS) if self.answers is None else self.answers
+        draw = randomness(self.seed, key, "wrong answers")
+        chosen = draw.sample(wrong, min(most - 1, len(wrong)))
+        right_work, wrong_work = options.works
+        pairs = [(right, right_work, 1.0), *((each, wrong_work, -1.0) for each in chosen)]
+        return labelled(id, text, pairs, seed=None, passage=passage, group=group), key
+
+    def _note(self, notes: Notes, options: Options, problem: Problem, file: str, line: int) -> None:
+        if options.stripped:
+            notes.change("letters", file, line)
+        if any(refers(answer.text) for answer in problem.question.answers):
+            notes.change("references", file, line)
+        wrong = _distinct(options)
+        if len(wrong) < len(options.wrong):
+            notes.change("merged", file, line)
+        if len(problem.values) <= len(wrong):
+            notes.change("left out", file, line)
 
 
-_TABLE = _form(
+def _inner_rows(rows: Iterable[Row], columns: Columns) -> Iterator[Row]:
+    for row in rows:
+        try:
+            yield from columns.unnested(row)
+        except ValueError:
+            continue
+
+
+def _distinct(options: Options) -> list[str]:
+    """The wrong answers that read like no other and like none that is right; first spellings."""
+    taken = {seen(text) for text in options.right}
+    wrong = []
+    for text in options.wrong:
+        if (key := seen(text)) not in taken:
+            taken.add(key)
+            wrong.append(text)
+    return wrong
+
+
+def _in_order(
+    options: Options, right: str, wrong: Sequence[str], referring: str, answers: int | None
+) -> list[str]:
+    """All options in the order of the table, as one refers to others. Of a table that gives them no
+    order, those that refer to others come last."""
+    if not options.ordered and refers_by_letter(referring):
+        raise ValueError(
+            f"{referring!r} refers to answers by their letters, and the table gives them no order; "
+            "name the columns of choices, or leave such rows out with on_bad_row: skip"
+        )
+    texts = list(options.ordered) or sorted((right, *wrong), key=lambda text: (refers(text), text))
+    texts = [text for text in dict.fromkeys(texts) if text == right or text in wrong]
+    if answers is not None and len(texts) > answers:
+        raise ValueError(
+            f"{referring!r} refers to the other options, so none of the {len(texts)} can be left "
+            "out; set answers: null, or leave such rows out with on_bad_row: skip"
+        )
+    return texts
+
+
+def _as_numbers(options: Options, columns: Columns, row: Row) -> Options:
+    """The options as numbers in one notation, with solutions in one layout."""
+    texts, works = [], []
+    for name, text, work_name in (
+        (columns.answer, options.right[0], columns.work),
+        (columns.wrong[0], options.wrong[0], columns.wrong_work),
+    ):
+        if (value := number(text)) is None:
+            raise ValueError(f"{name}: {text!r} is not a number such as 18 or 7.5")
+        texts.append(number_text(value))
+        works.append(laid_out(steps(optional_text(row, work_name)), texts[-1]))
+    if texts[0] == texts[1]:
+        raise ValueError(f"both answers are {texts[0]}; the incorrect one must differ")
+    return Options((texts[0],), (texts[1],), works=(works[0], works[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Published(RowLoader):
+    """A published table: its columns are known by its name."""
+
+    path: str
+    answers: int | None = ranged(2, least=2, most=len(LABELS))
+    """How many answers a problem has, the right one included; fewer where a row has fewer."""
+    subject: str = ""
+    """Take only this subject, such as `anatomy`; empty takes all."""
+    hard: bool = False
+    """Only the hard subset, QuALITY-HARD, which studies of debate use: questions that most readers
+    in a hurry got wrong."""
+    raw: bool = False
+    """Keep numbers and proofs as published, to reproduce published tables. Beware: a `.0` at the
+    right number then gives most answers away."""
+    form: str = ""
+    """The name of the table; a sweep file says it once, as the name of the loader."""
+
+    def __post_init__(self) -> None:
+        super(Published, self).__post_init__()
+        if self.form not in (known := published_forms()):
+            raise ValueError(f"form: unknown table {self.form!r}: choose from {', '.join(known)}")
+        for name in ("subject", "hard", "raw"):
+            if getattr(self, name) and name not in known[self.form].settings:
+                raise ValueError(f"{name}: {self.form} has no such setting")
+
+    def _problems(self, root: Path, notes: Notes) -> Iterator[tuple[str, Problem]]:
+        path = root / self.path
+        name = self.form.replace("_", "")
+        rows = [
+            (str(path), line, f"{name}-{place}", row)
+            for place, (line, row) in enumerate(each_record(path), 1)
+        ]
+        settings: dict[str, str | bool] = {"hard": self.hard, "raw": self.raw}
+        settings["subject"] = self.subject
+        mapper = Mapper(published_forms()[self.form], self.seed, self.answers, settings)
+        return mapper.problems(rows, notes)
+
+
+_TABLE = Columns(
     question="question",
     answer="answer",
     wrong=("wrong", "wrong_2", "wrong_3"),
@@ -110,24 +331,25 @@ _TABLE = _form(
 
 
 @dataclass(frozen=True, slots=True)
-class JsonLines(FileLoader):
+class JsonLines(RowLoader):
     """Problems from a file in our own format, JSON Lines or a table (CSV). A line of JSON Lines:
     `{"id": …, "question": …, "answers": [{"text": …, "value": …}, …]}`, with +1 for true and -1
     for false, or any grades. An answer may have a `label`, `work` (a solution that everybody
     may read) and a `flaw` (what is wrong in it, for nobody to read), a problem a `passage` and
     a `group`. A table has the columns `question`, `answer`, which is right, and `wrong`, and
-    may have `wrong_2`, `wrong_3`, `id`, `passage` and `group`.
+    may have `wrong_2`, `wrong_3`, `id`, `passage` and `group`. A `.gz` is read as the file in it.
     """
 
     names_rows: ClassVar[bool] = True
 
+    path: str
     relabel: bool = False
     """Label the answers A, B, C … in an order drawn by the seed, whatever labels the file has. Rows
     without labels are always labelled so."""
     columns: dict[str, str | int | list[str]] | None = None
-    """Which column of somebody else's table is what: {question: …, answer: …, wrong: …}, or
-    {question: …, choices: …, answer: …}; CSV, TSV, JSON Lines, Parquet or Arrow."""
-    answers: int | None = None
+    """Which column of another table is what: {question: …, answer: …, wrong: …}, or
+    {question: …, choices: …, answer: …}; CSV, TSV, JSON Lines, JSON, Parquet or Arrow."""
+    answers: int | None = ranged(None, least=2, most=len(LABELS))
     """How many answers a problem of a table has, the right one included; None for all."""
 
     def __post_init__(self) -> None:
@@ -135,169 +357,74 @@ class JsonLines(FileLoader):
         if self.columns is not None:
             columns_of(self.columns)
 
-    def _problems(self, path: Path) -> Iterator[Problem]:
-        if self.columns is None and path.suffix.lower() not in TABLES:
-            return problems(str(path), read_bytes(path), self.relabel)
-        forms = [_TABLE] if self.columns is None else [columns_of(self.columns)]
-        table = Form(self.path, answers=self.answers, seed=self.seed)
-        rows = ((str(path), line, f"{path.stem}-{line}", row) for line, row in records(path))
-        return table.read(rows, forms)
+    def _problems(self, root: Path, notes: Notes) -> Iterator[tuple[str, Problem]]:
+        path = root / self.path
+        if self.columns is None and ending(path) not in TABLES:
+            yield from self._own(path, notes)
+            return
+        columns = _TABLE if self.columns is None else columns_of(self.columns)
+        stem = _name(path, root)
+        rows = [(str(path), line, f"{stem}-{line}", row) for line, row in each_record(path)]
+        if self.columns is not None:
+            _check_columns(str(path), rows, columns)
+        form = Form(columns=(columns,))
+        mapper = Mapper(form, self.seed, self.answers, {}, by_content=True)
+        yield from mapper.problems(rows, notes)
+
+    def _own(self, path: Path, notes: Notes) -> Iterator[tuple[str, Problem]]:
+        """The problems of a file in our own format."""
+        for line, problem in each_problem(str(path), read_bytes(path), self.relabel):
+            notes.rows += 1
+            if isinstance(problem, DatasetError):
+                notes.bad.append(problem)
+                continue
+            try:
+                yield problem.id, _without_letters(problem, notes, str(path), line)
+            except ValueError as exc:
+                notes.bad.append(DatasetError(str(path), line, str(exc)))
 
 
-@dataclass(frozen=True, slots=True)
-class Mmlu(Form):
-    """MMLU (Hendrycks et al. 2021, arXiv:2009.03300): `question`, `choices` (or one column for
-    each, `A` to `D`), and in `answer` the number of one from 0, or its letter."""
-
-    forms = (
-        _form(question="question", choices="choices", answer="answer"),
-        _form(question="question", choices=tuple("ABCD"), answer="answer"),
+def _without_letters(problem: Problem, notes: Notes, file: str, line: int) -> Problem:
+    """A problem whose letters are drawn, without those that its answers carry; in their order if
+    one refers to others."""
+    question = problem.question
+    texts = [answer.text for answer in question.answers]
+    if not isinstance(problem, Unordered):
+        return problem
+    if carried := own_letters(texts):
+        texts = carried[0]
+        notes.change("letters", file, line)
+    answers = tuple(
+        structs.replace(answer, text=text)
+        for answer, text in zip(question.answers, texts, strict=True)
     )
-
-    subject: str = ""
-    """Take only this subject, such as `anatomy`; empty takes all."""
-
-    def _takes(self, row: Row) -> bool:
-        return self.subject in ("", row.get("subject", ""))
-
-
-@dataclass(frozen=True, slots=True)
-class MmluPro(Form):
-    """MMLU-Pro (Wang et al. 2024, arXiv:2406.01574): `options`, and in `answer` a letter."""
-
-    forms = (_form(**_OPTIONS, answer="answer"),)
+    question = structs.replace(question, answers=answers)
+    if any(map(refers, texts)):
+        notes.change("references", file, line)
+        return Problem(problem.id, question, problem.values, problem.group, problem.flaws)
+    return structs.replace(problem, question=question)
 
 
-@dataclass(frozen=True, slots=True)
-class SuperGpqa(Form):
-    """SuperGPQA (Du et al. 2025, arXiv:2502.14739): `options`, and a letter in `answer_letter`."""
-
-    forms = (_form(**_OPTIONS, answer="answer_letter"),)
-
-
-@dataclass(frozen=True, slots=True)
-class LogiQa(Form):
-    """LogiQA (Liu et al. 2020, arXiv:2007.08124), and LogiQA 2.0: the text is asked with the
-    question, since no judge could answer without it."""
-
-    forms = (
-        _form(question=("context", "query"), choices="options", answer="correct_option"),
-        _form(question=("text", "question"), choices="options", answer="answer"),
-    )
+def _name(path: Path, root: Path) -> str:
+    """The name of a file among those of the sweep's folder: its path without the ending."""
+    path = path.with_name(path.name.removesuffix(".gz"))
+    try:
+        return Path(os.path.relpath(path, root)).with_suffix("").as_posix()
+    except ValueError:
+        # Another drive, on Windows.
+        return path.with_suffix("").as_posix()
 
 
-@dataclass(frozen=True, slots=True)
-class Gpqa(Form):
-    """GPQA (Rein et al. 2023, arXiv:2311.12022): its CSV with `Question`, `Correct Answer` and
-    `Incorrect Answer 1` to 3. Problem `gpqa-1a2b3c4d` is named by a hash of its question's text."""
-
-    forms = (
-        _form(
-            question="Question",
-            answer="Correct Answer",
-            wrong=tuple(f"Incorrect Answer {n}" for n in (1, 2, 3)),
-        ),
-    )
-
-    def _name(self, name: str, row: Row, columns: Columns) -> str:
-        # The file is published in several subsets, so row numbers identify nothing.
-        return f"gpqa-{hashlib.sha256(asked(row, columns).encode()).hexdigest()[:8]}"
-
-
-@dataclass(frozen=True, slots=True)
-class TruthfulQa(Form):
-    """TruthfulQA (Lin et al. 2022, arXiv:2109.07958): its `TruthfulQA.csv`, or rows {"question",
-    "correct_answers", "incorrect_answers"}. The right answer is drawn as well, from those that
-    say something. Problem `truthfulqa-17` is row 17."""
-
-    forms = (
-        _form(question="question", answer="correct_answers", wrong="incorrect_answers"),
-        _form(
-            question="Question", answer="Correct Answers", wrong="Incorrect Answers", separator=";"
-        ),
-    )
-
-    def _answers(self, row: Row, columns: Columns) -> tuple[list[str], list[str]]:
-        right, wrong = super(TruthfulQa, self)._answers(row, columns)
-        return _informative(right) or right, _informative(wrong)
-
-
-@dataclass(frozen=True, slots=True)
-class Quality(Form):
-    """QuALITY (Pang et al. 2022, arXiv:2112.08608): articles with questions of four options.
-
-    The wrong answer is the distractor that most annotators found best; ties, and questions without
-    annotators, are settled by a draw. Problem `quality-3-7` is question 7 of row 3, also if `hard`.
-    Agents quote the article, checked, to a judge who cannot read it, unless `quotes` is set.
-    """
-
-    quoted: ClassVar[bool] = True
-    forms = (
-        _form(
-            **_OPTIONS,
-            answer="gold_label",
-            first=1,
-            within="questions",
-            passage="article",
-            group="article_id",
-        ),
-        _form(**_OPTIONS, answer="answer", passage="article"),
-    )
-
-    hard: bool = False
-    """Only the hard subset, QuALITY-HARD, which studies of debate use: questions that most readers
-    in a hurry got wrong."""
-
-    def _takes(self, row: Row) -> bool:
-        if not self.hard:
-            return True
-        if (hard := row.get("difficult", row.get("hard"))) is None:
-            raise ValueError(
-                "difficult: missing; `hard: true` needs it, as the authors' own files have it"
-            )
-        return bool(hard)
-
-    def _answers(self, row: Row, columns: Columns) -> tuple[list[str], list[str]]:
-        right, _ = super(Quality, self)._answers(row, columns)
-        options = [str(each) for each in row["options"]]
-        wrong = [n for n, option in enumerate(options) if sense(option) != sense(right[0])]
-        votes = Counter(each["untimed_best_distractor"] - 1 for each in row.get("validation") or ())
-        most = max((votes[n] for n in wrong), default=0)
-        return right, [options[n] for n in wrong if votes[n] == most]
-
-
-@dataclass(frozen=True, slots=True)
-class BoolQ(Form):
-    """BoolQ (Clark et al. 2019, arXiv:1905.10044): {"question", "passage", "answer"}.
-
-    The answers are yes and no. Problem `boolq-17` is the 17th row.
-    """
-
-    forms = (_form(question="question", answer="answer", passage="passage"),)
-
-    def _question(self, row: Row, columns: Columns) -> str:
-        text = super(BoolQ, self)._question(row, columns).strip().rstrip("?")
-        return f"{text[:1].upper()}{text[1:]}?"
-
-    def _answers(self, row: Row, columns: Columns) -> tuple[list[str], list[str]]:
-        right, _ = super(BoolQ, self)._answers(row, columns)
-        return (["yes"], ["no"]) if right[0] in ("True", "yes") else (["no"], ["yes"])
-
-
-@dataclass(frozen=True, slots=True)
-class ProntoQa(Form):
-    """PrOntoQA (Saparov and He 2023, arXiv:2210.01240): is a statement true in a made-up ontology?
-
-    The authors' own JSON, `{"example1": {…, "test_example": ROW}, …}`, or ROWs, one a line. A ROW
-    is {"question", "query", "chain_of_thought", "answer"}. The chain of thought proves the right
-    answer only, so nobody is shown it. Files made for proofs only have no answers.
-    """
-
-    forms = (
-        _form(question=("question", "query"), answer="answer"),
-        _form(question=("question", "query"), answer="answer", within="test_example"),
-    )
-
-
-def _informative(answers: Iterable[str]) -> list[str]:
-    return [each for each in answers if each.strip(" .").casefold() != NO_COMMENT]
+def _check_columns(file: str, rows: Sequence[Placed], columns: Columns) -> None:
+    """DatasetError for a column that no row has: a misspelt one would be left out in silence."""
+    good = [row for *_, row in rows if not isinstance(row, DatasetError)]
+    inner = list(_inner_rows(good, columns))
+    if not inner:
+        return
+    named = (*columns.question, columns.answer, *columns.choices, *columns.wrong, columns.labels)
+    for name in (*named, columns.passage, columns.group, columns.id, columns.work):
+        if name and not any(has_column(row, name) for row in inner):
+            try:
+                value_of(inner[0], name)
+            except ValueError as exc:
+                raise DatasetError(file, rows[0][1], str(exc)) from exc

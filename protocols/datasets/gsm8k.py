@@ -10,18 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from itertools import islice
 from operator import eq
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from pydantic import ConfigDict
 
 from ..errors import DatasetError
 from ..question import Answer, Problem, labelled, randomness
 from .leak import Balance
-from .loader import Loader
-from .rows import DataRow, Text, json_rows, read_bytes
+from .loader import Notes, RowLoader
+from .rows import DataRow, RowModel, Text, each_row, read_bytes
 from .solution import closing, is_apart, laid_out, number, number_text, steps
 
 QUESTIONS = "test.jsonl"
@@ -57,7 +56,7 @@ class SolutionRow(DataRow):
 
 
 @dataclass(frozen=True, slots=True)
-class Gsm8k(Loader):
+class Gsm8k(RowLoader):
     """GSM8K with a true solution against a false one that a model really wrote.
 
     A problem is called `gsm8k-17` after its line in `test.jsonl`. Both solutions are laid out in
@@ -75,6 +74,8 @@ class Gsm8k(Loader):
     wording is at chance. It gets 67 % where the true solution is a person's; `rewriting` helps.
     """
 
+    balances: ClassVar[bool] = True
+
     folder: str
     right: Literal["model", "person"] = "model"
     """Who wrote the true solution: a model that was marked correct, or a person, whose style gives
@@ -82,24 +83,26 @@ class Gsm8k(Loader):
     balanced: bool = True
     """False draws the pair from (seed, id) alone; the leaks of form and of style stay in."""
 
-    def load(self, root: Path = Path()) -> tuple[Problem, ...]:
+    def _problems(self, root: Path, notes: Notes) -> Iterator[tuple[str, Problem]]:
         folder = root / self.folder
-        return self._asked(islice(self._problems(folder), self.limit))
-
-    def _problems(self, folder: Path) -> Iterator[Problem]:
-        questions = list(
-            json_rows(str(folder / QUESTIONS), read_bytes(folder / QUESTIONS), QuestionRow)
-        )
+        questions = _good(folder / QUESTIONS, QuestionRow, notes)
         if self.shuffle:
             questions.sort(key=lambda row: self._rank(_id(row[0])))
-        solutions = _solutions(folder / SOLUTIONS)
-        balance, leans, usable = Balance(), Counter[str](), False
+        solutions = _solutions(folder / SOLUTIONS, notes)
+        balance, leans, count = Balance(), Counter[str](), 0
         for line, row in questions:
             id, question = _id(line), row.question.strip()
             if question not in solutions:
                 continue
             at, solution = solutions[question]
-            truth = _truth(folder, line, row, at, solution)
+            try:
+                truth = _truth(folder, line, row, at, solution)
+            except DatasetError as fault:
+                notes.bad.append(fault)
+                continue
+            if count == self.limit:
+                # The rest is only checked: a pair depends on those before it, and takes time.
+                continue
             # In an order drawn from (seed, id).
             written = sorted((solution.__pydantic_extra__ or {}).items())
             randomness(self.seed, id, "model solutions").shuffle(written)
@@ -117,9 +120,9 @@ class Gsm8k(Loader):
             leans[author] += 1
             leans[other] -= 1
             pair = [(best.text, best.work, 1.0), (chosen.text, chosen.work, -1.0)]
-            usable = True
-            yield labelled(id, question, pair, seed=None)
-        if not usable:
+            count += 1
+            yield id, labelled(id, question, pair, seed=None)
+        if not count and not notes.bad:
             raise DatasetError(
                 str(folder),
                 0,
@@ -157,17 +160,28 @@ def _answer(reasoned: Sequence[str], final: Decimal) -> Answer:
     return Answer("", text, laid_out(reasoned, text))
 
 
-def _solutions(path: Path) -> dict[str, tuple[int, SolutionRow]]:
+def _good(path: Path, model: type[RowModel], notes: Notes) -> list[tuple[int, RowModel]]:
+    """(line, row) of the rows of a file that fit; the others go to the notes."""
+    rows: list[tuple[int, RowModel]] = []
+    for line, row in each_row(str(path), read_bytes(path), model):
+        notes.rows += 1
+        if isinstance(row, DatasetError):
+            notes.bad.append(row)
+        else:
+            rows.append((line, row))
+    return rows
+
+
+def _solutions(path: Path, notes: Notes) -> dict[str, tuple[int, SolutionRow]]:
     """(line, row) of each question's solutions."""
     by_question: dict[str, tuple[int, SolutionRow]] = {}
-    for line, row in json_rows(str(path), read_bytes(path), SolutionRow):
+    for line, row in _good(path, SolutionRow, notes):
         question = row.question.strip()
         if question in by_question:
-            raise DatasetError(
-                str(path),
-                line,
-                f"the question of line {by_question[question][0]} again; remove one",
-            )
+            first = by_question[question][0]
+            fault = DatasetError(str(path), line, f"the question of line {first} again; remove one")
+            notes.bad.append(fault)
+            continue
         by_question[question] = line, row
     return by_question
 

@@ -1,25 +1,23 @@
 """Data sets on the Hugging Face Hub: one split of one revision, from the Hub or its local cache."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Self
 
 from ..errors import DatasetError
 from ..question import Problem
-from .catalogue import LOADERS
 from .columns import columns_of
-from .forms import Form, Placed
-from .loader import Loader
-from .tabular import TABLES, records
+from .forms import Form, Mapper, Placed, published_forms
+from .loader import Notes, RowLoader
+from .rows import TABLES, each_record, ending
 
 ENDINGS = (*TABLES, ".jsonl", ".json")
 
 
 @dataclass(frozen=True, slots=True)
-class Hub(Loader):
+class Hub(RowLoader):
     """A data set on the Hugging Face Hub: `{hf: {name: TIGER-Lab/MMLU-Pro, split: test}}`.
 
     Its files are read as they lie there, Parquet, CSV, TSV, Arrow or JSON Lines, and no code of it
@@ -42,30 +40,36 @@ class Hub(Loader):
 
     def __post_init__(self) -> None:
         super(Hub, self).__post_init__()
-        if isinstance(self.columns, str) and self.columns not in (known := _forms()):
-            raise ValueError(f"columns: no form {self.columns!r}; there are {', '.join(known)}")
+        forms = published_forms()
+        if isinstance(self.columns, str) and self.columns not in forms:
+            raise ValueError(
+                f"columns: unknown form {self.columns!r}: choose from {', '.join(forms)}"
+            )
         if isinstance(self.columns, dict):
             columns_of(self.columns)
 
-    def load(self, root: Path = Path()) -> tuple[Problem, ...]:
+    def _problems(self, root: Path, notes: Notes) -> Iterator[tuple[str, Problem]]:
         """root is not used. DatasetError where the Hub has no such thing, or it cannot be read."""
-        rows = self._placed(self._snapshot())
-        first = next(rows)
-        known = _forms()
-        kinds = [kind for kind in known.values() if any(form.fit(first[3]) for form in kind.forms)]
+        rows = list(self._placed(self._snapshot()))
+        mapper = Mapper(self._form(rows), self.seed, self.answers, {})
+        return mapper.problems(rows, notes)
+
+    def _form(self, rows: Sequence[Placed]) -> Form:
+        """The form of the table: as the settings say, or the published one that fits."""
+        if isinstance(self.columns, dict):
+            return Form(columns=(columns_of(self.columns),))
         if isinstance(self.columns, str):
-            kinds = [known[self.columns]]
-        mapped = isinstance(self.columns, dict)
-        if not kinds and not mapped:
-            raise DatasetError(
-                self.name,
-                0,
-                f"has the columns {', '.join(first[3])}; say which is what: columns: "
-                "{question: …, choices: …, answer: …}",
-            )
-        forms = [columns_of(self.columns)] if mapped else kinds[0].forms
-        reader = (Form if mapped else kinds[0])("", seed=self.seed, answers=self.answers)
-        return self._picked(reader.read(chain([first], rows), forms))
+            return published_forms()[self.columns]
+        first = next((row for *_, row in rows if not isinstance(row, DatasetError)), {})
+        for form in published_forms().values():
+            if any(columns.fit(first) for columns in form.columns):
+                return form
+        raise DatasetError(
+            self.name,
+            0,
+            f"has the columns {', '.join(first)}; say which is what: columns: "
+            "{question: …, choices: …, answer: …}",
+        )
 
     def pinned(self) -> Self:
         """With the commit that the revision is now, as the Hub or its cache names it."""
@@ -80,7 +84,7 @@ class Hub(Loader):
             raise DatasetError(
                 self.name, 0, "is on the Hub: pip install 'oversight-bench[data]'"
             ) from None
-        wanted = [f"*{self.split}*{ending}" for ending in ENDINGS]
+        wanted = [f"*{self.split}*{kind}" for kind in (*ENDINGS, *(f"{end}.gz" for end in ENDINGS))]
         try:
             return Path(
                 snapshot_download(
@@ -95,7 +99,7 @@ class Hub(Loader):
 
     def _placed(self, folder: Path) -> Iterator[Placed]:
         word = re.compile(rf"(?:^|[^a-z0-9]){re.escape(self.split)}(?:[^a-z0-9]|$)", re.IGNORECASE)
-        files = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS)
+        files = sorted(path for path in folder.rglob("*") if ending(path) in ENDINGS)
         files = [
             path for path in files if word.search(str(path.relative_to(folder).with_suffix("")))
         ]
@@ -110,12 +114,7 @@ class Hub(Loader):
             )
         place = 0
         for path in files:
-            for line, row in records(path):
+            for line, row in each_record(path):
                 place += 1
                 name = f"{self.name}/{path.relative_to(folder)}"
                 yield name, line, f"{self.name.rpartition('/')[2]}-{place}".lower(), row
-
-
-def _forms() -> dict[str, type[Form]]:
-    """The forms of published tables, by the names of their loaders."""
-    return {name: kind for name, kind in LOADERS.items() if issubclass(kind, Form)}

@@ -23,8 +23,8 @@ from pydantic import ConfigDict, Field, FiniteFloat, field_validator
 
 from ..errors import DatasetError
 from ..question import LABELS, Answer, Problem, Question, is_graded, labelled
-from .rows import DataRow, Text, checked_row, json_rows
-from .solution import sense
+from .columns import seen
+from .rows import DataRow, Text, checked_row, each_row
 
 _LABEL = re.compile(r"\w[\w-]{0,23}")
 
@@ -69,7 +69,7 @@ class ProblemRow(DataRow):
     @field_validator("answers")
     @classmethod
     def _distinct(cls, answers: list[AnswerRow]) -> list[AnswerRow]:
-        _refuse_equal("text", [sense(answer.text) for answer in answers], answers)
+        _refuse_equal("text", [seen(answer.text) for answer in answers], answers)
         labels = [answer.label.casefold() for answer in answers]
         if any(labels):
             if not all(labels):
@@ -84,17 +84,29 @@ class ProblemRow(DataRow):
 def problems(file: str, data: bytes, relabel: bool = False) -> Iterator[Problem]:
     """The problems in the bytes of a file, read lazily; without labels, or to be relabelled, their
     order is not drawn yet. DatasetError where one is wrong."""
+    for _, problem in each_problem(file, data, relabel):
+        if isinstance(problem, DatasetError):
+            raise problem
+        yield problem
+
+
+def each_problem(
+    file: str, data: bytes, relabel: bool = False
+) -> Iterator[tuple[int, Problem | DatasetError]]:
+    """As `problems`, each with its line, but a wrong row is yielded as its error, and reading goes
+    on."""
     lines: dict[str, int] = {}
-    for line, row in json_rows(file, data, ProblemRow):
-        if row.id in lines:
-            raise DatasetError(
-                file, line, f"id: {row.id!r} is taken by line {lines[row.id]}; rename one"
-            )
-        lines[row.id] = line
+    for line, row in each_row(file, data, ProblemRow):
+        if isinstance(row, DatasetError):
+            yield line, row
+            continue
         try:
-            yield _problem(row, relabel or not row.answers[0].label)
+            if row.id in lines:
+                raise ValueError(f"id: {row.id!r} is taken by line {lines[row.id]}; rename one")
+            lines[row.id] = line
+            yield line, _problem(row, relabel or not row.answers[0].label)
         except ValueError as exc:
-            raise DatasetError(file, line, str(exc)) from exc
+            yield line, DatasetError(file, line, str(exc))
 
 
 def write_jsonl(problems: Iterable[Problem], path: Path) -> None:

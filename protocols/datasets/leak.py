@@ -90,7 +90,7 @@ REMEDIES: tuple[tuple[str, str], ...] = (
     ),
     (
         re.escape(WORDING),
-        "have one hand write both answers, at one time: for gsm8k, leave `right: person` out",
+        "have one hand write both answers, at one time",
     ),
     (
         r"largest number|roundest number",

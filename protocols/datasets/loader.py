@@ -1,15 +1,94 @@
 """The loader interface: settings that a sweep file can hold, and one way to load problems."""
 
+import logging
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self, TypeAlias
 
 from ..errors import DatasetError
-from ..question import Problem, balanced, randomness
+from ..question import Problem, balanced, lettered, randomness
 from ..settings import check_numbers, ranged
+from .overlap import grouped
+from .proposals import proposals
+
+logger = logging.getLogger(__name__)
+
+LISTED = 20
+"""Maximum number of bad rows that an error lists."""
+
+Change: TypeAlias = Literal["merged", "letters", "references", "left out"]
+CHANGES: dict[Change, str] = {
+    "merged": "an option reads like another one and was left out: write them apart if they differ",
+    "letters": "letters of the options' own were taken off: columns: {letters: keep} keeps them",
+    "references": "an option refers to others, so all stay in the order of the file",
+    "left out": "wrong answers were left out: answers: null keeps all",
+}
+"""Changes that reading makes to a row, and the setting that decides otherwise."""
+
+
+@dataclass(slots=True)
+class Notes:
+    """A record of one reading: the bad rows, and the rows that were changed."""
+
+    rows: int = 0
+    bad: list[DatasetError] = field(default_factory=list)
+    changed: dict[Change, list[str]] = field(default_factory=dict)
+    """Places of the rows, as FILE:LINE."""
+
+    def change(self, what: Change, file: str, line: int) -> None:
+        self.changed.setdefault(what, []).append(f"{file}:{line}")
+
+    def settle(self, on_bad_row: str) -> None:
+        """After the whole data set was read: one DatasetError for all bad rows, unless they are
+        skipped and others are left."""
+        if not self.bad or (on_bad_row == "skip" and len(self.bad) < self.rows):
+            return
+        first, count = self.bad[0], len(self.bad)
+        message = str(first).partition(f"{first.file}:{first.line}: ")[2] or str(first)
+        if on_bad_row == "skip":
+            raise DatasetError(first.file, 0, f"no row of it can be used{self._listed()}")
+        if count > 1:
+            message = (
+                f"{count:,} of {self.rows:,} rows are wrong; fix them, or leave them out with "
+                f"on_bad_row: skip{self._listed()}"
+            )
+        elif self.rows > 1:
+            message += f"; 1 of {self.rows:,} rows is wrong, and on_bad_row: skip leaves it out"
+        raise DatasetError(first.file, first.line, message)
+
+    def _listed(self) -> str:
+        lines = "".join(f"\n  {fault}" for fault in self.bad[:LISTED])
+        more = len(self.bad) - LISTED
+        return f"{lines}\n  … and {more:,} more" if more > 0 else lines
+
+    def lines(self) -> Iterator[str]:
+        """Notes for a run: the skipped rows by cause, and the options that were merged."""
+        if self.bad:
+            causes = Counter(_cause(fault) for fault in self.bad)
+            shown = "; ".join(f"{count:,} × {cause}" for cause, count in causes.most_common(3))
+            more = f"; {len(causes) - 3:,} other causes" if len(causes) > 3 else ""
+            first = f"{self.bad[0].file}:{self.bad[0].line}"
+            yield (
+                f"skipped rows: {len(self.bad):,} of {self.rows:,}, the first at {first}: "
+                f"{shown}{more}"
+            )
+        yield from self.changes("merged")
+
+    def changes(self, *kinds: Change) -> Iterator[str]:
+        """A line for each kind of change, with the first places; all kinds by default."""
+        for change, places in self.changed.items():
+            if change in (kinds or CHANGES):
+                first = ", ".join(places[:3]) + (", …" if len(places) > 3 else "")
+                yield f"{change}, {len(places):,} × ({first}): {CHANGES[change]}"
+
+
+def _cause(fault: DatasetError) -> str:
+    """The kind of a fault: its words without the place and the values."""
+    message = str(fault).partition(f"{fault.file}:{fault.line}: ")[2] or str(fault)
+    return message.partition("; ")[0].partition("\n")[0][:80]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,17 +103,22 @@ class Loader(ABC):
     `quotes`."""
     names_rows: ClassVar[bool] = False
     """Whether ids come from the file; else they are row numbers, not comparable across files."""
+    balances: ClassVar[bool] = False
+    """Whether letters are balanced over the problems in their order, as for sets that nobody edits;
+    else they follow from each problem's content alone."""
 
     limit: int | None = ranged(None)
     """Maximum number of problems; None for all. A higher limit keeps those of a lower one."""
     shuffle: bool = False
     """Take problems in an order drawn from (seed, id) and not in the order of the file."""
     seed: int = 0
-    """Seeds the shuffled order, and the labels and wrong answers where they are drawn. Each label
-    is right as often as the others."""
+    """Seeds the shuffled order, and the labels and wrong answers where they are drawn."""
     proposals: bool = False
     """Split each problem into two proposals to accept or reject, its right answer and a wrong one:
     open answers instead of a choice. `limit` counts the problems before the split."""
+    on_bad_row: Literal["refuse", "skip"] = "refuse"
+    """What to do with rows that are wrong: list them in one error, or leave them out and count
+    them."""
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -46,43 +130,57 @@ class Loader(ABC):
         root: where relative paths start; the folder of the sweep file, as a rule.
         """
 
+    def read(self, root: Path = Path()) -> tuple[tuple[Problem, ...], Notes]:
+        """The problems, and what reading left out or changed."""
+        return grouped(self.load(root)), Notes()
+
     def pinned(self) -> Self:
         """These settings, with what may mean something else tomorrow made definite. DatasetError if
         that cannot be found out."""
         return self
 
-    def skipped(self, root: Path = Path()) -> tuple[DatasetError, ...]:
-        """The rows that `load` leaves out because they are wrong, each with its fault."""
-        return ()
-
     def _picked(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
-        """The problems after shuffle and limit; read lazily unless shuffled."""
+        """The problems after shuffle and limit."""
+        return self._chosen((problem.id, problem) for problem in problems)
+
+    def _chosen(self, problems: Iterable[tuple[str, Problem]]) -> tuple[Problem, ...]:
+        """The problems after shuffle and limit. problems: each with the key of its draws."""
         if self.shuffle:
-            problems = sorted(problems, key=lambda problem: self._rank(problem.id))
-        return self._asked(islice(problems, self.limit))
+            problems = sorted(problems, key=lambda keyed: self._rank(keyed[0]))
+        return self._asked([problem for _, problem in problems][: self.limit])
 
     def _asked(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
-        """The problems, or their proposals where those are set."""
-        problems = balanced(problems, self.seed)
+        """The problems with their letters, or their proposals where those are set."""
+        order = balanced if self.balances else lettered
+        problems = order(problems, self.seed)
         if self.proposals:
-            from .proposals import proposals
-
-            problems = balanced(proposals(problems, self.seed), self.seed)
-        return tuple(problems)
+            problems = order(proposals(problems, self.seed), self.seed)
+        return grouped(problems)
 
     def _rank(self, id: str) -> float:
         """Sort key of an id in a shuffle, of the id alone: new rows do not reorder old ones."""
         return randomness(self.seed, id, "order").random()
 
 
-@dataclass(frozen=True, slots=True)
-class FileLoader(Loader):
-    """The settings of a data set in one file."""
-
-    path: str
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowLoader(Loader):
+    """A loader that reads rows, and goes on behind a bad one."""
 
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
-        return self._picked(self._problems(root / self.path))
+        problems, notes = self.read(root)
+        if notes.bad:
+            logger.warning(
+                "%s: %d of %d rows are skipped", notes.bad[0].file, len(notes.bad), notes.rows
+            )
+        return problems
+
+    def read(self, root: Path = Path()) -> tuple[tuple[Problem, ...], Notes]:
+        notes = Notes()
+        problems = list(self._problems(root, notes))
+        notes.settle(self.on_bad_row)
+        return self._chosen(problems), notes
 
     @abstractmethod
-    def _problems(self, path: Path) -> Iterator[Problem]: ...
+    def _problems(self, root: Path, notes: Notes) -> Iterable[tuple[str, Problem]]:
+        """(key of its draws, problem) of each row; bad rows go to the notes. The letters of an
+        `Unordered` problem are not drawn yet."""

@@ -7,13 +7,15 @@ who oversees a model sees what the model proposes and nothing else.
 from collections.abc import Iterable, Iterator
 
 from ..question import Answer, Problem, Question, is_graded, labelled, randomness
+from .overlap import content
 
 ACCEPT = "The proposed answer is right."
 REJECT = "The proposed answer is not right."
 
 
 def proposals(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
-    """Two proposals per problem: its right answer, and a wrong one drawn from (seed, id).
+    """Two proposals per problem: its right answer, and a wrong one drawn from the seed and from
+    the text of the problem.
 
     So proposals are as often right as wrong. Both are in one group, which a bootstrap keeps
     together. ValueError for answers that differ in degree: none of them can be accepted.
@@ -26,7 +28,10 @@ def proposals(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
                 "leave proposals out"
             )
         wrong = [place for place in range(len(problem.values)) if place != best]
-        drawn = randomness(seed, problem.id, "proposal").choice(wrong)
+        about = "\0".join(content(problem))
+        drawn = randomness(seed, about, "proposal").choice(
+            sorted(wrong, key=lambda place: question.answers[place].whole)
+        )
         group = problem.group or problem.id
         for place in sorted((best, drawn)):
             answer = question.answers[place]

@@ -1,20 +1,35 @@
-"""Reader of data files: JSON Lines, or one JSON array or object, checked row by row, with lines.
+"""Reader of data files: bytes become rows with line numbers, whatever the form of the file.
 
-Any fault in a file becomes one DatasetError: file, line, the value at fault, the remedy.
+JSON Lines, JSON, CSV, TSV, Parquet and Arrow, each also as `.gz`. Any fault in a file becomes a
+DatasetError: file, line, the value at fault, the fix.
 """
 
+import csv
+import io
 import json
 import re
 import stat
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from ..errors import DatasetError
 
 RowModel = TypeVar("RowModel", bound=BaseModel)
+Row: TypeAlias = dict[str, Any]
+
+MAX_FIELD = 10_000_000
+"""Maximum length of a CSV field in characters; the standard reader's default is 131,072."""
+MAX_BYTES = 2**31
+"""Maximum size of a decompressed file."""
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+PARQUET, ARROW = ".parquet", (".arrow", ".feather")
+TABLES = (*DELIMITERS, PARQUET, *ARROW)
+"""Endings of files whose columns have names and one kind of value each."""
 
 
 def _not_blank(text: str) -> str:
@@ -29,8 +44,19 @@ Text = Annotated[str, AfterValidator(_not_blank)]
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _LINES = "each line is one whole JSON object"
-_WHOLE = re.compile(r"\s*(?:\[|\{\s*(?:\"[^\"\\]*\"\s*:\s*\{\s*)?$)", re.MULTILINE)
-"""Start of a file that is one value: an array, or an object that goes on for lines."""
+_ONE = "the file is one JSON array or object of objects"
+_BLANK = " \t\r\n"
+_WIDE = ("\ufeff".encode("utf-16-le"), "\ufeff".encode("utf-16-be"))
+_GZIP = b"\x1f\x8b"
+_FOREIGN = {
+    b"PK\x03\x04": "a zip file or an Excel workbook; unpack it, or save the sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
+    b"BZh": "compressed by bzip2; decompress it, or use gzip",
+    b"\xfd7zXZ": "compressed by xz; decompress it, or use gzip",
+    b"(\xb5/\xfd": "compressed by zstd; decompress it, or use gzip",
+    b"SQLite format 3": "a database; export the table as CSV",
+}
+"""First bytes of files that are not read, and the way to have them read."""
 
 
 _KINDS = {
@@ -59,13 +85,32 @@ class _Refused(ValueError):
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file. DatasetError if there is none, or if it cannot be read."""
+    """The bytes of a file, decompressed if they are gzip. DatasetError if it cannot be read."""
     try:
-        return regular(path).read_bytes()
+        data = regular(path).read_bytes()
     except FileNotFoundError as exc:
         raise DatasetError(str(path), 0, "no such file") from exc
     except OSError as exc:
         raise DatasetError(str(path), 0, f"cannot be read: {exc.strerror}") from exc
+    return _gunzipped(str(path), data) if data.startswith(_GZIP) else data
+
+
+def _gunzipped(file: str, data: bytes) -> bytes:
+    parts, size = [], 0
+    try:
+        while data:
+            # A gzip file may have several members.
+            inflater = zlib.decompressobj(wbits=31)
+            parts.append(inflater.decompress(data, MAX_BYTES - size + 1))
+            size += len(parts[-1])
+            if size > MAX_BYTES:
+                raise DatasetError(file, 0, f"holds more than {MAX_BYTES:,} bytes; split it")
+            if not inflater.eof:
+                raise DatasetError(file, 0, "its gzip data are cut off; copy the file again")
+            data = inflater.unused_data.lstrip(b"\0")
+    except zlib.error as exc:
+        raise DatasetError(file, 0, f"its gzip data are damaged: {exc}") from exc
+    return b"".join(parts)
 
 
 def regular(path: Path) -> Path:
@@ -76,30 +121,61 @@ def regular(path: Path) -> Path:
     return path
 
 
+def ending(path: Path) -> str:
+    """The ending that names the form of a file: `.csv` for `data.CSV.gz`."""
+    name = path.name.lower()
+    return Path(name.removesuffix(".gz")).suffix
+
+
+def records(path: Path) -> Iterator[tuple[int, Row]]:
+    """(line, row) of each row of a file; of Parquet and Arrow the number of the row.
+
+    The ending names the form: .csv, .tsv, .parquet, .arrow or .feather, or one of these and .gz.
+    Any other file is JSON. Values of CSV and TSV are text. DatasetError at the first wrong row.
+    """
+    for line, row in each_record(path):
+        if isinstance(row, DatasetError):
+            raise row
+        yield line, row
+
+
+def each_record(path: Path) -> Iterator[tuple[int, Row | DatasetError]]:
+    """As `records`, but a wrong row is yielded as its error, and reading goes on. DatasetError for
+    a file that cannot be read as a whole, or has no rows."""
+    kind, file = ending(path), str(path)
+    if kind in (PARQUET, *ARROW):
+        yield from _counted(file, enumerate(_arrow_rows(path, kind == PARQUET), 1))
+    elif kind in DELIMITERS:
+        yield from csv_rows(file, read_bytes(path), DELIMITERS[kind])
+    else:
+        yield from _objects(file, read_bytes(path))
+
+
 def json_rows(file: str, data: bytes, model: type[RowModel]) -> Iterator[tuple[int, RowModel]]:
     """(line, row) of every row, checked against `model`; lines count from 1.
 
     data: one JSON object a line, blank lines aside, read lazily; or one JSON array of objects, or
-    an object that names them, of which the line is the number of the row. UTF-8, with or without a
-    byte order mark. DatasetError at the first row that is wrong, and for a file without rows.
+    an object that names them, of which the line is the number of the row; or a single object, which
+    is one row. UTF-8, or UTF-16 with a byte order mark. DatasetError at the first row that is
+    wrong, and for a file without rows.
     """
-    line, text = 0, decoded(file, data)
-    for line, value in _whole(file, text) if _WHOLE.match(text) else _lines(file, text):
-        if not isinstance(value, dict):
-            raise DatasetError(file, line, f"{_brief(value)} is not a JSON object; one a row")
-        yield line, checked_row(file, line, value, model)
-    if not line:
-        raise DatasetError(file, 0, "has no rows")
+    for line, row in each_row(file, data, model):
+        if isinstance(row, DatasetError):
+            raise row
+        yield line, row
 
 
 def each_row(
     file: str, data: bytes, model: type[RowModel]
 ) -> Iterator[tuple[int, RowModel | DatasetError]]:
-    """As `json_rows`, but a row that does not fit `model` is yielded as its error, and reading goes
-    on. DatasetError for a file that is not JSON, or has no rows."""
-    for line, value in json_rows(file, data, AnyRow):
+    """As `json_rows`, but a wrong row is yielded as its error, and reading goes on. DatasetError
+    for a file that cannot be read as a whole, or has no rows."""
+    for line, value in _objects(file, data):
+        if isinstance(value, DatasetError):
+            yield line, value
+            continue
         try:
-            yield line, checked_row(file, line, value.__pydantic_extra__ or {}, model)
+            yield line, checked_row(file, line, value, model)
         except DatasetError as fault:
             yield line, fault
 
@@ -118,9 +194,14 @@ def json_line(file: str, line: int, data: bytes) -> Any:
 
 
 def decoded(file: str, data: bytes, first: int = 1) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark. first: the number of its
+    """The text of a file in UTF-8, or in UTF-16 with a byte order mark. first: the number of its
     first line. DatasetError."""
+    for start, kind in _FOREIGN.items():
+        if data.startswith(start):
+            raise DatasetError(file, 0, f"is {kind}")
     try:
+        if data.startswith(_WIDE):
+            return data.decode("utf-16")
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         line = data.count(b"\n", 0, exc.start) + first
@@ -129,16 +210,171 @@ def decoded(file: str, data: bytes, first: int = 1) -> str:
         ) from exc
 
 
-def _lines(file: str, text: str) -> Iterator[tuple[int, Any]]:
+def _counted(
+    file: str, rows: Iterable[tuple[int, Row | DatasetError]]
+) -> Iterator[tuple[int, Row | DatasetError]]:
+    """The rows; DatasetError if there are none."""
+    empty = True
+    for row in rows:
+        yield row
+        empty = False
+    if empty:
+        raise DatasetError(file, 0, "has no rows")
+
+
+def _objects(file: str, data: bytes) -> Iterator[tuple[int, Row | DatasetError]]:
+    """(line, object) of each row of JSON."""
+    values: Iterable[tuple[int, Any]] = _counted(file, _json_values(file, decoded(file, data)))
+    for line, value in values:
+        if isinstance(value, dict | DatasetError):
+            yield line, value
+        else:
+            fault = f"{brief(value)} is not a JSON object; one a row"
+            yield line, DatasetError(file, line, fault)
+
+
+def _json_values(file: str, text: str) -> Iterator[tuple[int, Any]]:
+    """(line, value or fault) of the rows of an array, of lines, or of objects that go on for
+    lines, each begun on a line of its own."""
+    if text.lstrip(_BLANK).startswith("["):
+        value = _value(file, 1, text, _ONE)
+        yield from enumerate(value, 1)
+        return
     # Not splitlines: it also splits at U+2028 and the like, which JSON allows inside a string.
-    for line, row in enumerate(text.split("\n"), 1):
-        if row.strip(" \t\r"):
-            yield line, _value(file, line, row, _LINES)
+    lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip(_BLANK)]
+    values: Iterator[Any] = (_value_or_fault(file, n, line, _LINES) for n, line in lines)
+    first = next(values, None)
+    if len(lines) > 1 and isinstance(first, DatasetError) and lines[0][1].lstrip().startswith("{"):
+        begun = [0, *(at for at, (_, line) in enumerate(lines) if at and line.startswith("{"))]
+        spans = zip(begun, [*begun[1:], len(lines)], strict=True)
+        parts = [lines[start:end] for start, end in spans]
+        whole = [
+            (part[0][0], _value_or_fault(file, part[0][0], _joined(part), _ONE)) for part in parts
+        ]
+        if not isinstance(whole[0][1], DatasetError):
+            yield from _named(*whole[0]) if len(whole) == 1 else whole
+            return
+        rest = list(values)
+        if all(isinstance(value, DatasetError) for value in rest):
+            # No line is a row, so the file was meant as a whole.
+            raise whole[0][1]
+        values = iter(rest)
+    if len(lines) == 1:
+        yield from _named(lines[0][0], first)
+    elif lines:
+        yield from zip((n for n, _ in lines), chain([first], values), strict=True)
 
 
-def _whole(file: str, text: str) -> Iterator[tuple[int, Any]]:
-    value = _value(file, 1, text, "the file is one JSON array or object of objects")
-    yield from enumerate(value if isinstance(value, list) else value.values(), 1)
+def _joined(lines: Sequence[tuple[int, str]]) -> str:
+    """Numbered lines as one text, with the blank lines between them."""
+    parts, at = [], lines[0][0]
+    for number, line in lines:
+        parts.append("\n" * (number - at) + line)
+        at = number
+    return "".join(parts)
+
+
+def _named(line: int, value: Any) -> Iterator[tuple[int, Any]]:
+    """The rows of a file with a single value: those that an object names, or the object itself."""
+    rows = list(value.values()) if isinstance(value, dict) else []
+    if len(rows) > 1 and all(isinstance(row, dict) for row in rows):
+        yield from enumerate(rows, 1)
+    else:
+        yield line, value
+
+
+def _value_or_fault(file: str, line: int, text: str, shape: str) -> Any:
+    try:
+        return _value(file, line, text, shape)
+    except DatasetError as fault:
+        return fault
+
+
+def csv_rows(
+    file: str, data: bytes, delimiter: str = ","
+) -> Iterator[tuple[int, Row | DatasetError]]:
+    """(line, row) of each record of a table, keyed by the names of the columns on the first line.
+
+    Fields may hold line breaks. Blank records are skipped, and so are columns without a name, as
+    Excel leaves them at the end; a first line such as `sep=;` names the delimiter. A record with
+    another number of fields is yielded as its error. DatasetError for a file that cannot be read
+    as a whole, or has no records.
+    """
+    csv.field_size_limit(MAX_FIELD)
+    text, before = decoded(file, data), 0
+    head, _, rest = text.partition("\n")
+    mark = head.rstrip("\r").strip('"')
+    if mark.lower().startswith("sep=") and len(mark) == 5:
+        delimiter, text, before = mark[4], rest, 1
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    line, empty = 1 + before, True
+    try:
+        names = [name.strip() for name in next(reader, [])]
+        if twice := sorted(name for name in names if name and names.count(name) > 1):
+            raise DatasetError(file, line, f"the column {twice[0]!r} stands twice; rename one")
+        if len(names) == 1 and (other := next((m for m in ";\t|" if m in names[0]), "")):
+            raise DatasetError(
+                file,
+                line,
+                f"the first line names one column, {names[0][:80]!r}; save it with "
+                f"{delimiter!r} between the columns instead of {other!r}",
+            )
+        line = reader.line_num + 1 + before
+        for fields in reader:
+            if any(field.strip() for field in fields):
+                yield line, _record(file, line, names, fields, delimiter)
+                empty = False
+            line = reader.line_num + 1 + before
+    except csv.Error as exc:
+        raise DatasetError(
+            file, line, f'not valid CSV: {exc}; a field with quotes in it doubles them, as in ""'
+        ) from exc
+    if empty:
+        raise DatasetError(file, 0, "has no records")
+
+
+def _record(
+    file: str, line: int, names: Sequence[str], fields: Sequence[str], delimiter: str
+) -> Row | DatasetError:
+    if len(fields) < len(names) or any(field.strip() for field in fields[len(names) :]):
+        return DatasetError(
+            file,
+            line,
+            f"{len(fields)} fields under {len(names)} columns, from {fields[0][:40]!r} on; "
+            f"put a field with {delimiter!r} in quotes",
+        )
+    return {name: field for name, field in zip(names, fields, strict=False) if name}
+
+
+def _arrow_rows(path: Path, parquet: bool) -> Iterator[Row]:
+    form = "Parquet" if parquet else "Arrow"
+    try:
+        import pyarrow
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError:
+        raise DatasetError(
+            str(path), 0, f"is {form}, which needs pyarrow: pip install 'oversight-bench[data]'"
+        ) from None
+    try:
+        packed = path.name.lower().endswith(".gz")
+        opened = pyarrow.BufferReader(read_bytes(path)) if packed else None
+        with opened or pyarrow.OSFile(str(regular(path))) as source:
+            if parquet:
+                batches = pyarrow.parquet.ParquetFile(source).iter_batches()
+            else:
+                try:
+                    batches = iter(pyarrow.ipc.open_stream(source))
+                except pyarrow.ArrowInvalid:
+                    source.seek(0)
+                    reader = pyarrow.ipc.open_file(source)
+                    batches = map(reader.get_batch, range(reader.num_record_batches))
+            for batch in batches:
+                yield from batch.to_pylist()
+    except FileNotFoundError as exc:
+        raise DatasetError(str(path), 0, "no such file") from exc
+    except (OSError, pyarrow.ArrowException) as exc:
+        raise DatasetError(str(path), 0, f"cannot be read as {form}: {exc}") from exc
 
 
 def _value(file: str, line: int, text: str, shape: str) -> Any:
@@ -177,7 +413,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(row) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise _Refused(f"the key {_brief(twice)} stands twice in one object; keep one of them")
+        raise _Refused(f"the key {brief(twice)} stands twice in one object; keep one of them")
     return row
 
 
@@ -191,7 +427,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
 def complaint(exc: ValidationError) -> str:
     """The first validation error, in our words."""
     error = exc.errors(include_url=False)[0]
-    value = _brief(error["input"])
+    value = brief(error["input"])
     match error["type"]:
         case "value_error":
             said = str(error["ctx"]["error"])
@@ -215,7 +451,7 @@ def complaint(exc: ValidationError) -> str:
     return f"{place.lstrip('.')}: {said}" if place else said
 
 
-def _brief(value: Any) -> str:
+def brief(value: Any) -> str:
     """A value as an error shows it: one line, not too long."""
     try:
         shown = ascii(value) if isinstance(value, str) and _SURROGATE.search(value) else repr(value)

@@ -24,7 +24,7 @@ from ..quotes import find_quotes
 from ..scores import check_probabilities
 from ..transcript import Quote
 from .jsonl import problems
-from .loader import FileLoader
+from .loader import Loader
 from .rows import DataRow, Text, json_rows, read_bytes
 
 PROBLEMS, SOURCES = "problems.jsonl", "sources.jsonl"
@@ -136,7 +136,7 @@ class StudyData:
 
 
 @dataclass(frozen=True, slots=True)
-class Study(FileLoader):
+class Study(Loader):
     """The conversations of a published experiment, to be judged again (protocol `recorded`).
 
     Each conversation is a problem of its own, under its own id and in its own order of answers;
@@ -145,12 +145,21 @@ class Study(FileLoader):
 
     names_rows: ClassVar[bool] = True
 
+    path: str
     setting: str = ""
     """Only the conversations of this setting; empty: of all."""
     excluded: bool = False
     """Also the conversations that the study's own figures leave out."""
     passages: bool = False
     """Attach the source texts, for protocols whose agents read them."""
+
+    def __post_init__(self) -> None:
+        super(Study, self).__post_init__()
+        if self.on_bad_row == "skip":
+            raise ValueError("on_bad_row: the files of a study refer to each other; fix the row")
+
+    def load(self, root: Path = Path()) -> tuple[Problem, ...]:
+        return self._picked(self._problems(root / self.path))
 
     def _problems(self, path: Path) -> Iterator[Problem]:
         data = read_study(path)

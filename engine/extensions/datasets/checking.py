@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
+from ....protocols.datasets.columns import own_letters, refers
 from ....protocols.datasets.leak import MATERIAL, LeakageCheck, RuleAccuracy, leakage_check, power
+from ....protocols.datasets.loader import Notes
 from ....protocols.datasets.solution import sense
 from ....protocols.errors import DatasetError
 from ....protocols.question import Problem
@@ -45,19 +47,21 @@ class Inventory:
     """Ids of problems that ask the same question about the same passage."""
 
 
-def check_finding(
-    name: str, problems: Sequence[Problem], skipped: Sequence[DatasetError]
-) -> Finding:
-    """The leakage check rule by rule, what there is, and what to do. skipped: invalid rows."""
+def check_finding(name: str, problems: Sequence[Problem], reading: Notes) -> Finding:
+    """The leakage check rule by rule, the contents, and what to do."""
     held, gate = inventory(problems), leakage_check(problems)
     about = asdict(held) | {
         "leaks": [rule.rule for rule in gate.leaks],
         "power": {points: power(gate.problems, points / 100) for points in TELLS},
-        "skipped": [str(fault) for fault in skipped],
+        "skipped": [str(fault) for fault in reading.bad],
+        "changed": reading.changed,
+        "letters": carrying_letters(problems),
+        "references": referring(problems),
     }
     idle = [rule.rule for rule in gate.rules if not rule.applicable]
     notes = [f"not applicable: {', '.join(idle)}"] * bool(idle)
-    notes += [*_held(held), *_skipped(skipped), _power(gate), *_remedies(gate)]
+    notes += [*_held(held), *_skipped(reading.bad), *reading.changes(), *_options(problems)]
+    notes += [_power(gate), *_remedies(gate)]
     title = f"{name}: {'label leakage' if gate.leaks else 'no leak found'}"
     shown = [rule for rule in gate.rules if rule.applicable]
     parts = (
@@ -92,6 +96,44 @@ def _skipped(faults: Sequence[DatasetError]) -> Iterator[str]:
     if faults:
         yield f"skipped: {counted(len(faults), 'invalid row')}:"
     yield from _first([str(fault) for fault in faults])
+
+
+def carrying_letters(problems: Sequence[Problem]) -> list[str]:
+    """Ids of the problems whose answers carry letters of their own."""
+    carrying = []
+    for problem in problems:
+        try:
+            if own_letters([answer.text for answer in problem.question.answers]):
+                carrying.append(problem.id)
+        except ValueError:
+            carrying.append(problem.id)
+    return carrying
+
+
+def referring(problems: Sequence[Problem]) -> list[str]:
+    """Ids of the problems with an answer that refers to others."""
+    return [
+        problem.id
+        for problem in problems
+        if any(refers(answer.text) for answer in problem.question.answers)
+    ]
+
+
+def _options(problems: Sequence[Problem]) -> Iterator[str]:
+    if carrying := carrying_letters(problems):
+        yield (
+            f"letters: {counted(len(carrying), 'problem')} ({_few(carrying)}) with answers that "
+            "carry letters of their own, which may tell: take them off"
+        )
+    if refer := referring(problems):
+        yield (
+            f"cross-references: {counted(len(refer), 'problem')} ({_few(refer)}) with an answer "
+            "that refers to others, so all answers keep their order"
+        )
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
 
 
 def _first(lines: Sequence[str]) -> Iterator[str]:

@@ -140,7 +140,7 @@ def test_a_fault_of_the_data_is_told_with_its_own_file_and_line(written, tmp_pat
 def test_one_problem_may_not_come_from_two_data_sets(written, tmp_path):
     write_jsonl(read_sweep_file(written(PLAIN)).problems, tmp_path / "p.jsonl")
     both = PLAIN.replace("limit: 2}", "limit: 2}, file: p.jsonl")
-    assert "problems.file: the problem 'apples-and-crates' is there already" in told(written(both))
+    assert "problems.file: the problem 'apples-and-crates' already exists" in told(written(both))
 
 
 def test_the_seed_of_the_sweep_decides_all_chance_of_the_data_sets(written):

@@ -15,13 +15,14 @@ from oversight.engine.extensions.datasets.checking import Inventory, inventory
 from oversight.protocols import Answer, NaiveJudge, Problem, Question, StatedJudge, labelled
 from oversight.protocols.agents.calculator import calculate
 from oversight.protocols.datasets.bundled import BUNDLED, Bundled, bundled
-from oversight.protocols.datasets.catalogue import LOADERS, loader
+from oversight.protocols.datasets.catalogue import LOADERS, PUBLISHED, loader
+from oversight.protocols.datasets.forms import published_forms
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.leak import leakage_check
 from oversight.protocols.datasets.overlap import overlap
 from oversight.protocols.datasets.proposals import ACCEPT, REJECT, proposals
 from oversight.protocols.datasets.solution import number, steps
-from oversight.protocols.question import balanced
+from oversight.protocols.question import lettered
 from tests.fakes import APPLES, Scripted, prompt
 
 NUMBER = r"\d+(?:\.\d+)?"
@@ -137,6 +138,10 @@ WRONG = [(f"wrong {n}", "", -1.0) for n in range(3)]
 FOUR = labelled("four", "Which?", [("right", "because", 1.0), *WRONG], passage="Text.", group="g")
 
 
+def _four(n: int) -> Problem:
+    return replace(FOUR, id=f"four-{n}", question=replace(FOUR.question, text=f"Which of {n}?"))
+
+
 def accepted(problem: Problem) -> float:
     """The value of accepting what is proposed."""
     texts = [answer.text for answer in problem.question.answers]
@@ -158,11 +163,13 @@ def test_of_each_problem_the_right_answer_is_proposed_and_one_wrong_one():
         assert len({each.id for each in proposed}) == 2
 
 
-def test_which_wrong_answer_is_proposed_depends_on_seed_and_id_alone():
-    def drawn(id: str, seed: int) -> set[str]:
-        return {each.question.text for each in proposals([replace(FOUR, id=id)], seed)}
+def test_proposed_wrong_answer_depends_on_seed_and_content_alone():
+    def drawn(passage: str, seed: int, id: str = "x") -> set[str]:
+        question = replace(FOUR.question, passage=passage)
+        (first, second) = proposals([replace(FOUR, id=id, question=question)], seed)
+        return {first.question.text, second.question.text}
 
-    assert drawn("x", 1) == drawn("x", 1)
+    assert drawn("x", 1) == drawn("x", 1, id="y")
     for asked in ([(str(n), 0) for n in range(30)], [("x", seed) for seed in range(30)]):
         assert len({frozenset(drawn(*each)) for each in asked}) == 3
 
@@ -195,15 +202,15 @@ async def test_who_accepts_whatever_is_proposed_has_no_agent_score_difference():
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_loader_asks_so_where_its_settings_say_so(tmp_path, seed):
-    write_jsonl([replace(FOUR, id=f"four-{n}") for n in range(6)], tmp_path / "d.jsonl")
+    write_jsonl([_four(n) for n in range(6)], tmp_path / "d.jsonl")
     settings = {"path": str(tmp_path / "d.jsonl"), "limit": 3, "seed": seed}
     asked = loader("file", settings | {"proposals": True}).load()
     proposed = proposals(loader("file", settings).load(), seed)
-    assert asked == tuple(balanced(proposed, seed)) and len(asked) == 6
-    assert sum(problem.best for problem in asked) == 3
+    assert asked == tuple(lettered(proposed, seed)) and len(asked) == 6
 
 
 def test_every_loader_is_a_public_name_with_one_setting_that_must_be_given_and_an_address():
+    assert set(PUBLISHED) == set(published_forms())
     for name, kind in LOADERS.items():
         assert getattr(protocols, kind.__name__) is kind and kind.__name__ in protocols.__all__
         first, second = ("arithmetic", "passages") if name == "bundled" else ("x", "y")

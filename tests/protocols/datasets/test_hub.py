@@ -135,7 +135,7 @@ def test_what_the_hub_lacks_is_told(hub):
         ("none", "split=test", "lab/none: cannot be had from the Hub"),
         ("quiz", "revision=several", "config: which of easy, hard?"),
         ("quiz", "split=dev", "has no table for the split 'dev'"),
-        ("quiz", "columns=mmlu_max", "no form 'mmlu_max'; there are boolq,"),
+        ("quiz", "columns=mmlu_max", "unknown form 'mmlu_max': choose from boolq,"),
         ("quiz", mapped, "there is no column 'colours'; there are: question, options"),
     ):
         code, told = hub[1]("dataset", "check", "hf", "--set", f"name=lab/{name}", "--set", setting)

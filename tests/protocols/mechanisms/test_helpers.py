@@ -25,6 +25,7 @@ from oversight.protocols import (
 )
 from oversight.protocols.datasets.forms import JsonLines
 from oversight.protocols.datasets.jsonl import write_jsonl
+from oversight.protocols.datasets.overlap import grouped
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.fakes import (
     ALICE,
@@ -182,7 +183,7 @@ async def test_what_cannot_be_measured_leaves_the_verdict_as_it_is():
 
 def test_flaws_are_kept_with_their_answers(tmp_path):
     write_jsonl([TAMPERED, APPLES_TWICE], tmp_path / "p.jsonl")
-    assert JsonLines("p.jsonl").load(tmp_path) == (TAMPERED, APPLES_TWICE)
+    assert JsonLines("p.jsonl").load(tmp_path) == grouped((TAMPERED, APPLES_TWICE))
     planted, plain = JsonLines("p.jsonl", relabel=True, seed=3).load(tmp_path)
     texts = [answer.text for answer in planted.question.answers]
     assert dict(zip(texts, planted.flaws, strict=True)) == {"48": "", "36": MADE_WRONG}

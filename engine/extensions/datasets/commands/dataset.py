@@ -50,7 +50,7 @@ def check(
     """
     made = _loader(spec, settings)
     with missing_file_hint(spec):
-        found = check_finding(spec, made.load(), made.skipped())
+        found = check_finding(spec, *made.read())
     show(found.text("json" if as_json else "text", width()))
     if found.about["leaks"]:
         raise SystemExit(ExitCode.FAILED)
