@@ -36,8 +36,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...protocols.datasets.rows import json_line, regular
-from ...protocols.datasets.tabular import DELIMITERS, PARQUET, records
+from ...protocols.datasets.rows import DELIMITERS, PARQUET, json_line, records, regular
 from ...protocols.errors import DatasetError
 from ...protocols.scores import check_probabilities
 from ...protocols.spelling import meant
