@@ -39,6 +39,8 @@ _COMMENTS = (
 _SEPARATORS = " \t:=-–—|.→"
 _LONGEST_PERCENTAGE = 12
 """Characters of a percentage as it was asked for, the sign included."""
+_LONGEST_NAMING = 40
+"""Characters of a line such as `Final answer: A`."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ def _read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
     fault: Unreadable | None = None
     for group in reversed(groups(reply, partial(_shares_at, reply, question))):
         shares = [share for statement in group for share in statement]
+        if not shares:
+            continue
         # A sentence may stand between the statements of two answers.
         if {share.place for share in later}.isdisjoint([share.place for share in shares]):
             shares += later
@@ -187,7 +191,22 @@ def _shares_at(
             share, line = _Share(share.place, None, True), ""
         shares.append(share)
         line = line.lstrip(_BETWEEN).removeprefix("and ")
-    return Statement(shares, end) if shares else None
+    if shares or _names_answer(line, question):
+        return Statement(shares, end)
+    return None
+
+
+def _names_answer(line: str, question: Question) -> bool:
+    """Whether a line only names an answer, as `Answer: A` does: it belongs to the statements."""
+    if len(line) > _LONGEST_NAMING:
+        return False
+    labels, (_, colon, tail) = _labels(question), line.rpartition(":")
+    opened = label_at(tail, labels)
+    return (
+        opened is not None
+        and not opened[1].strip(AROUND)
+        and bool(colon or tail.strip(AROUND) in labels)
+    )
 
 
 def _share_at(line: str, question: Question) -> tuple[_Share, str] | None:

@@ -147,7 +147,8 @@ def takes_back(line: str) -> bool:
     if not words:
         return False
     head, first = words[0], line.split(None, 1)[0]
-    goes_on = line[0] in ",;—–…" or (first[0].islower() and first[-1] != ":")
+    is_word = len(words) > 1 and first.rstrip(",;").isalpha() and first[0].islower()
+    goes_on = line[0] in ",;—–…" or is_word
     if goes_on and head not in _REASONS:
         return True
     if sentence.endswith(COLONS):  # It introduces other lines.

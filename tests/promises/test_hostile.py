@@ -153,8 +153,11 @@ def test_no_reply_holds_a_run_up_and_ctrl_c_ends_it(tmp_path):
             process.hear(signal.SIGINT)
             stopped = process.end()
         again = oversight("run", "clogged.yaml", "--run-folder", "run", cwd=tmp_path)
-    assert stopped.code in (0, 130), stopped.err
-    assert again.code == 0, again.err
+    assert stopped.code in (0, 1, 130), stopped.err
+    # A tag that is never closed hides the verdict below it: unreadable, and every cell ends.
+    assert again.code in (0, 1), again.err
+    assert "16/16 cells" in again.err
+    assert again.err.count("cells unreadable") <= 1
 
 
 def _poison(file: Path, chance: random.Random) -> list[str]:
