@@ -311,7 +311,7 @@ def _session(run: Run, before: Mapping[str, UsageTotals]) -> RunSession:
 
 
 def _most_workers(loaded: LoadedSweep) -> int:
-    """One worker runs all cells of a problem, and takes a place at every model."""
+    """Each has at least one cell, and takes a place at every model."""
     models = [name for name in loaded.sweep.models if not name.startswith(PREFIX)]
     widths = (loaded.models.limits_of(name).concurrency for name in models)
-    return min((len(loaded.sweep.problems), *(width for width in widths if width)))
+    return min((len(loaded.sweep), *(width for width in widths if width)))

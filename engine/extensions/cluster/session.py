@@ -1,9 +1,5 @@
-"""A run on several processes: this one hands out problems and writes the run, and actors of Ray
-run them, each with its part of every limit.
-
-A worker lives in a process of its own, and holds nothing durable: replies are in the store, and
-outcomes go back to the process that writes the run.
-"""
+"""The driver of a run on several processes: it deals out cells to workers, which are actors of Ray,
+and writes the run."""
 
 import asyncio
 import logging
@@ -11,11 +7,9 @@ import os
 import pickle
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
-from dataclasses import astuple, dataclass, replace
-from functools import cached_property
-from itertools import count
-from pathlib import Path
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
@@ -24,214 +18,82 @@ from ....cache.extras import install_command
 from ....protocols.transcript import Failure
 from ...errors import BudgetReached, Halt, RunFolderError, StoreFailed, UsageError
 from ...models.accounting.budget import Budget
-from ...models.accounting.ledger import Accounting, UsageTotals, sum_usage
-from ...run.cached_models import CachedModels
+from ...models.accounting.ledger import UsageTotals, sum_usage
+from ...models.reached import Reached
+from ...run.dealing import LIVES, Deal, Hand
 from ...run.events import add_event
-from ...run.execution import RunSession, first_cells
-from ...run.lanes import CRASH, attempt_noted, first_fault, run_lanes
-from ...run.loaded_sweep import load_sweep
+from ...run.execution import RunSession
+from ...run.lanes import CRASH, first_fault
 from ...run.mixed import MIXED, MixedReplies
-from ...run.order import Order, Plain
-from ...run.record.capture import Capture
+from ...run.order import Order
 from ...run.record.values import RecordedCell
 from ...run.run import Run
 from ...run.run_folder import QUARANTINE
-from ...run.settings import RunSettings
-from ...run.stores import open_store, store_name
-from ...sweep.code import combined, row_codes
+from ...run.stores import store_name
+from ...run.worker import EVERY, Answer, CellWorker, Ended, Standing, Turn, code_of
 from ...sweep.own_code import CodeFile, code_files
-from ...sweep.sweep import Cell, Sweep
-from ...sweep.sweepfile import SweepFile
+from ...sweep.sweep import Cell
 
 try:
     import ray
-    from ray.exceptions import RayActorError, RayTaskError
+    from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayTaskError
 except ImportError as exc:
     raise UsageError(f"several workers need Ray: {install_command('ray')}") from exc
 
-EVERY = 0.25
-"""Seconds between two orders to a worker, and two looks at how it stands."""
-LIVES = 3
-"""How often a problem is begun anew whose worker died."""
+PLACE = 60.0
+"""Seconds in which the cluster must start a worker; then the run goes on without it."""
+PAUSE, MAX_PAUSE = 0.25, 8.0
+"""Seconds before a worker that cannot be reached is asked again. They double up to the last."""
 OBJECTS = 2**27
 """Bytes of shared memory for Ray's objects, of which a run has few."""
 
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How a worker stands."""
-
-    life: str
-    """Differs each time that its process is started."""
-    number: int
-    """Rises from one to the next of a life."""
-    accounts: Mapping[str, UsageTotals]
-    calls: CacheStatistics
-    lines: tuple[str, ...]
-    in_flight: int
-    cells: int
-    """How many cells keep it busy."""
-    halt: Halt | None
-    spent: float = 0.0
-    reserved: float = 0.0
-    """Dollars that calls in flight may cost at most."""
-    wants: float = 0.0
-    """Dollars that the first call in line lacks room for; 0 if none does."""
-    doubtful: float = 0.0
-    """Dollars of those spent that are in doubt."""
-    mixed: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Each time that a provider may have mixed up replies: its name, and the calls."""
+log = logging.getLogger(__name__)
 
 
-class Share(Budget):
-    """A worker's part of the dollars of a run; how far it reaches is told from time to time."""
-
-    wants = 0.0
-
-    def fits(self, worst: float) -> bool:
-        fits = super().fits(worst)
-        if not fits:
-            self.wants = worst
-        return fits
-
-    @property
-    def over(self) -> bool:
-        return False  # others may give some back: whoever hands them out knows
-
-    def extend(self, reach: float) -> None:
-        """Spend no more than this in all, or than is spent and reserved already."""
-        self.cap, self.wants = max(reach, self.spent + self.reserved), 0.0
-        for listener in self._listeners:
-            listener()
+class NoWorkers(Halt):
+    """Every worker is lost, and the cluster starts no other one."""
 
 
 class Worker:
-    """What Ray calls, on one event loop."""
+    """A worker as Ray starts it."""
 
     def __init__(self, code: tuple[CodeFile, ...], setup: bytes) -> None:
-        """code: files of the user's classes, without which the setup cannot be unpickled. setup:
-        what `_Opened` is made with, pickled."""
-        self._code, self._setup = code, setup
-        self._life, self._numbers = uuid4().hex, count()
+        self._worker = CellWorker(code, setup)
 
-    @cached_property
-    def _opened(self) -> "_Opened":
-        for file in self._code:
-            file.load()
-        return _Opened(*pickle.loads(self._setup))
+    async def node(self) -> tuple[str, str]:
+        """The id of the machine that it runs on, and its name."""
+        name = f"node {ray.util.get_node_ip_address()} ({os.uname().nodename})"
+        return ray.get_runtime_context().get_node_id(), name
 
-    async def run(self, places: tuple[int, ...]) -> tuple[tuple[RecordedCell, ...], Standing]:
-        """Run cells of one problem; those that a stop leaves out are not in the result.
+    async def open(self, node: str) -> Standing:
+        return await self._worker.open(node)
 
-        UsageError where this process runs other code, or its environment lacks a key.
-        """
-        opened = self._opened
-        wanted, landed = frozenset(places), list[RecordedCell]()
-
-        problem = opened.sweep.cells_of(opened.sweep.problem_at(places[0]))
-        await run_lanes(
-            Plain(cell for cell in problem if cell.place in wanted),
-            opened.attempt,
-            lambda cell, ended: landed.append(ended),
-            lanes=opened.lanes,
-            stop_token=opened.cached.models.stop_token,
-            waits=lambda: opened.cached.cache.waits,
-        )
-        return tuple(landed), self._standing()
-
-    async def stand(self, life: str, dollars: float | None, halt: Halt | None) -> Standing:
-        """Obey, and tell how it stood. life: that which may spend so many dollars in all; one that
-        was started anew may not. dollars: None without a cap."""
-        opened, now = self._opened, self._standing()
-        if halt is not None:
-            opened.cached.models.stop_token.stop(halt)
-        if life == self._life and dollars is not None:
-            opened.share.extend(dollars)
-        return now
-
-    def _standing(self) -> Standing:
-        by, share, number = self._opened.cached, self._opened.share, next(self._numbers)
-        known = by.accounts(), by.statistics, by.lines(), by.in_flight, self._opened.lanes()
-        dollars = share.spent, share.reserved, share.wants, share.doubtful
-        mixed = tuple(self._opened.mixed)
-        return Standing(self._life, number, *known, by.models.stop_token.halt, *dollars, mixed)
+    async def turn(self, turn: Turn) -> Answer:
+        return await self._worker.turn(turn)
 
 
-class _Opened:
-    """A sweep with its models, behind a cache over the store of the run."""
-
-    def __init__(
-        self,
-        file: SweepFile,
-        code: str,
-        settings: RunSettings,
-        run_id: str,
-        accounting: Accounting,
-        quarantine: Path | None,
-        workers: int,
-    ) -> None:
-        """code: as `code_of` gives it; other code is refused. accounting: the run's; orders tell
-        how much may be spent. workers: how many share every limit. Keys are the worker's."""
-        loaded = load_sweep(file)
-        if code_of(loaded.sweep) != code:
-            raise UsageError(
-                "a worker runs other code than whoever started it: install the same version of "
-                "oversight-bench, and of packages with protocols of your own, on all machines"
-            )
-        self.sweep, paid = loaded.sweep, set[str]()
-        cap = accounting.budget
-        self.share = Share(0.0, tokens=cap is not None and cap.tokens)
-        loaded.models.sharers, loaded.models.give_up = workers, settings.give_up
-        accounting = replace(accounting, budget=cap and self.share)
-        roles = () if settings.cache == "replay" else loaded.sweep.roles
-        loaded.models.prepare(roles, accounting, quarantine)
-        store = open_store(store_name(settings.store))
-        self.mixed: list[tuple[str, tuple[str, ...]]] = []
-        loaded.models.on_mixed = lambda *mixed: self.mixed.append(mixed)
-        self.cached = CachedModels(loaded.models, store, settings.cache, run_id, paid)
-        models, token = loaded.models, self.cached.cache.token
-        self._capture = Capture(loaded.sweep, models, models.accounting.prices, paid, token)
-        self._first_cells = first_cells(loaded.sweep.rows)
-        self._most = loaded.file.top.max_cells
-        self._workers = workers
-
-    async def attempt(self, cell: Cell) -> RecordedCell:
-        cache = self.cached.cache
-        noted = await attempt_noted(cell, cache, cache.shared_work)
-        if self._first_cells is not None:
-            noted = await self._first_cells.checked(cell, noted)
-        return self._capture.cell(cell, *noted)
-
-    def lanes(self) -> int:
-        if self._most is not None:
-            return max(self._most // self._workers, 1)
-        return self.cached.models.cells_at_once(self.sweep.models)
-
-
-def code_of(sweep: Sweep) -> str:
-    """What workers must have in common: the sweep, and the code behind its rows."""
-    return f"{sweep.identity} {combined(row_codes(sweep.rows))}"
-
-
-@dataclass
-class Hand:
-    """A worker, as it is seen from here."""
+@dataclass(eq=False, kw_only=True)
+class Member(Hand):
+    """A worker, as the driver knows it."""
 
     actor: Any
-    life: str = ""
-    """The life that stood last; empty before the first."""
-    under_way: int = 0
-    """Cells that it was given and that have not come back."""
+    node: str
+    life: str = field(default_factory=lambda: uuid4().hex)
+    turns: int = 0
+    received: int = 0
+    """Events that have arrived."""
+    stood: float = 0.0
+    """Loop time (s) of the last turn that asked for its state."""
 
 
 class RaySession(RunSession):
-    """The problems of a run on Ray's actors, each of which has an equal part of every limit.
+    """The cells of a run on Ray's actors, each of which has an equal part of every limit.
 
-    Ray starts an actor anew that died, and gives it the problems that it had: their replies are in
-    the store, and what was in flight is asked again.
+    A lost worker loses its calls in flight: other workers ask them again. Its part of the limits
+    stays unused if it cannot be replaced.
     """
 
-    holds_back = False  # a problem goes to its worker as a whole
+    holds_back = False  # a worker takes the cells of a problem in their order
 
     def __init__(self, run: Run, before: Mapping[str, UsageTotals], workers: int) -> None:
         """UsageError for a sweep that no other process can make."""
@@ -240,53 +102,55 @@ class RaySession(RunSession):
         self._address = address = settings.ray
         self._budget = cap = accounting.budget
         self._dollars = None if cap is None else cap.cap - cap.spent
-        quarantine = None if address else run.folder.path / QUARANTINE
-        self._workers, code = workers, code_of(loaded.sweep)
         # A folder is named as it is from here.
         settings = replace(settings, store=store_name(settings.store))
-        setup = loaded.file, code, settings, run.folder.manifest.id, accounting, quarantine, workers
+        quarantine = None if address else run.folder.path / QUARANTINE
+        reached = Reached.here(loaded.models, loaded.sweep.models)
+        ours = settings, run.folder.manifest.id, accounting, quarantine, workers
         try:
-            self._packed = pickle.dumps(setup)
+            self._packed = pickle.dumps((loaded.file, code_of(loaded.sweep), reached, *ours))
         except (AttributeError, ModuleNotFoundError, pickle.PicklingError, TypeError) as exc:
             raise UsageError(
-                f"a worker cannot make this sweep: {exc}. With several workers, protocols and "
-                "settings of your own must lie in a module that can be imported"
+                f"a worker cannot make this sweep: {exc}. With several workers, your protocols "
+                "and settings must lie in a module that can be imported"
             ) from exc
-        self._hands: list[Hand] = []
+        self._members: list[Member] = []
+        self._actors: list[Any] = []
         self._standings: dict[str, Standing] = {}
-        """The last of each life of each worker."""
+        """The last one of each life."""
         self._reach: dict[str, float] = {}
         """Dollars that each life may have spent at most; the dead keep theirs."""
-        self._changed, self._stopping = asyncio.Event(), asyncio.Event()
-        """Set when a worker may have room, and at a stop."""
-        self._over, self._stack = False, ExitStack()
+        self._serving = self._awaited = workers
+        """Workers that are not given up; and those that must open before the first cell."""
+        self._ready, self._over = asyncio.Event(), asyncio.Event()
+        self._stack = ExitStack()
 
     async def run(self) -> Halt | None:
-        # What Ray prints goes to stderr: stdout is for the result, which comes later.
+        # Ray prints to stderr: stdout is for the result, which comes later.
         sys.stdout.flush()
-        self._stack.callback(os.close, kept := os.dup(1))
-        self._stack.callback(os.dup2, kept, 1)
+        self._stack.callback(os.close, stdout := os.dup(1))
+        self._stack.callback(os.dup2, stdout, 1)
         self._stack.callback(sys.stdout.flush)
         os.dup2(2, 1)
-        # In a thread of its own: Ray would take the place of our handlers of signals.
+        # In another thread: Ray would replace our handlers of signals.
         await asyncio.to_thread(self._connect)
         self._stop_token.listen(self._stopped)
         return await super().run()
 
     async def close(self) -> None:
-        for hand in self._hands:
-            ray.kill(hand.actor)
+        for actor in self._actors:
+            ray.kill(actor)
         await asyncio.to_thread(ray.shutdown)
         self._stack.close()
         await super().close()
 
     @property
     def statistics(self) -> CacheStatistics:
-        every = [astuple(each.calls) for each in self._standings.values()]
+        every = [astuple(standing.calls) for standing in self._standings.values()]
         return CacheStatistics(*map(sum, zip((0, 0, 0, 0, 0), *every, strict=True)))
 
     def accounts(self) -> dict[str, UsageTotals]:
-        # What the dead had in flight stays so until the ledger is closed: it may have been billed.
+        # Calls of lost workers stay in flight until the ledger closes: they may have been billed.
         every: dict[str, list[UsageTotals]] = {}
         for standing in self._standings.values():
             for model, account in standing.accounts.items():
@@ -295,174 +159,225 @@ class RaySession(RunSession):
 
     @property
     def in_flight(self) -> int:
-        return sum(each.in_flight for each in self._alive())
+        return sum(standing.in_flight for standing in self._alive())
 
     def lines(self) -> tuple[str, ...]:
         every = enumerate(self._alive(), 1)
-        return tuple(f"worker {number}  {line}" for number, each in every for line in each.lines)
+        return tuple(f"worker {n}  {line}" for n, standing in every for line in standing.lines)
 
     def _alive(self) -> list[Standing]:
-        return [self._standings[hand.life] for hand in self._hands if hand.life]
+        return [self._standings[member.life] for member in self._members]
 
     def _connect(self) -> None:
         # Ray reports usage statistics to its vendor unless it is told not to.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        workers = self._workers
-        here: dict[str, Any] = {"num_cpus": workers, "object_store_memory": OBJECTS}
+        local: dict[str, Any] = {"num_cpus": self._serving, "object_store_memory": OBJECTS}
         try:
             ray.init(
                 self._address or "local",
                 log_to_driver=False,
                 logging_level=logging.ERROR,
                 include_dashboard=None if self._address else False,
-                **({} if self._address else here),
+                **({} if self._address else local),
             )
         except (ConnectionError, ValueError, RuntimeError) as exc:
             raise UsageError(f"--ray {self._address}: {exc}") from exc
-        lives = {"max_restarts": -1, "max_task_retries": LIVES, "max_concurrency": 10_000}
-        actor = ray.remote(Worker).options(num_cpus=1, scheduling_strategy="SPREAD", **lives)
-        given = code_files(), self._packed
-        self._hands = [Hand(actor.remote(*given)) for _ in range(workers)]
+        if self._address:
+            free = int(ray.available_resources().get("CPU", 0))
+            self._awaited = max(min(self._serving, free), 1)
 
     async def work(self, order: Order[Cell, RecordedCell]) -> None:
+        self._deal = Deal(order, self._run.loaded.sweep, self._ended, self._serving)
         try:
             async with asyncio.TaskGroup() as group:
-                hearing = [group.create_task(self._hear(hand)) for hand in self._hands]
-                await self._hand_out(order)
-                self._over = True
-                self._stopping.set()
-                for hand, each in zip(self._hands, hearing, strict=True):
-                    if not hand.life:
-                        each.cancel()  # Ray never had a place for it
+                for _ in range(self._serving):
+                    group.create_task(self._serve())
         except BaseExceptionGroup as faults:
             raise first_fault(faults) from None
 
-    async def _hand_out(self, order: Order[Cell, RecordedCell]) -> None:
-        """Give each problem to the worker that has least to do, as soon as it has room."""
-        problem_at, cells = self._run.loaded.sweep.problem_at, list[Cell]()
-        async with asyncio.TaskGroup() as group:
-            while True:
-                cell = await anext(order, None)
-                if cells and (cell is None or problem_at(cell.place) != problem_at(cells[0].place)):
-                    hand = await self._free(len(cells))
-                    if hand is None:
-                        return
-                    hand.under_way += len(cells)
-                    group.create_task(self._problem(hand, tuple(cells), order))
-                    cells = []
-                if cell is None:
-                    return
-                cells.append(cell)
+    def _stopped(self) -> None:
+        self._ready.set()
+        if not self._members:
+            self._over.set()
 
-    async def _free(self, cells: int) -> Hand | None:
-        """A worker with room for so many cells; None at a stop."""
-        while self._stop_token.halt is None:
-            free = [
-                hand
-                for hand in self._hands
-                if hand.life
-                and (
-                    not hand.under_way or hand.under_way + cells <= self._standings[hand.life].cells
-                )
-            ]
-            if free:
-                return min(free, key=lambda hand: hand.under_way)
-            self._changed.clear()
-            await self._changed.wait()
-        return None
+    async def _serve(self) -> None:
+        """Keep one worker at work, and replace it when it dies, until the run is over."""
+        why = f"the cluster started no worker within {PLACE:.0f} s"
+        while self._stop_token.halt is None and not self._over.is_set():
+            try:
+                member = await self._opened()
+            except UsageError as fault:
+                if not self._ready.is_set():
+                    raise
+                member, why = None, str(fault)
+            self._awaited -= 1
+            if self._awaited <= 0:
+                self._ready.set()
+            if member is None:
+                break
+            await self._ready.wait()
+            try:
+                return await self._turns(member)
+            except RayActorError as fault:
+                await self._lose(member, fault)
+        if self._stop_token.halt is None and not self._over.is_set():
+            self._serving -= 1
+            log.warning("%s: the run goes on with %d workers", why, self._serving)
+            if not self._serving:
+                self._stop_token.stop(NoWorkers(f"no worker is left: {why}"))
 
-    async def _problem(
-        self, hand: Hand, cells: tuple[Cell, ...], order: Order[Cell, RecordedCell]
-    ) -> None:
+    async def _opened(self) -> Member | None:
+        """A new worker; None if the cluster starts none in time, or the run is over before."""
+        loop, pause = asyncio.get_running_loop(), PAUSE
+        until, over = loop.time() + PLACE, asyncio.ensure_future(self._over.wait())
+        kind = ray.remote(Worker).options(num_cpus=1, scheduling_strategy="SPREAD")
         try:
-            landed, standing = await hand.actor.run.remote(tuple(cell.place for cell in cells))
-        except RayActorError:
-            died = Failure(CRASH, f"{LIVES + 1} workers died of its problem")
-            for cell in cells:
-                ended = self._capture.cell(cell, died)
-                self.keep(cell, ended)
-                order.ended(cell, ended)
-            return
-        except RayTaskError as fault:
-            raise fault.cause from None
+            while (seconds := until - loop.time()) > 0:
+                actor = kind.remote(code_files(), self._packed)
+                self._actors.append(actor)
+                node = asyncio.wrap_future(actor.node.remote().future())
+                both = node, over
+                await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                if not node.done():
+                    node.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+                    ray.kill(actor)
+                    break
+                try:
+                    id, name = await node
+                    member = Member(actor=actor, node=id)
+                    self._told(member, await actor.open.remote(name))
+                except RayTaskError as fault:
+                    raise fault.cause from None
+                except RayActorError as fault:
+                    log.info("a worker ended before it began: %s", fault)
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, MAX_PAUSE)
+                else:
+                    self._members.append(member)
+                    self._deal.join(member)
+                    return member
+            return None
         finally:
-            hand.under_way -= len(cells)
-            self._changed.set()
-        self._told(standing)
+            over.cancel()
+
+    async def _turns(self, member: Member) -> None:
+        """Take turns with a worker until the run is over."""
+        loop, deal = asyncio.get_running_loop(), self._deal
+        while True:
+            halt = self._stop_token.halt
+            cells = await deal.take(member) if halt is None else []
+            if deal.finished or (halt is not None and deal.idle):
+                self._over.set()
+            dollars, stand = None, loop.time() >= member.stood + EVERY
+            if stand:
+                member.stood, dollars = loop.time(), self._dollars_for(member)
+            granted, member.granted = (*member.granted,), []
+            member.turns += 1
+            last = self._over.is_set()
+            places = tuple((cell.place, deal.is_shared(cell)) for cell in cells)
+            now = member.turns, member.received, places, granted, stand, dollars, halt, last
+            answer = await self._answer(member, Turn(*now))
+            if answer.standing is not None:
+                if dollars is not None:
+                    used = answer.standing.spent + answer.standing.reserved
+                    self._reach[member.life] = max(dollars, used)
+                self._told(member, answer.standing)
+                self._stop_at_the_cap()
+            await self._take(member, answer)
+            if last:
+                return
+
+    async def _answer(self, member: Member, turn: Turn) -> Answer:
+        """The answer to a turn; it is repeated while the worker cannot be reached. RayActorError
+        once the worker is lost."""
+        pause = PAUSE
+        while True:
+            try:
+                answer: Answer = await member.actor.turn.remote(turn)
+                return answer
+            except RayTaskError as fault:
+                raise fault.cause from None
+            except ActorUnavailableError:
+                if pause > MAX_PAUSE:
+                    raise
+                await asyncio.sleep(pause)
+                pause *= 2
+
+    async def _take(self, member: Member, answer: Answer) -> None:
+        """Keep the cells that ended, and pass on claims."""
+        member.received += len(answer.events)
+        landed = []
+        for event in answer.events:
+            if isinstance(event, Ended):
+                self._ended[event.place] = event.result is not None
+                self._deal.ended(member, event.place, event.result)
+                landed += [event.result] if event.result is not None else []
+            elif event.over:
+                self._deal.release(member, event.call, event.paid)
+            else:
+                self._deal.claim(member, event.call)
         try:
             self._run.folder.group.put(*landed)
             await self._run.folder.group.room()
         except RunFolderError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))
-        ends = {each.place: each for each in landed}
-        for cell in cells:
-            self._ended[cell.place] = cell.place in ends
-            order.ended(cell, ends.get(cell.place))
 
-    async def _hear(self, hand: Hand) -> None:
-        """Give orders, and hear how the worker stands, again and again."""
-        while not self._over:
-            dollars, halt = self._dollars_for(hand), self._stop_token.halt
-            try:
-                standing = await hand.actor.stand.remote(hand.life, dollars, halt)
-            except RayTaskError as fault:
-                raise fault.cause from None
-            except RayActorError:
-                pass  # it is started anew
-            else:
-                if standing.life == hand.life and dollars is not None:
-                    self._reach[hand.life] = dollars
-                hand.life = standing.life
-                self._told(standing)
-                self._stop_at_the_cap()
-            if self._stop_token.halt is None:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(EVERY):
-                        await self._stopping.wait()
-            else:
-                await asyncio.sleep(EVERY)
+    async def _lose(self, member: Member, fault: RayActorError) -> None:
+        """Give the cells of a lost worker to others; one that ended several workers has failed."""
+        self._members.remove(member)
+        ray.kill(member.actor)
+        alive = {node["NodeID"] for node in await asyncio.to_thread(ray.nodes) if node["Alive"]}
+        by_itself = isinstance(fault, ActorDiedError) and member.node in alive
+        log.warning(
+            "a worker %s: its calls in flight are asked again",
+            "ended" if by_itself else "was lost with its machine",
+        )
+        guilty = self._deal.lose(member, by_itself=by_itself)
+        if guilty is not None:
+            why = f"its code ended {LIVES} workers; on the last one it was alone"
+            failed = self._capture.cell(guilty, Failure(CRASH, why))
+            self.keep(guilty, failed)
+            self._deal.ended(member, guilty.place, failed)
 
-    def _told(self, standing: Standing) -> None:
-        known = self._standings.get(standing.life)
-        if known is None or known.number < standing.number:
-            self._standings[standing.life] = standing
-            for provider, calls in standing.mixed[len(known.mixed) if known else 0 :]:
-                # The next run asks for them again: by then every worker has forgotten them.
-                add_event(self._run.folder.path, MIXED, MixedReplies(provider, calls))
+    def _told(self, member: Member, standing: Standing) -> None:
+        last = self._standings.get(member.life)
+        self._standings[member.life], member.room = standing, standing.room
+        for provider, calls in standing.mixed[len(last.mixed) if last else 0 :]:
+            # The next run asks for them again: by then every worker has forgotten them.
+            add_event(self._run.folder.path, MIXED, MixedReplies(provider, calls))
         if standing.halt is not None:
             self._stop_token.stop(standing.halt)
-        self._changed.set()
 
-    def _stopped(self) -> None:
-        self._stopping.set()
-        self._changed.set()
-
-    def _dollars_for(self, hand: Hand) -> float | None:
-        """All that a worker may spend: what it has spent, and an equal part of what is left; more
-        or less of it where a call lacks room. Until it stands again, what it had counts too."""
-        standing = self._standings.get(hand.life)
-        if self._dollars is None or standing is None:
+    def _dollars_for(self, member: Member) -> float | None:
+        """Total that a worker may spend: its spending, and an equal part of the rest of the cap.
+        Where calls lack room, only the worker of the cheapest one gets more: the others give back
+        their unused part. Until a worker states its spending again, its old limit counts too."""
+        if self._dollars is None:
             return None
+        standing = self._standings[member.life]
         used = standing.spent + standing.reserved
-        elsewhere = [life for life in self._reach if life != hand.life]
-        left = self._dollars - used - sum(self._reach[life] for life in elsewhere)
-        lacking = any(each.wants for each in self._alive())
-        part = 0.0 if lacking and not standing.wants else left / len(self._hands)
-        dollars = used + max(part, min(standing.wants, left), 0.0)
-        self._reach[hand.life] = max(dollars, self._reach.get(hand.life, 0.0))
-        return dollars
+        elsewhere = sum(reach for life, reach in self._reach.items() if life != member.life)
+        left = max(self._dollars - used - elsewhere, 0.0)
+        lacking = [other for other in self._alive() if other.wants]
+        if not lacking:
+            more = left / len(self._members)
+        elif standing is min(lacking, key=attrgetter("wants")):
+            more = min(standing.wants, left)
+        else:
+            more = 0.0
+        self._reach[member.life] = max(used + more, self._reach.get(member.life, 0.0))
+        return used + more
 
     def _stop_at_the_cap(self) -> None:
         """Stop where a call does not fit that no other in flight can make room for."""
-        alive = self._alive()
-        wants = min((each.wants for each in alive if each.wants), default=0.0)
-        budget = self._budget
-        if budget is None or not wants or any(each.reserved for each in alive):
+        alive, budget = self._alive(), self._budget
+        wants = min((standing.wants for standing in alive if standing.wants), default=0.0)
+        if budget is None or not wants or any(standing.reserved for standing in alive):
             return
-        dead = self._reach.keys() - {each.life for each in alive}
+        dead = self._reach.keys() - {member.life for member in self._members}
         lost = sum(self._reach[life] for life in dead)
-        spent = budget.spent + lost + sum(each.spent for each in alive)
+        spent = budget.spent + lost + sum(standing.spent for standing in alive)
         if spent + wants > budget.cap:
-            doubtful = budget.doubtful + lost + sum(each.doubtful for each in alive)
+            doubtful = budget.doubtful + lost + sum(standing.doubtful for standing in alive)
             used = Budget(budget.cap, spent, doubtful, tokens=budget.tokens)
             self._stop_token.stop(BudgetReached(used.reached(wants)))

@@ -1,0 +1,336 @@
+"""A worker: a process that attempts the cells it is given, on this machine or another one.
+
+It holds nothing durable: replies are in the store, and outcomes go back to the driver, the process
+that writes the run. The two take turns: a `Turn` brings cells and orders, and its `Answer` brings
+the events since. A turn that was not answered is repeated, which changes nothing.
+"""
+
+import asyncio
+import pickle
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ...cache.cache import CacheStatistics
+from ...cache.call import Call
+from ...cache.errors import StoreError
+from ...cache.reply import Reply
+from ..errors import Halt, UsageError
+from ..models.accounting.budget import Budget
+from ..models.accounting.ledger import Accounting, UsageTotals
+from ..models.reached import Reached
+from ..providers.simulated import PREFIX
+from ..sweep.code import combined, row_codes
+from ..sweep.own_code import CodeFile
+from ..sweep.sweep import Cell, Sweep
+from ..sweep.sweepfile import SweepFile
+from .cached_models import CachedModels
+from .execution import first_cells
+from .lanes import attempt_noted, run_lanes
+from .loaded_sweep import load_sweep
+from .order import Order
+from .record.capture import Capture
+from .record.values import RecordedCell
+from .settings import RunSettings
+from .stores import open_store, store_name
+
+EVERY, SOON = 0.25, 0.03
+"""Seconds until an answer without events; and while a call waits for its claim."""
+
+
+class Ended(NamedTuple):
+    """How a cell ended; without a result at a stop."""
+
+    place: int
+    result: RecordedCell | None
+
+
+class Claim(NamedTuple):
+    """A worker wants to ask a call, or has asked it and perhaps paid for it."""
+
+    call: str
+    over: bool = False
+    paid: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state of a worker."""
+
+    accounts: Mapping[str, UsageTotals]
+    calls: CacheStatistics
+    lines: tuple[str, ...]
+    in_flight: int
+    room: int
+    """Number of cells that keep it busy."""
+    halt: Halt | None
+    spent: float = 0.0
+    reserved: float = 0.0
+    """Dollars that calls in flight may cost at most."""
+    wants: float = 0.0
+    """Dollars that the first call in line lacks room for; 0 if none does."""
+    doubtful: float = 0.0
+    """Dollars of those spent that are in doubt."""
+    mixed: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Each time that a provider may have mixed up replies: its name, and the calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Cells and orders for a worker."""
+
+    number: int
+    """The same if the turn is repeated."""
+    received: int
+    """Number of events that have arrived."""
+    cells: tuple[tuple[int, bool], ...]
+    """Places in the sweep, and whether the calls of the cell are claimed."""
+    granted: tuple[tuple[str, bool], ...]
+    """Calls that the worker may ask now, and whether another one has paid for them."""
+    stand: bool
+    """Whether the answer holds the state."""
+    dollars: float | None
+    """All that the worker may spend; None for no change, and without a cap."""
+    halt: Halt | None
+    last: bool
+
+
+class Answer(NamedTuple):
+    """The events that have not arrived yet, and the state, if the turn asks for it: as it was
+    before the orders, and after all events in the last turn."""
+
+    events: tuple[Ended | Claim, ...]
+    standing: Standing | None
+
+
+class Share(Budget):
+    """A worker's part of the dollars of a run, which each turn may change."""
+
+    wants = 0.0
+
+    def fits(self, worst: float) -> bool:
+        fits = super().fits(worst)
+        if not fits:
+            self.wants = worst
+        return fits
+
+    @property
+    def over(self) -> bool:
+        return False  # other workers may give some back: only the driver knows
+
+    def extend(self, reach: float) -> None:
+        """Spend no more than this in all, or than is spent and reserved already."""
+        self.cap, self.wants = max(reach, self.spent + self.reserved), 0.0
+        for listener in self._listeners:
+            listener()
+
+
+@dataclass(eq=False)
+class _Claimed:
+    """A call that this worker claims, and the number of its cells that ask it."""
+
+    granted: asyncio.Event = field(default_factory=asyncio.Event)
+    users: int = 0
+    paid: bool = False
+
+
+class CellWorker(Order[Cell, RecordedCell]):
+    """A worker, on one event loop; also the order of its cells: as they arrive."""
+
+    def __init__(self, code: tuple[CodeFile, ...], setup: bytes) -> None:
+        """code: files of the user's classes, without which the setup cannot be unpickled. setup:
+        arguments of `_Opened`, pickled."""
+        self._code, self._setup = code, setup
+        self._turn = self._received = 0
+        self._events: list[Ended | Claim] = []
+        self._changed = asyncio.Event()
+        self._cells: asyncio.Queue[Cell | None] = asyncio.Queue()
+        self._shared = set[int]()
+        """Places of the cells whose calls are claimed."""
+        self._claims: dict[str, _Claimed] = {}
+
+    async def open(self, node: str) -> Standing:
+        """Make all that calls need. node: name of the machine, for the errors.
+
+        UsageError for other code, another address, a missing key or module, and for a store that
+        cannot be opened; it names the machine and the fix.
+        """
+        try:
+            for file in self._code:
+                file.load()
+            self._opened = _Opened(*pickle.loads(self._setup))
+        except ModuleNotFoundError as exc:
+            raise UsageError(
+                f"{node} cannot import {exc.name}: install it there, or name a file of yours as "
+                "my_file.py:MyClass, which is sent along"
+            ) from None
+        except (UsageError, StoreError, AttributeError, ImportError) as exc:
+            raise UsageError(f"{node} {' '.join(str(exc).split())}") from None
+        opened = self._opened
+        self._lanes = asyncio.create_task(
+            run_lanes(
+                *(self, self._attempt, lambda cell, ended: None),
+                lanes=opened.room,
+                stop_token=opened.cached.models.stop_token,
+                waits=lambda: opened.cached.cache.waits,
+            )
+        )
+        self._lanes.add_done_callback(lambda task: self._changed.set())
+        return opened.standing()
+
+    async def turn(self, turn: Turn) -> Answer:
+        opened, stop_token = self._opened, self._opened.cached.models.stop_token
+        del self._events[: max(turn.received - self._received, 0)]
+        self._received = max(turn.received, self._received)
+        standing = opened.standing() if turn.stand else None
+        if turn.halt is not None:
+            stop_token.stop(turn.halt)
+        if turn.number > self._turn:
+            self._turn = turn.number
+            if turn.dollars is not None:
+                opened.share.extend(turn.dollars)
+            self._shared.update(place for place, shared in turn.cells if shared)
+            for place, _ in turn.cells:
+                self._cells.put_nowait(opened.cell(place))
+            opened.paid.update(call for call, paid in turn.granted if paid)
+            for call, _ in turn.granted:
+                if call in self._claims:
+                    self._claims[call].granted.set()
+        if turn.last:
+            self._cells.put_nowait(None)
+            await asyncio.wait((self._lanes,))
+            standing = opened.standing()
+        elif not self._events and not self._lanes.done():
+            self._changed.clear()
+            waits = any(not claim.granted.is_set() for claim in self._claims.values())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SOON if waits else EVERY):
+                    await self._changed.wait()
+        if stop_token.halt is not None or self._lanes.done():
+            self._end_early()
+        if self._lanes.done():
+            self._lanes.result()
+        return Answer((*self._events,), standing)
+
+    async def __anext__(self) -> Cell:
+        cell = await self._cells.get()
+        if cell is None:
+            self._cells.put_nowait(None)  # for the other lanes
+            raise StopAsyncIteration
+        return cell
+
+    def ended(self, cell: Cell, end: RecordedCell | None) -> None:
+        self._note(Ended(cell.place, end))
+
+    def _note(self, event: Ended | Claim) -> None:
+        self._events.append(event)
+        self._changed.set()
+
+    def _end_early(self) -> None:
+        """At a stop no cell begins, and no call waits for its claim."""
+        for claim in self._claims.values():
+            claim.granted.set()
+        while not self._cells.empty():
+            if (cell := self._cells.get_nowait()) is not None:
+                self.ended(cell, None)
+        self._cells.put_nowait(None)
+
+    async def _attempt(self, cell: Cell) -> RecordedCell:
+        opened, cache = self._opened, self._opened.cached.cache
+        ask = self._claiming if cell.place in self._shared else cache
+        noted = await attempt_noted(cell, ask, cache.shared_work)
+        if opened.first_cells is not None:
+            noted = await opened.first_cells.checked(cell, noted)
+        return opened.capture.cell(cell, *noted)
+
+    async def _claiming(self, call: Call) -> Reply:
+        """The reply to a call that other workers may ask at the same moment."""
+        cache, paid, address = self._opened.cached.cache, self._opened.paid, call.address
+        if call.model.startswith(PREFIX):
+            return await cache(call)
+        if address not in self._claims:
+            self._claims[address] = _Claimed()
+            self._note(Claim(address))
+        claim = self._claims[address]
+        claim.users += 1
+        try:
+            await claim.granted.wait()
+            reply = await cache(call)
+            claim.paid = claim.paid or address in paid
+            return reply
+        finally:
+            claim.users -= 1
+            if not claim.users:
+                del self._claims[address]
+                self._note(Claim(address, over=True, paid=claim.paid))
+
+
+class _Opened:
+    """A sweep with its models, behind a cache over the store of the run."""
+
+    def __init__(
+        self,
+        file: SweepFile,
+        code: str,
+        reached: Reached,
+        settings: RunSettings,
+        run_id: str,
+        accounting: Accounting,
+        quarantine: Path | None,
+        workers: int,
+    ) -> None:
+        """code: as `code_of` gives it; other code is refused. accounting: the run's; turns say how
+        much may be spent. workers: how many share every limit. Keys are the worker's."""
+        variables = reached.environment()
+        loaded = load_sweep(file, variables)
+        models, self.sweep, self.paid = loaded.models, loaded.sweep, set[str]()
+        roles = () if settings.cache == "replay" else loaded.sweep.roles
+        if roles:
+            reached.check(models, variables)
+        if code_of(loaded.sweep) != code:
+            raise UsageError(
+                "has other code than the machine that started the run: install the same version of "
+                "oversight-bench, and of packages with your protocols, on all machines"
+            )
+        cap = accounting.budget
+        self.share = Share(0.0, tokens=cap is not None and cap.tokens)
+        models.sharers, models.give_up = workers, settings.give_up
+        models.prepare(roles, replace(accounting, budget=cap and self.share), quarantine)
+        self._mixed: list[tuple[str, tuple[str, ...]]] = []
+        models.on_mixed = lambda *mixed: self._mixed.append(mixed)
+        store = open_store(store_name(settings.store))
+        self.cached = CachedModels(models, store, settings.cache, run_id, self.paid)
+        token = self.cached.cache.token
+        self.capture = Capture(loaded.sweep, models, models.accounting.prices, self.paid, token)
+        self.first_cells = first_cells(loaded.sweep.rows)
+        self._most, self._workers = loaded.file.top.max_cells, workers
+        self._cells_of = lru_cache(maxsize=64)(lambda number: [*self.sweep.cells_of(number)])
+
+    def cell(self, place: int) -> Cell:
+        number = self.sweep.problem_at(place)
+        cells: list[Cell] = self._cells_of(number)
+        return cells[place - self.sweep.span(number).start]
+
+    def room(self) -> int:
+        """Cells that keep its share of the limits in use: twice as many as the calls that may be in
+        flight, since some cells wait for a call of another one."""
+        if self._most is not None:
+            return max(self._most // self._workers, 1)
+        models = self.cached.models
+        real = [name for name in self.sweep.models if not name.startswith(PREFIX)]
+        widths = [models.limits_of(name).concurrency or 0 for name in real]
+        return 2 * sum(widths) if real and all(widths) else models.cells_at_once(real)
+
+    def standing(self) -> Standing:
+        by, share = self.cached, self.share
+        calls = by.accounts(), by.statistics, by.lines(), by.in_flight, self.room()
+        dollars = share.spent, share.reserved, share.wants, share.doubtful
+        return Standing(*calls, by.models.stop_token.halt, *dollars, (*self._mixed,))
+
+
+def code_of(sweep: Sweep) -> str:
+    """Digest of the sweep and of the code behind its rows, which all workers share."""
+    return f"{sweep.identity} {combined(row_codes(sweep.rows))}"
