@@ -161,7 +161,7 @@ def _doubly_efficient(protocol: DoublyEfficientDebate) -> tuple[Claim, ...]:
         votes = protocol.judge.n if isinstance(protocol.judge, VotesJudge) else None
         tolerance = protocol.far if votes else sampling.threshold
         knows = f"a judge of {votes} votes" if votes else "a judge who knows the probabilities"
-        given = f"{opponent}, if any is off by more than is tolerated, and {knows}"
+        given = f"{opponent}, if any is off by more than the tolerance, and {knows}"
         return (
             Claim(
                 sampling.gain(listed, votes),
@@ -190,16 +190,16 @@ def _doubly_efficient(protocol: DoublyEfficientDebate) -> tuple[Claim, ...]:
 _ONE_SIDE = "The judge hears one side."
 
 CLAIMS: Mapping[type[Protocol], str | Callable[[Any], tuple[Claim, ...]]] = {
-    NaiveJudge: _no_seat("what the judge believes unaided", "nothing: the agent has no seat"),
+    NaiveJudge: _no_seat("the judge's unaided belief", "nothing: the agent has no seat"),
     Recorded: _no_seat(
-        "what the judge believes of what was said", "nothing: no agent of ours has a seat"
+        "the judge's belief after the recorded turns", "nothing: no agent of ours has a seat"
     ),
-    OpenTrust: "Whatever the agent says is believed.",
+    OpenTrust: "Every claim of the agent is believed.",
     Propaganda: _ONE_SIDE,
     AdversarialPropaganda: _ONE_SIDE,
     Consultancy: _ONE_SIDE,
-    DoubleConsultancy: "It rests on what the judge makes of two sides that never meet.",
-    Debate: "It rests on what the judge makes of the speeches.",
+    DoubleConsultancy: "It depends on how the judge reads two sides that never meet.",
+    Debate: "It depends on how the judge reads the speeches.",
     MarketMaking: "The market's last price is the verdict, and no judge can move it.",
     DebateGame: lambda protocol: (
         Claim(

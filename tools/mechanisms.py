@@ -23,7 +23,7 @@ COUNTED = (
     "| in a sweep file | class and file | lines | calls in world A, B | shared | paid in all |"
 )
 CLAIMED = "| mechanism | a liar gains | over | the truth loses | given | checked by |"
-KNOWN = "| mechanism | what must come out |"
+KNOWN = "| mechanism | expected result |"
 
 SIM = "engine/sim_expected::without_chance_each_problem_scores_what_the_closed_form_says"
 
@@ -201,7 +201,7 @@ def beside() -> str:
         names = {alias.name for each in imported if each.level for alias in each.names}
         known |= names if name != "critique" else set()
         lines.append(f"| {name} | {len(text.splitlines())}, {len(names)} names | {others} |")
-    lines.append(f"| to know for a protocol of one's own | {len(known)} | 7 | 9 | 6 |")
+    lines.append(f"| to know for your own protocol | {len(known)} | 7 | 9 | 6 |")
     return "\n".join(lines)
 
 

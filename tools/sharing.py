@@ -10,7 +10,7 @@ from oversight.protocols.drafting import BestOf
 from oversight.protocols.judges import LogprobJudge, StatedJudge
 from tests.world import calls, plain
 
-HEAD = "| rows | calls of each, both worlds | shared | what the rest depends on |"
+HEAD = "| rows | calls of each, both worlds | shared | the rest depends on |"
 JUDGE, AGENT = StatedJudge("sim/quiet"), Agent("sim/quiet")
 LONGER = "the shorter one's verdicts"
 
@@ -50,12 +50,12 @@ def pair(one: str, why: str, **values: tuple[Any, Any]) -> Pair:
     return Pair(one, first, {key: value for key, (_, value) in values.items()}, why)
 
 
-AUX = "who reads the helpers is told whose side they are on"
+AUX = "readers of the helpers are told whose side they are on"
 PAIRS = (
     pair("debate", LONGER, rounds=(2, 4)),
     pair(
         "debate",
-        "all but the openings: whoever replies has read the other side, or not",
+        "all but the openings: repliers have read the other side, or not",
         simultaneous=(True, False),
     ),
     pair("debate", "all: the rules say how long it lasts", horizon=("untold", "told")),
@@ -63,7 +63,7 @@ PAIRS = (
     pair("consultancy", LONGER, turns=(2, 4)),
     pair(
         "consultancy",
-        "all: who begins has heard nothing, and each later turn hears other turns",
+        "everything: the first speaker has heard nothing, and later turns hear different turns",
         first=("client", "consultant"),
     ),
     pair("double_consultancy", LONGER, turns=(2, 4)),
