@@ -98,7 +98,7 @@ def test_the_architecture_has_every_folder_in_its_order_and_every_group():
     )
     assert re.findall(rf"^ ({'|'.join(layers)}) {{2,}}", page, re.MULTILINE) == layers
     assert {*layers} == folders
-    table = page.partition("| group | what is registered |")[2].partition("\n\n")[0]
+    table = page.partition("| group | registers |")[2].partition("\n\n")[0]
     listed = {f"oversight.{name}" for name in re.findall(r"`(?:oversight)?\.(\w+)`", table)}
     groups = {value for name, value in vars(entry_points).items() if name.endswith("_GROUP")}
     assert listed == groups
@@ -132,3 +132,11 @@ def test_the_command_lines_of_a_page_name_commands_and_options_that_are_there(pa
         options = {word for word in words if re.fullmatch(r"--[a-z][a-z-]+", word)}
         known = {name for path in named for each in COMMANDS[path].params for name in each.opts}
         assert not named or options <= known | {"--help"}, f"{page.name}: oversight {line}"
+
+
+def test_the_kernel_lists_files_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    kernel = page.partition("## The kernel\n")[2].partition("\n## ")[0]
+    files = re.findall(r"^\| \[([\w/.]+)\]\(\.\./([\w/.]+)\) \| \w", kernel, re.MULTILINE)
+    assert len(files) == 18
+    assert all(name == path and (ROOT / path).is_file() for name, path in files)
