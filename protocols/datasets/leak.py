@@ -2,9 +2,9 @@
 
 A judge may look capable and only have noticed that the true answers are longer. So before any
 model is asked, each rule of form picks the answer with the most of some outward feature; where its
-picks beat chance, or fall short of it, by more than luck, the data set leaks its labels. A
-classifier of words and spellings may find what no single rule does. Wrong answers can be chosen so
-that no rule of form gives the right ones away (`Balance`).
+picks beat chance, or fall short of it, by more than luck, the data set leaks its labels. Leaks by
+wording alone are not found. Wrong answers can be chosen so that no rule of form gives the right
+ones away (`Balance`).
 """
 
 import math
@@ -70,13 +70,7 @@ FEATURES: dict[str, Feature] = {
 }
 """The rules of form by name, all but the one of position."""
 POSITION = "first position"
-WORDING = "wording (classifier)"
-"""The rule of `form_classifier`, which is learned; it leaks only where it is above chance."""
-RULES = len(FEATURES) + 2
-
-FEWEST, MOST = 40, 1500
-"""Clusters without which nothing learned would generalise; problems that are read, from the first
-on: time and memory grow with the square of their number."""
+RULES = len(FEATURES) + 1
 
 REMEDIES: tuple[tuple[str, str], ...] = (
     (
@@ -87,10 +81,6 @@ REMEDIES: tuple[tuple[str, str], ...] = (
         r"longest answer|most .*",
         "have wrong answers written at the length of the right ones: `oversight dataset "
         "generate FILE` drafts several and takes those that balance the rules",
-    ),
-    (
-        re.escape(WORDING),
-        "have one hand write both answers, at one time",
     ),
     (
         r"largest number|roundest number",
@@ -119,9 +109,7 @@ class RuleAccuracy:
     @property
     def leaks(self) -> bool:
         """Whether the rule is materially off chance, either way, and by more than luck."""
-        off = self.accuracy - self.chance
-        # A rule learned from other problems falls below chance only by luck.
-        off = off if self.rule == WORDING else abs(off)
+        off = abs(self.accuracy - self.chance)
         return off > MATERIAL and not self.low <= self.chance <= self.high
 
     @property
@@ -178,7 +166,6 @@ def leakage_check(problems: Iterable[Problem]) -> LeakageCheck:
     ]
     positions = [[float(-n) for n in range(len(p.values))] for p in problems]
     rules.append(_measured(POSITION, problems, positions, level))
-    rules.append(_learned(problems, level))
     rules.sort(key=lambda rule: -abs(rule.accuracy - rule.chance))
     return LeakageCheck(len(problems), tuple(rules))
 
@@ -244,17 +231,6 @@ def _binomial(k: int, n: int, p: float) -> float:
         return float(k == n)
     ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
     return math.exp(ways + k * math.log(p) + (n - k) * math.log(1 - p))
-
-
-def _learned(problems: Sequence[Problem], level: float) -> RuleAccuracy:
-    """The wording rule on the problems that the classifier reads; at chance if they are too few."""
-    read = problems[:MOST]
-    if len({problem.group or problem.id for problem in read}) < FEWEST:
-        return _measured(WORDING, problems, [[0.0] * len(each.values) for each in problems], level)
-    # Imported here: numpy is slow to import, and only this rule needs it.
-    from .form_classifier import preferences
-
-    return _measured(WORDING, read, preferences(read), level)
 
 
 def _measured(

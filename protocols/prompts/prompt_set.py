@@ -39,6 +39,10 @@ NEEDED = {LATE, "lines", "labels", "fields", "question", "flaw"}
 """Placeholders that the reader of a block cannot do without."""
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_BRACES = re.compile(r"\{\{([^{}]*)\}\}")
+"""Braces that are meant as such: `{{a}}` is shown as `{a}`."""
+_LATEX = re.compile(r"\\[A-Za-z]+(?:\{[^{}]*\})+")
+"""A command of LaTeX with its arguments."""
 _INSTRUCTIONS = re.compile(r"<\s*/?\s*instructions\b", re.IGNORECASE)
 
 
@@ -152,7 +156,7 @@ class PromptSet:
         """This set with other texts. PromptError as in `check`."""
         for block, text in texts.items():
             self.check(block, text)
-        changed = {block: Words(text) for block, text in texts.items()}
+        changed = {block: Words(_BRACES.sub(r"{\1}", text)) for block, text in texts.items()}
         return replace(self, name=name, blocks=tuple(sorted({**self._texts, **changed}.items())))
 
     def extended(self, section: str, texts: Mapping[str, str]) -> "PromptSet":
@@ -176,12 +180,19 @@ class PromptSet:
         its reader cannot do without."""
         if block not in self:
             raise PromptError(f"there is no block {block!r}{meant(block, self._texts)}")
-        allowed, used = self.placeholders(block), _placeholders_in(text)
-        for name in sorted(used - allowed):
+        allowed, used = self.placeholders(block), _placeholders_in(_BRACES.sub("", text))
+        if kept := sorted(allowed & frozenset(_BRACES.findall(text))):
+            raise PromptError(
+                f"{block} has {{{{{kept[0]}}}}}, and {{{kept[0]}}} would be filled in"
+            )
+        for name in sorted(_unknown(text) - allowed):
             if name in UNTRUSTED:
                 raise PromptError(f"{block} has {{{name}}}, {_KEPT_OUT[name == 'answer']}")
             has = ", ".join(f"{{{each}}}" for each in sorted(allowed)) or "none"
-            raise PromptError(f"{block} has no placeholder {{{name}}}; it has {has}")
+            raise PromptError(
+                f"{block} has no placeholder {{{name}}}; it has {has}. For braces as such, write "
+                f"{{{{{name}}}}}"
+            )
         _no_tags(block, text)
         if missing := NEEDED & allowed - used:
             raise PromptError(f"{block} must say {{{min(missing)}}}: its reader cannot do without")
@@ -233,6 +244,14 @@ def _in(sections: set[str], blocks: Iterable[tuple[str, Words]]) -> tuple[tuple[
 @cache
 def _placeholders_in(text: str) -> frozenset[str]:
     return frozenset(_PLACEHOLDER.findall(text))
+
+
+def _unknown(text: str) -> frozenset[str]:
+    """The placeholders in a text, without its braces as such and the arguments of LaTeX."""
+    plain = _BRACES.sub("", text)
+    while (shorter := _LATEX.sub("", plain)) != plain:
+        plain = shorter
+    return _placeholders_in(plain)
 
 
 @cache

@@ -90,7 +90,6 @@ MAY = {
     "no model wrote it": (
         "protocols/protocol.py",
         "protocols/question.py",
-        "protocols/datasets/form_classifier.py",
         "protocols/datasets/gsm8k.py",
         "protocols/datasets/jsonl.py",
         "protocols/datasets/leak.py",

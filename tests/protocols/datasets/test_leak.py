@@ -16,12 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.protocols import Answer, Gsm8k, Problem, labelled
-from oversight.protocols.datasets import leak
 from oversight.protocols.datasets.gsm8k import MOST_LEAN
 from oversight.protocols.datasets.leak import (
-    FEWEST,
     POSITION,
-    WORDING,
     Balance,
     LeakageCheck,
     leakage_check,
@@ -33,17 +30,11 @@ from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import randomness
 from tests.protocols.datasets.published import PUBLISHED, SAMPLE, gate, loaded, needs_published
 
-CLUSTERS = FEWEST - 1
-"""So few that no wording is learned."""
 
-
-def made(n, answers, clusters=CLUSTERS):
+def made(n, answers):
     """n problems; `answers` makes (text, work, value) of each from a generator."""
     return [
-        labelled(
-            f"made-{k}", "Which?", answers(randomness(0, str(k), "test")), group=str(k % clusters)
-        )
-        for k in range(n)
+        labelled(f"made-{k}", "Which?", answers(randomness(0, str(k), "test"))) for k in range(n)
     ]
 
 
@@ -69,9 +60,8 @@ def test_true_answers_that_are_longer_are_caught():
         ("longest answer", {"yes": 1, "nay": -1, "may": -1}, (0, 1 / 3, 1 / 3, False)),
         ("longest answer", {"abc": 1, "abd": -1, "a": -1, "b": -1}, (100, 1 / 2, 1 / 4, True)),
         ("longest answer", {"aa": 1, "bbb": 1, "c": 0.5}, (100, 1, 2 / 3, True)),
-        (WORDING, {"Thus 1": 1, "Hence 2": -1}, (0, 1 / 2, 1 / 2, False)),
     ],
-    ids=["told", "a tie is a draw", "a tie for first is shared", "two are best", "few clusters"],
+    ids=["told", "a tie is a draw", "a tie for first is shared", "two are best"],
 )
 def test_a_rule_is_right_as_often_as_its_picks_are_best(rule, answers, expected):
     """Problems that it tells apart, its accuracy, what chance gives, and whether it leaks."""
@@ -95,7 +85,7 @@ def test_answers_without_a_tell_pass():
     def answers(rng):
         return [(str(rng.randint(10, 99)), f"step {rng.randint(1, 9)}", v) for v in (1.0, -1.0)]
 
-    gate = leakage_check(made(100, answers, clusters=100))
+    gate = leakage_check(made(100, answers))
     assert gate.leaks == ()
     assert gate.line.startswith("no label leakage found; farthest from chance: ")
     assert gate.line.endswith(" of 100 problems; leaks under 14 points may be missed")
@@ -108,7 +98,7 @@ def stopped(n: int, tell: float, rng: random.Random) -> list[Problem]:
     for k in range(n):
         told = rng.random() < 1 / 2 + tell
         pair = [("an answer." if told == right else "an answer", "", v) for right, v in SIDES]
-        problems.append(labelled(f"made-{k}", "Which?", pair, group=str(k % CLUSTERS)))
+        problems.append(labelled(f"made-{k}", "Which?", pair))
     return problems
 
 
@@ -135,70 +125,6 @@ def test_the_power_grows_with_the_problems_and_with_the_tell():
     assert power(2000, 0.10) > 0.999 and power(0, 0.5) == 0
     gates = [LeakageCheck(n, ()) for n in (20, 100, 1000)]
     assert [gate.unseen for gate in gates] == sorted((g.unseen for g in gates), reverse=True)
-
-
-def worded(n: int, tell: float, rng: random.Random, **settings: str) -> list[Problem]:
-    """n problems with one word of style in each answer, all of one length, which is the right one's
-    with probability 1/2 + tell."""
-    problems = []
-    for k in range(n):
-        words = ["Thus", "Then"] if rng.random() < 1 / 2 + tell else ["Then", "Thus"]
-        pair = [
-            (f"{word} it is {rng.choice('abcdefgh') * 3} {rng.randint(100, 999)}", "", value)
-            for word, value in zip(words, (1.0, -1.0), strict=True)
-        ]
-        problems.append(labelled(f"made-{k}", "Which?", pair, **settings))
-    return problems
-
-
-def test_a_word_that_tells_is_learned_and_no_rule_of_form_sees_it():
-    gate = leakage_check(worded(160, 0.25, random.Random(1)))
-    rule = accuracy(gate, WORDING)
-    assert gate.leaks == (rule,) and 0.67 < rule.accuracy < 0.83 and rule.applicable == 160
-    assert "have one hand write both" in rule.remedy
-
-
-@pytest.mark.campaign
-def test_a_word_that_tells_is_not_thinned_by_problems_that_nobody_read(monkeypatch):
-    problems = worded(400, 0.5, random.Random(3))
-    whole = accuracy(leakage_check(problems), WORDING).accuracy
-    monkeypatch.setattr(leak, "MOST", 100)
-    rule = accuracy(leakage_check(problems), WORDING)
-    assert rule.leaks and rule.applicable <= 100
-    assert rule.accuracy > whole - 0.1
-
-
-@pytest.mark.campaign
-def test_where_no_word_tells_nothing_is_learned(campaign):
-    runs = campaign.size(8, 200)
-    gates = [leakage_check(worded(100, 0.0, random.Random(seed))) for seed in range(runs)]
-    assert sum(accuracy(gate, WORDING).leaks for gate in gates) <= runs * 0.05
-
-
-def test_a_wording_is_learned_from_other_clusters_alone():
-    """Five problems a cluster, whose right answers share a word that no other cluster has: who
-    learns from its own cluster is always right, and who does not is right by chance."""
-    rng = random.Random(2)
-    problems = []
-    for k in range(300):
-        cluster = k // 5
-        pair = [(f"{rng.random()} w{'xyz'[cluster % 3] * (cluster + 2)}", "", 1.0)]
-        pair.append((f"{rng.random()} v{'xyz'[cluster % 3] * (cluster + 2)}", "", -1.0))
-        if cluster % 2:
-            pair = [(text, work, -value) for text, work, value in pair]
-        problems.append(labelled(f"made-{k}", "Which?", pair, group=f"cluster {cluster}"))
-    assert accuracy(leakage_check(problems), WORDING).accuracy < 0.65
-
-
-def test_neither_numbers_nor_questions_are_learned():
-    rng = random.Random(3)
-
-    def numbered(k: int) -> Problem:
-        pair = [(f"It is {rng.randint(100, 199)}", "", 1.0), (f"It is {900 + k}", "", -1.0)]
-        return labelled(f"made-{k}", f"Is it A? The right one is {pair[0][0]}", pair)
-
-    rule = accuracy(leakage_check([numbered(k) for k in range(100)]), WORDING)
-    assert (rule.applicable, rule.accuracy) == (0, 0.5)
 
 
 def test_position_is_a_rule_too():
@@ -291,15 +217,10 @@ def test_loading_twice_gives_the_same_and_a_higher_limit_keeps_the_lower_ones(fo
 
 @pytest.mark.campaign
 @needs_published
-def test_no_rule_tells_models_solutions_apart_and_wording_tells_a_persons():
-    found = gate(Gsm8k(str(PUBLISHED)))
-    assert (found.leaks, found.problems > 400) == ((), True)
-    found = gate(Gsm8k(str(PUBLISHED), right="person"))
-    # Two hands wrote the answers, and a classifier of words tells them apart: see `rewriting`.
-    (leak,) = found.leaks
-    assert leak.rule == WORDING and 0.64 < leak.accuracy < 0.70
-    others = [rule for rule in found.rules if rule.rule not in (POSITION, WORDING)]
-    assert all(abs(rule.accuracy - 0.5) < 0.02 for rule in others)
+@pytest.mark.parametrize(("right", "least"), [("model", 400), ("person", 1000)])
+def test_no_rule_of_form_tells_published_solutions_apart(right, least):
+    found = gate(Gsm8k(str(PUBLISHED), right=right))
+    assert (found.leaks, found.problems > least) == ((), True)
 
 
 def test_a_models_solution_can_stand_for_the_truth():

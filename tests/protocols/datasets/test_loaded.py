@@ -3,6 +3,7 @@ our own format: read, refused with reasons, written and read again.
 """
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -129,6 +130,34 @@ def arrow(
     return shown(kind("rows.parquet", **settings).load())
 
 
+def written(name: str, content: str | bytes, **settings: object) -> list[str]:
+    """Of a file as it stands: each problem in a line, its answers by letter, the right one first
+    named, then what reading noted. Without `columns` those of ARC."""
+    data = content if isinstance(content, bytes) else content.encode()
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    settings = {"columns": ARC} | settings
+    problems, notes = JsonLines(name, **settings).read()
+    lines = []
+    for each in problems:
+        answers = " ".join(f"({a.label}) {a.text!r}" for a in each.question.answers)
+        right = each.question.answers[each.best].label
+        lines.append(f"{each.id}{f' of {each.group}' * bool(each.group)}: {right} of {answers}")
+    return [*lines, *notes.lines(), *notes.changes("letters", "references")]
+
+
+def lines(*rows: Mapping[str, object]) -> str:
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+def asked(key: object, *options: str, **more: object) -> dict[str, object]:
+    """A row of a table of choices."""
+    return {"q": f"Which is {key}?", "o": list(options), "k": key, **more}
+
+
+ARC = {"question": "q", "choices": "o", "answer": "k"}
+
+
 def nested(*rows: Mapping[str, object], **settings: object) -> list[str]:
     """Of a file as PrOntoQA's own program writes it."""
     shots = {"question": "Every zumpus is shy.", "query": "Q", "answer": "False"}
@@ -151,8 +180,24 @@ def without(row: Mapping[str, object], *keys: str) -> dict[str, object]:
 
 NAMES = {
     **ROWS,
-    **{each.__name__: each for each in (load, array, table, nested, known, without, mapped, arrow)},
+    **{
+        each.__name__: each
+        for each in (
+            load,
+            array,
+            table,
+            nested,
+            known,
+            without,
+            mapped,
+            arrow,
+            written,
+            lines,
+            asked,
+        )
+    },
     **PUBLISHED,
+    **{"ARC": ARC, "json": json},
     **{"JsonLines": JsonLines, "STORY": STORY, **GIVEN},
     **dict(zip(("YES", "NO"), ANSWERS, strict=True)),
     "rows": lambda data: [f"{n} {row.name}" for n, row in json_rows("d.jsonl", data, Line)],

@@ -140,7 +140,6 @@ def test_the_most_plausible_draft_is_picked():
 
 
 def test_of_about_equally_plausible_drafts_the_one_that_balances_form_is_picked():
-    # In few groups, so that the gate learns no wording: here it could find none.
     many = [
         Known(f"q{n}", f"How many, {n}?", Answer("", "48"), group=str(n % 10)) for n in range(100)
     ]
