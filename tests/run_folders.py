@@ -135,9 +135,14 @@ def edited(folder: Path, statement: str) -> None:
     """Change cells behind the back of their run, with their checksums; its lines are gone."""
     with closing(RunDatabase(folder)) as database:
         database.db.execute(statement)
-        rows = [sealed(row[:-1]) for row in database.fetched("SELECT * FROM cells")]
-        database.db.executemany(f"REPLACE INTO cells VALUES({','.join('?' * 13)})", rows)
+        reseal(database, "cells")
     (folder / "outcomes.jsonl").unlink(missing_ok=True)
+
+
+def reseal(database: RunDatabase, table: str) -> None:
+    """Give the rows of a table their checksums again."""
+    for row in sealed(row[:-1] for row in database.fetched(f"SELECT * FROM {table}")):
+        database.db.execute(f"REPLACE INTO {table} VALUES({','.join('?' * len(row))})", row)
 
 
 def overwrite(folder: Path, cells: Sequence[RecordedCell]) -> None:
@@ -148,7 +153,7 @@ def overwrite(folder: Path, cells: Sequence[RecordedCell]) -> None:
         database.write(cells)
 
 
-SWAPPED = "probs = CAST(substr(probs, 9) || substr(probs, 1, 8) AS BLOB)"
+SWAPPED = "probs = '[' || (probs -> 1) || ',' || (probs -> 0) || ']'"
 """For `UPDATE cells SET`: the other verdict on two answers."""
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from ...cache.reply import Usage
 from ..models.accounting.prices import PriceList
 from ..run.reader import RunReader
+from ..run.record.cells import OF_VERDICT, numbers_of
 from ..system.process import gc_relaxed
 from .findings.finding import Part, number, program, word
 from .rows import RunRows
@@ -39,7 +40,7 @@ class PaidCall:
 class RunCalls:
     """Every distinct call of a run's cells, by its address and the endpoint that it was sent to."""
 
-    calls: dict[tuple[bytes, str], PaidCall] = field(default_factory=dict)
+    calls: dict[tuple[str, str], PaidCall] = field(default_factory=dict)
     """By address and the endpoint's identity: the same in every run."""
     problems: frozenset[str] | None = None
     """Ids of the problems whose calls these are; None for all."""
@@ -54,18 +55,21 @@ def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunC
     found = RunCalls(problems=problems)
     with gc_relaxed():
         rows: dict[int, int] = {}
-        judging = set[object]()
+        judging = set[int]()
         for span in spans:
-            for _, row, _, body in tables.bodies(span):
-                for call in body.calls[1::2]:
-                    rows[call] = rows.get(call, 0) | 1 << row
-                judging.update([each.call for each in body.judgements])
-        for call, address, endpoint, *tokens in tables.asked(rows):
-            model, identity, *_ = tables.about("endpoints", endpoint)
+            for stored in tables.ended(span, "asked", "judgements"):
+                row = 1 << stored.cell.row
+                for _, _, number, *_ in stored.asked:
+                    rows[number] = rows.get(number, 0) | row
+                for judgement in stored.judgements:
+                    if judgement[2] == OF_VERDICT:
+                        judging.update(numbers_of(judgement))
+        for number, address, endpoint, *rest in tables.stored_calls(rows):
+            model, identity, *_ = tables.endpoint(endpoint)
             # The reply of a call may have been recorded twice, in two forms.
-            paid = found.calls.setdefault((address, identity), PaidCall(model, Usage(*tokens[:4])))
-            paid.rows |= rows[call]
-            paid.judging |= call in judging
+            paid = found.calls.setdefault((address, identity), PaidCall(model, Usage(*rest[7:11])))
+            paid.rows |= rows[number]
+            paid.judging |= number in judging
     return found
 
 

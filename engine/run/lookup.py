@@ -76,12 +76,9 @@ def fullest(run: RunReader, places: Sequence[Place]) -> Place:
     """The one with the most turns in any of its worlds; the first of several."""
     if len(places) == 1:
         return places[0]
-    # A world that failed has no turns in its body: its calls but the judge's stand for them.
-    turns = {
-        at: len(body.turns) or len(body.calls) // 2 - 1
-        for place in places
-        for at, _, _, body in run.tables.bodies(run.worlds(place))
-    }
+    # A world that failed has no turns: its calls but the judge's count as such.
+    cells = (each.cell for place in places for each in run.tables.ended(run.worlds(place)))
+    turns = {cell.place: cell.turn_count or cell.call_count - 1 for cell in cells}
     return max(places, key=lambda place: max(turns.get(at, 0) for at in run.worlds(place)))
 
 

@@ -1,8 +1,7 @@
 """The outcome of a cell, as figures: a line of `outcomes.jsonl`, and nothing that differs between
 reruns."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,8 +10,8 @@ from msgspec.structs import asdict, astuple
 
 from ...protocols.counts import counted, unread_by_seat
 from ...protocols.transcript import NOT_RUN, Failure, Scalar, Verdict
-from .record.cells import Figures, figures, read_figures, unpacked_floats
-from .record.schema import WITHDRAWN
+from .record.cells import label_probability, read_failure, read_figures, read_probs
+from .record.schema import VERDICT, WITHDRAWN, CellRow
 from .record.tables import AT_ONCE, RunTables, damage_named
 from .record.values import are_probabilities
 
@@ -70,14 +69,15 @@ class OutcomeRecord(msgspec.Struct, frozen=True, gc=False):
             fields["failure"] = asdict(self.failure)
         else:
             fields["probs"] = self.probs
-            for name in Figures.__struct_fields__:
+            for name in _FIGURES:
                 if value := getattr(self, name):
                     fields[name] = value
         return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
 _ABOUT = ("place", "cell", "protocol", "agent", "judge", "problem", "side", "at", "draw")
-"""What a line calls the first fields, in their order."""
+"""Names of the first fields in a line, in their order."""
+_FIGURES = ("measures", "counts", "captured", "redraws", "bounds", "unread")
 
 
 def outcome_of(cell: "Cell", end: Verdict | Failure) -> OutcomeRecord:
@@ -89,8 +89,8 @@ def outcome_of(cell: "Cell", end: Verdict | Failure) -> OutcomeRecord:
         if end.kind == NOT_RUN:
             return OutcomeRecord(*about_world, not_run=end.message)
         return OutcomeRecord(*about_world, failure=end)
-    told = figures(end, counted(end), unread_by_seat(end))
-    return OutcomeRecord(*about_world, end.probs, None, "", *astuple(told))
+    figures = (dict(end.measures), counted(end), label_probability(end), end.redraws, end.bounds)
+    return OutcomeRecord(*about_world, end.probs, None, "", *figures, unread_by_seat(end))
 
 
 class Outcomes:
@@ -99,50 +99,52 @@ class Outcomes:
     def __init__(self, tables: RunTables) -> None:
         self._tables = tables
         self._rows = {
-            row: (kind, agent, judge) for row, kind, agent, judge, _ in tables.table("rows")
+            row: (protocol, agent, judge)
+            for row, protocol, agent, judge, *_ in tables.table("rows")
         }
 
     def all(self) -> Iterator[OutcomeRecord]:
         """Every outcome that has completed, in the order of the sweep."""
-        return chain.from_iterable(map(self._read, self._tables.stored()))
+        return self._read(each.cell for some in self._tables.stored() for each in some)
 
     def at(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
         """Those of these cells that have completed, by place in the sweep."""
-        rows = (row for some in self._tables.stored([*places]) for row in some)
-        return {each.place: each for each in self._read(rows)}
+        rows = (each.cell for some in self._tables.stored([*places]) for each in some)
+        return {record.place: record for record in self._read(rows)}
 
-    def since(self, landed: int) -> Iterator[tuple[int, OutcomeRecord]]:
+    def since(self, completed: int) -> Iterator[tuple[int, OutcomeRecord]]:
         """What has completed after the outcome of this number, in that order, each with its own; 0
         for all, in the order of the sweep: the last bit of a sum depends on the order."""
-        order = "landed" if landed else "place"
-        query = f"SELECT place, landed FROM cells WHERE landed > ? ORDER BY {order}"
-        listed = self._tables.fetched(query, landed)
+        order = "completed" if completed else "place"
+        query = f"SELECT place, completed FROM cells WHERE completed > ? ORDER BY {order}"
+        listed = self._tables.fetched(query, completed)
         for first in range(0, len(listed), AT_ONCE):
             some = listed[first : first + AT_ONCE]
             stored = self._tables.stored(place for place, _ in some)
-            found = {(row[0], row[7]): row for rows in stored for row in rows}
-            # One that has been written since is told the next time.
-            rows = [row for each in some if (row := found.get(each)) and row[6] < WITHDRAWN]
-            yield from zip([row[7] for row in rows], self._read(rows), strict=True)
+            cells = {
+                (it.cell.place, it.cell.completed): it.cell for group in stored for it in group
+            }
+            # One that has been written since comes the next time.
+            rows = [row for key in some if (row := cells.get(key)) and row.status != WITHDRAWN]
+            yield from zip([row.completed for row in rows], self._read(rows), strict=True)
 
-    def _read(self, rows: Iterable[Sequence[Any]]) -> Iterator[OutcomeRecord]:
-        problems, file = self._tables.problems, self._tables.file
-        with damage_named(file):
-            for columns in rows:
-                place, id, row, problem, side, draw, status, _, probs, failure, more, _ = columns
-                if status == WITHDRAWN:
+    def _read(self, rows: Iterable[CellRow]) -> Iterator[OutcomeRecord]:
+        problems = self._tables.problems
+        with damage_named(self._tables.file):
+            for row in rows:
+                if row.status == WITHDRAWN:
                     continue
-                asked = problems[problem]
-                label = asked.question.answers[side].label
-                about = (place, id.hex(), *self._rows[row], asked.id, label, side, draw)
-                if status == 1:
-                    yield OutcomeRecord(*about, failure=Failure(failure, *orjson.loads(more)))
-                elif status:
-                    yield OutcomeRecord(*about, not_run=more)
-                else:
-                    told = read_figures(more)
-                    believed = unpacked_floats(probs)
-                    for each in (believed, *told.redraws):
-                        if len(each) != len(asked.values) or not are_probabilities(each):
-                            raise ValueError(f"cell {place}: {list(each)} are no probabilities")
-                    yield OutcomeRecord(*about, believed, None, "", *astuple(told))
+                problem = problems[row.problem]
+                label = problem.question.answers[row.side].label
+                names = self._rows[row.row]
+                about = (row.place, row.id, *names, problem.id, label, row.side, row.repeat)
+                if row.status != VERDICT:
+                    failure = read_failure(row)
+                    reason = "" if failure else row.message or ""
+                    yield OutcomeRecord(*about, failure=failure, not_run=reason)
+                    continue
+                probs, figures = read_probs(row.probs or ""), read_figures(row)
+                for each in (probs, *figures.redraws):
+                    if len(each) != len(problem.values) or not are_probabilities(each):
+                        raise ValueError(f"cell {row.place}: {list(each)} are no probabilities")
+                yield OutcomeRecord(*about, probs, None, "", *figures)

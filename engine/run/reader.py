@@ -95,7 +95,7 @@ class RunReader:
     def sweep(self) -> Grid:
         """Its sweep as data: problems, rows with their settings, draws."""
         try:
-            grid = read_grid(self.tables.told("grid"), self.problems)
+            grid = read_grid(self.tables.grid(), self.problems)
         except ValueError as exc:
             raise RunDamaged(self.folder / RUN_DB, str(exc)) from exc
         if not 0 < grid.size == self.manifest.cells <= MAX_CELLS:
@@ -169,11 +169,11 @@ class RunReader:
     def keys(self) -> set[str]:
         """The store's keys of every call of a cell that has ended. RunFolderError."""
         tables = self.tables
-        asked = {call for *_, body in tables.bodies() for call in body.calls[1::2]}
+        asked = {row[2] for stored in tables.ended(None, "asked") for row in stored.asked}
         with damage_named(tables.file):
             return {
-                store_key(address.hex(), tables.about("endpoints", endpoint)[1])
-                for _, address, endpoint, *_ in tables.asked(asked)
+                store_key(address, tables.endpoint(endpoint)[1])
+                for _, address, endpoint, *_ in tables.stored_calls(asked)
             }
 
     def stored(self, call: RecordedCall) -> tuple[Call, Reply] | None:

@@ -1,27 +1,31 @@
 """Making the database of a run again, from its sweep file and its store: nothing is asked."""
 
+import sqlite3
 from collections import deque
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import zstandard
 from msgspec.json import decode
 
+from ...cache.bounded import open_bounded
 from ...cache.errors import ReplayMiss
+from ...cache.record import zstd
 from ...cache.store import Reader
 from ..errors import RunFolderError, UsageError
 from ..models.accounting.prices import listed
+from ..sweep.document import MAX_SWEEP
 from ..sweep.sweepfile import read_sweep_file
 from ..system.files import let_go, refuse_links_within, take_lock, whole_lines
-from .events import sync_events
 from .folders import store_noted
 from .lanes import attempt_noted
 from .loaded_sweep import STARTED, LoadedSweep, Started, load_sweep, part_of, run_folder
 from .opened import inert
 from .reader import RunReader
 from .record.capture import Capture
-from .record.schema import EARLIER, RUN_DB, NotOfThisFormat, RunDamaged
+from .record.schema import RUN_DB, NotOfThisFormat, RunDamaged
 from .record.tables import RunTables
 from .record.values import RecordedCell
 from .replay import NO_REPLY, replay_cache, unlike_replies
@@ -78,7 +82,6 @@ async def rebuild(
         settings = RunSettings(folder=folder, part=began.part)
         made = run_folder(loaded, settings, shown_name(named), replies, anew=True)
         with made as run:
-            sync_events(folder)
             missing = await _cells(loaded, run, replies)
             run.note(replies=len(replies), store_id=replies.id)
             if run.complete:
@@ -107,7 +110,7 @@ async def _cells(loaded: LoadedSweep, run: RunFolder, replies: Reader) -> int:
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """Parts of a manifest, also of one in the earlier format."""
+    """Parts of a manifest, in this format and the earlier ones."""
 
     identity: str = ""
     id: str = ""
@@ -116,16 +119,33 @@ class _Known(msgspec.Struct, frozen=True):
 
 def _known(folder: Path) -> _Known:
     """The manifest of the run, as far as the database can be read."""
-    with suppress(RunFolderError, msgspec.MsgspecError), RunTables.open(folder, EARLIER) as tables:
-        return decode(tables.told("manifest"), type=_Known)
+    with suppress(RunFolderError, msgspec.MsgspecError):
+        try:
+            with RunTables.open(folder) as tables:
+                return decode(tables.told("manifest"), type=_Known)
+        except NotOfThisFormat:
+            return decode(_earlier_manifest(folder / RUN_DB), type=_Known)
     return _Known()
+
+
+def _earlier_manifest(file: Path) -> bytes:
+    """The manifest that an earlier format packed; empty if it cannot be read."""
+    query = "SELECT value FROM meta WHERE name='manifest'"
+    try:
+        with closing(open_bounded(file, "mode=ro&immutable=1")) as db:
+            ((packed,),) = db.execute(query).fetchall()
+        # The first byte says whether the rest is compressed.
+        compressed = packed[:1] == b"\1" and zstandard.frame_content_size(packed[1:]) <= MAX_SWEEP
+        return bytes(zstd.unpack(packed[1:]) if compressed else packed[1:])
+    except (sqlite3.Error, zstandard.ZstdError, ValueError, TypeError):
+        return b""
 
 
 def _wrong(folder: Path, replies: Reader, loaded: LoadedSweep) -> str:
     """The fault of a database, as `is damaged (…)`. UsageError if it has none."""
     unreadable = _unreadable(folder)
     differences, calls, missing = list[str](), 0, 0
-    with suppress(RunFolderError), RunTables.open(folder, EARLIER) as tables:
+    with suppress(RunFolderError), RunTables.open(folder) as tables:
         ((calls,),) = tables.fetched("SELECT count(*) FROM calls")
         for cell, difference in unlike_replies(tables.cells(), replies, loaded.models.tags):
             if difference.endswith(NO_REPLY):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import orjson
 from msgspec.structs import replace
 
 from ...cache.call import Ask, RecordingAsk
@@ -128,24 +129,22 @@ def _draw(call: RecordedCall, cell: RecordedCell) -> tuple[int, ...]:
 def reads_as_refusal(speech: str) -> bool:
     """Whether a speech begins as refusals do: a first guess by words, for counting alone."""
     start = f" {fold(speech[:REFUSED_BY])} "
-    return any([phrase in start for phrase in REFUSALS])
+    return any(map(start.__contains__, REFUSALS))
 
 
 def first_guess(tables: RunTables, sweep: Grid, unchecked: Container[int]) -> tuple[int, int]:
     """(different speeches, those that read as refusals). unchecked: places of the cells."""
-    spoken = {part for part, role, *_ in tables.table("parts") if role in SPEECHES}
     speeches: dict[int, str | None] = {}
     for problem in range(0, len(sweep.problems), -(-len(sweep) // MAX_GUESSED)):
-        for place, _, _, body in tables.bodies(sweep.span(problem)):
-            if place not in unchecked:
+        for stored in tables.ended(sweep.span(problem), "asked", "turns"):
+            if stored.cell.place not in unchecked:
                 continue
-            roles = dict(zip(body.calls[1::2], body.calls[::2], strict=True))
-            for turn in body.turns:
-                silent = turn.text == "" or turn.rest.get("outcome") == "refused"
-                if turn.side is None or silent or turn.rest.get("conceded"):
-                    continue
-                if isinstance(turn.call, int) and roles.get(turn.call) in spoken:
-                    speeches[turn.call] = turn.text
-    replies = {row[0]: tables.reply(row[-1]).text for row in tables.asked(speeches)}
-    texts = (text or replies[call] for call, text in speeches.items())
+            asked = {number for _, _, number, role, *_ in stored.asked if role in SPEECHES}
+            for _, _, _, side, number, text, more in stored.turns:
+                details = orjson.loads(more or "{}")
+                silent = text == "" or details.get("outcome") == "refused"
+                if side is not None and not (silent or details.get("conceded")) and number in asked:
+                    speeches[number] = text
+    replies = {number: call.text for number, call in tables.calls(speeches).items()}
+    texts = (text or replies[number] for number, text in speeches.items())
     return len(speeches), sum(map(reads_as_refusal, texts))

@@ -65,7 +65,7 @@ def read_sources(folder: Path) -> list[ReplySource]:
     with RunTables.open(folder) as tables:
         sources = {
             number: (model, served, came, bool(elsewhere))
-            for number, model, _, served, _, _, came, elsewhere, _ in tables.table("endpoints")
+            for number, model, _, served, _, came, elsewhere in tables.table("endpoints")
             if came
         }
         by_endpoint = "SELECT endpoint, count(*) FROM calls GROUP BY endpoint"

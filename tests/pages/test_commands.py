@@ -404,12 +404,11 @@ def test_the_cap_of_a_probe_counts_what_earlier_ones_have_paid(tmp_path: Path) -
     ask_beside(loaded, tmp_path, MemoryStore(), asked, AskSettings(max_cost=1.0))
 
 
-def test_a_probe_that_was_torn_off_stands_in_the_database_too(probed: Path) -> None:
+def test_probe_that_was_torn_off_is_made_again_from_the_store(probed: Path) -> None:
     within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
     file = probed / "events.jsonl"
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
-    assert len(read_probes(probed)) == 8
     again = within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
-    assert "0 new beliefs, 16 in" in again.err
+    assert "1 new belief, 16 in" in again.err
     assert sorted(file.read_bytes().splitlines()) == sorted(whole.splitlines())

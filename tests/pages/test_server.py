@@ -198,7 +198,7 @@ async def test_a_reading_needs_no_store_and_says_where_its_requests_are(
         assert status == 200 and "name it with --store" in page
     unrecorded = Path(copytree(small, tmp_path / small.name))
     with closing(RunDatabase(unrecorded)) as database:
-        database.db.execute("UPDATE cells SET body = x'ff'")
+        database.db.execute("UPDATE turns SET text = 'other'")
     async with PageServer(unrecorded).serving(0) as root:
         status, page = await got(client, f"{root}run/{small.name}/row/2/problem/1")
         assert status == 500 and "make it again from its sweep file and its store" in page

@@ -1,330 +1,316 @@
-"""A cell as a row of `cells`, and back: figures in columns, all that was said as one packed value.
+"""A cell as rows of `cells`, `asked`, `turns` and `judgements`, and back.
 
-A reply is packed once, with its call; a turn or a judgement whose words are those of its call's
-reply names the call alone.
+A reply is stored once, with its call. A turn or a judgement whose text equals that of its call
+names the call alone.
 """
 
-import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, TypeAlias, get_type_hints
+from typing import Any, NamedTuple, TypeAlias, get_type_hints
 
 import msgspec
-import orjson
-import zstandard
-from msgspec.structs import asdict, replace
 
-from ....cache.record import zstd
-from ....cache.reply import Outcome, ToolCall
+from ....cache.reply import ToolCall
 from ....protocols.doubts import Doubt
 from ....protocols.question import Answer, Question
-from ....protocols.transcript import NOT_RUN, Failure, Judgement, Scalar, Transcript, Turn, Verdict
+from ....protocols.transcript import NOT_RUN as LEFT_OUT
+from ....protocols.transcript import Failure, Judgement, Scalar, Transcript, Turn, Verdict
+from .schema import FAILED, NOT_RUN, VERDICT, CellRow
 from .values import NotRun, RecordedCall, RecordedCell, RecordedJudgement
 
-LARGEST = 64 << 20
-"""Bytes; a value that claims to be larger is refused, not unpacked."""
 Numbers: TypeAlias = Mapping[str, tuple[int, RecordedCall]]
-"""By address, the number of a call, and what was answered."""
-CallKey: TypeAlias = int | str
-"""The number of a call; of one that the cell did not ask itself, its address, or nothing."""
+"""By address, the number of a call, and the call."""
+Row: TypeAlias = Sequence[Any]
+"""The columns of a row but for the checksum, in the order of the table."""
+
+OF_VERDICT = "verdict"
+"""`judgements.role` of those that a verdict is made of."""
+
+replied = attrgetter("text", "outcome", "draw", "tool_calls", "reasoning")
+"""The answer to a call, apart from who gave it."""
+_encode = msgspec.json.Encoder().encode
+_label_probability = attrgetter("captured")
 
 
-class Figures(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What the column `more` says of a cell with a verdict."""
-
-    measures: Mapping[str, Scalar] = {}
-    counts: Mapping[str, int] = {}
-    captured: float | None = None
-    redraws: tuple[tuple[float, ...], ...] = ()
-    bounds: tuple[tuple[float, float], ...] = ()
-    unread: Mapping[str, int] = {}
-
-
-class Replied(msgspec.Struct, array_like=True, omit_defaults=True, frozen=True, gc=False):
-    """What a model answered; equal for equal answers."""
-
-    text: str
-    outcome: Outcome = "ok"
-    draw: tuple[int, ...] = ()
-    tool_calls: tuple[ToolCall, ...] = ()
-    reasoning: str = ""
-
-
-class _Said(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
-    """A turn."""
-
-    speaker: str
-    text: str | None
-    """None: as the call's reply."""
-    side: int | tuple[str, str, str] | None = None
-    """Place of the answer; or an answer that is none of the question's."""
-    call: CallKey = ""
-    rest: dict[str, Any] = {}
-    """By field of a turn, what is not as it is by default."""
-
-
-class _Judged(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
-    """A judgement that a verdict is made of."""
-
-    probs: tuple[float, ...]
-    call: CallKey = ""
-    text: str | None = None
-    captured: float = 1.0
-    unknown_stop: bool = False
-
-
-class _Believed(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
-    """A `RecordedJudgement`, field by field."""
-
-    role: str
-    judge: str
-    heard: int
-    probs: tuple[float, ...] = ()
-    about: CallKey = ""
-    side: str = ""
-    statement: str = ""
-    captured: float = 1.0
-    text: str | None = None
-    calls: tuple[CallKey, ...] = ()
-    error: str = ""
-
-
-class Body(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
-    calls: tuple[int, ...]
-    """(part, call) of each call, one pair after the other."""
-    turns: tuple[_Said, ...] = ()
-    judgements: tuple[_Judged, ...] = ()
-    beliefs: tuple[_Believed, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
-
-
-def pack(raw: bytes) -> bytes:
-    packed = zstd.pack(raw)
-    return b"\1" + packed if len(packed) < len(raw) else b"\0" + raw
-
-
-def unpack(packed: bytes) -> bytes:
-    """ValueError for what is no packed value."""
-    way, frame = packed[:1], packed[1:]
-    if way == b"\0":
-        return frame
-    if way != b"\1":
-        raise ValueError(f"a value packed in a way, {way!r}, that is not known")
-    try:
-        # Checked before unpacking: a small value may expand to a huge one.
-        if (size := zstandard.frame_content_size(frame)) > LARGEST:
-            raise ValueError(f"a value that claims to have {size:,} bytes")
-        return zstd.unpack(frame)
-    except zstandard.ZstdError as exc:
-        raise ValueError(f"a value that cannot be unpacked: {exc}") from exc
-
-
-def replied(call: RecordedCall) -> Replied:
-    """The answer to a call, apart from who gave it."""
-    return Replied(call.text, call.outcome, call.draw, call.tool_calls, call.reasoning)
-
-
-def packed_floats(values: Sequence[float]) -> bytes:
-    return struct.pack(f"<{len(values)}d", *values)
-
-
-def unpacked_floats(packed: bytes) -> tuple[float, ...]:
-    return struct.unpack(f"<{len(packed) // 8}d", packed)
-
-
-def figures(end: Verdict, counts: Mapping[str, int], unread: Mapping[str, int]) -> Figures:
-    """What is said of a verdict beside its probabilities."""
-    captured = min(map(_captured, end.judgements), default=1.0)
-    less = captured if captured < 1 else None
-    return Figures(dict(end.measures), counts, less, end.redraws, end.bounds, unread)
-
-
-def figures_of(cell: RecordedCell) -> tuple[int, bytes | None, str | None, str | None]:
-    """The columns status, probs, failure and more of a cell."""
+def outcome_columns(cell: RecordedCell) -> tuple[Any, ...]:
+    """The columns of `cells` from `status` to `flags`."""
     end = cell.outcome
-    if isinstance(end, Verdict):
-        told = figures(end, cell.counts, cell.unread)
-        more = None if told == NO_FIGURES else msgspec.json.encode(told).decode()
-        return 0, packed_floats(end.probs), None, more
-    if isinstance(end, Failure) and end.kind != NOT_RUN:
-        why = (end.message, end.raw, end.call, end.seat, end.cause)
-        return 1, None, end.kind, orjson.dumps(why).decode()
-    return 2, None, None, end.reason if isinstance(end, NotRun) else end.message
+    if isinstance(end, Failure) and end.kind != LEFT_OUT:
+        words = (end.message, end.raw, end.call, end.seat, end.cause)
+        return FAILED, None, end.kind, *[word or None for word in words], *_NONE_OF_VERDICT
+    if not isinstance(end, Verdict):
+        message = end.reason if isinstance(end, NotRun) else end.message
+        return NOT_RUN, None, None, message, None, None, None, None, *_NONE_OF_VERDICT
+    values = (end.redraws, end.bounds, dict(end.measures), cell.counts, cell.unread, end.doubts)
+    probs = _encode(end.probs).decode()
+    columns = [_encode(value).decode() if value else None for value in values]
+    return VERDICT, probs, *_NONE_OF_FAILURE, label_probability(end), *columns
 
 
-def body_of(
-    cell: RecordedCell,
-    question: Question,
-    asked: Sequence[int],
-    numbers: Numbers,
-) -> bytes:
-    """What was said in a cell, not packed yet. asked: `Body.calls`."""
-    end = cell.outcome
-    turns: list[_Said] = []
-    judged: list[_Judged] = []
-    doubts: tuple[Doubt, ...] = ()
-    if isinstance(end, Verdict):
-        for turn in end.transcript.turns:
-            turns.append(_said(turn, question.answers, numbers))
-        for each in end.judgements:
-            words = _worded(each.call, each.text, numbers)
-            judged.append(_Judged(each.probs, *words, each.captured, each.unknown_stop))
-        doubts = end.doubts
-    beliefs = tuple([_believed(each, numbers) for each in cell.judgements])
-    return _encode(Body(tuple(asked), tuple(turns), tuple(judged), beliefs, doubts))
+_NONE_OF_FAILURE = (None,) * 6
+_NONE_OF_VERDICT = (None,) * 7
 
 
-def read_body(packed: bytes) -> Body:
-    return _body.decode(packed)
+def label_probability(end: Verdict) -> float | None:
+    """The least probability that the answer labels had together in any reply; None for 1."""
+    least = min(map(_label_probability, end.judgements), default=1.0)
+    return float(least) if least < 1 else None
 
 
-def read_figures(more: str | None) -> Figures:
-    return NO_FIGURES if more is None else _figures.decode(more)
+def turn_rows(place: int, end: Verdict, answers: Sequence[Answer], numbers: Numbers) -> list[Row]:
+    rows: list[Row] = []
+    for n, turn in enumerate(end.transcript.turns):
+        side, call = turn.side, turn.call
+        number, text = _worded(call, turn.text, numbers)
+        other = side if side is not None and side not in answers else None
+        address = call if number is None else ""
+        more = None
+        if (
+            other
+            or address
+            or turn != Turn(turn.speaker, turn.text, side, call, drafts=turn.drafts)
+        ):
+            more = _encode(TurnDetails(*_details_of(turn), other, address)).decode()
+        label = side.label if side is not None else None
+        rows.append((place, n, turn.speaker, label, number, text, more))
+    return rows
 
 
-def cell_end(
-    status: int,
-    probs: bytes | None,
-    failure: str | None,
-    more: str | None,
-    body: Body,
-    question: Question,
-    calls: Mapping[int, RecordedCall],
-) -> Verdict | Failure | NotRun:
-    """What became of a cell. calls: by number."""
-    if status == 1:
-        return Failure(str(failure), *orjson.loads(more or "[]"))
-    if status:
-        return NotRun(more or "")
-    told = read_figures(more)
-    return Verdict(
-        unpacked_floats(probs or b""),
-        Transcript(question, tuple([_turn(each, question.answers, calls) for each in body.turns])),
-        tuple([_judgement(each, calls) for each in body.judgements]),
-        tuple(told.measures.items()),
-        told.redraws,
-        told.bounds,
-        body.doubts,
-    )
+def judgement_rows(cell: RecordedCell, numbers: Numbers) -> list[Row]:
+    rows: list[Row] = []
+    place, end = cell.place, cell.outcome
+    for part in end.judgements if isinstance(end, Verdict) else ():
+        probs, share = _encode(part.probs).decode(), _share(part.captured)
+        number, text = _worded(part.call, part.text, numbers)
+        calls = f"[{number}]" if number else _encode([part.call]).decode() if part.call else "[]"
+        stop = 1 if part.unknown_stop else None
+        about = (None, None, None, share, text, calls, stop, None)
+        rows.append((place, len(rows), OF_VERDICT, "", None, probs, *about))
+    for belief in cell.judgements:
+        _, text = _worded(belief.calls[0] if belief.calls else "", belief.text, numbers)
+        keys = [numbers[call][0] if call in numbers else call for call in belief.calls]
+        rows.append(
+            (
+                *(place, len(rows), belief.role, belief.judge, belief.heard),
+                *(_encode(belief.probs).decode(), belief.about or None, belief.side or None),
+                *(belief.statement or None, _share(belief.captured), text),
+                *(_encode(keys).decode(), None, belief.error or None),
+            )
+        )
+    return rows
 
 
-def beliefs_of(body: Body, calls: Mapping[int, RecordedCall]) -> tuple[RecordedJudgement, ...]:
-    found = []
-    for each in body.beliefs:
-        told = asdict(each)
-        told["about"] = _address(each.about, calls)
-        told["text"] = _words(each.text, next(iter(each.calls), ""), calls)
-        told["calls"] = tuple([_address(call, calls) for call in each.calls])
-        found.append(RecordedJudgement(**told))
-    return tuple(found)
+def _share(probability: float) -> float | None:
+    return None if probability == 1 else float(probability)
 
 
-def spoken(body: Body) -> list[tuple[int | None, CallKey, str | None, str]]:
-    """All that others read: (number of the turn, or None for a judgement; call; text, or None where
-    it is the reply's; reasoning beside it)."""
-    said: list[tuple[int | None, CallKey, str | None, str]] = [
-        (n, each.call, each.text, each.rest.get("reasoning", ""))
-        for n, each in enumerate(body.turns)
-    ]
-    said += [(None, each.call, each.text, "") for each in body.judgements]
-    said += [(None, next(iter(each.calls), ""), each.text, "") for each in body.beliefs]
-    return said
-
-
-def without(body: Body, calls: set[int], placeholder: str) -> bytes:
-    """A body in which nothing is left of the replies to these calls."""
-    turns = tuple(
-        _Said(each.speaker, placeholder, each.side, each.call) if each.call in calls else each
-        for each in body.turns
-    )
-    judged = tuple(
-        _Judged((), each.call, placeholder) if each.call in calls else each
-        for each in body.judgements
-    )
-    beliefs = tuple(
-        replace(each, probs=(), statement="", captured=1.0, text=placeholder, error="withdrawn")
-        if calls.intersection(each.calls)
-        else each
-        for each in body.beliefs
-    )
-    return _encode(Body(body.calls, turns, judged, beliefs))
-
-
-def _said(turn: Turn, answers: Sequence[Answer], numbers: Numbers) -> _Said:
-    side: int | tuple[str, str, str] | None = None
-    if turn.side is not None:
-        argued = turn.side
-        own = argued in answers
-        side = answers.index(argued) if own else (argued.label, argued.text, argued.work)
-    call, text = _worded(turn.call, turn.text, numbers)
-    plain = Turn(turn.speaker, turn.text, turn.side, turn.call, drafts=turn.drafts)
-    if turn == plain:
-        return _Said(turn.speaker, text, side, call)
-    rest = {
-        name: value
-        for name, default in _DEFAULTS.items()
-        if (value := getattr(turn, name)) != default
-    }
-    return _Said(turn.speaker, text, side, call, rest)
-
-
-def _believed(each: RecordedJudgement, numbers: Numbers) -> _Believed:
-    told = asdict(each)
-    told["about"] = _key(each.about, numbers)
-    _, told["text"] = _worded(next(iter(each.calls), ""), each.text, numbers)
-    told["calls"] = tuple([_key(call, numbers) for call in each.calls])
-    return _Believed(**told)
-
-
-def _key(call: str, numbers: Numbers) -> CallKey:
-    return numbers[call][0] if call in numbers else call
-
-
-def _worded(call: str, text: str, numbers: Numbers) -> tuple[CallKey, str | None]:
-    """A call and the words said with it, as they are kept."""
+def _worded(call: str, text: str, numbers: Numbers) -> tuple[int | None, str | None]:
+    """The number of a call, and the text said with it unless it is the call's."""
     known = numbers.get(call)
     if known is None:
-        return call, text
+        return None, text
     return known[0], None if known[1].text == text else text
 
 
-def _turn(said: _Said, answers: Sequence[Answer], calls: Mapping[int, RecordedCall]) -> Turn:
-    side = said.side
-    argued = None
-    if side is not None:
-        argued = answers[side] if isinstance(side, int) else Answer(*side)
-    rest = said.rest
-    if rest:
-        rest = {name: msgspec.convert(value, _KINDS[name]) for name, value in rest.items()}
-    text = _words(said.text, said.call, calls)
-    return Turn(said.speaker, text, argued, _address(said.call, calls), **rest)
+class StoredCell(msgspec.Struct, frozen=True, gc=False):
+    """A row of `cells` with the rows of the other tables that were asked for."""
+
+    cell: CellRow
+    asked: list[Row] = []
+    turns: list[Row] = []
+    judgements: list[Row] = []
+
+    @property
+    def calls(self) -> set[int]:
+        """Numbers of its calls: its turns and judgements name no other ones."""
+        return {row[2] for row in self.asked}
 
 
-def _judgement(each: _Judged, calls: Mapping[int, RecordedCall]) -> Judgement:
-    text = _words(each.text, each.call, calls)
-    address = _address(each.call, calls)
-    return Judgement(each.probs, address, text, each.captured, each.unknown_stop)
+def numbers_of(judgement: Row) -> list[int]:
+    """Numbers of the calls behind a judgement, without those that the cell did not ask."""
+    return [call for call in _calls(judgement[11]) if isinstance(call, int)]
 
 
-def _words(text: str | None, call: CallKey, calls: Mapping[int, RecordedCall]) -> str:
-    return text if text is not None else calls[call].text if isinstance(call, int) else ""
+def read_cell(
+    stored: StoredCell, question: Question, calls: Mapping[int, RecordedCall]
+) -> RecordedCell:
+    """calls: by number."""
+    row, figures = stored.cell, read_figures(stored.cell)
+    judged: list[Judgement] = []
+    beliefs: list[RecordedJudgement] = []
+    for each in stored.judgements:
+        if each[2] == OF_VERDICT:
+            judged.append(_judgement(each, calls))
+        else:
+            beliefs.append(_belief(each, calls))
+    asked = [
+        msgspec.structs.replace(calls[number], role=role, seat=seat, heard=heard)
+        for _, _, number, role, seat, heard in stored.asked
+    ]
+    end: Verdict | Failure | NotRun
+    if row.status == VERDICT:
+        answers = {answer.label: answer for answer in question.answers}
+        turns = tuple([read_turn(turn, answers, calls) for turn in stored.turns])
+        end = Verdict(
+            read_probs(row.probs or ""),
+            Transcript(question, turns),
+            tuple(judged),
+            tuple(figures.measures.items()),
+            figures.redraws,
+            figures.bounds,
+            _doubts(row.flags) if row.flags else (),
+        )
+    else:
+        end = read_failure(row) or NotRun(row.message or "")
+    return RecordedCell(
+        *(row.place, row.id, row.row, row.problem, row.side, row.repeat, end, tuple(asked)),
+        *(tuple(beliefs), figures.counts, figures.unparsed),
+    )
 
 
-def _address(call: CallKey, calls: Mapping[int, RecordedCall]) -> str:
-    return calls[call].address if isinstance(call, int) else call
+def read_failure(row: CellRow) -> Failure | None:
+    """None for a cell that has not failed."""
+    if row.status != FAILED:
+        return None
+    words = (row.message, row.raw, row.call, row.seat, row.cause)
+    return Failure(str(row.failure), *[word or "" for word in words])
 
 
-NO_FIGURES = Figures()
-_captured = attrgetter("captured")
-_DEFAULTS = {
-    name: getattr(Turn("", ""), name)
-    for name in get_type_hints(Turn)
-    # Of drafts that nobody heard, the calls are recorded.
-    if name not in ("speaker", "text", "side", "call", "drafts")
-}
-_KINDS: dict[str, Any] = get_type_hints(Turn)
-_encode: Callable[[object], bytes] = msgspec.msgpack.Encoder().encode
-_body = msgspec.msgpack.Decoder(Body)
-_figures = msgspec.json.Decoder(Figures)
-encoded_reply = _encode
-read_reply: Callable[[bytes], Replied] = msgspec.msgpack.Decoder(Replied).decode
+class CellFigures(NamedTuple):
+    """The figures of a verdict besides its probabilities, in the order of `OutcomeRecord`."""
+
+    measures: dict[str, Scalar]
+    counts: dict[str, int]
+    label_probability: float | None
+    redraws: tuple[tuple[float, ...], ...]
+    bounds: tuple[tuple[float, float], ...]
+    unparsed: dict[str, int]
+
+
+def read_figures(row: CellRow) -> CellFigures:
+    return CellFigures(
+        _measures(row.measures) if row.measures else {},
+        _counts(row.counts) if row.counts else {},
+        row.label_probability,
+        _redraws(row.redraws) if row.redraws else (),
+        _bounds(row.bounds) if row.bounds else (),
+        _counts(row.unparsed) if row.unparsed else {},
+    )
+
+
+def read_turn(row: Row, answers: Mapping[str, Answer], calls: Mapping[int, RecordedCall]) -> Turn:
+    _, _, speaker, label, number, text, more = row
+    words = calls[number].text if text is None else text
+    address = "" if number is None else calls[number].address
+    if more is None:
+        return Turn(speaker, words, answers[label] if label is not None else None, address)
+    details: Any = _details(more)
+    side = details.answer or (answers[label] if label is not None else None)
+    rest = dict(zip(_DETAILS, _details_of(details), strict=True))
+    return Turn(speaker, words, side, address or details.address, **rest)
+
+
+def _judgement(row: Row, calls: Mapping[int, RecordedCall]) -> Judgement:
+    probs, share, stop = read_probs(row[5]), row[9], bool(row[12])
+    addresses, words = _named(row, calls)
+    return Judgement(probs, "".join(addresses), words, 1.0 if share is None else share, stop)
+
+
+def _belief(row: Row, calls: Mapping[int, RecordedCall]) -> RecordedJudgement:
+    _, _, role, judge, heard, probs, about, side, statement, share, _, _, _, error = row
+    addresses, words = _named(row, calls)
+    return RecordedJudgement(
+        *(role, judge, heard, read_probs(probs), about or "", side or "", statement or ""),
+        *(1.0 if share is None else share, words, addresses, error or ""),
+    )
+
+
+def _named(row: Row, calls: Mapping[int, RecordedCall]) -> tuple[tuple[str, ...], str]:
+    """Addresses of the calls behind a judgement, and the judge's words."""
+    text, keys = row[10], _calls(row[11])
+    addresses = tuple([calls[key].address if isinstance(key, int) else key for key in keys])
+    return addresses, calls[keys[0]].text if text is None else text
+
+
+def call_columns(call: RecordedCall) -> tuple[Any, ...]:
+    """The columns of `calls` from `outcome` on."""
+    cost = call.cost
+    return (
+        *(call.outcome, cost.stop_reason, call.text, call.reasoning or None),
+        _encode(call.tool_calls).decode() if call.tool_calls else None,
+        _encode(call.draw).decode() if call.draw else None,
+        *(cost.origin, cost.input_tokens, cost.output_tokens, cost.cache_read_tokens),
+        *(cost.cache_write_tokens, cost.dollars, cost.at),
+    )
+
+
+def read_tool_calls(text: str | None) -> tuple[ToolCall, ...]:
+    return _tool_calls(text) if text else ()
+
+
+def read_draw(text: str | None) -> tuple[int, ...]:
+    return _draw(text) if text else ()
+
+
+def withdrawn(stored: StoredCell, calls: set[int], placeholder: str) -> StoredCell:
+    """A cell in which nothing is left of the replies to these calls."""
+    turns = [
+        (*row[:5], placeholder, _side_alone(row[6])) if row[4] in calls else row
+        for row in stored.turns
+    ]
+    judgements = [
+        _withdrawn_judgement(row, placeholder) if calls.intersection(numbers_of(row)) else row
+        for row in stored.judgements
+    ]
+    return StoredCell(stored.cell._replace(flags=None), stored.asked, turns, judgements)
+
+
+def _withdrawn_judgement(row: Row, placeholder: str) -> Row:
+    error = None if row[2] == OF_VERDICT else "withdrawn"
+    return (*row[:5], "[]", *row[6:8], None, None, placeholder, row[11], None, error)
+
+
+def _side_alone(more: str | None) -> str | None:
+    details: Any = _details(more) if more else None
+    if details is None or details.answer is None:
+        return None
+    return _encode(TurnDetails(answer=details.answer)).decode()
+
+
+def _turn_fields() -> Iterable[tuple[str, Any, Any]]:
+    """The fields of a turn that are no columns of `turns`."""
+    default = Turn("", "")
+    for name, kind in get_type_hints(Turn).items():
+        # Of drafts that nobody heard, the calls are recorded.
+        if name not in ("speaker", "text", "side", "call", "drafts"):
+            yield name, kind, getattr(default, name)
+
+
+_FIELDS = tuple(_turn_fields())
+_DETAILS = tuple(name for name, _, _ in _FIELDS)
+_details_of = attrgetter(*_DETAILS)
+TurnDetails = msgspec.defstruct(
+    "TurnDetails",
+    [*_FIELDS, ("answer", Answer | None, None), ("address", str, "")],
+    rename={"forged": "spoofed", "doubts": "flags"},
+    omit_defaults=True,
+    gc=False,
+)
+"""The column `more` of `turns`: fields of a turn that differ from their defaults, an answer that is
+not one of the question's, and the address of a call that the cell did not ask."""
+
+
+def _decoder(kind: Any) -> Any:
+    return msgspec.json.Decoder(kind).decode
+
+
+read_probs = _decoder(tuple[float, ...])
+_redraws = _decoder(tuple[tuple[float, ...], ...])
+_bounds = _decoder(tuple[tuple[float, float], ...])
+_measures = _decoder(dict[str, Scalar])
+_counts = _decoder(dict[str, int])
+_doubts = _decoder(tuple[Doubt, ...])
+_details = _decoder(TurnDetails)
+_calls: Callable[[str], list[Any]] = _decoder(list[int | str])
+_tool_calls = _decoder(tuple[ToolCall, ...])
+_draw = _decoder(tuple[int, ...])

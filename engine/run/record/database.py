@@ -1,40 +1,46 @@
 """The one writer of `run.db`: whole cells in one transaction, each reply once."""
 
 import sqlite3
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
+from operator import attrgetter
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
+import msgspec
 import orjson
 from msgspec.structs import replace
 
 from ....protocols.datasets.jsonl import jsonl
 from ....protocols.question import Problem
+from ....protocols.transcript import Verdict
 from ...sweep.grid import GridRow
+from ..events import add_event
 from .cells import (
-    Body,
-    Replied,
-    body_of,
-    encoded_reply,
-    figures_of,
-    pack,
-    read_body,
+    OF_VERDICT,
+    Row,
+    StoredCell,
+    call_columns,
+    judgement_rows,
+    numbers_of,
+    outcome_columns,
     replied,
-    without,
+    turn_rows,
+    withdrawn,
 )
 from .schema import (
     BEGINNING,
+    CHILDREN,
     FAILED,
     RUN_DB,
-    STATUSES,
     WITHDRAWN,
+    CellRow,
     faulty,
     logged,
     make_tables,
     open_to_write,
-    put_event,
     sealed,
     use_log,
     use_no_log,
@@ -45,7 +51,18 @@ from .values import RecordedCall, RecordedCell
 MAX_NUMBERED = 20_000
 """Calls whose numbers are kept in memory."""
 TAKEN_BACK = "[withdrawn]"
-"""What stands in place of the words of a person who took them back."""
+"""Replaces the words of a person who took them back."""
+AGAIN = "again"
+"""Kind of the events that say how a cell had ended that is run again."""
+
+
+class CellRunAgain(msgspec.Struct, frozen=True):
+    """How a cell had ended, without its texts: a person may withdraw these."""
+
+    place: int
+    status: str
+    why: str
+    failure: str | None = None
 
 
 class RunDatabase(RunTables):
@@ -58,10 +75,9 @@ class RunDatabase(RunTables):
     def __init__(self, folder: Path) -> None:
         """Open the run in a folder that this process has locked; there need be none yet."""
         super().__init__(open_to_write(folder / RUN_DB), folder / RUN_DB)
-        self._lock = RLock()
         self._numbers: dict[str, list[tuple[int, RecordedCall]]] = {}
-        self._newest = self._landed = 0
-        self._numbers_of: dict[str, dict[tuple[Any, ...], int]] = {}
+        self._newest = self._completed = 0
+        self._endpoint_numbers: dict[tuple[Any, ...], int] = {}
         self._failed = False
         self.written = False
         """Whether anything was written since it was opened."""
@@ -92,23 +108,26 @@ class RunDatabase(RunTables):
     def begin(
         self, problems: Sequence[Problem], rows: Sequence[GridRow], meta: Mapping[str, bytes]
     ) -> None:
-        """Make the tables, and say what the run is about: whole, or not at all. DatasetError for
-        problems that could not be read back. meta: what `told` gives back, by name."""
+        """Make the tables, and write the problems and rows of the run: all of it, or nothing.
+
+        meta: JSON, which `told` gives back by name; that of `grid` without its rows. DatasetError
+        for problems that could not be read back.
+        """
         texts = dict.fromkeys(each.question.passage for each in problems if each.question.passage)
         passages = {text: number for number, text in enumerate(texts)}
         bare = [replace(each, question=each.question.without_passage()) for each in problems]
         lines = zip(problems, jsonl(bare), strict=True)
         tables: dict[str, list[tuple[Any, ...]]] = {
-            "meta": [(name, pack(told)) for name, told in meta.items()],
-            "passages": [(n, pack(text.encode())) for text, n in passages.items()],
+            "meta": [
+                (name, (_without_rows(value) if name == "grid" else value).decode())
+                for name, value in meta.items()
+            ],
+            "passages": [(n, text) for text, n in passages.items()],
             "problems": [
-                (n, each.id, passages.get(each.question.passage), pack(line))
+                _problem_row(n, passages.get(each.question.passage), line)
                 for n, (each, line) in enumerate(lines)
             ],
-            "rows": [
-                (n, row.kind, row.agent, row.judge, bytes.fromhex(row.address))
-                for n, row in enumerate(rows)
-            ],
+            "rows": [_grid_row(n, row) for n, row in enumerate(rows)],
         }
         with self._transaction():
             make_tables(self.db)
@@ -118,34 +137,39 @@ class RunDatabase(RunTables):
         self.empty = False
 
     def tell(self, name: str, value: bytes) -> None:
-        """Keep something about the run under a name, in place of what it was."""
+        """Keep JSON about the run under a name, in place of the one before."""
         with self._transaction():
-            self._replace("meta", [(name, pack(value))])
+            self._replace("meta", [(name, value.decode())])
 
     def write(self, cells: Iterable[RecordedCell]) -> None:
         """Record cells in one transaction; only a withdrawn cell may be recorded already."""
         listed = list(cells)
+        rows: dict[str, list[Row]] = {table: [] for table in ("calls", "cells", *CHILDREN)}
         with self._transaction():
             if len(self._numbers) > MAX_NUMBERED:
                 self._numbers = {}
             self._look_up({call.address for cell in listed for call in cell.calls})
-            calls: list[tuple[Any, ...]] = []
-            rows = [self._row(cell, calls) for cell in listed]
-            withdrawn = [(cell.place, WITHDRAWN) for cell in listed]
-            self.db.executemany("DELETE FROM cells WHERE place=? AND status=?", withdrawn)
-            self._insert("calls", calls)
-            self._insert("cells", rows)
+            for cell in listed:
+                self._add(cell, rows)
+            places = [cell.place for cell in listed]
+            self._delete("cells", places, f"AND status='{WITHDRAWN}'")
+            for table in CHILDREN:
+                self._delete(table, places)
+            for table, columns in rows.items():
+                self._insert(table, columns)
 
     def forget(self, places: Iterable[int], why: str) -> None:
         """Delete cells, which are run again; how each ended stays, as an event."""
+        listed = list(places)
+        ends = [
+            CellRunAgain(each.cell.place, each.cell.status, why, each.cell.failure)
+            for some in self.stored(listed)
+            for each in some
+        ]
+        add_event(self.file.parent, AGAIN, *ends)
         with self._transaction():
-            for place in places:
-                for row in self.sound(self.among("SELECT * FROM cells WHERE place={}", [place])):
-                    # Without what was said, which may have to be taken back.
-                    told = {"place": place, "status": STATUSES[row[6]], "why": why}
-                    told |= {"failure": row[9]}
-                    put_event(self.db, "again", orjson.dumps(told))
-                self.db.execute("DELETE FROM cells WHERE place=?", (place,))
+            for table in ("cells", *CHILDREN):
+                self._delete(table, listed)
             self._forgotten()
 
     def settle(self) -> None:
@@ -163,22 +187,24 @@ class RunDatabase(RunTables):
         calls = self._numbered(addresses)
         if not calls:
             return 0
-        gone, nothing = 0, pack(encoded_reply(Replied(TAKEN_BACK)))
+        gone = 0
         with self._transaction():
-            for cells in self.stored():
-                left = []
-                for cell in cells:
-                    body, end = read_body(self.unpacked(cell[-1])), cell[6:-1]
-                    if not _names(body, calls):
+            for some in self.stored(None, *CHILDREN):
+                for stored in some:
+                    if calls.isdisjoint(stored.calls):
                         continue
-                    judged = calls.intersection(said.call for said in body.judgements)
-                    if judged or end[0] in (FAILED, WITHDRAWN):
+                    cell, *children = msgspec.structs.astuple(withdrawn(stored, calls, TAKEN_BACK))
+                    if _rests_on(stored, calls):
                         gone += 1
-                        end = (WITHDRAWN, end[1], None, None, "withdrawn")
-                    left.append((*cell[:6], *end, pack(without(body, calls, TAKEN_BACK))))
-                self._replace("cells", left)
-            for rows in self.batches("calls", "call"):
-                self._replace("calls", [(*row[:-1], nothing) for row in rows if row[0] in calls])
+                        nothing = dict.fromkeys(_OUTCOME) | {"message": "withdrawn"}
+                        cell = cell._replace(status=WITHDRAWN, **nothing)
+                    self._replace("cells", [cell])
+                    for table, rows in zip(CHILDREN, children, strict=True):
+                        self._replace(table, rows)
+            for row in self.every_call():
+                if row[0] in calls:
+                    said = ("ok", row[4], TAKEN_BACK, None, None, None)
+                    self._replace("calls", [(*row[:3], *said, *row[9:])])
             self._forgotten()
         self._restore()
         self._alone("PRAGMA secure_delete=ON")
@@ -190,26 +216,28 @@ class RunDatabase(RunTables):
     def forget_calls(self, addresses: Collection[str], why: str) -> bool:
         """Delete these calls, and as `forget` does the cells that asked them; whether any did."""
         calls = self._numbered(addresses)
-        every = (cell for cells in self.stored() for cell in cells) if calls else ()
-        places = [cell[0] for cell in every if _names(read_body(self.unpacked(cell[-1])), calls)]
+        cells = (each for some in self.stored(None, *CHILDREN) for each in some) if calls else ()
+        places = [each.cell.place for each in cells if not calls.isdisjoint(each.calls)]
         self.forget(places, why)
         with self._transaction():
-            self.db.executemany("DELETE FROM calls WHERE call=?", ((call,) for call in calls))
+            self._delete("calls", calls)
         self._restore()
         return bool(places)
 
     def _numbered(self, addresses: Collection[str]) -> set[int]:
         """The numbers of the calls with these addresses."""
-        wanted = set(map(bytes.fromhex, addresses))
         # Every one is read, not looked up: an address that was damaged would not be found.
-        every = (row for rows in self.batches("calls", "call") for row in rows)
-        return {row[0] for row in every if row[1] in wanted}
+        return {row[0] for row in self.every_call() if row[1] in addresses}
+
+    def _delete(self, table: str, keys: Iterable[int], more: str = "") -> None:
+        key = "call" if table == "calls" else "place"
+        deque(self.among(f"DELETE FROM {table} WHERE {key} IN ({{}}) {more}", keys), 0)
 
     def _insert(self, table: str, rows: Sequence[Sequence[Any]], how: str = "INSERT") -> None:
         """Write new rows with their checksums. IntegrityError if a row has one of their keys."""
         if rows:
             marks = ",".join("?" * (len(rows[0]) + 1))
-            self.db.executemany(f"{how} INTO {table} VALUES({marks})", map(sealed, rows))
+            self.db.executemany(f"{how} INTO {table} VALUES({marks})", sealed(rows))
 
     def _replace(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
         """Overwrite the rows that have the same keys."""
@@ -219,70 +247,61 @@ class RunDatabase(RunTables):
         """Find the numbers of calls that are in the file, and not in memory."""
         new = [address for address in addresses if address not in self._numbers]
         self._numbers |= {address: [] for address in new}
-        wanted = set(map(bytes.fromhex, new))
         query = f"SELECT * FROM calls WHERE {BEGINNING} IN ({{}})"
-        for row in self.sound(self.among(query, {address[:8] for address in wanted})):
-            if row[1] in wanted:
-                call = self._call(row)
-                self._numbers[call.address].append((row[0], call))
+        for row in self.sound(self.among(query, {address[:8] for address in new})):
+            if row[1] in self._numbers:
+                self._numbers[row[1]].append((row[0], self._call(row)))
 
-    def _row(self, cell: RecordedCell, calls: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """The row of a cell; those of its calls that are new are added to `calls`."""
-        numbers, asked = dict[str, tuple[int, RecordedCall]](), list[int]()
-        parts = self._numbers_of["parts"]
-        for call in cell.calls:
+    def _add(self, cell: RecordedCell, rows: Mapping[str, list[Row]]) -> None:
+        """Add the rows of a cell, and of those of its calls that are new."""
+        place, end, asked = cell.place, cell.outcome, rows["asked"]
+        numbers: dict[str, tuple[int, RecordedCall]] = {}
+        for n, call in enumerate(cell.calls):
             for known in self._numbers[call.address]:
                 if known[1] is call or _same(known[1], call):
                     break
             else:
                 # One that differs from what is known under its address is another row.
-                known = self._new(call, calls)
+                known = self._new(call, rows["calls"])
             numbers[call.address] = known
-            part = call.role, call.seat, call.heard
-            asked += parts.get(part) or self._number("parts", part), known[0]
-        self._landed += 1
-        status, probs, failure, more = figures_of(cell)
-        body = body_of(cell, self.problems[cell.problem].question, asked, numbers)
-        return (
-            *(cell.place, bytes.fromhex(cell.id), cell.row, cell.problem, cell.side, cell.draw),
-            *(status, self._landed, probs, failure, more, pack(body)),
-        )
-
-    def _new(self, call: RecordedCall, calls: list[tuple[Any, ...]]) -> tuple[int, RecordedCall]:
-        cost = call.cost
-        endpoint = (
-            *(call.model, cost.identity, cost.served, cost.stop_reason, cost.origin, cost.came),
-            *(int(cost.elsewhere), call.settings),
-        )
-        self._newest += 1
-        calls.append(
+            asked.append((place, n, known[0], call.role, call.seat, call.heard))
+        turns: list[Row] = []
+        if isinstance(end, Verdict):
+            answers = self.problems[cell.problem].question.answers
+            turns = turn_rows(place, end, answers, numbers)
+        judgements = judgement_rows(cell, numbers)
+        self._completed += 1
+        rows["turns"].extend(turns)
+        rows["judgements"].extend(judgements)
+        rows["cells"].append(
             (
-                self._newest,
-                bytes.fromhex(call.address),
-                self._numbers_of["endpoints"].get(endpoint) or self._number("endpoints", endpoint),
-                cost.input_tokens,
-                cost.output_tokens,
-                cost.cache_read_tokens,
-                cost.cache_write_tokens,
-                cost.dollars,
-                cost.at,
-                pack(encoded_reply(replied(call))),
+                *(place, cell.id, cell.row, cell.problem, cell.side, cell.draw),
+                *outcome_columns(cell),
+                *(len(cell.calls), len(turns), len(judgements), self._completed),
             )
         )
+
+    def _new(self, call: RecordedCall, rows: list[Row]) -> tuple[int, RecordedCall]:
+        cost = call.cost
+        endpoint = (
+            *(call.model, cost.identity, cost.served, call.settings),
+            *(cost.came, int(cost.elsewhere)),
+        )
+        number = self._endpoint_numbers.get(endpoint)
+        if number is None:
+            number = max(self._endpoint_numbers.values(), default=0) + 1
+            self._endpoint_numbers[endpoint] = number
+            self._insert("endpoints", [(number, *endpoint)])
+        self._newest += 1
+        rows.append((self._newest, call.address, number, *call_columns(call)))
         known = self._newest, call
         self._numbers[call.address].append(known)
         return known
 
-    def _number(self, table: str, values: tuple[Any, ...]) -> int:
-        """Give a new part or endpoint the next number, and write it."""
-        known = self._numbers_of[table]
-        number = known[values] = max(known.values(), default=0) + 1
-        self._insert(table, [(number, *values)])
-        return number
-
     def _forgotten(self) -> None:
         """Have those who follow the run begin again."""
-        self._replace("meta", [("forgotten", (self.setting("forgotten") or 0) + 1)])
+        times = int(self.setting("forgotten") or 0) + 1
+        self._replace("meta", [("forgotten", str(times))])
 
     def _alone(self, statement: str) -> None:
         """Execute what must be outside of a transaction."""
@@ -294,13 +313,11 @@ class RunDatabase(RunTables):
 
     def _restore(self) -> None:
         """Begin from what is in the file: nothing is remembered as written that is not there."""
-        self._known, self._named, self._numbers = {}, {}, {}
+        self._known, self._endpoints, self._numbers = {}, {}, {}
         self._newest = self.fetched("SELECT coalesce(max(call), 0) FROM calls")[0][0]
-        self._landed = self.fetched("SELECT coalesce(max(landed), 0) FROM cells")[0][0]
-        self._numbers_of = {
-            table: {tuple(values): number for number, *values in self.table(table)}
-            for table in ("parts", "endpoints")
-        }
+        self._completed = self.fetched("SELECT coalesce(max(completed), 0) FROM cells")[0][0]
+        endpoints = self.table("endpoints")
+        self._endpoint_numbers = {tuple(values): number for number, *values in endpoints}
         self._failed = False
 
     @contextmanager
@@ -332,16 +349,53 @@ class RunDatabase(RunTables):
 
 def _same(known: RecordedCall, call: RecordedCall) -> bool:
     """Whether two calls under one address have the same reply, from the same endpoint."""
-    return _figures(known) == _figures(call) and replied(known) == replied(call)
+    return replied(known) == replied(call) and (
+        known.cost is call.cost
+        or (_ASKED(known), _SOURCE(known.cost)) == (_ASKED(call), _SOURCE(call.cost))
+    )
 
 
-def _figures(call: RecordedCall) -> tuple[object, ...]:
-    cost = call.cost
-    tokens = cost.input_tokens, cost.output_tokens, cost.cache_read_tokens, cost.cache_write_tokens
-    return call.model, call.settings, cost.identity, cost.served, cost.stop_reason, *tokens
+_ASKED = attrgetter("model", "settings")
+_SOURCE = attrgetter(
+    *("identity", "served", "stop_reason", "input_tokens", "output_tokens"),
+    *("cache_read_tokens", "cache_write_tokens"),
+)
+
+_OUTCOME = CellRow._fields[CellRow._fields.index("probs") : CellRow._fields.index("call_count")]
+"""The columns of `cells` that say how a cell ended, besides its status."""
 
 
-def _names(body: Body, calls: set[int]) -> bool:
-    return not calls.isdisjoint(body.calls[1::2]) or any(
-        each.call in calls for said in (body.turns, body.judgements) for each in said
+def _rests_on(stored: StoredCell, calls: set[int]) -> bool:
+    """Whether a cell loses its outcome with these calls: it failed, or they decided its verdict."""
+    if stored.cell.status in (FAILED, WITHDRAWN):
+        return True
+    verdict = (row for row in stored.judgements if row[2] == OF_VERDICT)
+    return any(calls.intersection(numbers_of(row)) for row in verdict)
+
+
+def _without_rows(value: bytes) -> bytes:
+    """JSON of a sweep without its rows, which have their own table."""
+    return orjson.dumps({k: v for k, v in orjson.loads(value).items() if k != "rows"})
+
+
+def _problem_row(number: int, passage: int | None, line: bytes) -> tuple[Any, ...]:
+    """line: the problem without its passage."""
+    more = orjson.loads(line)
+    id, question, answers = (more.pop(name) for name in ("id", "question", "answers"))
+    truth = orjson.dumps([answer.pop("value") for answer in answers]).decode()
+    flaws = [answer.pop("flaw", "") for answer in answers]
+    if any(flaws):
+        more["flaws"] = flaws
+    listed, details = orjson.dumps(answers).decode(), orjson.dumps(more).decode()
+    return number, id, question, passage, listed, truth, details if more else None
+
+
+def _grid_row(number: int, row: GridRow) -> tuple[Any, ...]:
+    more = {field.name: getattr(row, field.name) for field in fields(GridRow)}
+    protocol, agent, judge, settings = (
+        more.pop(name) for name in ("kind", "agent", "judge", "settings")
+    )
+    return (
+        *(number, protocol, agent, judge, orjson.dumps(settings, default=dict).decode()),
+        *(row.address, orjson.dumps(more, default=dict).decode()),
     )

@@ -1,30 +1,22 @@
-"""The tables of `run.db`, and opening the file: for its one writer, or to be read.
+"""The tables of `run.db`, and opening the file: for its one writer, or for reading.
 
-    meta       what the run is and its sweep as data, both packed; where it stands, as JSON
-    problems   as lines of problems.jsonl, each with its number; passages that several share, once
-    rows       the names of the grid's rows
-    parts      for what a call was asked: role, seat, turns heard
-    endpoints  who answered, and how the reply came
-    calls      every different reply, by the whole address of its call
-    cells      one row a cell: figures in columns, what was said packed in `body`
-    events     how cells had ended that were run again; what batches, people and probes did
-
-Every row of every table ends with the CRC-32 of its other columns, made by `sealed` and checked by
-`sound`, so that a changed byte is told, wherever it falls. Probabilities are little-endian float64
-in question order. A packed value begins with a byte that says how: 0, as it stands; 1, a Zstandard
-frame, made with the dictionary of the store's records.
+engine/data/run.sql describes every table and column; any SQLite reader opens the file. Each row
+ends with `crc`, the CRC-32 of its other columns as one MessagePack array. `sealed` makes it and
+`sound` checks it, so that a changed byte is noticed. A cell counts its rows in `CHILDREN`, so that
+a lost row is noticed too.
 
 RunFolderError
-├── NotOfThisFormat   the file called run.db is none, or another version of this program wrote it
+├── NotOfThisFormat   the file is not a run database, or another version of this program wrote it
 └── RunDamaged        it is torn, truncated or overwritten
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -35,45 +27,55 @@ from ...errors import DiskFull, RunFolderError
 from ...system.files import holder, is_network, open_plain
 
 RUN_DB = "run.db"
-FORMAT = 4
+FORMAT = 5
 """Version of the tables, in `PRAGMA user_version`."""
-EARLIER = 3
-"""The version before, with the same tables; a call may be recorded under another model."""
+EARLIER = (3, 4)
+"""Versions that `oversight cache rebuild` replaces: their cells were packed."""
 APPLICATION_ID = 0x6F767372
-"""`ovsr`: tells a run from any other SQLite file, in `PRAGMA application_id`."""
+"""`ovsr`: distinguishes a run from other SQLite files, in `PRAGMA application_id`."""
 
-STATUSES = ("verdict", "failed", "not run", "withdrawn")
-"""What became of a cell, by its number in `cells.status`; a withdrawn one has no outcome."""
-FAILED, WITHDRAWN = map(STATUSES.index, ("failed", "withdrawn"))
+VERDICT, FAILED, NOT_RUN, WITHDRAWN = "verdict", "failed", "not run", "withdrawn"
+"""Values of `cells.status`; a withdrawn cell has no outcome."""
 
-BEGINNING = "substr(address, 1, 8)"
-"""How an address begins: an index of this is a third of one of the whole."""
-TABLES = (
-    "CREATE TABLE meta(name TEXT PRIMARY KEY, value, crc INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE passages(passage INTEGER PRIMARY KEY, body BLOB NOT NULL, crc INTEGER NOT NULL)",
-    "CREATE TABLE problems(problem INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
-    " passage INTEGER, body BLOB NOT NULL, crc INTEGER NOT NULL)",
-    "CREATE TABLE rows(row INTEGER PRIMARY KEY, kind TEXT NOT NULL, agent TEXT NOT NULL,"
-    " judge TEXT NOT NULL, address BLOB NOT NULL, crc INTEGER NOT NULL)",
-    "CREATE TABLE parts(part INTEGER PRIMARY KEY, role TEXT NOT NULL, seat TEXT NOT NULL,"
-    " heard INTEGER NOT NULL, crc INTEGER NOT NULL)",
-    "CREATE TABLE endpoints(endpoint INTEGER PRIMARY KEY, model TEXT NOT NULL,"
-    " identity TEXT NOT NULL, served TEXT NOT NULL, stop TEXT NOT NULL, origin TEXT NOT NULL,"
-    " came TEXT NOT NULL, elsewhere INTEGER NOT NULL, settings TEXT NOT NULL,"
-    " crc INTEGER NOT NULL)",
-    "CREATE TABLE calls(call INTEGER PRIMARY KEY, address BLOB NOT NULL,"
-    " endpoint INTEGER NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL,"
-    " cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL, dollars REAL, at INTEGER,"
-    " reply BLOB NOT NULL, crc INTEGER NOT NULL)",
-    f"CREATE INDEX calls_beginning ON calls({BEGINNING})",
-    "CREATE TABLE cells(place INTEGER PRIMARY KEY, id BLOB NOT NULL, row INTEGER NOT NULL,"
-    " problem INTEGER NOT NULL, side INTEGER NOT NULL, draw INTEGER NOT NULL,"
-    " status INTEGER NOT NULL, landed INTEGER NOT NULL, probs BLOB, failure TEXT, more TEXT,"
-    " body BLOB NOT NULL, crc INTEGER NOT NULL)",
-    "CREATE INDEX cells_landed ON cells(landed)",
-    "CREATE TABLE events(event INTEGER PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL,"
-    " crc INTEGER NOT NULL)",
+TABLES = tuple(
+    statement.strip()
+    for statement in files("oversight.engine").joinpath("data/run.sql").read_text().split(";\n")
+    if statement.strip()
 )
+BEGINNING = "substr(address, 1, 8)"
+"""The expression that the index of calls is made of."""
+CHILDREN = ("asked", "turns", "judgements")
+"""Tables with the rows of a cell, keyed by its place and a number from 0."""
+
+
+class CellRow(NamedTuple):
+    """The columns of `cells` but for the checksum."""
+
+    place: int
+    id: str
+    row: int
+    problem: int
+    side: int
+    repeat: int
+    status: str
+    probs: str | None
+    failure: str | None
+    message: str | None
+    raw: str | None
+    call: str | None
+    seat: str | None
+    cause: str | None
+    label_probability: float | None
+    redraws: str | None
+    bounds: str | None
+    measures: str | None
+    counts: str | None
+    unparsed: str | None
+    flags: str | None
+    call_count: int
+    turn_count: int
+    judgement_count: int
+    completed: int
 
 
 def made_again(run: Path) -> str:
@@ -103,16 +105,18 @@ class RunDamaged(RunFolderError):
         self.why = f"is damaged ({why})"
 
 
-def sealed(columns: Sequence[Any]) -> tuple[Any, ...]:
-    """A row of these columns, as it is written."""
-    return *columns, crc32(_encode(columns))
+def sealed(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Rows of columns, as they are written: each with its checksum."""
+    return [(*columns, crc32(_encode(columns))) for columns in rows]
 
 
-def sound(row: Sequence[Any]) -> Sequence[Any]:
-    """The columns of a row, all of which was read. ValueError where one of them was changed."""
-    columns = row[:-1]
-    if crc32(_encode(columns)) != row[-1]:
-        raise ValueError(f"the row of {row[0]!r:.60} was changed")
+def sound(rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+    """The columns of rows, all of which were read. ValueError where one of them was changed."""
+    columns = []
+    for row in rows:
+        columns.append(row[:-1])
+        if crc32(_encode(columns[-1])) != row[-1]:
+            raise ValueError(f"the row of {row[0]!r:.60} was changed")
     return columns
 
 
@@ -137,13 +141,6 @@ def make_tables(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-def put_event(db: sqlite3.Connection, kind: str, body: bytes, number: int | None = None) -> None:
-    """Write an event, in the caller's transaction. number: of the one in whose place it is."""
-    if number is None:
-        ((number,),) = db.execute("SELECT coalesce(max(event), 0) + 1 FROM events").fetchall()
-    db.execute("REPLACE INTO events VALUES(?,?,?,?)", sealed((number, kind, body)))
-
-
 def use_log(db: sqlite3.Connection, file: Path) -> None:
     """Write through a log, as readers beside a writer need it. A log in shared memory needs one
     machine: over a network the older journal is safe."""
@@ -159,20 +156,19 @@ def use_no_log(db: sqlite3.Connection) -> None:
         db.execute("PRAGMA journal_mode=delete")
 
 
-def open_to_read(file: Path, least: int = FORMAT) -> sqlite3.Connection:
+def open_to_read(file: Path) -> sqlite3.Connection:
     """Open the database read only; nothing in it is trusted or run, and its folder stays as it is.
 
-    least: the earliest format that is accepted.
     Raises RunFolderError as `open_to_write` does, and if the database is missing.
     """
-    return _opened(file, least=least)
+    return _opened(file)
 
 
-def _opened_to_read(file: Path, least: int) -> sqlite3.Connection:
+def _opened_to_read(file: Path) -> sqlite3.Connection:
     """A log that no running process writes is read from a private copy. A journal is never played:
     SQLite refuses a file that needs one from a connection that only reads."""
     try:
-        expects_log = _check_header(file, least)
+        expects_log = _check_header(file)
     except FileNotFoundError:
         raise no_run(file.parent) from None
     log, journal = side_size(file, "-wal"), side_size(file, "-journal")
@@ -186,15 +182,15 @@ def _opened_to_read(file: Path, least: int) -> sqlite3.Connection:
     return open_bounded(file, "mode=ro&immutable=1" if expects_log else "mode=ro")
 
 
-def _opened(file: Path, writes: bool = False, least: int = FORMAT) -> sqlite3.Connection:
+def _opened(file: Path, writes: bool = False) -> sqlite3.Connection:
     """Transactions are the caller's; nothing in the file is trusted."""
     try:
         refuse_irregular(file)
-        db = open_bounded(file, "mode=rwc") if writes else _opened_to_read(file, least)
+        db = open_bounded(file, "mode=rwc") if writes else _opened_to_read(file)
         try:
             db.execute(f"PRAGMA {'synchronous=NORMAL' if writes else 'query_only=ON'}")
             if not writes or db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-                _check_opened(db, file, least)
+                _check_opened(db, file)
         except BaseException:
             db.close()
             raise
@@ -214,11 +210,13 @@ def faulty(file: Path, exc: sqlite3.Error) -> RunFolderError:
             f"{file} cannot be read: {file.name}-journal undoes a write that was cut off, and only "
             f"the run itself may play it: go on with oversight run, or {made_again(file.parent)}"
         )
-    if isinstance(exc, sqlite3.OperationalError):
+    if isinstance(exc, sqlite3.OperationalError) and not str(exc).startswith(_NO_TEXT):
         return RunFolderError(f"{file} cannot be read or written: {exc}")
     return RunDamaged(file, str(exc))
 
 
+_NO_TEXT = "Could not decode to UTF-8"
+"""How the fault of a text that was changed begins."""
 _LOGGED = 2
 """Of a file that is read through a log, the version of the format that a reader must know."""
 
@@ -228,7 +226,7 @@ def logged(file: Path) -> bool:
     return any(file.with_name(file.name + end).exists() for end in ("-wal", "-journal"))
 
 
-def _check_header(file: Path, least: int = FORMAT) -> bool:
+def _check_header(file: Path) -> bool:
     """Refuse a foreign file before SQLite opens it, which may write to it; whether it expects a log
     that is not there.
 
@@ -243,16 +241,16 @@ def _check_header(file: Path, least: int = FORMAT) -> bool:
     if len(header) < 100:
         raise RunDamaged(file, f"it ends after {len(header)} bytes")
     version, application = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
-    _check_format(file, application, version, least)
+    _check_format(file, application, version)
     return header[19] == _LOGGED
 
 
-def _check_opened(db: sqlite3.Connection, file: Path, least: int) -> None:
+def _check_opened(db: sqlite3.Connection, file: Path) -> None:
     """Check the format again once SQLite has opened the file and read its journal."""
     application, version = (
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
-    _check_format(file, application, version, least)
+    _check_format(file, application, version)
     try:
         if not _schema().issuperset(db.execute("SELECT name, sql FROM sqlite_schema")):
             raise NotOfThisFormat(file, "is no database of a run")
@@ -261,14 +259,12 @@ def _check_opened(db: sqlite3.Connection, file: Path, least: int) -> None:
     db.execute("SELECT count(*) FROM meta").fetchone()
 
 
-def _check_format(file: Path, application: int, version: int, least: int) -> None:
+def _check_format(file: Path, application: int, version: int) -> None:
     if application != APPLICATION_ID:
         raise NotOfThisFormat(file, "is no database of a run")
-    if version == EARLIER < least:
-        raise NotOfThisFormat(
-            file, "was written by an earlier version, which may name the wrong model for a reply"
-        )
-    if not least <= version <= FORMAT:
+    if version in EARLIER:
+        raise NotOfThisFormat(file, f"was written by an earlier version (format {version})")
+    if version != FORMAT:
         raise NotOfThisFormat(file, f"is of format {version}, and this program reads {FORMAT}")
 
 

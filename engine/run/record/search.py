@@ -1,16 +1,19 @@
-"""A search for words in all that was said in a run: through its replies, each once, and then
-through the cells that heard them."""
+"""A search for words in all texts of a run: in its replies, each once, and then in the cells that
+have them."""
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+import orjson
+
 from ...errors import UsageError
-from .cells import CallKey, spoken
-from .tables import RunTables
+from .cells import StoredCell, numbers_of
+from .schema import CHILDREN
+from .tables import RunTables, damage_named
 
 AROUND = 60
 """Characters of a text that are shown on each side of a hit."""
@@ -69,43 +72,50 @@ def search(tables: RunTables, query: Query, rows: Collection[int]) -> list[Hit]:
         return []
 
     @lru_cache(REMEMBERED)
-    def fitting(said: str) -> str:
+    def fitting(text: str) -> str:
         """A text that has all words; empty for any other."""
-        folded = _folded(said)
-        return said if all(pattern.search(folded) for pattern in patterns) else ""
+        folded = _folded(text)
+        return text if all(pattern.search(folded) for pattern in patterns) else ""
 
-    replies: dict[CallKey, tuple[str, str]] = {}
-    """By number, a call's reply and its reasoning, each as far as it fits."""
-    for some in tables.batches("calls", "call"):
-        for number, *_, packed in some:
-            reply = tables.reply(packed)
-            fits = fitting(reply.text), fitting(reply.reasoning)
-            if any(fits):
-                replies[number] = fits
-    found: dict[tuple[int, Source, int | None, CallKey, str], list[tuple[int, int]]] = {}
-    for place, row, problem, body in tables.bodies():
-        if row not in rows:
-            continue
-        for turn, call, own, beside in spoken(body):
-            text, thought = replies.get(call, ("", ""))
-            told = text if own is None else fitting(own)
-            source = "judgement" if turn is None else "turn"
-            for kind, said in (
-                (source, told),
-                ("reasoning", fitting(beside)),
-                ("reasoning", thought),
-            ):
-                if said:
-                    key = call if isinstance(call, int) else -1 - place
-                    cells = found.setdefault((problem, kind, turn, key, said), [])
-                    if not cells or cells[-1] != (row, place):
-                        cells.append((row, place))
+    replies: dict[int | None, tuple[str, str]] = {}
+    """By number, a call's text and its reasoning, each as far as it fits."""
+    for number, _, _, _, _, text, reasoning, *_ in tables.every_call():
+        if any(fits := (fitting(text), fitting(reasoning or ""))):
+            replies[number] = fits
+    found: dict[tuple[int, Source, int | None, int, str], list[tuple[int, int]]] = {}
+    with damage_named(tables.file):
+        for stored in tables.ended(None, *CHILDREN[1:]):
+            cell = stored.cell
+            if cell.row not in rows:
+                continue
+            for turn, number, own, beside in _texts(stored):
+                text, reasoning = replies.get(number, ("", ""))
+                source: Source = "judgement" if turn is None else "turn"
+                for kind, fit in (
+                    (source, text if own is None else fitting(own)),
+                    ("reasoning", fitting(beside)),
+                    ("reasoning", reasoning),
+                ):
+                    if fit:
+                        key = -1 - cell.place if number is None else number
+                        cells = found.setdefault((cell.problem, kind, turn, key, fit), [])
+                        if not cells or cells[-1] != (cell.row, cell.place):
+                            cells.append((cell.row, cell.place))
     hits = [
-        (min(cells), Hit(min(cells)[1], len(cells), kind, turn, said))
-        for (_, kind, turn, _, said), cells in found.items()
+        (min(cells), Hit(min(cells)[1], len(cells), kind, turn, text))
+        for (_, kind, turn, _, text), cells in found.items()
     ]
     hits.sort(key=lambda hit: (hit[0], hit[1].turn is None, hit[1].turn or 0))
     return [hit for _, hit in hits]
+
+
+def _texts(stored: StoredCell) -> Iterator[tuple[int | None, int | None, str | None, str]]:
+    """All that others read in a cell: (number of the turn, or None for a judgement; number of the
+    call; text, or None where it is the call's; reasoning that stands with the turn)."""
+    for _, turn, _, _, number, text, more in stored.turns:
+        yield turn, number, text, orjson.loads(more).get("reasoning", "") if more else ""
+    for judgement in stored.judgements:
+        yield None, next(iter(numbers_of(judgement)), None), judgement[10], ""
 
 
 def _pattern(part: str) -> re.Pattern[str] | None:

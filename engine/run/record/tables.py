@@ -1,34 +1,37 @@
 """A run read back from `run.db`: its rows as the values that were written."""
 
 import sqlite3
-import struct
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from threading import RLock
 from typing import Any, Self
 
 import msgspec
-from msgspec.structs import asdict, replace
+import orjson
+from msgspec.structs import replace
 
 from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.question import Problem
-from .cells import (
-    Body,
-    Replied,
-    beliefs_of,
-    cell_end,
-    read_body,
-    read_figures,
-    read_reply,
-    unpack,
+from .cells import StoredCell, read_cell, read_draw, read_tool_calls
+from .schema import (
+    CHILDREN,
+    FAILED,
+    RUN_DB,
+    VERDICT,
+    WITHDRAWN,
+    CellRow,
+    RunDamaged,
+    faulty,
+    open_to_read,
+    sound,
 )
-from .schema import FAILED, FORMAT, RUN_DB, WITHDRAWN, RunDamaged, faulty, open_to_read, sound
 from .values import CallCost, RecordedCall, RecordedCell
 
 AT_ONCE = 256
-"""Cells that are read at a time, and numbers in one query."""
+"""Cells that are read at a time, and values in one query."""
 MAX_KNOWN = 20_000
 """Calls that are kept, for the cells that share them."""
 
@@ -43,16 +46,14 @@ class RunTables:
         """file: names the database in errors."""
         self.db = db
         self.file = file
+        self._lock = RLock()
         self._known: dict[int, RecordedCall] = {}
-        self._named: dict[str, dict[int, Sequence[Any]]] = {}
+        self._endpoints: dict[int, Sequence[Any]] = {}
 
     @classmethod
-    def open(cls, folder: Path, least: int = FORMAT) -> Self:
-        """The run in a folder, to be read; a context manager that closes it. RunFolderError.
-
-        least: the earliest format that is accepted.
-        """
-        tables = cls(open_to_read(folder / RUN_DB, least), folder / RUN_DB)
+    def open(cls, folder: Path) -> Self:
+        """The run in a folder, to be read; a context manager that closes it. RunFolderError."""
+        tables = cls(open_to_read(folder / RUN_DB), folder / RUN_DB)
         try:
             # Queries join them, of which there are few.
             tables.table("endpoints")
@@ -67,37 +68,45 @@ class RunTables:
     def __exit__(self, *fault: object) -> None:
         self.db.close()
 
-    def setting(self, name: str) -> Any:
-        """What is known of the run under a name; None if nothing is."""
-        found = self.fetched("SELECT * FROM meta WHERE name=?", name)
-        return self.sound(found)[0][1] if found else None
+    def setting(self, name: str) -> str | None:
+        """The JSON that is kept about the run under a name; None if nothing is. RunDamaged."""
+        rows = self.fetched("SELECT * FROM meta WHERE name=?", name)
+        return str(self.sound(rows)[0][1]) if rows else None
 
     def told(self, name: str) -> bytes:
-        """What was kept about the run under a name; empty if nothing was. RunDamaged."""
-        packed = self.setting(name)
-        return b"" if packed is None else self.unpacked(packed)
+        """`setting` as bytes; empty if nothing is kept."""
+        return (self.setting(name) or "").encode()
+
+    def grid(self) -> bytes:
+        """The sweep without its problems, as `oversight.engine.sweep.grid.read_grid` takes it."""
+        with damage_named(self.file):
+            grid = orjson.loads(self.told("grid"))
+            grid["rows"] = [
+                {"kind": protocol, "agent": agent, "judge": judge, **orjson.loads(more)}
+                | {"settings": orjson.loads(settings)}
+                for _, protocol, agent, judge, settings, _, more in self.table("rows")
+            ]
+            return orjson.dumps(grid)
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
         """By number. DatasetError for one that is none."""
         with damage_named(self.file):
-            passages = {
-                number: self.unpacked(body).decode() for number, body in self.table("passages")
-            }
-            rows = [(passage, body) for _, _, passage, body in self.table("problems")]
-            lines = b"".join(self.unpacked(body) for _, body in rows)
+            passages = {number: text for number, text in self.table("passages")}
+            rows = self.table("problems")
+            lines = b"".join(map(_problem_line, rows))
             read = read_problems(f"{self.file}: problems", lines)
             return tuple(
                 problem
-                if passage is None
-                else replace(problem, question=replace(problem.question, passage=passages[passage]))
-                for problem, (passage, _) in zip(read, rows, strict=True)
+                if row[3] is None
+                else replace(problem, question=replace(problem.question, passage=passages[row[3]]))
+                for problem, row in zip(read, rows, strict=True)
             )
 
-    def statuses(self) -> Iterator[tuple[int, int]]:
-        """(place, status as a number of `STATUSES`) of every cell, in the order of the sweep."""
-        for rows in self.stored():
-            yield from ((row[0], row[6]) for row in rows)
+    def statuses(self) -> Iterator[tuple[int, str]]:
+        """(place, status) of every cell, in the order of the sweep."""
+        for some in self.stored():
+            yield from ((each.cell.place, each.cell.status) for each in some)
 
     def count(self) -> tuple[int, int]:
         """(cells with an outcome, failures among them)."""
@@ -106,26 +115,22 @@ class RunTables:
 
     def cells(self, places: Iterable[int] | None = None) -> Iterator[RecordedCell]:
         """The cells at these places that are recorded, or all, in the order of the sweep."""
-        for rows in self.stored(places):
+        for some in self.stored(places, *CHILDREN):
             with damage_named(self.file):
-                bodies = [read_body(self.unpacked(row[-1])) for row in rows]
-                calls = self.calls(call for body in bodies for call in body.calls[1::2])
+                calls = self.calls(row[2] for each in some for row in each.asked)
                 read = [
-                    self._cell(row, body, calls) for row, body in zip(rows, bodies, strict=True)
+                    read_cell(each, self.problems[each.cell.problem].question, calls)
+                    for each in some
                 ]
             yield from read
 
-    def bodies(self, places: range | None = None) -> Iterator[tuple[int, int, int, Body]]:
-        """(place, row, problem, what was said) of the cells that have an outcome, in the order of
+    def ended(self, places: range | None, *tables: str) -> Iterator[StoredCell]:
+        """Each cell that has a verdict or failed, with its rows of these tables, in the order of
         the sweep. places: None for all."""
-        for rows in self.stored(places):
-            with damage_named(self.file):
-                read = [
-                    (row[0], row[2], row[3], read_body(self.unpacked(row[-1])))
-                    for row in rows
-                    if row[6] < 2
-                ]
-            yield from read
+        for some in self.stored(places, *tables):
+            for each in some:
+                if each.cell.status in (VERDICT, FAILED):
+                    yield each
 
     def calls(self, numbers: Iterable[int]) -> dict[int, RecordedCall]:
         """Calls by number, without their parts in a cell."""
@@ -135,103 +140,155 @@ class RunTables:
         known = self._known
         missing = [number for number in wanted if number not in known]
         with damage_named(self.file):
-            for columns in self.asked(missing):
+            for columns in self.stored_calls(missing):
                 known[columns[0]] = self._call(columns)
         return known
 
-    def asked(self, numbers: Collection[int]) -> list[Sequence[Any]]:
-        """The columns of calls, by number. RunDamaged where one is missing."""
-        found = self.sound(self.among("SELECT * FROM calls WHERE call IN ({})", numbers))
-        for number in set(numbers).difference(row[0] for row in found):
-            raise RunDamaged(self.file, f"call {number} is missing")
-        return found
+    def stored_calls(self, numbers: Collection[int]) -> Iterator[Sequence[Any]]:
+        """The columns of calls. RunDamaged where one is missing."""
+        listed, query = list(numbers), "SELECT * FROM calls WHERE call IN ({})"
+        for first in range(0, len(listed), AT_ONCE):
+            some = listed[first : first + AT_ONCE]
+            rows = self.sound(self.among(query, some))
+            for number in set(some).difference(row[0] for row in rows):
+                raise RunDamaged(self.file, f"call {number} is missing")
+            yield from rows
 
     def table(self, name: str) -> list[Sequence[Any]]:
         """The columns of every row of a table, in the order of their numbers."""
         return self.sound(self.fetched(f"SELECT * FROM {name} ORDER BY 1"))
 
-    def stored(self, places: Iterable[int] | None = None) -> Iterator[list[Sequence[Any]]]:
-        """The columns of cells as the table has them, some cells at a time, in the order of the
+    def stored(
+        self, places: Iterable[int] | None = None, *tables: str
+    ) -> Iterator[list[StoredCell]]:
+        """Cells with their rows of these tables of `CHILDREN`, some at a time, in the order of the
         sweep; in between nothing is locked. places: None for all."""
         between = ALL if places is None else places
         if not isinstance(between, range) or between.step != 1:
             listed = sorted(between)
             for at in range(0, len(listed), AT_ONCE):
-                query = "SELECT * FROM cells WHERE place IN ({}) ORDER BY place"
-                yield self.sound(self.among(query, listed[at : at + AT_ONCE]))
+                some = listed[at : at + AT_ONCE]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT * FROM cells WHERE place IN ({marks}) ORDER BY place"
+                yield self._at_one_moment(tables, query, *some)
             return
-        yield from self.batches("cells", "place", between)
-
-    def batches(self, table: str, key: str, between: range = ALL) -> Iterator[list[Sequence[Any]]]:
-        """The columns of rows, some rows at a time, in the order of their key."""
         first, last = between.start, between.stop
-        query = f"SELECT * FROM {table} WHERE {key} >= ? AND {key} < ? ORDER BY {key} LIMIT ?"
-        while rows := self.fetched(query, first, last, AT_ONCE):
-            yield self.sound(rows)
-            if rows[-1][0] < first:
-                raise RunDamaged(self.file, f"its {table} are out of order")
-            first = rows[-1][0] + 1
+        query = "SELECT * FROM cells WHERE place >= ? AND place < ? ORDER BY place LIMIT ?"
+        while cells := self._at_one_moment(tables, query, first, last, AT_ONCE):
+            yield cells
+            first = self._next(first, cells[-1].cell.place, "cells")
+
+    def _at_one_moment(self, tables: Sequence[str], query: str, *values: int) -> list[StoredCell]:
+        """Cells of a query with their rows of other tables, whatever a writer does meanwhile."""
+        with self._lock:
+            alone = bool(tables) and not self.db.in_transaction
+            if alone:
+                self.fetched("BEGIN")
+            try:
+                cells = [CellRow(*row) for row in self.sound(self.fetched(query, *values))]
+                children = {table: self._children(table, cells) for table in tables}
+            finally:
+                if alone:
+                    self.fetched("COMMIT")
+        if not tables:
+            return [StoredCell(cell) for cell in cells]
+        parts = [{name: rows[cell.place] for name, rows in children.items()} for cell in cells]
+        return [StoredCell(cell, **part) for cell, part in zip(cells, parts, strict=True)]
+
+    def _children(self, table: str, cells: Sequence[CellRow]) -> dict[int, list[Sequence[Any]]]:
+        """By place, the rows of cells in another table. RunDamaged where one is lost."""
+        children: dict[int, list[Sequence[Any]]] = {cell.place: [] for cell in cells}
+        query = f"SELECT * FROM {table} WHERE place IN ({{}}) ORDER BY 1, 2"
+        for row in self.sound(self.among(query, children)):
+            children[row[0]].append(row)
+        count = CellRow._fields.index("call_count") + CHILDREN.index(table)
+        for cell in cells:
+            rows, expected = children[cell.place], cell[count]
+            if len(rows) != expected or (rows and rows[-1][1] != len(rows) - 1):
+                raise RunDamaged(self.file, f"cell {cell.place} has lost rows of {table}")
+        return children
+
+    def _next(self, first: int, last: int, table: str) -> int:
+        """The key after the last one read. RunDamaged where that precedes the first."""
+        if last < first:
+            raise RunDamaged(self.file, f"its {table} are out of order")
+        return last + 1
+
+    def every_call(self) -> Iterator[Sequence[Any]]:
+        """The columns of every call, by number; a damaged index hides none."""
+        first = ALL.start
+        query = "SELECT * FROM calls WHERE call >= ? ORDER BY call LIMIT ?"
+        while rows := self.fetched(query, first, AT_ONCE):
+            yield from self.sound(rows)
+            first = self._next(first, rows[-1][0], "calls")
 
     def sound(self, rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
         """The columns of rows, all of which was read. RunDamaged where one was changed."""
         try:
-            return [sound(row) for row in rows]
+            return sound(rows)
         except ValueError as exc:
             raise RunDamaged(self.file, str(exc)) from exc
 
-    def reply(self, packed: bytes) -> Replied:
-        return read_reply(self.unpacked(packed))
-
-    def among(self, sql: str, values: Iterable[int | bytes]) -> Iterator[Any]:
+    def among(self, sql: str, values: Iterable[int | str]) -> list[Any]:
         """Rows of a query over a list of values, which stands as {} in it."""
-        listed = list(values)
+        listed, rows = list(values), list[Any]()
         for first in range(0, len(listed), AT_ONCE):
             some = listed[first : first + AT_ONCE]
-            yield from self.fetched(sql.format(",".join("?" * len(some))), *some)
+            rows += self.fetched(sql.format(",".join("?" * len(some))), *some)
+        return rows
 
-    def fetched(self, sql: str, *values: int | str | bytes) -> list[Any]:
+    def fetched(self, sql: str, *values: int | str) -> list[Any]:
         """All rows of a query. RunFolderError for an error of SQLite's."""
         try:
             return self.db.execute(sql, values).fetchall()
         except sqlite3.Error as exc:
             raise faulty(self.file, exc) from exc
 
-    def unpacked(self, packed: bytes) -> bytes:
-        """A packed value. RunDamaged."""
-        try:
-            return unpack(packed)
-        except ValueError as exc:
-            raise RunDamaged(self.file, str(exc)) from exc
-
-    def about(self, table: str, number: int) -> Sequence[Any]:
-        """The columns of a part or an endpoint but for its number."""
-        known = self._named.get(table)
-        if known is None or number not in known:
+    def endpoint(self, number: int) -> Sequence[Any]:
+        """The columns of an endpoint but for its number. LookupError if there is none."""
+        if number not in self._endpoints:
             # The writer goes on while somebody reads.
-            known = self._named[table] = {row[0]: row[1:] for row in self.table(table)}
-        return known[number]
+            self._endpoints = {row[0]: row[1:] for row in self.table("endpoints")}
+        return self._endpoints[number]
 
-    def _call(self, columns: Sequence[Any]) -> RecordedCall:
-        _, address, by, sent, back, read, written, dollars, at, reply = columns
-        model, identity, served, stop, origin, came, elsewhere, stated = self.about("endpoints", by)
-        said = self.reply(reply)
-        tokens = (sent, back, read, written)
-        cost = CallCost(identity, served, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
-        return RecordedCall(address.hex(), model, cost=cost, settings=stated, **asdict(said))
-
-    def _cell(self, row: Sequence[Any], body: Body, calls: dict[int, RecordedCall]) -> RecordedCell:
-        place, id, number, problem, side, draw, status, _, probs, failure, more, _ = row
-        question = self.problems[problem].question
-        asked = []
-        for part, call in zip(body.calls[::2], body.calls[1::2], strict=True):
-            role, seat, heard = self.about("parts", part)
-            asked.append(replace(calls[call], role=role, seat=seat, heard=heard))
-        end = cell_end(status, probs, failure, more, body, question, calls)
-        told = read_figures(more if status == 0 else None)
-        return RecordedCell(
-            *(place, id.hex(), number, problem, side, draw, end, tuple(asked)),
-            *(beliefs_of(body, calls), told.counts, told.unread),
+    def _call(self, row: Sequence[Any]) -> RecordedCall:
+        (
+            _,
+            address,
+            by,
+            outcome,
+            stop,
+            text,
+            reasoning,
+            tools,
+            draw,
+            origin,
+            *tokens,
+            dollars,
+            at,
+        ) = row
+        model, identity, served, settings, came, elsewhere = self.endpoint(by)
+        cost = CallCost(
+            *(identity, served, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
         )
+        return RecordedCall(
+            *(address, model, "", "", 0, read_draw(draw), text, outcome, read_tool_calls(tools)),
+            *(cost, reasoning or "", settings),
+        )
+
+
+def _problem_line(row: Sequence[Any]) -> bytes:
+    """A problem without its passage, as a line of JSON."""
+    _, id, question, _, answers, truth, more = row
+    details = orjson.loads(more or "{}")
+    listed = orjson.loads(answers)
+    flaws = details.pop("flaws", None) or [""] * len(listed)
+    for answer, value, flaw in zip(listed, orjson.loads(truth), flaws, strict=True):
+        answer |= {"value": value, "flaw": flaw}
+    return orjson.dumps(
+        {"id": id, "question": question, "answers": listed, **details},
+        option=orjson.OPT_APPEND_NEWLINE,
+    )
 
 
 @contextmanager
@@ -243,8 +300,9 @@ def damage_named(file: Path) -> Iterator[None]:
         LookupError,
         ValueError,
         TypeError,
+        AttributeError,
         ArithmeticError,
-        struct.error,
+        RecursionError,
         msgspec.MsgspecError,
     ) as exc:
         raise RunDamaged(file, f"{type(exc).__name__}: {exc}") from exc

@@ -50,8 +50,9 @@ def cost_page(run: RunReader, links: Addresses, asked: Asked) -> str:
 def _all_calls(run: RunReader) -> str:
     """What all distinct calls of a run took together."""
     found = run.tables.fetched(
-        "SELECT model, count(*), total(tokens_in), total(tokens_out), total(cache_read),"
-        " total(cache_write) FROM calls JOIN endpoints USING(endpoint) GROUP BY model"
+        "SELECT model, count(*), total(input_tokens), total(output_tokens),"
+        " total(cache_read_tokens), total(cache_write_tokens)"
+        " FROM calls JOIN endpoints USING(endpoint) GROUP BY model"
     )
     usages = {model: Usage(int(a), int(b), int(c), int(d)) for model, _, a, b, c, d in found}
     known = {model: listed for model in usages if (listed := run.prices.find(model))}

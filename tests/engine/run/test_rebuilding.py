@@ -1,13 +1,16 @@
-"""A run whose record names the wrong model: every reader says so, and a rebuild repairs it."""
+"""A run of an earlier format, or one that names the wrong model: it is named, and rebuilt."""
 
+import lzma
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
+from oversight.engine.run.events import add_event
 from oversight.engine.run.record.database import RunDatabase
-from oversight.engine.run.record.schema import EARLIER, sealed
+from oversight.engine.run.record.schema import RUN_DB, sealed
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import RecordedCell
 from tests.run_folders import everything, noted, written
@@ -32,15 +35,21 @@ run small.yaml --run-folder RUN
 """
 
 
-def spoil(folder: Path, renumbered: bool, earlier: bool) -> None:
-    """Give one endpoint the model of another, as an earlier version did; write as its format."""
+def spoil(folder: Path) -> None:
+    """Give one endpoint the model of another."""
     with closing(RunDatabase(folder)) as database:
         first, *others = database.table("endpoints")
         model = next(row[1] for row in others if row[1] != first[1])
-        row = sealed((first[0], model if renumbered else first[1], *first[2:]))
-        database.db.execute(f"REPLACE INTO endpoints VALUES({'?,' * 9}?)", row)
-        if earlier:
-            database.db.execute(f"PRAGMA user_version={EARLIER}")
+        (row,) = sealed([(first[0], model, *first[2:])])
+        database.db.execute(f"REPLACE INTO endpoints VALUES({'?,' * 7}?)", row)
+
+
+def make_earlier(folder: Path, version: int) -> None:
+    """Replace the database of `small.yaml` by one that the code of commit 02c07fda wrote."""
+    packed = Path(__file__).with_name("run-of-format-3.db.xz").read_bytes()
+    (folder / RUN_DB).write_bytes(lzma.decompress(packed))
+    with closing(sqlite3.connect(folder / RUN_DB)) as db, db:
+        db.execute(f"PRAGMA user_version={version}")
 
 
 def recorded(folder: Path) -> list[RecordedCell]:
@@ -58,31 +67,33 @@ def recorded(folder: Path) -> list[RecordedCell]:
 
 
 @pytest.mark.known_truth
-@pytest.mark.parametrize("damaged", [True, False])
-def test_run_of_the_earlier_format_is_named_and_rebuilt(damaged, place, command, finished):
+@pytest.mark.parametrize("version", [3, 4])
+def test_run_of_an_earlier_format_is_named_and_rebuilt(version, place, command, finished):
     run = finished.folder
     before, lines = recorded(run), written(run)
-    spoil(run, damaged, earlier=True)
+    add_event(run, "probes", 1)
+    make_earlier(run, version)
     files = everything(run)
     for words in READERS.splitlines():
         ran = command(*words.replace("RUN", str(run)).split())
         assert ran.code == 2, (words, ran.err)
-        assert "was written by an earlier version, which may name the wrong model" in ran.err
+        assert f"was written by an earlier version (format {version})" in ran.err
         assert f"oversight cache rebuild {run} --sweep FILE" in ran.err.replace(
             " runs/", f" {place}/runs/"
         )
     assert "was written by an earlier version" in command("status").err
     assert everything(run) == files
-    rebuilt = command("cache", "rebuild", run, "--sweep", "small.yaml")
+    refused = command("cache", "rebuild", run, "--sweep", "small.yaml")
+    assert refused.code == 2 and "If it is yours: --store ~/.cache/oversight" in refused.err
+    rebuilt = command("cache", "rebuild", run, "--sweep", "small.yaml", "--store", "store")
     assert rebuilt.code == 0 and "run.db was written by an earlier version" in rebuilt.err
-    differs = " calls that differ from their replies: cell ", ", model: 'sim/strong' recorded, "
-    assert [text in rebuilt.err for text in differs] == [damaged, damaged]
     assert recorded(run) == before and written(run) == lines
+    assert (run / "events.jsonl").read_bytes() == files[str(run / "events.jsonl")]
     assert command("replay", run).code == 0 and (run / "damaged-run.db").exists()
 
 
 def test_a_store_that_only_a_folder_names_is_not_opened(command, finished):
-    spoil(finished.folder, renumbered=True, earlier=False)
+    spoil(finished.folder)
     noted(finished.folder, store="postgresql://127.0.0.1:9/x")
     refused = command("cache", "rebuild", finished.folder)
     assert refused.code == 2 and "--store postgresql://127.0.0.1:9/x" in refused.err
@@ -93,7 +104,7 @@ def test_record_that_differs_from_its_replies_is_rebuilt(command, finished):
     intact = command("cache", "rebuild", run)
     assert intact.code == 2 and "run.db needs no rebuild: it is intact, and " in intact.err
     assert "not in the store" not in intact.err
-    spoil(run, renumbered=True, earlier=False)
+    spoil(run)
     assert (command("report", run).code, command("replay", run).code) == (0, 1)
     rebuilt = command("cache", "rebuild", run)
     assert rebuilt.code == 0 and "calls that differ from their replies: cell " in rebuilt.err

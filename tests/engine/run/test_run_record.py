@@ -96,7 +96,7 @@ def test_a_lost_run_is_made_again_without_saying_what_it_was_started_with(
 
 def cells_of(run: Path, protocol: str) -> list[RecordedCell]:
     with RunTables.open(run) as tables:
-        named = tables.fetched("SELECT row FROM rows WHERE kind LIKE ? || '%'", protocol)
+        named = tables.fetched("SELECT row FROM rows WHERE protocol LIKE ? || '%'", protocol)
         rows = {row for (row,) in named}
         return [cell for cell in tables.cells() if cell.row in rows]
 

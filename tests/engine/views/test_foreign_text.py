@@ -12,12 +12,11 @@ import pytest
 
 from oversight.engine.analysis.findings.finding import Finding, Part, word
 from oversight.engine.display.printable import CONTROL
-from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from tests.command_line import Command
 from tests.engine.conftest import Finished
 from tests.pages.browser import unpacked
-from tests.run_folders import noted
+from tests.run_folders import noted, reseal
 
 NAME = 'x\x1b[2J\u202e"<b>\n· forged: yes\nforged: yes'
 UNSHOWN = re.compile(CONTROL.pattern)
@@ -26,13 +25,10 @@ UNSHOWN = re.compile(CONTROL.pattern)
 def planted(folder: Path) -> None:
     """The folder with such a name wherever a name may stand."""
     noted(folder, name=NAME)
-    with RunReader(folder) as run:
-        told = json.loads(run.tables.told("grid"))
-    for number, row in enumerate(told["rows"]):
-        row |= {"kind": f"{row['kind']} {number}{NAME}", "label": f"{number}{NAME}"}
-        row |= {"agent": f"{row['agent']}{NAME}" if row["agent"] else "", "judge": NAME}
+    names = "protocol = protocol || row || ?1, agent = iif(agent = '', '', agent || ?1), judge = ?1"
     with closing(RunDatabase(folder)) as database:
-        database.tell("grid", json.dumps(told).encode())
+        database.db.execute(f"UPDATE rows SET {names}", (NAME,))
+        reseal(database, "rows")
         database.tell("progress", json.dumps({"awaited": NAME, "note": NAME}).encode())
 
 
@@ -80,7 +76,7 @@ def test_a_damaged_run_leaves_no_half_of_a_site(
     assert command("view", finished.folder, "--write", "site").code == 0
     before = {file.name: file.read_bytes() for file in (place / "site").iterdir()}
     with closing(RunDatabase(finished.folder)) as database:
-        database.db.execute("UPDATE cells SET body = x'ff' WHERE place = 39")
+        database.db.execute("UPDATE turns SET text = 'other' WHERE place = 39")
     for to in ("site", "new/site"):
         ran = command("view", finished.folder, "--write", to)
         assert ran.code == 2 and "run.db is damaged" in ran.err, ran.err

@@ -132,7 +132,7 @@ def test_without_room_no_table_is_left_and_those_of_before_stay(
 def test_a_run_that_is_damaged_is_said_to_be(run: Path, place: Path) -> None:
     own = Path(copytree(run, place / "own"))
     with closing(RunDatabase(own)) as database:
-        database.db.execute("UPDATE cells SET body = x'ff'")
+        database.db.execute("UPDATE turns SET text = 'other'")
     with pytest.raises(RunDamaged, match=r"run\.db is damaged"):
         write_frames(source(own), place, "jsonl")
 

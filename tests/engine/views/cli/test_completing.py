@@ -67,7 +67,7 @@ def test_where_nothing_can_be_read_nothing_is_offered_and_nothing_told(
     finished: Finished, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with closing(RunDatabase(finished.folder)) as database:
-        database.db.execute("UPDATE problems SET body = x'ff'")
+        database.db.execute("UPDATE problems SET question = 'other'")
     assert offered("show", finished.folder.name, "") == []
     (finished.folder / "run.db").write_text("{")
     assert offered("report", "sm") == ["small.yaml"]

@@ -128,7 +128,7 @@ def log(folder: Path, outside: Path) -> None:
     shutil.copy(folder / "run.db", folder / "other.db")
     with closing(sqlite3.connect(folder / "other.db", isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode=wal")
-        db.execute("UPDATE cells SET draw = draw")
+        db.execute("UPDATE cells SET repeat = repeat")
         shutil.copy(folder / "other.db-wal", folder / "run.db-wal")
 
 
