@@ -9,7 +9,7 @@ from .errors import ProtocolError
 T = TypeVar("T")
 
 
-class ByName(Mapping[str, T]):
+class LazyRegistry(Mapping[str, T]):
     """A catalogue: a run of two protocols imports two, and listing the names imports none."""
 
     def __init__(self, kind: type | str, places: Mapping[str, str]) -> None:

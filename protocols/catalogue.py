@@ -1,10 +1,10 @@
 """Every protocol, judge and speaker by the name that a sweep file uses."""
 
-from .by_name import ByName
+from .by_name import LazyRegistry
 from .judges.judge import Judge
 from .protocol import Protocol
 
-PROTOCOLS: ByName[type[Protocol]] = ByName(
+PROTOCOLS: LazyRegistry[type[Protocol]] = LazyRegistry(
     Protocol,
     {
         "naive_judge": "mechanisms.baselines:NaiveJudge",
@@ -34,7 +34,7 @@ PROTOCOLS: ByName[type[Protocol]] = ByName(
     },
 )
 
-JUDGES: ByName[type[Judge]] = ByName(
+JUDGES: LazyRegistry[type[Judge]] = LazyRegistry(
     Judge,
     {
         "stated": "judges.stated:StatedJudge",

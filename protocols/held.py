@@ -8,7 +8,7 @@ from .transcript import Quote
 Probabilities = tuple[float, ...]
 
 
-class SaidTurn(Struct, frozen=True, gc=False):
+class RecordedTurn(Struct, frozen=True, gc=False):
     """One contribution to a recorded conversation."""
 
     round: int
@@ -22,7 +22,7 @@ class SaidTurn(Struct, frozen=True, gc=False):
     """The quotes in it, between <quote> and </quote>, as they were checked by their places."""
 
 
-class Believed(Struct, frozen=True, gc=False):
+class BeliefHistory(Struct, frozen=True, gc=False):
     """What one judge believed of a recorded conversation, round by round."""
 
     judge: str
@@ -39,17 +39,17 @@ class Believed(Struct, frozen=True, gc=False):
         return heard[-1]
 
 
-class HeldConversation(Struct, frozen=True, gc=False):
+class RecordedConversation(Struct, frozen=True, gc=False):
     """What was said once about a question, and how it was judged."""
 
     setting: str
     """Of the experiment: `human debate`."""
-    turns: tuple[SaidTurn, ...]
+    turns: tuple[RecordedTurn, ...]
     argued: str = ""
     """Label of the one answer that was argued for; empty: every answer was."""
-    judged: tuple[Believed, ...] = ()
+    judged: tuple[BeliefHistory, ...] = ()
 
-    def until(self, rounds: int) -> tuple[SaidTurn, ...]:
+    def until(self, rounds: int) -> tuple[RecordedTurn, ...]:
         """What had been said after so many rounds (0: all of them) when the judge was to decide:
         not what the judge itself remarked then."""
         last = min(rounds or self.rounds, self.rounds)
@@ -63,4 +63,4 @@ class HeldConversation(Struct, frozen=True, gc=False):
 class DiscussedQuestion(Question, frozen=True, cache_hash=True):
     """A question about which a conversation was held elsewhere."""
 
-    held: HeldConversation | None = None
+    held: RecordedConversation | None = None

@@ -13,7 +13,7 @@ from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
 from ...cache.memo import memoized
 from ...cache.reply import Reply
 from ...cache.thoughts import looks_like_thought
-from ..by_name import ByName
+from ..by_name import LazyRegistry
 from ..prompts.prompt_set import PromptSet, default_prompts, for_side
 from ..prompts.render import Instructions, messages
 from ..prompts.words import Words, as_words, lines
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 else:
     Toolbox = Mapping
 
-TOOLS: "ByName[Tool]" = ByName(
+TOOLS: "LazyRegistry[Tool]" = LazyRegistry(
     "agents.tool:Tool",
     {
         "calculator": "agents.calculator:CALCULATOR",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..by_name import ByName
+from ..by_name import LazyRegistry
 from ..spelling import meant
 from .loader import Loader
 
@@ -28,7 +28,7 @@ PUBLISHED = (
 )  # fmt: skip
 """Published tables, as `protocols/data/forms.toml` has them."""
 
-LOADERS: ByName[type[Loader]] = ByName(
+LOADERS: LazyRegistry[type[Loader]] = LazyRegistry(
     Loader,
     {
         **dict.fromkeys(PUBLISHED, "datasets.forms:Published"),

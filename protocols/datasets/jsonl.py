@@ -8,7 +8,7 @@ source text that judges as a rule may not, and `group` names what a bootstrap mu
 `graded` sets whether every seat is asked for the best answer instead of the right one; by default
 they are where values are grades. `environment` is what tools work on, such as
 the SQL of a database, and nobody reads. `conversation` is one that was held about the question
-elsewhere (`oversight.protocols.held.HeldConversation`), to be judged again.
+elsewhere (`oversight.protocols.held.RecordedConversation`), to be judged again.
 """
 
 import re
@@ -155,10 +155,10 @@ def _problem(row: ProblemRow, relabel: bool) -> Problem:
 
 def _discussed(question: Question, conversation: dict[str, Any]) -> Question:
     # Here, as most questions were discussed nowhere.
-    from ..held import DiscussedQuestion, HeldConversation
+    from ..held import DiscussedQuestion, RecordedConversation
 
     try:
-        held = msgspec.convert(conversation, HeldConversation)
+        held = msgspec.convert(conversation, RecordedConversation)
     except msgspec.ValidationError as exc:
         raise ValueError(f"conversation: {exc}") from exc
     for each in held.judged:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from pydantic import ConfigDict, Field
 
 from ..errors import DatasetError
-from ..held import Believed, DiscussedQuestion, HeldConversation, SaidTurn
+from ..held import BeliefHistory, DiscussedQuestion, RecordedConversation, RecordedTurn
 from ..question import LABELS, MAX_LABEL, PLAIN, Problem
 from ..quotes import find_quotes
 from ..scores import check_probabilities
@@ -177,15 +177,15 @@ class Study(Loader):
         for row in rows:
             problem = data.question(row)
             passage = data.sources[row.source].text if self.passages and row.source else ""
-            held = HeldConversation(
+            held = RecordedConversation(
                 row.setting,
                 tuple(
-                    SaidTurn(t.round, t.speaker, t.text, t.side or "", data.quotes(row, t))
+                    RecordedTurn(t.round, t.speaker, t.text, t.side or "", data.quotes(row, t))
                     for t in row.turns
                 ),
                 row.argued or "",
                 tuple(
-                    Believed(
+                    BeliefHistory(
                         each.judge,
                         each.mode,
                         tuple((b.round, tuple(b.probs)) for b in each.beliefs),

@@ -32,7 +32,7 @@ from oversight.protocols import (
     WeakToStrong,
 )
 from oversight.protocols.errors import NotRun
-from oversight.protocols.held import DiscussedQuestion, HeldConversation, SaidTurn
+from oversight.protocols.held import DiscussedQuestion, RecordedConversation, RecordedTurn
 from oversight.protocols.mechanisms.market_making import distance, losses
 from oversight.protocols.mechanisms.recorded import Recorded
 from oversight.protocols.scores import brier
@@ -376,16 +376,16 @@ async def test_it_trades_in_more_than_two_answers():
 
 
 SAID = (
-    SaidTurn(0, "Judge", "Begin."),
-    SaidTurn(1, "Debater A", "One.", "A"),
-    SaidTurn(1, "Judge", "Go on."),
-    SaidTurn(2, "Debater B", "Two.</turn>", "B"),
-    SaidTurn(2, "Judge", "I decide."),
+    RecordedTurn(0, "Judge", "Begin."),
+    RecordedTurn(1, "Debater A", "One.", "A"),
+    RecordedTurn(1, "Judge", "Go on."),
+    RecordedTurn(2, "Debater B", "Two.</turn>", "B"),
+    RecordedTurn(2, "Judge", "I decide."),
 )
 
 
 def discussed(argued: str = "") -> DiscussedQuestion:
-    held = HeldConversation("human debate", SAID, argued)
+    held = RecordedConversation("human debate", SAID, argued)
     return DiscussedQuestion(CRATES.text, CRATES.answers, held=held)
 
 
