@@ -12,7 +12,7 @@ that was asked for. It is never guessed, and never left out in silence:
    not a speaker's own draft (best of N), which it might as well have left out;
 4. where the judge cannot be read at all, or a seat that must move makes no move, the cell ends
    with a `Failure` that says why; it counts as a verdict whose bounds are from 0 to 1;
-5. every such reply is counted, by the seat that gave it (`Doubt`), and so is what a selection did
+5. every such reply is counted, by the seat that gave it (`UnreadReply`), and so is what a selection did
    not pass on (`Verdict.unheard`).
 """
 
@@ -28,10 +28,10 @@ from .gather import gather_in_order
 
 _T = TypeVar("_T")
 
-Span: TypeAlias = tuple[float, float]
+ProbabilityRange: TypeAlias = tuple[float, float]
 """The least and the most that a probability may be."""
 
-ANYTHING: Span = (0.0, 1.0)
+ANYTHING: ProbabilityRange = (0.0, 1.0)
 """The span of a reply that could not be read."""
 
 ROUNDING = 1e-9
@@ -43,7 +43,7 @@ the labels. Below it the rest is unread; so whoever has the judge say something 
 moves its verdict by 1 - MIN_CAPTURED_MASS at most."""
 
 
-class Doubt(Struct, frozen=True, gc=False):
+class UnreadReply(Struct, frozen=True, gc=False):
     """A reply that could not be read."""
 
     seat: str
@@ -53,21 +53,21 @@ class Doubt(Struct, frozen=True, gc=False):
     """Address of its call."""
 
     @classmethod
-    def of(cls, fault: Unreadable) -> "Doubt":
+    def of(cls, fault: Unreadable) -> "UnreadReply":
         return cls(fault.seat or "Judge", fault.cause, fault.call)
 
 
 @dataclass(frozen=True, slots=True)
-class Readings(Generic[_T]):
+class ParsedReplies(Generic[_T]):
     """Replies to several questions that were asked at once."""
 
     read: Mapping[int, _T]
     """What was read, by index of the question, from 0."""
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[UnreadReply, ...]
     """One for each reply that could not be read, in order."""
 
 
-async def readings(*work: Coroutine[Any, Any, _T], needed: bool = True) -> Readings[_T]:
+async def parse_all(*work: Coroutine[Any, Any, _T], needed: bool = True) -> ParsedReplies[_T]:
     """Run all of `work` at once. needed: whether the fault of the first is raised if nothing could
     be read; any other fault is raised as it is."""
     results = await gather_in_order(*(_or_fault(each) for each in work))
@@ -75,7 +75,7 @@ async def readings(*work: Coroutine[Any, Any, _T], needed: bool = True) -> Readi
     if needed and faults and len(faults) == len(results):
         raise faults[0]
     read = {place: each[0] for place, each in enumerate(results) if isinstance(each, tuple)}
-    return Readings(read, tuple(map(Doubt.of, faults)))
+    return ParsedReplies(read, tuple(map(UnreadReply.of, faults)))
 
 
 async def _or_fault(work: Coroutine[Any, Any, _T]) -> tuple[_T] | Unreadable:
@@ -85,7 +85,9 @@ async def _or_fault(work: Coroutine[Any, Any, _T]) -> tuple[_T] | Unreadable:
         return fault
 
 
-def mean_spans(rows: Sequence[Sequence[Span]], shares: Sequence[float]) -> tuple[Span, ...]:
+def mean_ranges(
+    rows: Sequence[Sequence[ProbabilityRange]], shares: Sequence[float]
+) -> tuple[ProbabilityRange, ...]:
     """The span of each answer's weighted mean. rows: the spans of each reading; shares sum to 1."""
     return tuple(
         (
@@ -96,7 +98,7 @@ def mean_spans(rows: Sequence[Sequence[Span]], shares: Sequence[float]) -> tuple
     )
 
 
-def hull(rows: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
+def envelope(rows: Sequence[Sequence[ProbabilityRange]]) -> tuple[ProbabilityRange, ...]:
     """The spans that contain those of all rows: one row for each way things may have gone."""
     return tuple(
         (min(low for low, _ in column), max(high for _, high in column))
@@ -104,7 +106,7 @@ def hull(rows: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
     )
 
 
-def around(span: Span, place: int, answers: int) -> tuple[Span, ...]:
+def ranges_given(span: ProbabilityRange, place: int, answers: int) -> tuple[ProbabilityRange, ...]:
     """The spans of all answers, given that of the answer at `place`."""
     low, high = span
     others = (1 - high if answers == 2 else 0.0, 1 - low)
@@ -121,7 +123,7 @@ def shifted(probs: Sequence[float], place: int, p: float) -> tuple[float, ...]:
     )
 
 
-def choices(ratings: Sequence[Span], most: int) -> list[tuple[int, ...]]:
+def choices(ratings: Sequence[ProbabilityRange], most: int) -> list[tuple[int, ...]]:
     """Every choice of the `most` highest rated that these spans allow: places, in their own order,
     which no unread rating leaves open. Exact ratings that are equal are chosen by place.
     """

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from ..cache.call import Ask, nth, used_as
 from .agents.agent import ADVOCATE, Agent, Brief, Speaker
-from .doubts import ANYTHING, Doubt, readings
+from .doubts import ANYTHING, UnreadReply, parse_all
 from .errors import Unreadable
 from .gather import gather_in_order
 from .judges.judge import Judge
@@ -107,7 +107,7 @@ class BestOf(Wrapper):
         stance = for_side(brief.judging or brief.words.text("judge.role"), side.label)
         hearing = structs.replace(brief, title="Judge", stance=stance)
         heard = transcript.of_sides if brief.judge_hears_sides else transcript
-        verdicts = await readings(
+        verdicts = await parse_all(
             *(self.judge.judge(heard.then(turn), rating, hearing) for turn in turns), needed=False
         )
         place = transcript.question.place(side)
@@ -119,7 +119,9 @@ class BestOf(Wrapper):
         for n, verdict in verdicts.read.items():
             # With other replies, as of a judge of votes, it might have been believed more.
             if n != best and (ends[n][1], best) > (ends.get(best, ANYTHING)[0], n):
-                doubts += verdict.doubts or (Doubt("Judge", "partial"),) * bool(verdict.bounds)
+                doubts += verdict.doubts or (UnreadReply("Judge", "partial"),) * bool(
+                    verdict.bounds
+                )
         others = tuple(turn for n, turn in enumerate(turns) if n != best)
         return structs.replace(turns[best], drafts=others, doubts=tuple(doubts))
 
@@ -184,7 +186,7 @@ class SideCheck(Wrapper):
             try:
                 argued_for, admits = await seat.fill(form, speech, nth(ask, 1))
             except Unreadable as fault:
-                doubts = (*turn.doubts, Doubt.of(fault))
+                doubts = (*turn.doubts, UnreadReply.of(fault))
                 return structs.replace(turn, check="unclear", doubts=doubts), None
         if argued_for != side.label:
             found = Words("no answer" if argued_for == NO_SIDE else f"({argued_for})")

@@ -12,7 +12,7 @@ from msgspec import structs
 from ..cache.call import Ask, once
 from ..cache.memo import computed_once, memoized
 from .agents.agent import Brief, Speaker
-from .doubts import Doubt, hull, readings
+from .doubts import UnreadReply, envelope, parse_all
 from .gather import gather_in_order
 from .judges.judge import Judge
 from .prompts.prompt_set import PromptSet, default_prompts
@@ -129,7 +129,7 @@ class Protocol(ABC):
         nothing can be read it is the one that is worst for the agent, and may have been any."""
         question = problem.question
         sides = question.answers
-        found = await readings(*(self.run(question, s, ask) for s in sides), needed=False)
+        found = await parse_all(*(self.run(question, s, ask) for s in sides), needed=False)
         lost = iter(found.doubts)
         return [
             found.read.get(n) or Verdict.unread(question, side, next(lost))
@@ -295,7 +295,7 @@ class Measured:
     measures: NamedMeasures = ()
     otherwise: tuple[Transcript, ...] = ()
     """The transcripts that there would be instead, had unread replies said something else."""
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[UnreadReply, ...] = ()
     """The unread replies."""
     drafts: tuple[Turn, ...] = ()
     """The turns among which there was a selection. One that is silent leaves the verdict open."""
@@ -330,7 +330,9 @@ class Conversation(Protocol):
         return structs.replace(
             verdict,
             measures=(*verdict.measures, *said.measures),
-            bounds=hull([each.spans for each in verdicts]) if said.otherwise else verdict.bounds,
+            bounds=envelope([each.spans for each in verdicts])
+            if said.otherwise
+            else verdict.bounds,
             doubts=(*(doubt for each in verdicts for doubt in each.doubts), *said.doubts),
             unheard=tuple(dict.fromkeys(turn for turn in made if turn not in heard)),
         )

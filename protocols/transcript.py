@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..cache.reply import Outcome, Reply
-from .doubts import ANYTHING, Doubt, Span, shifted
+from .doubts import ANYTHING, ProbabilityRange, UnreadReply, shifted
 from .question import Answer, Question
 
 Scalar: TypeAlias = str | int | float | bool
@@ -75,7 +75,7 @@ class Turn(Struct, frozen=True, cache_hash=True):
     """Whether it was made at the same time as turns beside it, which the speaker did not hear."""
     drafts: tuple["Turn", ...] = ()
     """Other drafts of this speech, which nobody heard."""
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[UnreadReply, ...] = ()
     """Unread replies that decided which draft was spoken, or what was said next."""
     hidden: int = 0
     """How many characters that nobody sees the speaker wrote; they are gone from the text."""
@@ -144,16 +144,16 @@ class Verdict(Struct, frozen=True):
     """What else the protocol measured, by name: the answer chosen freely, a market's loss."""
     redraws: tuple[tuple[float, ...], ...] = ()
     """The verdicts on this transcript of which `probs` is the mean, where it was judged again."""
-    bounds: tuple[Span, ...] = ()
+    bounds: tuple[ProbabilityRange, ...] = ()
     """For each answer the least and the most that its probability would be, whatever the unread
     replies had said; empty where all were read."""
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[UnreadReply, ...] = ()
     """The unread replies."""
     unheard: tuple[Turn, ...] = ()
     """Turns that were made, and left out by a selection."""
 
     @classmethod
-    def unread(cls, question: Question, side: Answer, doubt: Doubt) -> "Verdict":
+    def unread(cls, question: Question, side: Answer, doubt: UnreadReply) -> "Verdict":
         """The verdict of a world in which nothing could be read: its bounds are [0, 1], and it
         counts against `side`."""
         answers = len(question.answers)
@@ -161,7 +161,7 @@ class Verdict(Struct, frozen=True):
         return cls(probs, Transcript(question), bounds=(ANYTHING,) * answers, doubts=(doubt,))
 
     @property
-    def spans(self) -> tuple[Span, ...]:
+    def spans(self) -> tuple[ProbabilityRange, ...]:
         """The bounds; those of a verdict without unread replies are its probabilities."""
         return self.bounds or tuple((p, p) for p in self.probs)
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..agents.agent import Brief
-from ..doubts import Doubt, Span, around
+from ..doubts import ProbabilityRange, UnreadReply, ranges_given
 from ..prompts.prompt_set import default_prompts
 from ..question import Answer, Question
 from ..transcript import Judgement, NamedMeasures, Transcript, Verdict
@@ -50,18 +50,22 @@ class Belief(Struct, frozen=True):
     """In [0, 1]."""
     judgements: tuple[Judgement, ...] = ()
     """The readings behind it; each over (true, not true)."""
-    span: Span | None = None
+    span: ProbabilityRange | None = None
     """The least and the most that the value would be, whatever unread replies had said; None: all
     were read."""
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[UnreadReply, ...] = ()
     """The unread replies."""
 
     @property
-    def ends(self) -> Span:
+    def ends(self) -> ProbabilityRange:
         return self.span or (self.value, self.value)
 
     def verdict(
-        self, side: Answer, transcript: Transcript, measures: NamedMeasures, p: Span | None = None
+        self,
+        side: Answer,
+        transcript: Transcript,
+        measures: NamedMeasures,
+        p: ProbabilityRange | None = None,
     ) -> Verdict:
         """The verdict that gives `side` this probability. p: the least and the most that it is,
         where that is not the belief itself."""
@@ -75,7 +79,7 @@ class Belief(Struct, frozen=True):
                 for each in self.judgements
             ),
             measures,
-            bounds=around((low, high), question.place(side), len(question.answers))
+            bounds=ranges_given((low, high), question.place(side), len(question.answers))
             if unread
             else (),
             doubts=self.doubts,

@@ -13,7 +13,14 @@ from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseForm
 from ...cache.memo import memoized
 from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief
-from ..doubts import MIN_CAPTURED_MASS, ROUNDING, Doubt, Span, mean_spans, readings
+from ..doubts import (
+    MIN_CAPTURED_MASS,
+    ROUNDING,
+    ProbabilityRange,
+    UnreadReply,
+    mean_ranges,
+    parse_all,
+)
 from ..errors import Unreadable, unreadable
 from ..prompts.prompt_set import default_prompts
 from ..prompts.render import Examples, Instructions, messages
@@ -179,7 +186,7 @@ class ModelJudge(Parameters, Judge):
 
             # A statement has no labels to exchange: only its two options change places.
             other, again = (seen, shown.order[::-1]) if case.statement else (exchanged(seen), None)
-            asked = await readings(
+            asked = await parse_all(
                 self.elicit(shown, ask), self.elicit(self.shown(other, again, blind), ask)
             )
         except Unreadable as fault:
@@ -312,7 +319,7 @@ class Elicited(Struct, frozen=True):
 
     judgements: tuple[Judgement, ...]
     """One for each reply that could be read; at least one."""
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[UnreadReply, ...] = ()
     """One for each reply that could not be read."""
 
     @property
@@ -321,9 +328,9 @@ class Elicited(Struct, frozen=True):
         return average([each.probs for each in self.judgements])
 
     @property
-    def spans(self) -> tuple[Span, ...]:
+    def spans(self) -> tuple[ProbabilityRange, ...]:
         """The mean over all replies, those that could not be read included."""
-        return spans_with_unread([*map(_spans, self.judgements)], len(self.doubts))
+        return ranges_with_unread([*map(_spans, self.judgements)], len(self.doubts))
 
     def reversed(self) -> "Elicited":
         """This elicitation with the answers in reverse order."""
@@ -331,7 +338,7 @@ class Elicited(Struct, frozen=True):
         return replace(self, judgements=turned)
 
 
-def _spans(judgement: Judgement) -> tuple[Span, ...]:
+def _spans(judgement: Judgement) -> tuple[ProbabilityRange, ...]:
     """What a judgement may have meant: mass that no label captured may belong to any."""
     c = judgement.captured
     if c >= MIN_CAPTURED_MASS:
@@ -339,15 +346,17 @@ def _spans(judgement: Judgement) -> tuple[Span, ...]:
     return tuple((p * c, p * c + 1 - c) for p in judgement.probs)
 
 
-def spans_with_unread(rows: Sequence[Sequence[Span]], unread: int) -> tuple[Span, ...]:
+def ranges_with_unread(
+    rows: Sequence[Sequence[ProbabilityRange]], unread: int
+) -> tuple[ProbabilityRange, ...]:
     """The span of each answer's mean over these readings and so many that could not be read."""
     total = len(rows) + unread
-    known = mean_spans(rows, [1 / total] * len(rows))
+    known = mean_ranges(rows, [1 / total] * len(rows))
     return tuple((low, high + unread / total) for low, high in known)
 
 
 def verdict_of(
-    orders: Sequence[Elicited], transcript: Transcript, unread: tuple[Doubt, ...] = ()
+    orders: Sequence[Elicited], transcript: Transcript, unread: tuple[UnreadReply, ...] = ()
 ) -> Verdict:
     """The mean of what was elicited in one order or both. unread: of an order without reading."""
     if len(orders) == 1 and not unread and not orders[0].doubts:
@@ -359,7 +368,7 @@ def verdict_of(
     doubts = (*unread, *(doubt for each in orders for doubt in each.doubts))
     if not doubts and all([each.captured >= MIN_CAPTURED_MASS for each in judgements]):
         return Verdict(probs, transcript, judgements)
-    bounds = spans_with_unread([each.spans for each in orders], len(unread))
+    bounds = ranges_with_unread([each.spans for each in orders], len(unread))
     return Verdict(probs, transcript, judgements, bounds=bounds, doubts=doubts)
 
 

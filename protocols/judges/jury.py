@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from ...cache.call import Ask
 from ..agents.agent import Agent
-from ..doubts import ANYTHING, Readings, Span, around, mean_spans, readings
+from ..doubts import ANYTHING, ParsedReplies, ProbabilityRange, mean_ranges, parse_all, ranges_given
 from ..errors import Unreadable
 from ..held import Probabilities
 from ..scores import log
@@ -70,14 +70,17 @@ class Jury(Judge):
         return self.judges[0].base_agent
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
-        verdicts = await readings(*(judge.decide(case, ask) for judge in self.judges))
+        verdicts = await parse_all(*(judge.decide(case, ask) for judge in self.judges))
         return pooled(
             case.transcript, verdicts, self.pool, self.weights or (1.0,) * len(self.judges)
         )
 
 
 def pooled(
-    transcript: Transcript, verdicts: Readings[Verdict], pool: Pooling, weights: Sequence[float]
+    transcript: Transcript,
+    verdicts: ParsedReplies[Verdict],
+    pool: Pooling,
+    weights: Sequence[float],
 ) -> Verdict:
     """The pool of several verdicts on one transcript. weights: of each member, those that could not
     be read included; none negative, not all 0."""
@@ -107,18 +110,18 @@ def _pool(pool: Pooling, rows: Sequence[Probabilities], weights: Sequence[float]
 
 
 def _pooled_spans(
-    pool: Pooling, spans: Sequence[tuple[Span, ...]], weights: Sequence[float]
-) -> tuple[Span, ...]:
+    pool: Pooling, spans: Sequence[tuple[ProbabilityRange, ...]], weights: Sequence[float]
+) -> tuple[ProbabilityRange, ...]:
     """The bounds of a pool. Of two answers every pool rises with each juror's probability; of more,
     only the mean has ends that are so simple, and the others are left open."""
     if pool == "mean":
-        return mean_spans(spans, [weight / sum(weights) for weight in weights])
+        return mean_ranges(spans, [weight / sum(weights) for weight in weights])
     if len(spans[0]) > 2:
         return (ANYTHING,) * len(spans[0])
     low, high = (
         _pool(pool, [(row[0][end], 1 - row[0][end]) for row in spans], weights)[0] for end in (0, 1)
     )
-    return around((low, high), 0, 2)
+    return ranges_given((low, high), 0, 2)
 
 
 def _mean(rows: Sequence[Probabilities], shares: Sequence[float]) -> list[float]:

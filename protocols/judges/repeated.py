@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Agent
-from ..doubts import readings
+from ..doubts import parse_all
 from ..question import randomness
 from ..settings import check_numbers, ranged, require_known, unusual
 from ..transcript import Verdict
 from .case import Case
-from .judge import Judge, ModelJudge, average, spans_with_unread
+from .judge import Judge, ModelJudge, average, ranges_with_unread
 from .jury import POOLS, Pooling, pooled
 from .shots import Shot
 
@@ -56,9 +56,9 @@ class Redrawn(RepeatedJudge):
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         asks = [ask, *(nth(ask, number) for number in range(1, self.draws))]
-        found = await readings(*(self.member.decide(case, each) for each in asks))
+        found = await parse_all(*(self.member.decide(case, each) for each in asks))
         verdicts = list(found.read.values())
-        spans = spans_with_unread([verdict.spans for verdict in verdicts], len(found.doubts))
+        spans = ranges_with_unread([verdict.spans for verdict in verdicts], len(found.doubts))
         doubts = (*found.doubts, *(doubt for verdict in verdicts for doubt in verdict.doubts))
         return Verdict(
             average([verdict.probs for verdict in verdicts]),
@@ -111,7 +111,7 @@ class Ensemble(RepeatedJudge):
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         about = case.transcript.question.text
         known = [shot for shot in self.examples if shot.floor.question.text != about]
-        verdicts = await readings(
+        verdicts = await parse_all(
             *(self.taught(n, known).decide(case, nth(ask, n)) for n in range(self.size))
         )
         return pooled(case.transcript, verdicts, self.pool, (1.0,) * self.size)

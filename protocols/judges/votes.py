@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ...cache.call import Ask, Call, nth
 from ...cache.reply import Reply
-from ..doubts import readings
+from ..doubts import parse_all
 from ..errors import unreadable
 from ..prompts.statements import (
     AROUND,
@@ -61,7 +61,7 @@ class VotesJudge(ModelJudge):
 
     async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         call = self.compose(shown)
-        votes = await readings(
+        votes = await parse_all(
             *(self._vote(call, shown.options, nth(ask, index)) for index in range(self.n))
         )
         return Elicited(tuple(votes.read.values()), votes.doubts)

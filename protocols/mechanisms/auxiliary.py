@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from ..agents.agent import Speaker
-from ..doubts import ANYTHING, Doubt, choices, readings
+from ..doubts import ANYTHING, UnreadReply, choices, parse_all
 from ..judges.case import Belief
 from ..prompts.words import Words
 from ..protocol import Protocol
@@ -91,7 +91,7 @@ class Selection(Generic[T]):
     """Every choice that the ratings allow, in their order; several where a rating is unread."""
     ratings: tuple[float, ...]
     """Those that could be read."""
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[UnreadReply, ...]
     """The unread replies behind the ratings."""
 
 
@@ -99,7 +99,7 @@ async def best(
     candidates: Sequence[T], most: int, ratings: Iterable[Coroutine[Any, Any, Belief]]
 ) -> Selection[T]:
     """The `most` best candidates. Ties go to the first; an unread rating may be any."""
-    rated = await readings(*ratings, needed=False)
+    rated = await parse_all(*ratings, needed=False)
     read = rated.read
     spans = [read[n].ends if n in read else ANYTHING for n in range(len(candidates))]
     return Selection(

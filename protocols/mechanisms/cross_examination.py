@@ -15,7 +15,7 @@ from msgspec import structs
 from ...cache.call import Ask, nth
 from ..agents.agent import Speaker
 from ..agents.tool import CLAIM
-from ..doubts import Doubt
+from ..doubts import UnreadReply
 from ..prompts.forms import TEXT, Filled, Form, Schema, whole_number
 from ..protocol import Conversation, Lasting
 from ..question import Answer
@@ -150,7 +150,7 @@ class CrossExamination(Lasting, Conversation):
                 ),
             )
             if matched is None:
-                doubt = Doubt(CHALLENGER.title, "no statement", filled.reply.call)
+                doubt = UnreadReply(CHALLENGER.title, "no statement", filled.reply.call)
                 turn = structs.replace(turn, doubts=(doubt,))
             return picked.speech[: picked.end], turn
 

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeAlias
 from msgspec.structs import replace
 
 from ...cache.call import Ask, nth
-from ..doubts import ANYTHING, Doubt, around
+from ..doubts import ANYTHING, UnreadReply, ranges_given
 from ..errors import Unreadable
 from ..gather import gather_in_order
 from ..question import Answer, Question
@@ -138,7 +138,7 @@ class DebateGame(Debate):
             shown,
             probs=(game.value, 1 - game.value),
             measures=measures,
-            bounds=around((low, high), 0, 2) if ends[0] is not ends[1] else (),
+            bounds=ranges_given((low, high), 0, 2) if ends[0] is not ends[1] else (),
             unheard=tuple(turn for turn in game.drafts if turn not in heard),
         )
 
@@ -175,7 +175,7 @@ class DebateGame(Debate):
             verdict = await self.judge.judge(transcript, ask, self.judging())
         except Unreadable as fault:
             verdict = Verdict(
-                (0.5, 0.5), transcript, bounds=(ANYTHING,) * 2, doubts=(Doubt.of(fault),)
+                (0.5, 0.5), transcript, bounds=(ANYTHING,) * 2, doubts=(UnreadReply.of(fault),)
             )
         if not verdict.bounds:
             game = _ended(verdict, verdict.probs[0])

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..doubts import Span
+from ..doubts import ProbabilityRange
 from ..errors import Unreadable, unreadable
 from ..judges.case import Belief
 from ..judges.votes import VotesJudge
@@ -267,7 +267,7 @@ class DoublyEfficientDebate(Protocol):
         # Nobody could challenge what the prover thinks aloud beside its steps.
         return Transcript(question, (structs.replace(as_list(steps), reasoning=""),))
 
-    def _outcomes(self, odds: Odds, number: int, span: Span) -> Span:
+    def _outcomes(self, odds: Odds, number: int, span: ProbabilityRange) -> ProbabilityRange:
         """The least and the most that the verdict would be, over beliefs in this span."""
         low, high = (self._outcome(odds, number, end) for end in span)
         if not odds:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Brief, Speaker
-from ..doubts import around, readings
+from ..doubts import parse_all, ranges_given
 from ..gather import gather_in_order
 from ..prompts.prompt_set import for_side
 from ..question import Answer, Question
@@ -96,7 +96,7 @@ class RecursiveRewardModelling(Assisted):
                 for index in range(self.candidates)
             )
         )
-        rewarded = await readings(*(self._verdict(each, side, ask) for each, _ in assessed))
+        rewarded = await parse_all(*(self._verdict(each, side, ask) for each, _ in assessed))
         verdicts, place = rewarded.read, question.place(side)
         rewards = {n: verdict.spans[place] for n, verdict in verdicts.items()}
         said = [read.turns + below for read, below in assessed]
@@ -109,7 +109,7 @@ class RecursiveRewardModelling(Assisted):
         return replace(
             verdicts[best],
             measures=(*verdicts[best].measures, ("gained", low - first)),
-            bounds=around((low, most), place, len(question.answers)) if unread else (),
+            bounds=ranges_given((low, most), place, len(question.answers)) if unread else (),
             doubts=doubts,
             unheard=tuple(
                 turn

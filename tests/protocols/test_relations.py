@@ -17,7 +17,7 @@ from oversight.cache.reply import Reply
 from oversight.engine.extensions.simulation.form import Contents, fill_form
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.doubts import Span
+from oversight.protocols.doubts import ProbabilityRange
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import (
@@ -335,7 +335,9 @@ async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(n
     the verdict of a world is the end that is worst for who argues there."""
     transcript, first = Transcript(CRATES), CRATES.answers[0]
 
-    async def decided(at: int, said: str | None) -> tuple[float, Span, Sequence[object]]:
+    async def decided(
+        at: int, said: str | None
+    ) -> tuple[float, ProbabilityRange, Sequence[object]]:
         asked: list[str] = []
 
         def answer(call: Call) -> str:

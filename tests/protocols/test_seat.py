@@ -7,7 +7,7 @@ import pytest
 
 from oversight.protocols.agents.agent import Agent, Brief
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.doubts import Doubt, readings
+from oversight.protocols.doubts import UnreadReply, parse_all
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.prompts.forms import NUMBER, TEXT, Form, choice_of, whole_number
@@ -59,15 +59,17 @@ def _work(*said: object) -> list[Coroutine[object, object, object]]:
 
 
 async def test_what_can_be_read_is_kept_at_its_place():
-    found = await readings(*_work(Unreadable("mud", "", seat="Judge"), 0.0, None))
-    assert found.read == {1: 0.0, 2: None} and found.doubts == (Doubt("Judge", "no statement"),)
+    found = await parse_all(*_work(Unreadable("mud", "", seat="Judge"), 0.0, None))
+    assert found.read == {1: 0.0, 2: None} and found.doubts == (
+        UnreadReply("Judge", "no statement"),
+    )
 
 
 async def test_if_nothing_can_be_read_the_first_fault_is_told_and_any_other_passes():
     with pytest.raises(Declined, match="first"):
-        await readings(*_work(Declined("first", ""), Unreadable("second", "")))
+        await parse_all(*_work(Declined("first", ""), Unreadable("second", "")))
     with pytest.raises(KeyError):
-        await readings(*_work(1, KeyError("gone")))
+        await parse_all(*_work(1, KeyError("gone")))
 
 
 @pytest.mark.parametrize("reason", ["none", "private", "public"])

@@ -25,7 +25,7 @@ from oversight.protocols.datasets.catalogue import loader
 from oversight.protocols.datasets.leak import FEATURES, leakage_check
 from oversight.protocols.datasets.proposals import proposals
 from oversight.protocols.datasets.solution import closing, number, steps
-from oversight.protocols.doubts import around, choices, hull, mean_spans, shifted
+from oversight.protocols.doubts import choices, envelope, mean_ranges, ranges_given, shifted
 from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.mechanisms.cross_examination import statements
 from oversight.protocols.mechanisms.doubly_efficient_debate import Sampling
@@ -203,10 +203,10 @@ def test_means_and_hulls_contain_what_they_are_of_and_no_more(spans):
     """The known truth: the mean of numbers within spans lies between the means of their ends, and a
     hull ends where one of its rows does."""
     rows, share = [(span,) for span in spans], [1 / len(spans)] * len(spans)
-    ((low, high),) = mean_spans(rows, share)
+    ((low, high),) = mean_ranges(rows, share)
     means = [sum(ratings) / len(spans) for ratings in product(*spans)]
     assert abs(min(means) - low) < 1e-9 and abs(max(means) - high) < 1e-9
-    assert hull(rows) == ((min(low for low, _ in spans), max(high for _, high in spans)),)
+    assert envelope(rows) == ((min(low for low, _ in spans), max(high for _, high in spans)),)
 
 
 @given(SPAN, st.integers(2, 4), st.integers(0, 3))
@@ -215,7 +215,7 @@ def test_what_one_answer_leaves_the_others_share(span, answers, place):
     of two answers just the rest, to the rest; what is moved keeps the others' proportions."""
     place %= answers
     low, high = span
-    bounds = around(span, place, answers)
+    bounds = ranges_given(span, place, answers)
     assert bounds[place] == span
     for n, ends in enumerate(bounds):
         assert n == place or ends == (1 - high if answers == 2 else 0.0, 1 - low)

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ....protocols.counts import counted
-from ....protocols.doubts import ANYTHING, Doubt, Span
+from ....protocols.doubts import ANYTHING, ProbabilityRange, UnreadReply
 from ....protocols.protocol import score_difference
 from ....protocols.question import Problem
 from ....protocols.transcript import Failure, Verdict
@@ -255,7 +255,7 @@ def problem_score(
     run`, or empty for a measurement of all worlds. ends: of the worlds, in answer order."""
     if any(isinstance(end, NotRun) for end in ends):
         return None, "not run"
-    verdicts, unread, doubt = list[Verdict](), 0, Doubt("Judge", "no statement")
+    verdicts, unread, doubt = list[Verdict](), 0, UnreadReply("Judge", "no statement")
     for place, (side, end) in enumerate(zip(problem.question.answers, ends, strict=True)):
         if isinstance(end, Failure) and end.unread:
             end, unread = Verdict.unread(problem.question, side, doubt), unread + 1
@@ -268,7 +268,7 @@ def problem_score(
 
 
 def _is_worst_case(
-    probs: Sequence[float], bounds: Sequence[Span], side: int, counts: Mapping[str, int]
+    probs: Sequence[float], bounds: Sequence[ProbabilityRange], side: int, counts: Mapping[str, int]
 ) -> bool:
     """Whether a verdict is the agent's worst case, since the replies behind it leave all open."""
     if not bounds or bounds[side] != ANYTHING or probs[side]:

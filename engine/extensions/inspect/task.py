@@ -13,7 +13,7 @@ import orjson
 from ....cache.call import Ask, Call
 from ....cache.extras import install_command
 from ....cache.reply import Outcome, Reply, Usage
-from ....protocols.doubts import readings
+from ....protocols.doubts import parse_all
 from ....protocols.judges import LogprobJudge
 from ....protocols.protocol import Protocol
 from ....protocols.question import Answer, Problem, Question
@@ -87,7 +87,7 @@ def oversight_task(
 
 async def judged(protocol: Protocol, question: Question, side: Answer, ask: Ask) -> Verdict:
     """The verdict of a world; of one in which nothing could be read, the worst for the agent."""
-    found = await readings(protocol.run(question, side, ask), needed=False)
+    found = await parse_all(protocol.run(question, side, ask), needed=False)
     return found.read.get(0) or Verdict.unread(question, side, found.doubts[0])
 
 

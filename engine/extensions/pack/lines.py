@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from ....protocols.doubts import Doubt
+from ....protocols.doubts import UnreadReply
 from ....protocols.question import Problem
 from ....protocols.transcript import Failure, Judgement, Scalar, Transcript, Turn, Verdict
 from ...errors import RunFolderError
@@ -34,7 +34,7 @@ class CellLine(msgspec.Struct, frozen=True, omit_defaults=True):
     measures: tuple[tuple[str, Scalar], ...] = ()
     redraws: tuple[tuple[float, ...], ...] = ()
     bounds: tuple[tuple[float, float], ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[UnreadReply, ...] = ()
 
 
 _encoder = msgspec.json.Encoder()

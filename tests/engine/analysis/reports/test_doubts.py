@@ -23,7 +23,7 @@ from oversight.engine.run.outcome import outcome_of
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.counts import COUNTED
-from oversight.protocols.doubts import Doubt
+from oversight.protocols.doubts import UnreadReply
 from oversight.protocols.drafting import SideCheck
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.debate import Debate
@@ -92,7 +92,7 @@ def test_unread_replies_leave_a_verdict_within_its_bounds(conceded: bool) -> Non
             return Verdict((p, 1 - p), said("a speech"))
         open_ended = ((0.4, 0.8), (0.2, 0.6))
         transcript = said("a speech", conceded=conceded)
-        unread = (Doubt("Judge", "truncated"),) * 2
+        unread = (UnreadReply("Judge", "truncated"),) * 2
         return Verdict((0.8, 0.2), transcript, bounds=open_ended, doubts=unread)
 
     truth = -2 * (1 - SMALL["propaganda", "p1", 0][0]) ** 2

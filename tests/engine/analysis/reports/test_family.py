@@ -35,7 +35,7 @@ from oversight.engine.views.pages.overview import overview_page
 from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.routes import Asked, Served
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.doubts import ANYTHING, Doubt
+from oversight.protocols.doubts import ANYTHING, UnreadReply
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.debate import Debate
@@ -177,7 +177,7 @@ def test_a_verdict_that_rests_on_no_reply_is_imputed_too(tmp_path: Path) -> None
         if cell.row.protocol == NaiveJudge(JUDGE):
             return Verdict((0.5 + n / 40, 0.5 - n / 40), transcript)
         probs = (0.0, 1.0) if cell.side == 0 else (1.0, 0.0)
-        doubts = (Doubt("Judge", "no statement"),)
+        doubts = (UnreadReply("Judge", "no statement"),)
         return Verdict(probs, transcript, bounds=(ANYTHING, ANYTHING), doubts=doubts)
 
     run = kept(tmp_path / "run", end, *debates(1))

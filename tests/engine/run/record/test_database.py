@@ -33,7 +33,7 @@ from oversight.engine.run.record.values import (
 )
 from oversight.engine.sweep.grid import Grid, GridRow, read_grid, stored_grid
 from oversight.engine.system.files import is_network
-from oversight.protocols.doubts import Doubt
+from oversight.protocols.doubts import UnreadReply
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import (
     Failure,
@@ -90,7 +90,7 @@ def spoken(place: int, words: str = "so it is") -> RecordedCell:
         (("splits", 2), ("label", 0.5), ("free", "A"), ("sound", True)),
         ((0.6, 0.4), (0.8, 0.2)),
         ((0.5, 0.9), (0.1, 0.5)),
-        (Doubt("Judge", "no statement", calls[2].address),),
+        (UnreadReply("Judge", "no statement", calls[2].address),),
     )
     beliefs = (
         RecordedJudgement(
