@@ -3,9 +3,9 @@ from .agents.agent import TOOLS as TOOLS
 from .agents.agent import Agent as Agent
 from .agents.agent import Brief as Brief
 from .agents.agent import Speaker as Speaker
-from .agents.tool import Found as Found
-from .agents.tool import Scene as Scene
 from .agents.tool import Tool as Tool
+from .agents.tool import ToolContext as ToolContext
+from .agents.tool import ToolResult as ToolResult
 from .datasets.bundled import Bundled as Bundled
 from .datasets.forms import JsonLines as JsonLines
 from .datasets.forms import Published as Published
@@ -18,7 +18,7 @@ from .drafting import SideCheck as SideCheck
 from .errors import Declined as Declined
 from .errors import ProtocolError as ProtocolError
 from .errors import Unreadable as Unreadable
-from .gather import gather_in_order as gather_in_order
+from .gather import gather_deterministic as gather_deterministic
 from .judges.case import Case as Case
 from .judges.judge import Judge as Judge
 from .judges.jury import Jury as Jury
@@ -53,9 +53,9 @@ from .mechanisms.recursive_reward_modelling import (
 from .mechanisms.weak_to_strong import WeakToStrong as WeakToStrong
 from .prompts.words import Words as Words
 from .protocol import Conversation as Conversation
-from .protocol import Lasting as Lasting
 from .protocol import Measured as Measured
 from .protocol import Protocol as Protocol
+from .protocol import WithHorizon as WithHorizon
 from .question import Answer as Answer
 from .question import Problem as Problem
 from .question import Question as Question

@@ -45,7 +45,7 @@ COUNTED: Mapping[str, Callable[[Turn], int]] = MappingProxyType(
 _UNKNOWN_STOP = attrgetter("unknown_stop")
 
 
-def counted(verdict: Verdict) -> dict[str, int]:
+def transcript_counts(verdict: Verdict) -> dict[str, int]:
     """The sum of each count over the transcript behind a verdict, where that is not 0.
 
     Judges' replies that stopped for an unknown reason are counted too."""

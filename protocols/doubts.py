@@ -12,8 +12,8 @@ that was asked for. It is never guessed, and never left out in silence:
    not a speaker's own draft (best of N), which it might as well have left out;
 4. where the judge cannot be read at all, or a seat that must move makes no move, the cell ends
    with a `Failure` that says why; it counts as a verdict whose bounds are from 0 to 1;
-5. every such reply is counted, by the seat that gave it (`UnreadReply`), and so is what a selection did
-   not pass on (`Verdict.unheard`).
+5. every such reply is counted by the seat that gave it (`UnreadReply`), as are the turns that a
+   selection left out (`Verdict.unheard`).
 """
 
 from collections.abc import Coroutine, Mapping, Sequence
@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from msgspec import Struct
 
 from .errors import Cause, Unreadable
-from .gather import gather_in_order
+from .gather import gather_deterministic
 
 _T = TypeVar("_T")
 
@@ -70,7 +70,7 @@ class ParsedReplies(Generic[_T]):
 async def parse_all(*work: Coroutine[Any, Any, _T], needed: bool = True) -> ParsedReplies[_T]:
     """Run all of `work` at once. needed: whether the fault of the first is raised if nothing could
     be read; any other fault is raised as it is."""
-    results = await gather_in_order(*(_or_fault(each) for each in work))
+    results = await gather_deterministic(*(_or_fault(each) for each in work))
     faults = [each for each in results if isinstance(each, Unreadable)]
     if needed and faults and len(faults) == len(results):
         raise faults[0]

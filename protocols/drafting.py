@@ -18,7 +18,7 @@ from ..cache.call import Ask, nth, used_as
 from .agents.agent import ADVOCATE, Agent, Brief, Speaker
 from .doubts import ANYTHING, UnreadReply, parse_all
 from .errors import Unreadable
-from .gather import gather_in_order
+from .gather import gather_deterministic
 from .judges.judge import Judge
 from .prompts.forms import Form, choice_of
 from .prompts.prompt_set import PromptSet, for_side
@@ -99,7 +99,7 @@ class BestOf(Wrapper):
         call = drafter.compose(transcript, side, brief)
         calls = [first.compose(transcript, side, brief), *(call.drawn(n) for n in range(1, self.n))]
         drafting, rating = used_as(ask, "draft"), used_as(ask, "rate")
-        turns = await gather_in_order(
+        turns = await gather_deterministic(
             *(drafter.deliver(each, transcript, side, drafting, brief) for each in calls)
         )
         # Asked as the judge who will hear the speech: where that one hears it last, its verdict is

@@ -20,7 +20,7 @@ answer, two things that differ, or numbers with a wrong sum; or how it ended."""
 TRUNCATED = " (the reply was truncated)"
 """End of the message for a reply that reached max_tokens."""
 
-THOUGHT_TO_THE_END = " (the reply was truncated before its first word)"
+TRUNCATED_WHILE_REASONING = " (the reply was truncated before its first word)"
 """End of the message for a reply that reached max_tokens while it still reasoned."""
 
 
@@ -65,7 +65,7 @@ def unreadable(reason: str, reply: Reply, cause: Cause = "no statement") -> Unre
         told = f"the model refused ({policy})" if policy else "the model refused"
         return Declined(told, reply.text, reply.call, "refused")
     if reply.outcome == "truncated" and not reply.text.strip():
-        reason += THOUGHT_TO_THE_END
+        reason += TRUNCATED_WHILE_REASONING
     elif reply.outcome != "ok":
         reason = f"{reason} (the reply was {reply.outcome})"
     if reply.outcome != "ok" and cause in ("no statement", "partial"):

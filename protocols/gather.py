@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
-async def gather_in_order(*work: Coroutine[Any, Any, Result]) -> list[Result]:
+async def gather_deterministic(*work: Coroutine[Any, Any, Result]) -> list[Result]:
     """Run all of `work` at once; their results in the order given.
 
     If some fail, the others still run to their end, and the fault of the first in order is raised

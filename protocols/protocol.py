@@ -13,7 +13,7 @@ from ..cache.call import Ask, once
 from ..cache.memo import computed_once, memoized
 from .agents.agent import Brief, Speaker
 from .doubts import UnreadReply, envelope, parse_all
-from .gather import gather_in_order
+from .gather import gather_deterministic
 from .judges.judge import Judge
 from .prompts.prompt_set import PromptSet, default_prompts
 from .prompts.words import Words
@@ -44,7 +44,7 @@ class Protocol(ABC):
     the one that is called as the class. Empty for a protocol that brings Briefs of its own."""
     blocks: ClassVar[Mapping[str, str]] = {}
     """The words of its section, by block, where it brings its own: `rules`, `judge`, what each of
-    its roles reads and, if it is Lasting, `horizon`. Ours are in `prompts/default.yaml`."""
+    its roles reads and, if it is WithHorizon, `horizon`. Ours are in `prompts/default.yaml`."""
     ignores: ClassVar[frozenset[str]] = frozenset()
     """Axes of a sweep that change nothing here: `judge` for a protocol that asks none."""
     row: ClassVar[str] = ""
@@ -250,7 +250,7 @@ Horizon: TypeAlias = Literal["untold", "told"]
 
 
 @dataclass(frozen=True)
-class Lasting(Protocol):
+class WithHorizon(Protocol):
     """A protocol that can be longer or shorter.
 
     Nobody is told how long it will last, unless `horizon` is `told`. So a longer one begins with
@@ -320,7 +320,7 @@ class Conversation(Protocol):
         if not isinstance(said, Measured):
             raise TypeError(f"converse returns the Transcript at its end, and here {said!r:.60}")
         transcripts = (said.transcript, *said.otherwise)
-        verdicts = await gather_in_order(
+        verdicts = await gather_deterministic(
             *(self.judge.judge(transcript, ask, judging) for transcript in transcripts)
         )
         place = question.place(side)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ..cache.call import Ask, once, seated
 from .agents.agent import Brief, Speaker, called
 from .errors import Unreadable
-from .gather import gather_in_order
+from .gather import gather_deterministic
 from .question import Answer
 from .tags import size_in_words
 from .transcript import Transcript, Turn
@@ -107,7 +107,7 @@ async def hear(transcript: Transcript, *seats: Seat, ask: Ask) -> Transcript:
     if len(seats) == 1:
         return transcript.then(await seats[0].speak(transcript, ask))
     return laid_down(
-        transcript, *await gather_in_order(*[seat.speak(transcript, ask) for seat in seats])
+        transcript, *await gather_deterministic(*[seat.speak(transcript, ask) for seat in seats])
     )
 
 

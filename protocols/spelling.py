@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def meant(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+def suggestion(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """`; did you mean 'debate'?`, for the end of an error; empty if no known name is near.
 
     cutoff: how alike two names must be, from 0 to 1, as difflib measures it.

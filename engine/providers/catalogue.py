@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...protocols.spelling import meant
+from ...protocols.spelling import suggestion
 from ..errors import UsageError
 from ..system.entry_points import PROVIDERS_GROUP, load_registered, registered
 
@@ -27,7 +27,7 @@ def provider_of(model: str) -> str:
     """
     kind, _, rest = model.partition("/")
     if kind not in (kinds := provider_names()):
-        hint = (meant(kind, kinds) if rest else f"; write PROVIDER/{model};") or ";"
+        hint = (suggestion(kind, kinds) if rest else f"; write PROVIDER/{model};") or ";"
         raise UsageError(f"{model!r}: no such provider{hint} there are {', '.join(kinds)}")
     if kind == "compatible":
         name, _, rest = rest.partition("/")
@@ -37,7 +37,7 @@ def provider_of(model: str) -> str:
     models = () if kind.startswith("compatible/") else entry(kind).models
     if models and rest not in models:
         names = ", ".join(f"{kind}/{name}" for name in models)
-        near = meant(rest, models) or ";"
+        near = suggestion(rest, models) or ";"
         raise UsageError(f"{model!r}: no such model{near} there is {names}")
     return kind
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ...cache.cache import Mode
 from ...protocols.scores import ALL_SCORES
-from ...protocols.spelling import meant
+from ...protocols.spelling import suggestion
 from ..display.quantity import dollars
 from ..models.accounting.prices import PriceList, listed, load_prices
 from ..models.limits.breaker import GIVE_UP
@@ -27,7 +27,7 @@ def _tokens(text: str) -> float:
 
 def _score(text: str) -> str:
     if text not in ALL_SCORES:
-        near = meant(text, ALL_SCORES) or f"; scores: {', '.join(ALL_SCORES)}"
+        near = suggestion(text, ALL_SCORES) or f"; scores: {', '.join(ALL_SCORES)}"
         raise ValueError(f"there is no score {text!r}{near}")
     return text
 

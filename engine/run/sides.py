@@ -15,7 +15,7 @@ import orjson
 from msgspec.structs import replace
 
 from ...cache.call import Ask, RecordingAsk
-from ...protocols.gather import gather_in_order
+from ...protocols.gather import gather_deterministic
 from ...protocols.quotes import fold
 from ...protocols.transcript import SideFinding, Transcript, Turn, Verdict
 from ..sweep.grid import Grid
@@ -111,7 +111,7 @@ async def check_cell(
     findings = {
         number: (turn.call[:16], read)
         for number, (turn, read) in enumerate(
-            zip(turns, await gather_in_order(*map(finding, turns)), strict=True)
+            zip(turns, await gather_deterministic(*map(finding, turns)), strict=True)
         )
         if read != "unchecked"
     }

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import TypeAdapter
 
 from ...protocols.errors import DatasetError
-from ...protocols.spelling import meant
+from ...protocols.spelling import suggestion
 from ..errors import UsageError
 
 
@@ -72,4 +72,4 @@ def hint_of_missing(exc: DatasetError, name: str, where: str = "") -> str:
     if name == "study":
         fetch = "\n  to have it: a script of examples/studies"
     beside = [each.name for each in missing.parent.glob(f"*{missing.suffix}")]
-    return f"{meant(missing.name, beside)}{where}{fetch}"
+    return f"{suggestion(missing.name, beside)}{where}{fetch}"

@@ -293,23 +293,25 @@ class Agent(Parameters, Speaker):
             return self.read(await ask(call), (), side, brief, checked=True)
         # Here, and not above: most agents have none of it.
         from ..quotes import find_quotes
-        from .tool import Allowance, Scene, ask_with_tools, check_claims, unspoken
+        from .tool import ToolBudget, ToolContext, ask_with_tools, check_claims, unspoken
 
-        scene, budget = Scene(transcript.question, side), self.budget
+        context, budget = ToolContext(transcript.question, side), self.budget
         if budget is not None or self.tools:
             # Of a speaker without a side, those of its seat.
             turns = transcript.turns
             mine = [t for t in turns if (t.side == side if side else t.speaker == title)]
-            scene = replace(scene, before=tuple(use for turn in mine for use in turn.tools))
+            context = replace(context, before=tuple(use for turn in mine for use in turn.tools))
             if budget is not None:
                 budget -= sum(map(unspoken, mine))
-        may = Allowance(self.toolbox, self.tools, budget)
-        reply, used = await ask_with_tools(call, ask, may, scene)
+        allowed = ToolBudget(self.toolbox, self.tools, budget)
+        reply, used = await ask_with_tools(call, ask, allowed, context)
         turn = self.read(reply, used, side, brief, checked=True)
         if self.claims:
-            may = replace(may, tools=self.claims)
-            scene = replace(scene, before=(*scene.before, *used))
-            turn = structs.replace(turn, tools=used + await check_claims(may, turn.text, scene))
+            allowed = replace(allowed, tools=self.claims)
+            context = replace(context, before=(*context.before, *used))
+            turn = structs.replace(
+                turn, tools=used + await check_claims(allowed, turn.text, context)
+            )
         if not self.quotes:
             return turn
         return structs.replace(

@@ -4,7 +4,7 @@ import ast
 import operator
 from collections.abc import Callable
 
-from .tool import Found, Scene, tool_of_text
+from .tool import ToolContext, ToolResult, tool_of_text
 
 MAX_EXPRESSION = 200
 """Maximum length of an expression, in characters."""
@@ -98,9 +98,9 @@ def _small(value: float) -> float:
     return value
 
 
-async def use_calculator(expression: str, scene: Scene) -> Found:
+async def use_calculator(expression: str, context: ToolContext) -> ToolResult:
     """The value of an expression, or why it has none."""
-    return Found(calculate(expression), expression)
+    return ToolResult(calculate(expression), expression)
 
 
 CALCULATOR = tool_of_text(

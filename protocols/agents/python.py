@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...cache.extras import install_command
 from ..errors import ToolMissing
-from .tool import Found, Scene, tool_of_text, turns
+from .tool import ToolContext, ToolResult, tool_of_text, turns
 
 if TYPE_CHECKING:
     from pydantic_monty import MontyError
@@ -43,23 +43,23 @@ REFUSED = (
 )
 
 
-async def use_python(code: str, scene: Scene) -> Found:
+async def use_python(code: str, context: ToolContext) -> ToolResult:
     """The value of the last expression of a piece of code, or an error that holds nothing of it.
     ToolMissing where there is no interpreter. Cancelled, the code still has its SECONDS."""
     if len(code) > MAX_CODE:
-        return Found(f"error: longer than {MAX_CODE} characters")
+        return ToolResult(f"error: longer than {MAX_CODE} characters")
     async with turns():
         # On a thread: the interpreter's own asynchronous pool can be left behind by a cancellation.
         value = await asyncio.to_thread(_run, code)
-    if isinstance(value, Found):
+    if isinstance(value, ToolResult):
         return value
     try:
         told = _told(value)
     except (TypeError, RecursionError):
-        return Found(REFUSED)
+        return ToolResult(REFUSED)
     if len(told) > MAX_SHOWN:
-        return Found(f"error: the value takes more than {MAX_SHOWN} characters")
-    return Found(told, "code of the speaker")
+        return ToolResult(f"error: the value takes more than {MAX_SHOWN} characters")
+    return ToolResult(told, "code of the speaker")
 
 
 PYTHON = tool_of_text(
@@ -73,8 +73,8 @@ PYTHON = tool_of_text(
 
 
 def _run(code: str) -> object:
-    """What the code comes to, or the Found of what ended it. The interpreter starts within some
-    milliseconds, so that nothing is kept from use to use."""
+    """The value of the code, or a ToolResult that says why it ended. Each use starts a new
+    interpreter, within some milliseconds, so that no state is kept between uses."""
     try:
         from pydantic_monty import CollectString, Monty, MontyCrashedError, MontyError
     except ImportError:
@@ -97,7 +97,7 @@ def _run(code: str) -> object:
         raise missing() from None
     except MontyError as exc:
         ended = isinstance(exc, MontyCrashedError) or _kind(exc) in ("TimeoutError", "MemoryError")
-        return Found(ENDED if ended else f"error: {_kind(exc)}")
+        return ToolResult(ENDED if ended else f"error: {_kind(exc)}")
 
 
 def missing() -> ToolMissing:

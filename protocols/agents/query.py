@@ -12,7 +12,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 import orjson
 
 from . import querying
-from .tool import Found, Scene, tool_of_text, turns
+from .tool import ToolContext, ToolResult, tool_of_text, turns
 
 MAX_QUERY = 1_000
 """Characters."""
@@ -21,13 +21,13 @@ SECONDS = 60
 machine that stands still, comes near this."""
 
 
-async def use_query(sql: str, scene: Scene) -> Found:
+async def use_query(sql: str, context: ToolContext) -> ToolResult:
     """The rows that a query gives, or an error that holds nothing of it."""
-    script = scene.question.environment
+    script = context.question.environment
     if not script:
-        return Found("error: this question has no database")
+        return ToolResult("error: this question has no database")
     if len(sql) > MAX_QUERY:
-        return Found(f"error: longer than {MAX_QUERY} characters")
+        return ToolResult(f"error: longer than {MAX_QUERY} characters")
     async with turns():
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", querying.__file__,
@@ -35,9 +35,9 @@ async def use_query(sql: str, scene: Scene) -> Found:
         )  # fmt: skip
         try:
             async with asyncio.timeout(SECONDS):
-                written, _ = await process.communicate(orjson.dumps((sql, script, scene.claimed)))
+                written, _ = await process.communicate(orjson.dumps((sql, script, context.claimed)))
         except TimeoutError:
-            return Found(f"error: it takes more than {SECONDS} s")
+            return ToolResult(f"error: it takes more than {SECONDS} s")
         finally:
             # Killing one that has ended takes its exit code from asyncio.
             if process.returncode is None:
@@ -45,8 +45,8 @@ async def use_query(sql: str, scene: Scene) -> Found:
                     process.kill()
                 await process.wait()
     if process.returncode:
-        return Found("error: this is no query of the database")
-    return Found(*orjson.loads(written))
+        return ToolResult("error: this is no query of the database")
+    return ToolResult(*orjson.loads(written))
 
 
 QUERY = tool_of_text(

@@ -22,7 +22,7 @@ from ...cache.folding import folded
 from ...cache.reply import Reply, ToolCall
 from ..question import Answer, Question
 from ..quotes import plain_signs
-from ..spelling import meant
+from ..spelling import suggestion
 from ..tags import Claim, claims_in
 from ..transcript import ToolUse, Turn
 
@@ -40,7 +40,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ToolContext:
     """Where a tool is used: all that its result may depend on beside its arguments."""
 
     question: Question
@@ -54,17 +54,17 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ToolResult:
     """What came of a use."""
 
     result: str
     """A text, or one that starts with `error:`."""
-    shown: str = ""
+    display: str = ""
     """What others read of the arguments, as the words of a program: a tool keeps a model's own
     sentences out of it."""
 
     def __post_init__(self) -> None:
-        for text in (self.result, self.shown):
+        for text in (self.result, self.display):
             if not isinstance(text, str):
                 raise TypeError(f"what a tool found is a text, not {text!r:.60}")
 
@@ -78,7 +78,7 @@ class Tool:
     """
 
     spec: ToolSpec
-    run: Callable[[Mapping[str, Any], Scene], Awaitable[Found]]
+    run: Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult]]
     cost: float = 0.0
     """What a use takes of the budget of the speaker's side, failed or not."""
 
@@ -152,7 +152,7 @@ def tool_of_text(
     name: str,
     what: str,
     argument: str,
-    use: Callable[[str, Scene], Awaitable[Found]],
+    use: Callable[[str, ToolContext], Awaitable[ToolResult]],
     cost: float = 0.0,
 ) -> Tool:
     """A tool with one argument, which is a text."""
@@ -163,8 +163,8 @@ def tool_of_text(
         "additionalProperties": False,
     }
 
-    async def run(arguments: Mapping[str, Any], scene: Scene) -> Found:
-        return await use(arguments[argument], scene)
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        return await use(arguments[argument], context)
 
     return Tool(ToolSpec(name, what, orjson.dumps(schema).decode()), run, cost)
 
@@ -175,14 +175,15 @@ def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:
         raise ValueError(f"toolbox: a mapping from names to tools is expected, not {toolbox!r:.60}")
     if name not in toolbox:
         raise ValueError(
-            f"tools: there is no {name!r}{meant(name, toolbox)}; there is {listed(toolbox)}"
+            f"tools: there is no {name!r}{suggestion(name, toolbox)}; there is "
+            f"{joined_names(toolbox)}"
         )
     tool = toolbox[name]
     if not isinstance(tool, Tool) or tool.spec.name != name:
         raise ValueError(f"toolbox: {name!r} stands for {tool!r:.60}, no tool of this name")
 
 
-def listed(names: Iterable[str]) -> str:
+def joined_names(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
@@ -212,7 +213,7 @@ MAX_EXPECTED = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class ToolBudget:
     """What a speaker may use."""
 
     toolbox: Mapping[str, Tool]
@@ -223,7 +224,7 @@ class Allowance:
 
 
 async def ask_with_tools(
-    call: Call, ask: Ask, may: Allowance, scene: Scene
+    call: Call, ask: Ask, allowed: ToolBudget, context: ToolContext
 ) -> tuple[Reply, tuple[ToolUse, ...]]:
     """Ask until the reply is a speech; that reply, and the uses of tools on the way, in order.
 
@@ -233,12 +234,12 @@ async def ask_with_tools(
     used: list[ToolUse] = []
     for left in reversed(range(MAX_TOOL_ROUNDS)):
         reply = await ask(call)
-        if not reply.tool_calls or not may.tools:
+        if not reply.tool_calls or not allowed.tools:
             return reply, tuple(used)
-        wishes = tuple(_undressed(wish, may.tools) for wish in reply.tool_calls)
+        wishes = tuple(_undressed(wish, allowed.tools) for wish in reply.tool_calls)
         results = [TOO_MANY if left else OUT_OF_ROUNDS] * len(reply.tool_calls)
         for number, wish in enumerate(wishes[:MAX_CALLS] if left else ()):
-            used.append(await use(may, wish, replace(scene, before=(*scene.before, *used))))
+            used.append(await use(allowed, wish, replace(context, before=(*context.before, *used))))
             results[number] = used[-1].result
         call = _answered(call, reply, wishes, results)
     return await ask(call), tuple(used)
@@ -262,34 +263,38 @@ def _answered(call: Call, reply: Reply, wishes: tuple[ToolCall, ...], results: l
     return call.changed(messages=(*call.messages, asked, *answers))
 
 
-async def use(may: Allowance, wish: ToolCall, scene: Scene) -> ToolUse:
+async def use(allowed: ToolBudget, wish: ToolCall, context: ToolContext) -> ToolUse:
     """Run a model's tool call; a faulty call yields an error text for the model to read.
 
     Everyone reads the result as the words of a program. So a failed use holds nothing that the
     model wrote, and a successful one only what its tool lets through.
     """
-    if wish.name not in may.tools:
-        return ToolUse("none", "", f"error: there is no such tool; there is {listed(may.tools)}")
-    tool = may.toolbox[wish.name]
+    if wish.name not in allowed.tools:
+        return ToolUse(
+            "none", "", f"error: there is no such tool; there is {joined_names(allowed.tools)}"
+        )
+    tool = allowed.toolbox[wish.name]
     arguments = tool.read(wish.arguments)
     if isinstance(arguments, str):
         return ToolUse(wish.name, "", arguments)
-    if may.budget is not None and spent(scene.before) + tool.cost > may.budget + 1e-9:
+    if allowed.budget is not None and spent(context.before) + tool.cost > allowed.budget + 1e-9:
         return ToolUse(wish.name, "", OVER_BUDGET)
-    found = await tool.run(arguments, scene)
-    if not isinstance(found, Found):
-        raise TypeError(f"the tool {wish.name!r} gives a Found, and gave {found!r:.60}")
+    found = await tool.run(arguments, context)
+    if not isinstance(found, ToolResult):
+        raise TypeError(f"the tool {wish.name!r} gives a ToolResult, and gave {found!r:.60}")
     failed = found.result.startswith(ERROR_PREFIX)
-    return ToolUse(wish.name, "" if failed else found.shown, found.result, tool.cost)
+    return ToolUse(wish.name, "" if failed else found.display, found.result, tool.cost)
 
 
-async def check_claims(may: Allowance, speech: str, scene: Scene) -> tuple[ToolUse, ...]:
+async def check_claims(
+    allowed: ToolBudget, speech: str, context: ToolContext
+) -> tuple[ToolUse, ...]:
     """What was found of each claim in a speech, in order: `verified`, `refuted`, or an error where
     it could not be checked or was over budget."""
     found: list[ToolUse] = []
     for claim in claims_in(speech):
-        so_far = replace(scene, before=(*scene.before, *found), claimed=True)
-        found.append(await _checked(may, claim, so_far))
+        so_far = replace(context, before=(*context.before, *found), claimed=True)
+        found.append(await _checked(allowed, claim, so_far))
     return tuple(found)
 
 
@@ -303,14 +308,14 @@ def unspoken(turn: Turn) -> float:
     return max([spoken, *(spent(draft.tools) for draft in turn.drafts)]) - spoken
 
 
-async def _checked(may: Allowance, claim: Claim, scene: Scene) -> ToolUse:
+async def _checked(allowed: ToolBudget, claim: Claim, context: ToolContext) -> ToolUse:
     name, expected = claim.tool, plain_signs(claim.expected).strip()
-    if name not in may.tools:
-        return ToolUse(CLAIM, "", f"error: no such checker; there is {listed(may.tools)}")
+    if name not in allowed.tools:
+        return ToolUse(CLAIM, "", f"error: no such checker; there is {joined_names(allowed.tools)}")
     if len(expected) > MAX_EXPECTED or (number := _number(expected)) is None:
         return ToolUse(CLAIM, "", "error: what is expected must be a number")
-    arguments = {argument: claim.body.strip() for argument in may.toolbox[name].required}
-    used = await use(may, ToolCall("", name, orjson.dumps(arguments).decode()), scene)
+    arguments = {argument: claim.body.strip() for argument in allowed.toolbox[name].required}
+    used = await use(allowed, ToolCall("", name, orjson.dumps(arguments).decode()), context)
     if used.failed:
         return ToolUse(CLAIM, "", used.result, used.cost)
     value = _number(used.result)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ..question import Problem
-from ..spelling import meant
+from ..spelling import suggestion
 from .jsonl import problems
 from .loader import Loader
 
@@ -29,7 +29,7 @@ class Bundled(Loader):
     def __post_init__(self) -> None:
         super(Bundled, self).__post_init__()
         if self.name not in BUNDLED:
-            hint = meant(self.name, BUNDLED) or ";"
+            hint = suggestion(self.name, BUNDLED) or ";"
             raise ValueError(
                 f"name: there is no {self.name!r}{hint} there are: {', '.join(BUNDLED)}"
             )

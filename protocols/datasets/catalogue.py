@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from ..by_name import LazyRegistry
-from ..spelling import meant
+from ..spelling import suggestion
 from .loader import Loader
 
 if TYPE_CHECKING:
@@ -105,4 +105,4 @@ def quotes_passages(name: str) -> bool:
 
 
 def _instead(word: str, known: list[str]) -> str:
-    return meant(word, known) or f"; there are: {', '.join(sorted(known))}"
+    return suggestion(word, known) or f"; there are: {', '.join(sorted(known))}"

@@ -103,16 +103,16 @@ class Judge(ABC):
         try:
             verdict = await self.decide(case, ask)
         except Unreadable as fault:
-            notes.append(Reading(role, name, case, None, fault))
+            notes.append(ParsedReply(role, name, case, None, fault))
             raise
         said: object = verdict  # by anybody's judge
         if not isinstance(said, Verdict):
             raise TypeError(f"a verdict is expected, and the judge gave {said!r:.80}")
-        notes.append(Reading(role, name, case, verdict))
+        notes.append(ParsedReply(role, name, case, verdict))
         return verdict
 
 
-class Reading(NamedTuple):
+class ParsedReply(NamedTuple):
     """What a judge made of a case, as noted by a `RecordingAsk`."""
 
     role: str
@@ -309,12 +309,12 @@ class ModelJudge(Parameters, Judge):
         """The reply with which this judge would state the probabilities of a shot."""
 
     @abstractmethod
-    async def elicit(self, shown: "Shown", ask: Ask) -> "Elicited":
+    async def elicit(self, shown: "Shown", ask: Ask) -> "Elicitation":
         """Ask in one order of presentation; one Judgement for each reply, over the options in their
         own order. Unreadable if there is nothing to read."""
 
 
-class Elicited(Struct, frozen=True):
+class Elicitation(Struct, frozen=True):
     """What a judge replied to one case in one order of presentation."""
 
     judgements: tuple[Judgement, ...]
@@ -332,7 +332,7 @@ class Elicited(Struct, frozen=True):
         """The mean over all replies, those that could not be read included."""
         return ranges_with_unread([*map(_spans, self.judgements)], len(self.doubts))
 
-    def reversed(self) -> "Elicited":
+    def reversed(self) -> "Elicitation":
         """This elicitation with the answers in reverse order."""
         turned = tuple(replace(each, probs=each.probs[::-1]) for each in self.judgements)
         return replace(self, judgements=turned)
@@ -356,7 +356,7 @@ def ranges_with_unread(
 
 
 def verdict_of(
-    orders: Sequence[Elicited], transcript: Transcript, unread: tuple[UnreadReply, ...] = ()
+    orders: Sequence[Elicitation], transcript: Transcript, unread: tuple[UnreadReply, ...] = ()
 ) -> Verdict:
     """The mean of what was elicited in one order or both. unread: of an order without reading."""
     if len(orders) == 1 and not unread and not orders[0].doubts:

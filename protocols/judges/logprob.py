@@ -14,7 +14,7 @@ from ..prompts.words import Words
 from ..question import Question
 from ..settings import ranged
 from ..transcript import Judgement
-from .judge import Elicited, ModelJudge, Shown
+from .judge import Elicitation, ModelJudge, Shown
 from .shots import Shot, likeliest
 
 _DECORATION = AROUND + "\n▁ĠĊ"
@@ -66,13 +66,13 @@ class LogprobJudge(ModelJudge):
     def put(self, question: Question, shot: Shot) -> str:
         return likeliest(question, shot)
 
-    async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
+    async def elicit(self, shown: Shown, ask: Ask) -> Elicitation:
         reply = await ask(self.compose(shown))
         masses = read_masses(reply, shown.options)
         # More than 1 can only be rounding on the provider's side.
         total = sum(masses)
         probs = tuple([mass / total for mass in masses])
-        return Elicited((Judgement.read(reply, probs, min(total, 1.0)),))
+        return Elicitation((Judgement.read(reply, probs, min(total, 1.0)),))
 
 
 def read_masses(reply: Reply, question: Question) -> list[float]:

@@ -26,7 +26,7 @@ from ..prompts.statements import (
 from ..prompts.words import Words
 from ..question import Question
 from ..transcript import Judgement
-from .judge import Elicited, ModelJudge, Shown, as_probabilities
+from .judge import Elicitation, ModelJudge, Shown, as_probabilities
 from .shots import Shot
 
 _BETWEEN = " \t\r,;.|&*`_"
@@ -59,10 +59,10 @@ class StatedJudge(ModelJudge):
         stated = zip(question.answers, shot.probs, strict=True)
         return "\n".join(f"{answer.label}: {100 * prob:.6g}%" for answer, prob in stated)
 
-    async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
+    async def elicit(self, shown: Shown, ask: Ask) -> Elicitation:
         reply = await ask(self.compose(shown))
         probs = read_percentages(reply, shown.options)
-        return Elicited((Judgement.read(reply, probs),))
+        return Elicitation((Judgement.read(reply, probs),))
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ class DistributionJudge(ModelJudge):
         stated = zip(question.answers, shot.probs, strict=True)
         return orjson.dumps({answer.label: prob for answer, prob in stated}).decode()
 
-    async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
+    async def elicit(self, shown: Shown, ask: Ask) -> Elicitation:
         reply = await ask(self.compose(shown))
         probs = read_percentages(reply, shown.options)
-        return Elicited((Judgement.read(reply, probs),))
+        return Elicitation((Judgement.read(reply, probs),))
 
 
 class _Share(NamedTuple):

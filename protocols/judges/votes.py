@@ -22,7 +22,7 @@ from ..prompts.words import Words
 from ..question import MAX_LABEL, Question
 from ..settings import Reason, ranged
 from ..transcript import Judgement
-from .judge import Elicited, ModelJudge, Shown
+from .judge import Elicitation, ModelJudge, Shown
 from .shots import Shot, likeliest
 
 _NOBODY = -1
@@ -59,12 +59,12 @@ class VotesJudge(ModelJudge):
     def put(self, question: Question, shot: Shot) -> str:
         return f"{shot.reasoning}\nAnswer: {likeliest(question, shot)}".lstrip()
 
-    async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
+    async def elicit(self, shown: Shown, ask: Ask) -> Elicitation:
         call = self.compose(shown)
         votes = await parse_all(
             *(self._vote(call, shown.options, nth(ask, index)) for index in range(self.n))
         )
-        return Elicited(tuple(votes.read.values()), votes.doubts)
+        return Elicitation(tuple(votes.read.values()), votes.doubts)
 
     async def _vote(self, call: Call, options: Question, ask: Ask) -> Judgement:
         reply = await ask(call)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..gather import gather_in_order
+from ..gather import gather_deterministic
 from ..protocol import Conversation, Measured
 from ..question import Answer, Question, randomness
 from ..seat import Role, Seat
@@ -123,7 +123,7 @@ class Amplification(Assisted, Conversation):
         seat = self.judge_seat(self.brief(OVERSEER, most=most), self.overseer)
         asked = await list_entries("subquestions", most, seat, at_hand, ask)
         left = shares(budget - len(asked), len(asked))
-        return await gather_in_order(
+        return await gather_deterministic(
             *(
                 self._finding(at_hand.question, turn, depth - 1, share, side, ask)
                 for turn, share in zip(asked, left, strict=True)

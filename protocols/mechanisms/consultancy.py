@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..protocol import Conversation, Lasting
+from ..protocol import Conversation, WithHorizon
 from ..question import Answer
 from ..seat import Role, hear
 from ..settings import ranged
@@ -16,7 +16,7 @@ CLIENT = Role("consultancy.client", "Client", "ask")
 
 
 @dataclass(frozen=True)
-class Consultancy(Lasting, Conversation):
+class Consultancy(WithHorizon, Conversation):
     """A consultant argues for `side`; a client asks questions.
 
     World a: client and consultant take turns, beginning with `first`, for `turns` speeches in all;

@@ -10,10 +10,10 @@ from msgspec import structs
 from ...cache.call import Ask, nth
 from ..agents.agent import Speaker
 from ..errors import Unreadable
-from ..gather import gather_in_order
+from ..gather import gather_deterministic
 from ..judges.case import Belief
 from ..judges.judge import Judge
-from ..protocol import Conversation, Lasting, Measured
+from ..protocol import Conversation, Measured, WithHorizon
 from ..question import Answer, Problem
 from ..seat import Role, hear, laid_down
 from ..transcript import NamedMeasures, Scalar, Transcript, Verdict
@@ -29,7 +29,7 @@ REVIEW = Role("proposer_critic.honest", "Critic", "critique")
 
 
 @dataclass(frozen=True)
-class Critique(Assisted, Lasting, Conversation):
+class Critique(Assisted, WithHorizon, Conversation):
     """The agent proposes `side`; the judge reads the proposal and the best critiques of it.
 
     World a:
@@ -111,7 +111,7 @@ class Critique(Assisted, Lasting, Conversation):
         critics = self.aux_seats(
             self.critic or self.agent, transcript.question, side, CRITIC, "critique"
         )
-        drafts = await gather_in_order(
+        drafts = await gather_deterministic(
             *(
                 critics[index % len(critics)].speak_unlabelled(proposed, nth(ask, index))
                 for index in range(self.critiques)
@@ -122,7 +122,7 @@ class Critique(Assisted, Lasting, Conversation):
         helps = self.words.data("critique.helpful", label=side)
         ratings = (self._likelihood(helps, proposed.then(each), ask) for each in drafts)
         rated = await best(drafts, self.shown, ratings)
-        shown, *otherwise = await gather_in_order(
+        shown, *otherwise = await gather_deterministic(
             *(self._answered(proposed.then(*chosen), side, ask) for chosen in rated.choices)
         )
         helpful = (("helpfulness", max(rated.ratings)),) if rated.ratings else ()
@@ -151,7 +151,7 @@ class Critique(Assisted, Lasting, Conversation):
         for (name, values), most in ((wrong, max), (("nitpick", {}), min)):
             statement = self.words.data(f"critique.{name}", **values)
             try:
-                likely = await gather_in_order(
+                likely = await gather_deterministic(
                     *(self._likelihood(statement, each, ask) for each in shown)
                 )
             except Unreadable:
@@ -206,7 +206,9 @@ class ProposerCritic(Assisted, Conversation):
         else:
             held = question.others(side) if self.aux == "sided" else (side,)
             seats = self.aux_seats(critic, question, side, REVIEW.title, REVIEW.act)
-        reviews = await gather_in_order(*(seat.speak_unlabelled(transcript, ask) for seat in seats))
+        reviews = await gather_deterministic(
+            *(seat.speak_unlabelled(transcript, ask) for seat in seats)
+        )
         chose = ", ".join(each.label for each in held)
         measures = (("critic_chose", chose), ("agrees", held == (side,)))
         return Measured(laid_down(transcript, *reviews), measures)

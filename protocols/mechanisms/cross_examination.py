@@ -17,7 +17,7 @@ from ..agents.agent import Speaker
 from ..agents.tool import CLAIM
 from ..doubts import UnreadReply
 from ..prompts.forms import TEXT, Filled, Form, Schema, whole_number
-from ..protocol import Conversation, Lasting
+from ..protocol import Conversation, WithHorizon
 from ..question import Answer
 from ..quotes import end_of
 from ..seat import Role
@@ -66,7 +66,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class CrossExamination(Lasting, Conversation):
+class CrossExamination(WithHorizon, Conversation):
     """The agent argues for `side`; its opponent challenges statements, and a copy answers.
 
     World a:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Brief, Speaker
-from ..protocol import Conversation, Lasting
+from ..protocol import Conversation, WithHorizon
 from ..question import Answer, Question
 from ..seat import Role, Seat, hear
 from ..settings import ranged
@@ -17,7 +17,7 @@ QUESTIONER = Role("interactive_debate.questioner", "Judge", "ask")
 
 
 @dataclass(frozen=True)
-class Debate(Lasting, Conversation):
+class Debate(WithHorizon, Conversation):
     """A debater argues for each answer; the judge hears them all.
 
     World a: the agent argues for a, and an opponent for each other answer, for `rounds` rounds;

@@ -11,10 +11,10 @@ from typing import ClassVar
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Speaker
-from ..gather import gather_in_order
+from ..gather import gather_deterministic
 from ..judges.case import Belief
 from ..prompts.words import Words
-from ..protocol import Conversation, Lasting, Measured
+from ..protocol import Conversation, Measured, WithHorizon
 from ..question import Answer, Question
 from ..seat import Role, Seat, laid_down
 from ..settings import ranged
@@ -31,7 +31,7 @@ ROLES = (
 
 
 @dataclass(frozen=True)
-class DebateFeedback(Assisted, Lasting, Conversation):
+class DebateFeedback(Assisted, WithHorizon, Conversation):
     """Several roles debate each response of the agent; the one scored best goes before the judge.
 
     World a:
@@ -90,7 +90,7 @@ class DebateFeedback(Assisted, Lasting, Conversation):
         return self.candidates * len(self.roles)
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
-        debates = await gather_in_order(
+        debates = await gather_deterministic(
             *(
                 self._debate(transcript, side, nth(ask, index), ask)
                 for index in range(self.candidates)
@@ -115,7 +115,7 @@ class DebateFeedback(Assisted, Lasting, Conversation):
         transcript = transcript.then(response)
         seats = self._seats(transcript.question, side)
         for _ in range(self.rounds):
-            said = await gather_in_order(
+            said = await gather_deterministic(
                 *(seat.speak_unlabelled(transcript, ask) for seat in seats)
             )
             transcript = laid_down(transcript, *said)

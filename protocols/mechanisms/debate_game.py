@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ...cache.call import Ask, nth
 from ..doubts import ANYTHING, UnreadReply, ranges_given
 from ..errors import Unreadable
-from ..gather import gather_in_order
+from ..gather import gather_deterministic
 from ..question import Answer, Question
 from ..seat import Seat, laid_down
 from ..settings import ranged
@@ -152,12 +152,15 @@ class DebateGame(Debate):
         seats, *later = steps
         # Two numbers: a speaker who picks among drafts of its own has drawn those of one number.
         asks = [ask, *(nth(nth(ask, n), 0) for n in range(1, self.pool))]
-        drafts = await gather_in_order(
-            *(gather_in_order(*(seat.speak(transcript, each) for each in asks)) for seat in seats)
+        drafts = await gather_deterministic(
+            *(
+                gather_deterministic(*(seat.speak(transcript, each) for each in asks))
+                for seat in seats
+            )
         )
         # A draft that says nothing falls out, unless there is no other.
         pools = [[turn for turn in each if not turn.silent] or each for each in drafts]
-        games = await gather_in_order(
+        games = await gather_deterministic(
             *(self._play(laid_down(transcript, *turns), later, ask) for turns in product(*pools))
         )
         made = tuple(turn for each in drafts for turn in each)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..gather import gather_in_order
+from ..gather import gather_deterministic
 from ..question import Answer
 from ..transcript import Transcript
 from .consultancy import Consultancy
@@ -43,7 +43,7 @@ class DoubleConsultancy(Consultancy):
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         question = transcript.question
-        held = await gather_in_order(
+        held = await gather_deterministic(
             *(self._consult(transcript, side, each, ask) for each in question.answers)
         )
         return transcript.then(*(turn for each in held for turn in each.turns))

@@ -19,7 +19,7 @@ from ..agents.agent import Speaker
 from ..doubts import ANYTHING
 from ..judges.stated import read_percentages
 from ..prompts.forms import NUMBER, Filled, Form
-from ..protocol import Lasting
+from ..protocol import WithHorizon
 from ..question import Answer, Question
 from ..scores import log
 from ..seat import Role, Seat
@@ -36,7 +36,7 @@ Prices: TypeAlias = tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class MarketMaking(Lasting):
+class MarketMaking(WithHorizon):
     """The agent is a market on what the judge will believe; an adversary speaks against `side`
     while that moves the price.
 
@@ -113,7 +113,7 @@ class MarketMaking(Lasting):
 
 
 @dataclass(frozen=True)
-class AdversarialPropaganda(Lasting):
+class AdversarialPropaganda(WithHorizon):
     """The agent, as the adversary of a market, argues for `side` while that moves the price; then
     the judge decides.
 

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from ...cache.call import Ask
 from ..agents.agent import Speaker
 from ..errors import Unreadable
-from ..gather import gather_in_order
+from ..gather import gather_deterministic
 from ..prompts.forms import NUMBER, TEXTS, Filled, Form, choice_of, whole_number
 from ..prompts.prompt_set import PromptSet
 from ..prompts.words import Words
-from ..protocol import Lasting
+from ..protocol import WithHorizon
 from ..question import Answer, Question
 from ..seat import Role
 from ..settings import ranged
@@ -54,7 +54,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class ProverEstimatorDebate(Assisted, Lasting):
+class ProverEstimatorDebate(Assisted, WithHorizon):
     """The agent splits the claim that `side` is right, again and again; the judge decides a leaf.
 
     World a, which starts with the claim that a is the right answer:
@@ -172,7 +172,9 @@ class ProverEstimatorDebate(Assisted, Lasting):
         role = Role(f"{SECTION}.{self.aux}", ESTIMATOR)
         estimator = self.seat(self.estimator or self.agent, side, role)
         alone = [Transcript(question, (replace(each, reasoning=""),)) for each in subclaims]
-        filled = await gather_in_order(*(estimator.fill(ESTIMATE, each, ask) for each in alone))
+        filled = await gather_deterministic(
+            *(estimator.fill(ESTIMATE, each, ask) for each in alone)
+        )
         text = ", ".join(f"[{n}] {p:.1%}" for n, (p, _) in enumerate(filled, 1))
         # Here the label would be that of the prover's side.
         stated = replace(estimator.turn(filled[0][1], text), speaker=ESTIMATOR, side=None)

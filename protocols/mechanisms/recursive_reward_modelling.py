@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ...cache.call import Ask, nth
 from ..agents.agent import Brief, Speaker
 from ..doubts import parse_all, ranges_given
-from ..gather import gather_in_order
+from ..gather import gather_deterministic
 from ..prompts.prompt_set import for_side
 from ..question import Answer, Question
 from ..seat import Role, Seat
@@ -90,7 +90,7 @@ class RecursiveRewardModelling(Assisted):
         transcript = Transcript(question)
         judge = self.judge_seat(self.brief(CRITERIA, most=self.criteria))
         criteria = await list_entries("criteria", self.criteria, judge, transcript, ask)
-        assessed = await gather_in_order(
+        assessed = await gather_deterministic(
             *(
                 self._assessed(transcript, criteria, side, index, ask)
                 for index in range(self.candidates)
@@ -127,7 +127,7 @@ class RecursiveRewardModelling(Assisted):
         transcript = transcript.then(candidate)
         speaker = self.helper or self.agent
         helpers = self.aux_seats(speaker, transcript.question, side, "Helper", "assess")
-        found = await gather_in_order(
+        found = await gather_deterministic(
             *(
                 self._found(transcript, criterion, helpers[n % len(helpers)], self.depth, ask)
                 for n, criterion in enumerate(criteria)
@@ -146,7 +146,7 @@ class RecursiveRewardModelling(Assisted):
             judge = self.judge_seat(self.brief(NARROWER, most=self.criteria))
             at_hand = Transcript(transcript.question, (criterion,))
             narrower = await list_entries("criteria", self.criteria, judge, at_hand, ask)
-            found = await gather_in_order(
+            found = await gather_deterministic(
                 *(self._found(transcript, each, helper, depth - 1, ask) for each in narrower)
             )
             asked = transcript.then(*(turn for each in found for turn in each[:2]), criterion)

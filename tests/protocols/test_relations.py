@@ -31,7 +31,7 @@ from oversight.protocols.judges import (
     StatedJudge,
     VotesJudge,
 )
-from oversight.protocols.judges.judge import Reading
+from oversight.protocols.judges.judge import ParsedReply
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question
@@ -146,7 +146,7 @@ async def heard(
         await protocol.appraise(structs.replace(ASKED, question=question), side, verdict, ask)
         turns = {turn.call: turn for turn in verdict.turns()}
         for note in ask.notes:
-            if isinstance(note, Reading):
+            if isinstance(note, ParsedReply):
                 assert note.role in ("judge", "rate") and "judge" in note.judge.split("(")[-1]
                 continue
             (role, seat, _), call = note.part, note.call
@@ -379,7 +379,7 @@ async def test_who_drafts_is_heard_as_who_would_have_spoken(kind):
     roles = {note.part[0] for note in ask.notes if isinstance(note, Asked)}
     assert roles <= {"draft", "rate", "side", "speak", "judge"}
     for note in ask.notes:
-        if isinstance(note, Reading):
+        if isinstance(note, ParsedReply):
             continue
         (role, seat, turns), call = note.part, note.call
         blocks = read_in(call)

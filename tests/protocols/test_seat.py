@@ -9,7 +9,7 @@ from oversight.protocols.agents.agent import Agent, Brief
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.doubts import UnreadReply, parse_all
 from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.gather import gather_in_order
+from oversight.protocols.gather import gather_deterministic
 from oversight.protocols.prompts.forms import NUMBER, TEXT, Form, choice_of, whole_number
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.prompts.words import Words
@@ -99,7 +99,7 @@ async def after(delay: float, value: int, done: list[float] | None = None) -> in
 
 @virtual.virtually
 async def test_work_is_done_at_once_and_its_results_come_in_the_order_given():
-    assert await gather_in_order(after(3, 1), after(1, 2), after(2, 3)) == [1, 2, 3]
+    assert await gather_deterministic(after(3, 1), after(1, 2), after(2, 3)) == [1, 2, 3]
     assert virtual.now() == pytest.approx(3, abs=0.1)
 
 
@@ -107,14 +107,14 @@ async def test_work_is_done_at_once_and_its_results_come_in_the_order_given():
 async def test_the_first_fault_in_order_is_raised_bare_once_all_have_run_to_their_end():
     done: list[float] = []
     with pytest.raises(ValueError, match="after 5"):
-        await gather_in_order(after(1, 1), after(5, 0), after(1, 0), after(9, 2, done))
+        await gather_deterministic(after(1, 1), after(5, 0), after(1, 0), after(9, 2, done))
     assert done == pytest.approx([9], abs=0.1)
 
 
 @virtual.virtually
 async def test_cancellation_cancels_all():
     done: list[float] = []
-    task = asyncio.ensure_future(gather_in_order(after(100, 1, done), after(100, 2, done)))
+    task = asyncio.ensure_future(gather_deterministic(after(100, 1, done), after(100, 2, done)))
     await asyncio.sleep(1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

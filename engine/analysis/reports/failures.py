@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ....protocols.errors import THOUGHT_TO_THE_END, TRUNCATED
+from ....protocols.errors import TRUNCATED, TRUNCATED_WHILE_REASONING
 from ....protocols.transcript import Failure
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Grid, GridRow
@@ -112,7 +112,7 @@ class JudgeFailures:
             cause = self.causes.setdefault(key, Cause(record.failure))
             cause.count += 1
             cause.cut += _uncut(record.failure.message) != record.failure.message
-            cause.thought += record.failure.message.endswith(THOUGHT_TO_THE_END)
+            cause.thought += record.failure.message.endswith(TRUNCATED_WHILE_REASONING)
 
     def is_a(self, judge: str) -> bool:
         """Whether the judge is of the class of this name."""
@@ -196,7 +196,7 @@ def _cut_off(cause: Cause, its: JudgeFailures) -> str:
 
 def _uncut(message: str) -> str:
     """What a failure says, but for whether its reply was cut."""
-    return message.removesuffix(TRUNCATED).removesuffix(THOUGHT_TO_THE_END)
+    return message.removesuffix(TRUNCATED).removesuffix(TRUNCATED_WHILE_REASONING)
 
 
 def clipped(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....protocols.doubts import MIN_CAPTURED_MASS
-from ....protocols.errors import THOUGHT_TO_THE_END
+from ....protocols.errors import TRUNCATED_WHILE_REASONING
 from ...display.quantity import counted
 from ...run.outcome import OutcomeRecord
 
@@ -148,7 +148,7 @@ class HealthCheck:
             self._note(unread if its.unread else "failed otherwise", record, said)
             if its.cause and its.kind == "unreadable":
                 self._causes[its.cause] += 1
-            if its.message.endswith(THOUGHT_TO_THE_END):
+            if its.message.endswith(TRUNCATED_WHILE_REASONING):
                 self._note("truncated while thinking", record, said)
             return
         self._verdicts[record.judge] += 1

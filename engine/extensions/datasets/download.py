@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx2
 
-from ....protocols.spelling import meant
+from ....protocols.spelling import suggestion
 from ...errors import DownloadError, UsageError
 from ...sweep.originals import originals
 from ...system.files import replace_file
@@ -20,7 +20,7 @@ def fetch_all(name: str, folder: Path, mirror: str | None) -> None:
     """Fetch the missing files of a data set into `folder`; print them, and how to use them."""
     table = originals()
     if (wanted := table.get(name)) is None:
-        near = meant(name, table)
+        near = suggestion(name, table)
         raise UsageError(f"no data set is called {name!r}{near}; there are: {', '.join(table)}")
     if wanted.accept:
         raise DownloadError(

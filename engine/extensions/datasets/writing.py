@@ -36,7 +36,7 @@ from ....protocols.datasets.solution import (
     steps,
 )
 from ....protocols.errors import DatasetError, Unreadable, unreadable
-from ....protocols.gather import gather_in_order
+from ....protocols.gather import gather_deterministic
 from ....protocols.prompts.forms import NUMBER, TEXTS, as_format, fields_of, read_form
 from ....protocols.prompts.prompt_set import default_prompts
 from ....protocols.prompts.render import Instructions, answer_body
@@ -154,7 +154,7 @@ class Generator:
         mistakes = read_form(reply, MISTAKES).texts("mistakes")
         if not mistakes:
             raise unreadable("no mistake was named", reply)
-        tried = await gather_in_order(
+        tried = await gather_deterministic(
             *(
                 self._draft(known, mistakes[n % len(mistakes)], nth(ask, n))
                 for n in range(self.drafts)

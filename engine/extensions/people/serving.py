@@ -15,7 +15,7 @@ from ....cache.call import Ask, Call
 from ....cache.reply import Reply
 from ....protocols.judges import DistributionJudge
 from ....protocols.judges.case import Case
-from ....protocols.judges.judge import Reading
+from ....protocols.judges.judge import ParsedReply
 from ....protocols.transcript import Failure, Verdict
 from ...display.quantity import counted
 from ...errors import UsageError
@@ -149,7 +149,7 @@ async def judged_cases(cells: Iterable[Cell], recorded: Ask) -> list[JudgedCase]
     found = []
     for cell in cells:
         outcome, notes = await attempt_noted(cell, recorded)
-        decided = [each for each in notes if isinstance(each, Reading) and each.role == JUDGE]
+        decided = [each for each in notes if isinstance(each, ParsedReply) and each.role == JUDGE]
         if isinstance(outcome, Verdict) and decided:
             case, verdict = decided[-1].case, decided[-1].verdict
             if verdict and not case.statement and verdict.probs == outcome.probs:

@@ -22,7 +22,7 @@ from ....protocols.agents.agent import Speaker
 from ....protocols.datasets.loader import Loader
 from ....protocols.judges.judge import Judge
 from ....protocols.protocol import Protocol
-from ....protocols.spelling import meant
+from ....protocols.spelling import suggestion
 from ...errors import UsageError
 from ...sweep.document import Document, is_elsewhere
 from ...sweep.node import required_of
@@ -294,7 +294,7 @@ def subject_named(word: str) -> tuple[Subject | None, list[Mistake]]:
         if isinstance(value, type) and value.__module__ == module.__name__
     ]
     if found is None:
-        hint = meant(name, classes) or f"; classes in it: {', '.join(classes) or 'none'}"
+        hint = suggestion(name, classes) or f"; classes in it: {', '.join(classes) or 'none'}"
         raise UsageError(f"{place} has no {name!r}{hint}")
     if not isinstance(found, type):
         raise UsageError(f"{word} is {found!r:.60}, and no class")

@@ -10,8 +10,8 @@ import orjson
 
 from ....cache.call import Asked, Call, Part, Request
 from ....cache.reply import Reply
-from ....protocols.counts import counted, unread_by_seat
-from ....protocols.judges.judge import Reading
+from ....protocols.counts import transcript_counts, unread_by_seat
+from ....protocols.judges.judge import ParsedReply
 from ....protocols.transcript import Failure, Verdict
 from ...models.accounting.prices import PriceList, charged
 from ...models.directory import ModelDirectory
@@ -57,7 +57,7 @@ class Capture:
         """By address, a reply and what it cost."""
         self._calls: dict[tuple[Part, str], Placed] = {}
         """By part and address."""
-        self._beliefs: dict[int, tuple[Reading, RecordedJudgement]] = {}
+        self._beliefs: dict[int, tuple[ParsedReply, RecordedJudgement]] = {}
         """By identity of a reading."""
 
     def cell(
@@ -68,12 +68,12 @@ class Capture:
             if len(kept) > MAX_MADE:
                 kept.clear()
         asked: list[Placed] = []
-        readings: list[Reading] = []
+        readings: list[ParsedReply] = []
         for each in notes:
             if isinstance(each, Asked):
                 asked.append(self._asked(each.part, each.call, each.reply))
             # What the verdict is made of stands in the verdict.
-            elif isinstance(each, Reading) and not _decides(each, outcome):
+            elif isinstance(each, ParsedReply) and not _decides(each, outcome):
                 readings.append(each)
         asked.sort(key=_PLACE)
         calls: dict[str, RecordedCall] = {}
@@ -89,7 +89,7 @@ class Capture:
             outcome,
             tuple(calls.values()),
             tuple(sorted(dict.fromkeys(map(self._belief, readings)), key=_ORDER_OF_BELIEFS)),
-            counted(outcome) if isinstance(outcome, Verdict) else {},
+            transcript_counts(outcome) if isinstance(outcome, Verdict) else {},
             unread_by_seat(outcome) if isinstance(outcome, Verdict) else {},
         )
 
@@ -159,7 +159,7 @@ class Capture:
         self._sources[model, origin] = known
         return known
 
-    def _belief(self, reading: Reading) -> RecordedJudgement:
+    def _belief(self, reading: ParsedReply) -> RecordedJudgement:
         known = self._beliefs.get(id(reading))
         if known is None:
             # It is kept, so that nothing else gets its address.
@@ -190,7 +190,7 @@ _stated = attrgetter(*_STATED)
 _ORDER_OF_BELIEFS = attrgetter("heard", "role", "judge", "calls", "about", "statement", "error")
 
 
-def _decides(reading: Reading, outcome: Verdict | Failure | NotRun) -> bool:
+def _decides(reading: ParsedReply, outcome: Verdict | Failure | NotRun) -> bool:
     """Whether an outcome is the verdict of a reading."""
     verdict = reading.verdict
     if verdict is None or reading.role != JUDGE or reading.case.statement:
@@ -202,7 +202,7 @@ def _decides(reading: Reading, outcome: Verdict | Failure | NotRun) -> bool:
     )
 
 
-def _belief(each: Reading) -> RecordedJudgement:
+def _belief(each: ParsedReply) -> RecordedJudgement:
     role, judge, case, verdict, fault = each
     turns, said = case.transcript.turns, verdict.judgements if verdict else ()
     words = said[0].text if said else ""

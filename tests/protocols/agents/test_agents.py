@@ -31,13 +31,13 @@ from oversight.protocols import (
     Brief,
     Consultancy,
     Debate,
-    Found,
     Protocol,
-    Scene,
     SideCheck,
     Speaker,
     StatedJudge,
     Tool,
+    ToolContext,
+    ToolResult,
     Transcript,
     Turn,
     Words,
@@ -50,7 +50,7 @@ from oversight.protocols.agents.tool import (
     OUT_OF_ROUNDS,
     OVER_BUDGET,
     TOO_MANY,
-    Allowance,
+    ToolBudget,
     use,
 )
 from oversight.protocols.catalogue import PROTOCOLS
@@ -155,9 +155,11 @@ INSERT INTO orders VALUES (1, 'paid', 250), (2, 'cancelled', 100), (3, 'paid', 5
 
 async def asked(sql: str, script: str = BOOKS) -> list[str]:
     """What is found · what others are shown."""
-    found = await query.use_query(sql, Scene(structs.replace(CRATES, environment=script), SIDE))
-    assert "right" not in found.result and bool(found.shown) != found.result.startswith("error: ")
-    return [f"{found.result} · {found.shown}".rstrip(" ·")]
+    found = await query.use_query(
+        sql, ToolContext(structs.replace(CRATES, environment=script), SIDE)
+    )
+    assert "right" not in found.result and bool(found.display) != found.result.startswith("error: ")
+    return [f"{found.result} · {found.display}".rstrip(" ·")]
 
 
 @pytest.mark.wire
@@ -219,9 +221,9 @@ USES: list[str] = []
 """The side of every use of the costly calculator."""
 
 
-async def reckoned(arguments: Mapping[str, Any], scene: Scene) -> Found:
-    USES.append(scene.side.label if scene.side else "")
-    return await TOOLS["calculator"].run(arguments, scene)
+async def reckoned(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    USES.append(context.side.label if context.side else "")
+    return await TOOLS["calculator"].run(arguments, context)
 
 
 @dataclass(frozen=True)
@@ -358,7 +360,7 @@ def used(
     arguments: str, name: str = "calculator", given: tuple[str, ...] = tuple(TOOLS)
 ) -> ToolUse:
     wish = ToolCall("1", name, arguments)
-    return asyncio.run(use(Allowance(TOOLS, given), wish, Scene(CRATES, None)))
+    return asyncio.run(use(ToolBudget(TOOLS, given), wish, ToolContext(CRATES, None)))
 
 
 @given(
@@ -467,7 +469,7 @@ async def used_python(code: str, seconds: float | None = None) -> ToolUse:
     with pytest.MonkeyPatch.context() as patch:
         if seconds is not None:
             patch.setattr(python, "SECONDS", seconds)
-        return await use(Allowance(TOOLS, ("python",), 2.0), wish, Scene(CRATES, None))
+        return await use(ToolBudget(TOOLS, ("python",), 2.0), wish, ToolContext(CRATES, None))
 
 
 async def tried(code: str, seconds: float | None = None) -> list[str]:
