@@ -1,6 +1,6 @@
-"""What is said: questions, agents, judges, oversight protocols, verdicts and scores.
+"""Questions, agents, judges, oversight protocols, verdicts and scores.
 
-The names are in `__init__.pyi`; each is imported when it is first used.
+The names are in `__init__.pyi`. Each is imported on first use.
 """
 
 import lazy_loader

@@ -1,7 +1,7 @@
 from .agents.agent import ADVOCATE as ADVOCATE
 from .agents.agent import TOOLS as TOOLS
 from .agents.agent import Agent as Agent
-from .agents.agent import Brief as Brief
+from .agents.agent import RolePrompt as RolePrompt
 from .agents.agent import Speaker as Speaker
 from .agents.tool import Tool as Tool
 from .agents.tool import ToolContext as ToolContext

@@ -1,4 +1,4 @@
-"""What there is by name, of which each module is imported when it is first asked for."""
+"""A registry that imports its entries on first use."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -10,21 +10,21 @@ T = TypeVar("T")
 
 
 class LazyRegistry(Mapping[str, T]):
-    """A catalogue: a run of two protocols imports two, and listing the names imports none."""
+    """Entries by name. Listing the names imports nothing."""
 
     def __init__(self, kind: type | str, places: Mapping[str, str]) -> None:
-        """kind: what all of them are, or are subclasses of; as `module:Name` below this package, as
-        all places are, it is imported with the first of them."""
+        """kind: the class of all entries, or their base class. It may be written like `places`, as
+        `module:Name` below this package, and is then imported with the first entry."""
         self._kind, self._places = kind, dict(places)
         self._found: dict[str, T] = {}
 
     def __getitem__(self, name: str) -> T:
         if name not in self._found:
             kind = _found(self._kind) if isinstance(self._kind, str) else self._kind
-            found = _found(self._places[name])
-            if not (isinstance(found, kind) or issubclass(found, kind)):
-                raise ProtocolError(f"{name}: {found!r} is no {kind.__name__}")
-            self._found[name] = found
+            entry = _found(self._places[name])
+            if not (isinstance(entry, kind) or issubclass(entry, kind)):
+                raise ProtocolError(f"{name}: {entry!r} is not a {kind.__name__}")
+            self._found[name] = entry
         return self._found[name]
 
     def __contains__(self, name: object) -> bool:
@@ -38,5 +38,5 @@ class LazyRegistry(Mapping[str, T]):
 
 
 def _found(place: str) -> Any:
-    module, _, called = place.partition(":")
-    return getattr(import_module(f".{module}", __package__), called)
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(f".{module}", __package__), attribute)

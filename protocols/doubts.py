@@ -1,18 +1,18 @@
-"""Replies that could not be read: one policy for every seat, judge and selection.
+"""Unread replies: one policy for every role, judge and selection.
 
-A reply is unread if it is refused, empty, cut off before it says what was asked, or not in the form
-that was asked for. It is never guessed, and never left out in silence:
+A reply is unread if it is refused, empty, cut off before its statement, or not in the requested
+form. Unread replies are never guessed. They are counted and bounded:
 
-1. it could have said anything, so it spans all that it could have meant (`ANYTHING`). What rests on
-   it has bounds: the least and the most over all readings;
-2. the verdict is the end of its bounds that is worst for the overseen agent, so that no agent gains
-   by making a reader fail; the other end is kept beside it (`Verdict.bounds`);
-3. a speech is heard as it stands, cut or not, and the verdict is what was made of it. One that is
-   refused or empty could have been any, heard or left out, so that the bounds are from 0 to 1; but
-   not a speaker's own draft (best of N), which it might as well have left out;
-4. where the judge cannot be read at all, or a seat that must move makes no move, the cell ends
-   with a `Failure` that says why; it counts as a verdict whose bounds are from 0 to 1;
-5. every such reply is counted by the seat that gave it (`UnreadReply`), as are the turns that a
+1. The reply could have said anything, so its probability range is `ANYTHING`. Values that depend on
+   it have bounds: the lowest and the highest value over all possible readings.
+2. The verdict is the bound that is worst for the overseen agent, so that no agent gains by making a
+   reader fail. The verdict keeps both bounds (`Verdict.bounds`).
+3. A speech that was cut is heard as it stands. A refused or empty speech could have been any
+   speech, heard or left out, so its bounds are 0 and 1. This excludes a speaker's own drafts (best
+   of N), which the speaker may leave out anyway.
+4. If the judge cannot be read at all, or a required move is missing, the cell ends with a `Failure`
+   that gives the reason. It counts as a verdict with bounds 0 and 1.
+5. Every such reply is counted for the role that gave it (`UnreadReply`), as are the turns that a
    selection left out (`Verdict.unheard`).
 """
 
@@ -29,25 +29,25 @@ from .gather import gather_deterministic
 _T = TypeVar("_T")
 
 ProbabilityRange: TypeAlias = tuple[float, float]
-"""The least and the most that a probability may be."""
+"""The lowest and the highest possible value of a probability."""
 
 ANYTHING: ProbabilityRange = (0.0, 1.0)
-"""The span of a reply that could not be read."""
+"""The range of a reply that could not be read."""
 
 ROUNDING = 1e-9
-"""Ratings closer than this are the same: they differ by rounding alone."""
+"""Ratings closer than this count as equal: they differ only by rounding."""
 
 MIN_CAPTURED_MASS = 0.9
-"""Captured mass of a judgement by logprobs from which on the rest is taken for other spellings of
-the labels. Below it the rest is unread; so whoever has the judge say something else than a label
-moves its verdict by 1 - MIN_CAPTURED_MASS at most."""
+"""Minimum label probability at which the rest of a logprob judgement counts as other spellings of
+the labels. Below it the rest is unread. So an agent that makes the judge say something other than a
+label moves the verdict by at most 1 - MIN_CAPTURED_MASS."""
 
 
 class UnreadReply(Struct, frozen=True, gc=False):
     """A reply that could not be read."""
 
     seat: str
-    """Title of the seat that gave it: `Judge`, `Debater`."""
+    """Title of the role that gave it: `Judge`, `Debater`."""
     cause: Cause
     call: str = ""
     """Address of its call."""
@@ -59,22 +59,24 @@ class UnreadReply(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class ParsedReplies(Generic[_T]):
-    """Replies to several questions that were asked at once."""
+    """Replies to several questions that were asked concurrently."""
 
     read: Mapping[int, _T]
-    """What was read, by index of the question, from 0."""
+    """The parsed values, by index of the question, from 0."""
     doubts: tuple[UnreadReply, ...]
-    """One for each reply that could not be read, in order."""
+    """One entry per unread reply, in order."""
 
 
 async def parse_all(*work: Coroutine[Any, Any, _T], needed: bool = True) -> ParsedReplies[_T]:
-    """Run all of `work` at once. needed: whether the fault of the first is raised if nothing could
-    be read; any other fault is raised as it is."""
-    results = await gather_deterministic(*(_or_fault(each) for each in work))
-    faults = [each for each in results if isinstance(each, Unreadable)]
+    """Run all of `work` concurrently and collect the unread replies.
+
+    needed: raise the first Unreadable if no reply could be read. Other errors are always raised.
+    """
+    results = await gather_deterministic(*(_or_fault(coroutine) for coroutine in work))
+    faults = [result for result in results if isinstance(result, Unreadable)]
     if needed and faults and len(faults) == len(results):
         raise faults[0]
-    read = {place: each[0] for place, each in enumerate(results) if isinstance(each, tuple)}
+    read = {index: result[0] for index, result in enumerate(results) if isinstance(result, tuple)}
     return ParsedReplies(read, tuple(map(UnreadReply.of, faults)))
 
 
@@ -88,7 +90,7 @@ async def _or_fault(work: Coroutine[Any, Any, _T]) -> tuple[_T] | Unreadable:
 def mean_ranges(
     rows: Sequence[Sequence[ProbabilityRange]], shares: Sequence[float]
 ) -> tuple[ProbabilityRange, ...]:
-    """The span of each answer's weighted mean. rows: the spans of each reading; shares sum to 1."""
+    """The range of each answer's weighted mean. rows: ranges of each reading; shares sum to 1."""
     return tuple(
         (
             sum(w * low for w, (low, _) in zip(shares, column, strict=True)),
@@ -99,33 +101,34 @@ def mean_ranges(
 
 
 def envelope(rows: Sequence[Sequence[ProbabilityRange]]) -> tuple[ProbabilityRange, ...]:
-    """The spans that contain those of all rows: one row for each way things may have gone."""
+    """The smallest ranges that contain those of every row. One row is one possible outcome."""
     return tuple(
         (min(low for low, _ in column), max(high for _, high in column))
         for column in zip(*rows, strict=True)
     )
 
 
-def ranges_given(span: ProbabilityRange, place: int, answers: int) -> tuple[ProbabilityRange, ...]:
-    """The spans of all answers, given that of the answer at `place`."""
-    low, high = span
+def ranges_given(known: ProbabilityRange, index: int, answers: int) -> tuple[ProbabilityRange, ...]:
+    """The ranges of all answers, given the range of the answer at `index`."""
+    low, high = known
     others = (1 - high if answers == 2 else 0.0, 1 - low)
-    return tuple(span if n == place else others for n in range(answers))
+    return tuple(known if n == index else others for n in range(answers))
 
 
-def shifted(probs: Sequence[float], place: int, p: float) -> tuple[float, ...]:
-    """The probabilities with `p` at `place`; the others keep their proportions."""
-    rest = sum(probs) - probs[place]
+def shifted(probs: Sequence[float], index: int, p: float) -> tuple[float, ...]:
+    """The probabilities with `p` at `index`. The others keep their proportions."""
+    others = sum(probs) - probs[index]
     share = (1 - p) / (len(probs) - 1)
     return tuple(
-        p if n == place else (q / rest * (1 - p) if rest > 0 else share)
+        p if n == index else (q / others * (1 - p) if others > 0 else share)
         for n, q in enumerate(probs)
     )
 
 
 def choices(ratings: Sequence[ProbabilityRange], most: int) -> list[tuple[int, ...]]:
-    """Every choice of the `most` highest rated that these spans allow: places, in their own order,
-    which no unread rating leaves open. Exact ratings that are equal are chosen by place.
+    """Every possible choice of the `most` highest ratings, as ascending indices.
+
+    Unread ratings may leave several choices open. Equal exact ratings are chosen by index.
     """
 
     def before(one: int, other: int) -> bool:
@@ -135,9 +138,9 @@ def choices(ratings: Sequence[ProbabilityRange], most: int) -> list[tuple[int, .
             return high >= low - ROUNDING
         return one < other
 
-    places = range(len(ratings))
+    indices = range(len(ratings))
     return [
         chosen
-        for chosen in combinations(places, min(most, len(ratings)))
-        if all(before(one, other) for one in chosen for other in places if other not in chosen)
+        for chosen in combinations(indices, min(most, len(ratings)))
+        if all(before(one, other) for one in chosen for other in indices if other not in chosen)
     ]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 from msgspec import structs
 
 from ..cache.call import Ask, nth, used_as
-from .agents.agent import ADVOCATE, Agent, Brief, Speaker
+from .agents.agent import ADVOCATE, Agent, RolePrompt, Speaker
 from .doubts import ANYTHING, UnreadReply, parse_all
 from .errors import Unreadable
 from .gather import gather_deterministic
@@ -55,14 +55,16 @@ class Wrapper(Speaker):
         return replace(self, agent=self.agent.share(parts))
 
     async def speak(
-        self, transcript: Transcript, side: Answer | None, ask: Ask, brief: Brief = ADVOCATE
+        self, transcript: Transcript, side: Answer | None, ask: Ask, prompt: RolePrompt = ADVOCATE
     ) -> Turn:
         if side is None:
-            return await self.agent.speak(transcript, None, ask, brief)
-        return await self.speak_for(side, transcript, ask, brief)
+            return await self.agent.speak(transcript, None, ask, prompt)
+        return await self.speak_for(side, transcript, ask, prompt)
 
     @abstractmethod
-    async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
+    async def speak_for(
+        self, side: Answer, transcript: Transcript, ask: Ask, prompt: RolePrompt
+    ) -> Turn:
         """The turn for a side, made from drafts of the agent beneath."""
 
 
@@ -91,22 +93,27 @@ class BestOf(Wrapper):
     def apart(self) -> int:
         return self.n
 
-    async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
+    async def speak_for(
+        self, side: Answer, transcript: Transcript, ask: Ask, prompt: RolePrompt
+    ) -> Turn:
         """The draft after which the judge believes `side` most. What cannot be read of a belief
         counts as none, and is told in the turn if another draft might have been spoken for it."""
         first = self.agent.share(self.n)
         drafter = replace(first, temperature=self.temperature)
-        call = drafter.compose(transcript, side, brief)
-        calls = [first.compose(transcript, side, brief), *(call.drawn(n) for n in range(1, self.n))]
+        call = drafter.compose(transcript, side, prompt)
+        calls = [
+            first.compose(transcript, side, prompt),
+            *(call.drawn(n) for n in range(1, self.n)),
+        ]
         drafting, rating = used_as(ask, "draft"), used_as(ask, "rate")
         turns = await gather_deterministic(
-            *(drafter.deliver(each, transcript, side, drafting, brief) for each in calls)
+            *(drafter.deliver(each, transcript, side, drafting, prompt) for each in calls)
         )
         # Asked as the judge who will hear the speech: where that one hears it last, its verdict is
         # the call that picked the speech.
-        stance = for_side(brief.judging or brief.words.text("judge.role"), side.label)
-        hearing = structs.replace(brief, title="Judge", stance=stance)
-        heard = transcript.of_sides if brief.judge_hears_sides else transcript
+        stance = for_side(prompt.judging or prompt.words.text("judge.role"), side.label)
+        hearing = structs.replace(prompt, title="Judge", stance=stance)
+        heard = transcript.of_sides if prompt.judge_hears_sides else transcript
         verdicts = await parse_all(
             *(self.judge.judge(heard.then(turn), rating, hearing) for turn in turns), needed=False
         )
@@ -156,22 +163,24 @@ class SideCheck(Wrapper):
     def apart(self) -> int:
         return 1 + self.retries
 
-    async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
+    async def speak_for(
+        self, side: Answer, transcript: Transcript, ask: Ask, prompt: RolePrompt
+    ) -> Turn:
         agent = self.agent.share(self.apart)
-        turn = await agent.speak(transcript, side, ask, brief)
-        turn, feedback = await self.checked(turn, side, transcript, ask, brief)
+        turn = await agent.speak(transcript, side, ask, prompt)
+        turn, feedback = await self.checked(turn, side, transcript, ask, prompt)
         for retry in range(1, self.retries + 1):
             if feedback is None:
                 break
-            again = brief.also_told(feedback, by="\n")
+            again = prompt.also_told(feedback, by="\n")
             sent_back = (*turn.drafts, structs.replace(turn, drafts=(), check="unchecked"))
             turn = await agent.speak(transcript, side, nth(ask, retry), again)
             turn = structs.replace(turn, retries=retry, drafts=(*sent_back, *turn.drafts))
-            turn, feedback = await self.checked(turn, side, transcript, ask, brief)
+            turn, feedback = await self.checked(turn, side, transcript, ask, prompt)
         return turn
 
     async def checked(
-        self, turn: Turn, side: Answer, transcript: Transcript, ask: Ask, brief: Brief
+        self, turn: Turn, side: Answer, transcript: Transcript, ask: Ask, prompt: RolePrompt
     ) -> tuple[Turn, Words | None]:
         """The turn with what the checker found, and what to tell its speaker; None if it stands."""
         if turn.outcome in ("refused", "empty") or not turn.text or turn.conceded:
@@ -179,7 +188,7 @@ class SideCheck(Wrapper):
         # The speaker's name would give the side away.
         speech = Transcript(transcript.question, (structs.replace(turn, speaker="Speaker"),))
         form = side_form(transcript.question, self.candor)
-        seat = Seat(self.checker, None, reader(brief.words, self.candor))
+        seat = Seat(self.checker, None, reader(prompt.words, self.candor))
         try:
             argued_for, admits = await seat.fill(form, speech, ask)
         except Unreadable:
@@ -190,10 +199,10 @@ class SideCheck(Wrapper):
                 return structs.replace(turn, check="unclear", doubts=doubts), None
         if argued_for != side.label:
             found = Words("no answer" if argued_for == NO_SIDE else f"({argued_for})")
-            told = brief.words.fill("agent.feedback", found=found)
+            told = prompt.words.fill("agent.feedback", found=found)
             return structs.replace(turn, check="off side"), told
         if admits:
-            return structs.replace(turn, check="candid"), brief.words.fill("agent.feedback_candid")
+            return structs.replace(turn, check="candid"), prompt.words.fill("agent.feedback_candid")
         return structs.replace(turn, check="on side"), None
 
 
@@ -214,10 +223,10 @@ def side_form(question: Question, candor: bool = False) -> Form[tuple[str, bool]
     )
 
 
-def reader(words: PromptSet, candor: bool = False) -> Brief:
+def reader(words: PromptSet, candor: bool = False) -> RolePrompt:
     """What the checker reads beside the speech."""
     candidly = words.text("agent.reader_candor") if candor else NOTHING
-    return Brief(
+    return RolePrompt(
         "Reader",
         words.text("agent.reader_rules"),
         Words.joined(words.text("agent.reader"), candidly),

@@ -1,10 +1,10 @@
 """
 ProtocolError
-├── Unreadable      a reply held nothing that its asker could read; carries the raw text
-├── Declined        a model whose answer the protocol cannot do without refused to give it
-├── NotRun          a world that the design of an experiment left out: neither failed nor missing
-├── ToolMissing     a tool needs what is not installed; names the extra
-└── DatasetError    a row of a data set is wrong; names the file, the line and the remedy
+├── Unreadable      a reply cannot be read; carries the raw text
+├── Declined        a model refused to give an answer that the protocol needs
+├── NotRun          a world left out by the design of an experiment: neither failed nor missing
+├── ToolMissing     a tool needs a package that is not installed; names the extra
+└── DatasetError    a row of a data set is wrong; names the file, the line and the fix
 """
 
 from typing import Literal, TypeAlias
@@ -14,8 +14,8 @@ from ..cache.reply import Reply
 Cause: TypeAlias = Literal[
     "no statement", "partial", "two statements", "sum", "truncated", "refused", "empty"
 ]
-"""Why a reply could not be read: it states nothing in the form that was asked for, not every
-answer, two things that differ, or numbers with a wrong sum; or how it ended."""
+"""Why a reply could not be read: no statement in the requested form, not every answer, two different
+statements, numbers with a wrong sum, or the way that the reply ended."""
 
 TRUNCATED = " (the reply was truncated)"
 """End of the message for a reply that reached max_tokens."""
@@ -25,11 +25,11 @@ TRUNCATED_WHILE_REASONING = " (the reply was truncated before its first word)"
 
 
 class ProtocolError(Exception):
-    """The root of everything that `protocols` raises on purpose."""
+    """Base class of the errors of `protocols`."""
 
 
 class Unreadable(ProtocolError):
-    """A reply that could not be read. Nothing is guessed: the cell becomes a Failure."""
+    """A reply that could not be read. Its cell becomes a Failure."""
 
     def __init__(
         self, reason: str, raw: str, call: str = "", cause: Cause = "no statement", seat: str = ""
@@ -40,7 +40,7 @@ class Unreadable(ProtocolError):
         self.call = call
         self.cause = cause
         self.seat = seat
-        """Title of the seat that gave the reply; empty until the seat is known."""
+        """Title of the role that gave the reply. Empty until it is known."""
 
 
 class Declined(Unreadable):
@@ -48,22 +48,22 @@ class Declined(Unreadable):
 
 
 class NotRun(ProtocolError):
-    """A world that was left out on purpose, with the reason."""
+    """A world that was left out by design, with the reason."""
 
 
 class ToolMissing(ProtocolError):
-    """A tool that needs what is not installed, and how to install it. Nothing was run."""
+    """A tool that is not installed, with the command that installs it. Nothing was run."""
 
 
 def unreadable(reason: str, reply: Reply, cause: Cause = "no statement") -> Unreadable:
     """The error for a reply that could not be used: Declined if it is a refusal.
 
-    cause: of a reply that ended as it should. A reply that was cut lacks its end.
+    cause: used if the reply ended normally. A truncated reply lacks its end.
     """
     if reply.outcome == "refused":
         policy = reply.stop_reason.partition(": ")[2]
-        told = f"the model refused ({policy})" if policy else "the model refused"
-        return Declined(told, reply.text, reply.call, "refused")
+        message = f"the model refused ({policy})" if policy else "the model refused"
+        return Declined(message, reply.text, reply.call, "refused")
     if reply.outcome == "truncated" and not reply.text.strip():
         reason += TRUNCATED_WHILE_REASONING
     elif reply.outcome != "ok":
@@ -74,7 +74,7 @@ def unreadable(reason: str, reply: Reply, cause: Cause = "no statement") -> Unre
 
 
 class DatasetError(ProtocolError, ValueError):
-    """A data set that cannot be read as it stands."""
+    """A data set that cannot be read."""
 
     def __init__(self, file: str, line: int, message: str) -> None:
         super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")

@@ -1,4 +1,4 @@
-"""Conversations held elsewhere, by people or models, with what judges believed of them."""
+"""Recorded conversations, held elsewhere by people or models, with the beliefs of their judges."""
 
 from msgspec import Struct
 
@@ -12,46 +12,48 @@ class RecordedTurn(Struct, frozen=True, gc=False):
     """One contribution to a recorded conversation."""
 
     round: int
-    """From 1; of a judge's remark, the round that it was made after, from 0."""
+    """Round, from 1. A judge's remark has the number of the round before it, from 0."""
     speaker: str
-    """The seat: `Debater A`, `Judge`."""
+    """The name of the speaker: `Debater A`, `Judge`."""
     text: str
     side: str = ""
-    """Label of the answer argued for; empty for a speaker without one."""
+    """Label of the answer argued for. Empty for a speaker without one."""
     quotes: tuple[Quote, ...] = ()
-    """The quotes in it, between <quote> and </quote>, as they were checked by their places."""
+    """The quotes between <quote> and </quote>, checked by their positions in the passage."""
 
 
 class BeliefHistory(Struct, frozen=True, gc=False):
-    """What one judge believed of a recorded conversation, round by round."""
+    """The beliefs of one judge of a recorded conversation, round by round."""
 
     judge: str
     mode: str
-    """How it was judged: `live`, as it went on; `stepped`, afterwards; `timed`; …"""
+    """How it was judged: `live`, during the conversation; `stepped`, afterwards; `timed`; …"""
     beliefs: tuple[tuple[int, Probabilities], ...]
-    """(rounds heard, probability of each answer in question order), ascending; the last is the
+    """(rounds heard, probability of each answer in question order), ascending. The last is the
     verdict."""
 
     def after(self, rounds: int | None) -> Probabilities:
-        """The belief after so many rounds, carried forward where it was not stated anew; the
-        verdict for None. IndexError where nothing was stated by then."""
-        heard = [probs for n, probs in self.beliefs if rounds is None or n <= rounds]
-        return heard[-1]
+        """The latest belief stated after at most `rounds` rounds. None returns the verdict.
+
+        IndexError if no belief was stated by then.
+        """
+        stated = [probs for n, probs in self.beliefs if rounds is None or n <= rounds]
+        return stated[-1]
 
 
 class RecordedConversation(Struct, frozen=True, gc=False):
-    """What was said once about a question, and how it was judged."""
+    """A recorded conversation about a question, and how it was judged."""
 
     setting: str
-    """Of the experiment: `human debate`."""
+    """The setting of the experiment: `human debate`."""
     turns: tuple[RecordedTurn, ...]
     argued: str = ""
-    """Label of the one answer that was argued for; empty: every answer was."""
+    """Label of the only answer argued for. Empty if all were."""
     judged: tuple[BeliefHistory, ...] = ()
 
     def until(self, rounds: int) -> tuple[RecordedTurn, ...]:
-        """What had been said after so many rounds (0: all of them) when the judge was to decide:
-        not what the judge itself remarked then."""
+        """The turns before the judge's decision after `rounds` rounds (0: all), without the judge's
+        remark at that point."""
         last = min(rounds or self.rounds, self.rounds)
         return tuple(turn for turn in self.turns if turn.round <= last - (not turn.side))
 
@@ -61,6 +63,6 @@ class RecordedConversation(Struct, frozen=True, gc=False):
 
 
 class DiscussedQuestion(Question, frozen=True, cache_hash=True):
-    """A question about which a conversation was held elsewhere."""
+    """A question with a recorded conversation."""
 
     held: RecordedConversation | None = None

@@ -1,4 +1,4 @@
-"""A protocol: a conversation about a question, and a judge who heard it."""
+"""Protocols: a conversation about a question, and a judge who hears it."""
 
 import re
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ from msgspec import structs
 
 from ..cache.call import Ask, once
 from ..cache.memo import computed_once, memoized
-from .agents.agent import Brief, Speaker
+from .agents.agent import RolePrompt, Speaker
 from .doubts import UnreadReply, envelope, parse_all
 from .gather import gather_deterministic
 from .judges.judge import Judge
@@ -28,30 +28,30 @@ from .transcript import NamedMeasures, Transcript, Turn, Verdict
 class Protocol(ABC):
     """A way for a weak judge to supervise a strong agent.
 
-    A protocol is a frozen dataclass: its fields are its roles and settings, and so its identity
-    and its row in a report. A new one is a subclass with `play`, or, if the judge decides on what
-    was said, a `Conversation` with `converse`. It must keep no state, and take chance from nothing
-    but its `ask`; then its worlds share what is the same in both, and a run can be resumed and
+    A protocol is a frozen dataclass. Its fields are its roles and settings; they are its identity
+    and its row in a report. To add one, subclass it and define `play`, or subclass `Conversation`
+    and define `converse` if the judge decides on a conversation. It must keep no state and take
+    randomness only from its `ask`. Then worlds share equal calls, and runs can be resumed and
     replayed.
     """
 
     judge: Judge
     prompts: PromptSet | None = field(default=None, kw_only=True)
-    """What the seats read, as far as this protocol uses it; None: the default set."""
+    """The prompt set, as far as this protocol uses it. None: the default set."""
 
     sections: ClassVar[tuple[str, ...]] = ()
-    """Sections of the prompt set that it reads: first its own, which has its rules; with `blocks`,
-    the one that is called as the class. Empty for a protocol that brings Briefs of its own."""
+    """Sections of the prompt set that it reads. The first is its main section, with its rules. With
+    `blocks` it is named after the class. Empty for protocols that build their RolePrompts."""
     blocks: ClassVar[Mapping[str, str]] = {}
-    """The words of its section, by block, where it brings its own: `rules`, `judge`, what each of
-    its roles reads and, if it is WithHorizon, `horizon`. Ours are in `prompts/default.yaml`."""
+    """Texts of its section, by block, for a protocol that brings them: `rules`, `judge`, one for
+    each role and, for WithHorizon, `horizon`. Built-in texts are in `prompts/default.yaml`."""
     ignores: ClassVar[frozenset[str]] = frozenset()
-    """Axes of a sweep that change nothing here: `judge` for a protocol that asks none."""
+    """Sweep axes that have no effect here: `judge` for a protocol without a judge."""
     row: ClassVar[str] = ""
-    """Its row in a report, a format string of the protocol itself, such as `debate {0.rounds}`;
-    empty: the kind, and all settings that are plain values."""
+    """Name of its row in a report: a format string of the protocol, such as `debate {0.rounds}`.
+    Empty: the kind and all plain settings."""
     opposes_answers: ClassVar[bool] = False
-    """Whether somebody argues for the other answer, so that there must be exactly one other."""
+    """Whether somebody argues for the other answer, so that exactly two answers are needed."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -67,72 +67,72 @@ class Protocol(ABC):
 
     @classmethod
     def with_its_words(cls, prompts: PromptSet) -> PromptSet:
-        """A set with the words that this protocol brings. PromptError as in PromptSet.extended."""
+        """A prompt set with the texts of this protocol. PromptError as in PromptSet.extended."""
         return prompts.extended(cls.sections[0], cls.blocks) if cls.blocks else prompts
 
     def __post_init__(self) -> None:
-        """TypeError for roles in the wrong order; ValueError for a setting out of its range. A
-        subclass checks here what ranges do not say."""
+        """Raise TypeError for roles in the wrong order, and ValueError for settings out of range.
+        Subclasses add checks here that ranges cannot express."""
         check_numbers(self)
         roles: tuple[tuple[str, object, type], ...] = (
             ("judge", self.judge, Judge),
             ("agent", getattr(self, "agent", None), Speaker),
         )
-        for name, given, role in roles:
-            if given is not None and not isinstance(given, role):
-                called = f"{type(given).__name__} {getattr(given, 'name', repr(given))}"[:60]
+        for name, value, role in roles:
+            if value is not None and not isinstance(value, role):
+                description = f"{type(value).__name__} {getattr(value, 'name', repr(value))}"[:60]
                 raise TypeError(
-                    f"{type(self).__name__}: {name} is {called}, and no {role.__name__}; "
+                    f"{type(self).__name__}: {name} is {called}, not a {role.__name__}; "
                     f"the judge comes first: {type(self).__name__}(judge, agent)"
                 )
 
     @property
     def name(self) -> str:
-        """The row in a report: the kind and its settings, without the roles."""
+        """The name of the row in a report: the kind and settings, without the roles."""
         settings = [kind(type(self)), *self._settings()]
         return " ".join([self.row.format(self) if self.row else " ".join(settings), *self.marks])
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What the row adds for a setting that several mechanisms have, where it is unusual."""
+        """Additions to the row's name for unusual values of settings that several protocols have."""
         return ()
 
     @final
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        """One world: that in which the overseen agent argues for `side`, and its verdict.
+        """Run the world in which the overseen agent argues for `side`. Return its verdict.
 
-        A reply that cannot be read counts against `side`, as oversight.protocols.doubts says.
-        Unreadable if there is nothing else for the verdict to rest on; what `ask` raises passes.
+        Unread replies count against `side`, as described in oversight.protocols.doubts. Unreadable
+        if nothing supports a verdict. Errors of `ask` pass through.
         """
-        said: object = await self.play(question, side, ask)
-        verdict = said if isinstance(said, Verdict) else as_verdict(said, question, side)
+        outcome: object = await self.play(question, side, ask)
+        verdict = outcome if isinstance(outcome, Verdict) else as_verdict(outcome, question, side)
         return verdict.settled(side)
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        """The protocol itself, defined by a subclass: as `run`, with the verdict as it was read.
+        """The protocol itself, defined by subclasses. Unread replies are settled by `run`.
 
-        A subclass may return the probability that `side` is right, or one by label, in its place.
+        A subclass may instead return the probability that `side` is right, or one per label.
         """
         raise NotImplementedError(f"{type(self).__name__} has no play, which every protocol needs")
 
     async def appraise(
         self, problem: Problem, side: Answer, verdict: Verdict, ask: Ask
     ) -> NamedMeasures:
-        """What somebody who knows the truth can measure of a world; by default nothing.
+        """Measure a finished world, knowing the truth. The default measures nothing.
 
-        It is called once the verdict stands, and does not change it.
+        It is called after the verdict, which it cannot change.
         """
         return ()
 
     async def worlds(self, problem: Problem, ask: Ask) -> list[Verdict]:
-        """The verdict of every world of a problem, in answer order; they run concurrently. Where
-        nothing can be read it is the one that is worst for the agent, and may have been any."""
+        """The verdicts of all worlds of a problem, in answer order. The worlds run concurrently. A
+        world without a readable reply gets the worst verdict for the agent, with bounds [0, 1]."""
         question = problem.question
         sides = question.answers
-        found = await parse_all(*(self.run(question, s, ask) for s in sides), needed=False)
-        lost = iter(found.doubts)
+        worlds = await parse_all(*(self.run(question, s, ask) for s in sides), needed=False)
+        unread = iter(worlds.doubts)
         return [
-            found.read.get(n) or Verdict.unread(question, side, next(lost))
+            worlds.read.get(n) or Verdict.unread(question, side, next(unread))
             for n, side in enumerate(sides)
         ]
 
@@ -140,14 +140,14 @@ class Protocol(ABC):
         self, problem: Problem, ask: Ask, score: str = "brier"
     ) -> float:
         """ASD of one problem: the sum over answers of (value - mean value) x score in the world of
-        that answer, as in reports; 0 for a judge who hears nothing, whatever the values.
+        that answer, as in reports. It is 0 for a judge who hears nothing.
 
         score: a name in oversight.protocols.scores.SCORES (Sudhir et al. 2025, arXiv:2504.03731).
         """
         return score_difference(problem, await self.worlds(problem, ask), score)
 
     def check(self, question: Question) -> None:
-        """ValueError, with the remedy, if this protocol cannot run on this question."""
+        """Raise ValueError, with the fix, if this protocol cannot run on this question."""
         if self.opposes_answers and len(question.answers) != 2:
             raise ValueError(
                 f"{self.name} opposes two answers, but this question has "
@@ -156,7 +156,7 @@ class Protocol(ABC):
 
     @computed_once
     def words(self) -> PromptSet:
-        """What its seats read: the set that it was given, with its own words."""
+        """The prompt set that was given, with the protocol's texts."""
         return self.with_its_words(self.prompts or default_prompts())
 
     @property
@@ -166,27 +166,27 @@ class Protocol(ABC):
 
     @memoized
     def rules(self) -> Words:
-        """The rules, which everybody who takes part reads in the same words."""
+        """The rules. All participants read the same words."""
         return self.words.fill(f"{self.sections[0]}.rules", **self.rule_values())
 
     @property
     def apart(self) -> int:
-        """How many lines of talk of one side there are in a world that do not hear one another, at
-        most: each has an equal part of what the side may spend."""
+        """Maximum number of parallel conversations of one side in a world that do not hear each
+        other. Each gets an equal part of the side's budget."""
         return 1
 
     def rule_values(self) -> dict[str, Words]:
-        """What the placeholders of the rules stand for."""
+        """Values for the placeholders of the rules."""
         return {}
 
     def judge_values(self) -> dict[str, Words]:
-        """What the placeholders of the judge's blocks stand for."""
+        """Values for the placeholders of the judge's blocks."""
         return {}
 
     @memoized
-    def brief(self, role: Role, /, **values: int | Words) -> Brief:
-        """What a role reads. values: of the placeholders of its block."""
-        return Brief(
+    def role_prompt(self, role: Role, /, **values: int | Words) -> RolePrompt:
+        """The prompt of a role. values: for the placeholders of its block."""
+        return RolePrompt(
             role.title,
             self.rules(),
             self.words.fill(role.block, **values),
@@ -198,73 +198,72 @@ class Protocol(ABC):
     def seat(
         self, speaker: Speaker, side: Answer | None, role: Role, /, **values: int | Words
     ) -> Seat:
-        """A speaker in a role. side: the answer to argue for; values: as in `brief`."""
+        """A speaker in a role. side: the answer to argue for. values: as in `role_prompt`."""
         parts = self.apart
         speaker = speaker if parts == 1 else speaker.share(parts)
-        return Seat(speaker, side, self._heard_brief(role, **values))
+        return Seat(speaker, side, self._heard_role_prompt(role, **values))
 
     @memoized
-    def _heard_brief(self, role: Role, /, **values: int | Words) -> Brief:
-        """What a role reads whose drafts a judge may choose among."""
+    def _heard_role_prompt(self, role: Role, /, **values: int | Words) -> RolePrompt:
+        """The prompt of a role, with the stance of the judge who may choose among its drafts."""
         judging = self.judging()
         return structs.replace(
-            self.brief(role, **values), judging=judging.stance if judging else None
+            self.role_prompt(role, **values), judging=judging.stance if judging else None
         )
 
     @memoized
-    def judging(self, block: str = "judge") -> Brief | None:
-        """What the judge reads: the rules, and its own part in them. None for a protocol that uses
-        no prompt set."""
+    def judging(self, block: str = "judge") -> RolePrompt | None:
+        """The judge's prompt: the rules and its role. None for a protocol without a prompt set."""
         if not self.sections:
             return None
-        return self.brief(Role(f"{self.sections[0]}.{block}", "Judge"), **self.judge_values())
+        return self.role_prompt(Role(f"{self.sections[0]}.{block}", "Judge"), **self.judge_values())
 
-    def judge_seat(self, brief: Brief, stand_in: Speaker | None = None) -> Seat:
-        """A seat without a side for the judge's model, or for whoever stands in for it.
+    def judge_seat(self, prompt: RolePrompt, stand_in: Speaker | None = None) -> Seat:
+        """A seat without a side for the judge's model, or for `stand_in`.
 
-        The judge's model reads the passage here only if the judge does; a stand-in always may.
+        The judge's model reads the passage only if the judge does. A stand-in always may.
         """
         if stand_in is not None:
-            return Seat(stand_in.share(self.apart), None, brief)
-        blind = structs.replace(brief, reads_passage=self.judge.reads_passage, judge_reads=None)
+            return Seat(stand_in.share(self.apart), None, prompt)
+        blind = structs.replace(prompt, reads_passage=self.judge.reads_passage, judge_reads=None)
         return Seat(self.judge.base_agent, None, blind)
 
     def _settings(self) -> Iterable[str]:
-        """The settings that are plain values, as `name value`; a flag is its name alone. Those that
-        any protocol may have are left out."""
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.kw_only:
+        """The plain settings as `name value`, flags as their names, without the settings that all
+        protocols have."""
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if setting.kw_only:
                 continue
             if isinstance(value, bool):
-                yield each.name.replace("_", " ") if value else f"not {each.name}"
+                yield setting.name.replace("_", " ") if value else f"not {setting.name}"
             elif isinstance(value, (int, float, str)):
-                yield f"{each.name.replace('_', ' ')} {value}"
+                yield f"{setting.name.replace('_', ' ')} {value}"
 
 
 LONGEST = 1_000
-"""Most rounds or turns; no transcript of so many fits into a prompt."""
+"""Maximum rounds or turns; longer transcripts do not fit into a prompt."""
 
 Horizon: TypeAlias = Literal["untold", "told"]
-"""Whether those who take part are told how long it will last."""
+"""Whether participants know how long the conversation will be."""
 
 
 @dataclass(frozen=True)
 class WithHorizon(Protocol):
-    """A protocol that can be longer or shorter.
+    """A protocol with an adjustable length.
 
-    Nobody is told how long it will last, unless `horizon` is `told`. So a longer one begins with
-    the calls of a shorter one, and nobody plays for the last round.
+    Participants know the length only if `horizon` is `told`. Otherwise a longer conversation begins
+    with the calls of a shorter one, and nobody plays for the last round.
     """
 
     horizon: Horizon = field(default="untold", kw_only=True)
-    """Whether the rules say how many rounds, turns or challenges there are at most."""
+    """Whether the rules state the maximum number of rounds, turns or challenges."""
 
     @property
     def horizon_block(self) -> str:
-        """The block of the prompt set that says so: the first that its sections have."""
-        named = (f"{section}.horizon" for section in self.sections)
-        return next(filter(self.words.__contains__, named), "horizon")
+        """The block of the prompt set that states the length: the first one in its sections."""
+        candidates = (f"{section}.horizon" for section in self.sections)
+        return next(filter(self.words.__contains__, candidates), "horizon")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -282,87 +281,86 @@ class WithHorizon(Protocol):
         rules = super().rules()
         if self.horizon == "untold":
             return rules
-        # Its placeholders are called as the settings that they stand for.
-        told = {name: getattr(self, name) for name in self.words.placeholders(self.horizon_block)}
-        return Words.joined(rules, self.words.fill(self.horizon_block, **told))
+        # The placeholders are named like the settings that fill them.
+        values = {name: getattr(self, name) for name in self.words.placeholders(self.horizon_block)}
+        return Words.joined(rules, self.words.fill(self.horizon_block, **values))
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A transcript, and what was measured on the way to it."""
+    """A transcript, and measurements made on the way to it."""
 
     transcript: Transcript
     measures: NamedMeasures = ()
     otherwise: tuple[Transcript, ...] = ()
-    """The transcripts that there would be instead, had unread replies said something else."""
+    """The alternative transcripts, if unread replies had said something else."""
     doubts: tuple[UnreadReply, ...] = ()
     """The unread replies."""
     drafts: tuple[Turn, ...] = ()
-    """The turns among which there was a selection. One that is silent leaves the verdict open."""
+    """The turns that a selection chose among. A silent one leaves the verdict open."""
 
 
 @dataclass(frozen=True)
 class Conversation(Protocol):
-    """A protocol in which something is said, and then the judge, who heard it, decides."""
+    """A protocol with a conversation, after which the judge, who heard it, decides."""
 
     @abstractmethod
     async def converse(
         self, transcript: Transcript, side: Answer, ask: Ask
     ) -> Transcript | Measured:
-        """What is said before the judge decides. `side` is what the overseen agent argues for."""
+        """The conversation before the judge decides. The overseen agent argues for `side`."""
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        said = await self.converse(Transcript(question), side, ask)
+        result = await self.converse(Transcript(question), side, ask)
         judging = self.judging()
-        if isinstance(said, Transcript):
-            decision = partial(self.judge.judge, said, brief=judging)
-            return await once(ask, decision, (self.judge, judging), said)
-        if not isinstance(said, Measured):
-            raise TypeError(f"converse returns the Transcript at its end, and here {said!r:.60}")
-        transcripts = (said.transcript, *said.otherwise)
+        if isinstance(result, Transcript):
+            decision = partial(self.judge.judge, result, prompt=judging)
+            return await once(ask, decision, (self.judge, judging), result)
+        if not isinstance(result, Measured):
+            raise TypeError(f"converse returns the Transcript at its end, and here {result!r:.60}")
+        transcripts = (result.transcript, *result.otherwise)
         verdicts = await gather_deterministic(
             *(self.judge.judge(transcript, ask, judging) for transcript in transcripts)
         )
-        place = question.place(side)
-        verdict = min(verdicts, key=lambda each: each.spans[place][0])
+        index = question.place(side)
+        verdict = min(verdicts, key=lambda verdict: verdict.spans[index][0])
+        bounds = envelope([verdict.spans for verdict in verdicts])
         heard = verdict.transcript.turns
-        made = (*said.drafts, *(turn for each in transcripts for turn in each.turns))
+        turns = (*result.drafts, *(turn for transcript in transcripts for turn in transcript.turns))
         return structs.replace(
             verdict,
-            measures=(*verdict.measures, *said.measures),
-            bounds=envelope([each.spans for each in verdicts])
-            if said.otherwise
-            else verdict.bounds,
-            doubts=(*(doubt for each in verdicts for doubt in each.doubts), *said.doubts),
-            unheard=tuple(dict.fromkeys(turn for turn in made if turn not in heard)),
+            measures=(*verdict.measures, *result.measures),
+            bounds=bounds if result.otherwise else verdict.bounds,
+            doubts=(*(doubt for verdict in verdicts for doubt in verdict.doubts), *result.doubts),
+            unheard=tuple(dict.fromkeys(turn for turn in turns if turn not in heard)),
         )
 
 
 def kind(protocol: type[Protocol]) -> str:
-    """The name of a kind of protocol, from that of its class: NaiveJudge is `naive judge`."""
+    """The name of a kind of protocol, from its class name: NaiveJudge is `naive judge`."""
     return re.sub(r"(?<!^)(?=[A-Z])", " ", protocol.__name__).lower()
 
 
 def score_difference(problem: Problem, verdicts: Sequence[Verdict], score: str) -> float:
-    """ASD of one problem from the verdicts of its worlds, as `agent_score_difference` has it."""
+    """ASD of one problem from the verdicts of its worlds, as in `agent_score_difference`."""
     measure, mean = ALL_SCORES[score], sum(problem.values) / len(problem.values)
     return sum(
-        (value - mean) * measure(verdict.probs, place)
-        for place, (value, verdict) in enumerate(zip(problem.values, verdicts, strict=True))
+        (value - mean) * measure(verdict.probs, index)
+        for index, (value, verdict) in enumerate(zip(problem.values, verdicts, strict=True))
     )
 
 
-def as_verdict(said: object, question: Question, side: Answer) -> Verdict:
-    """What a protocol came to that is no verdict: the probability that `side` is right, of which
-    the others share the rest, or a probability by label. TypeError for anything else."""
-    if isinstance(said, Mapping) and said.keys() == {each.label for each in question.answers}:
-        probs = tuple(float(said[each.label]) for each in question.answers)
+def as_verdict(outcome: object, question: Question, side: Answer) -> Verdict:
+    """Convert a result that is not a Verdict: the probability that `side` is right, or one per
+    label. The other answers share the remaining probability. TypeError for anything else."""
+    if isinstance(outcome, Mapping) and outcome.keys() == {answer.label for answer in question.answers}:
+        probs = tuple(float(outcome[answer.label]) for answer in question.answers)
         return Verdict(probs, Transcript(question))
-    if isinstance(said, (int, float)) and not isinstance(said, bool):
-        rest = (1 - said) / (len(question.answers) - 1)
-        probs = tuple(float(said) if each == side else rest for each in question.answers)
+    if isinstance(outcome, (int, float)) and not isinstance(outcome, bool):
+        share = (1 - outcome) / (len(question.answers) - 1)
+        probs = tuple(float(outcome) if answer == side else share for answer in question.answers)
         return Verdict(probs, Transcript(question))
     raise TypeError(
-        f"a verdict is expected, a probability, or one for each label, and the protocol gave "
-        f"{said!r:.80}"
+        "a protocol returns a verdict, a probability, or one per label, and this one returned "
+        f"{outcome!r:.80}"
     )

@@ -1,4 +1,4 @@
-"""What is asked (`Question`, all that any participant may see) and what is true (`Problem`)."""
+"""Questions, which any participant may see, and problems, which add the true values."""
 
 import hashlib
 import random
@@ -12,43 +12,43 @@ from msgspec.structs import replace
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 MAX_LABEL = 40
-"""Characters of a label, which stands among instructions, where nobody may write at length."""
+"""Maximum characters of a label. Labels appear among instructions, where long texts are unsafe."""
 
 LARGEST = 1e9
-"""The largest value of an answer, either way: sums and squares of larger ones could overflow."""
+"""Maximum absolute value of an answer: sums and squares of larger values could overflow."""
 
 PLAIN = r"[^<>{}\"\x00-\x1f\x7f-\x9f\u2028\u2029]"
-"""A character of what stands in a tag of ours or among instructions: no line end, of any kind."""
+"""A character allowed in our tags and among instructions: no line end of any kind."""
 _PLAIN = re.compile(f"{PLAIN}*")
 
 
 class Answer(Struct, frozen=True, cache_hash=True, gc=False):
-    """One of the answers that may be argued for."""
+    """An answer that may be argued for."""
 
     label: str
-    """A capital letter or a short word; what judges and debaters call the answer."""
+    """The name of the answer in prompts: a capital letter or a short word."""
     text: str
     work: str = ""
-    """A worked solution or other support that everybody may read; empty if there is none."""
+    """A worked solution or other support that everybody may read. Empty if absent."""
 
     @property
     def whole(self) -> str:
-        """Its text, and its work below."""
+        """The text, followed by the work on a new line."""
         return f"{self.text}\n{self.work}" if self.work else self.text
 
 
 class Question(Struct, frozen=True, cache_hash=True):
-    """What is asked, and the answers that there are."""
+    """A question and its answers."""
 
     text: str
     answers: tuple[Answer, ...]
     passage: str = ""
-    """Source text that agents read and judges, as a rule, do not; empty if there is none."""
+    """Source text that agents read; judges usually do not. Empty if absent."""
     graded: bool = False
-    """Whether its answers differ in degree, so that the best of them is sought, not the truth. It
-    is stated, not read off the values, since those influence no call."""
+    """Whether answers differ in degree, so that participants look for the best answer, not the true
+    one. It is stated here, since the values must not influence calls."""
     environment: str = ""
-    """What tools work on and nobody reads, such as the SQL of a database; empty for nothing."""
+    """Data for tools that nobody reads, such as the SQL of a database. Empty if absent."""
 
     def __post_init__(self) -> None:
         labels = [answer.label for answer in self.answers]
@@ -66,13 +66,13 @@ class Question(Struct, frozen=True, cache_hash=True):
         return replace(self, passage="") if self.passage else self
 
     def place(self, side: Answer) -> int:
-        """Place of `side` among the answers, from 0. ValueError if it is none of them."""
+        """Index of `side` among the answers, from 0. ValueError if absent."""
         return self.answers.index(side)
 
     def others(self, side: Answer) -> tuple[Answer, ...]:
-        """The answers opposed to `side`, in their order. ValueError if it is none of them."""
-        place = self.place(side)
-        return self.answers[:place] + self.answers[place + 1 :]
+        """The answers opposed to `side`, in their order. ValueError if `side` is absent."""
+        index = self.place(side)
+        return self.answers[:index] + self.answers[index + 1 :]
 
     def other(self, side: Answer) -> Answer:
         """The answer opposed to `side`. ValueError unless there are exactly two."""
@@ -82,17 +82,17 @@ class Question(Struct, frozen=True, cache_hash=True):
 
 
 class Problem(Struct, frozen=True):
-    """A question and the value of each answer. Agents and judges are never handed one."""
+    """A question and the value of each answer. Agents and judges never receive it."""
 
     id: str
     question: Question
     values: tuple[float, ...]
     """One for each of question.answers, in their order: +1 true, -1 false, or any grade."""
     group: str = ""
-    """What a bootstrap must keep together, such as the passage that questions share; else empty."""
+    """Questions of one group are resampled together, for example those about one passage."""
     flaws: tuple[str, ...] = ()
-    """What was made wrong in the work of each answer, empty for a sound one; (): nothing was. Like
-    the values, agents and judges never see it."""
+    """The planted error in the work of each answer, empty for an intact one. (): none planted.
+    Agents and judges never see them."""
 
     def __post_init__(self) -> None:
         if self.flaws and len(self.flaws) != len(self.values):
@@ -115,19 +115,19 @@ class Problem(Struct, frozen=True):
 
     @property
     def best(self) -> int:
-        """Place of the most valuable answer, from 0; of the first, if several tie."""
+        """Index of the most valuable answer, from 0; of the first if several tie."""
         return self.values.index(max(self.values))
 
 
 def is_graded(values: Sequence[float]) -> bool:
-    """Whether answers of these values differ in degree: not one that is right, worth more than 0,
-    and others that are all as wrong, worth 0 or less."""
+    """Whether answers with these values differ in degree. They do not if exactly one is above 0 and
+    all others share one value of 0 or less."""
     *wrong, second, best = sorted(values)
     return best <= 0 or second > 0 or any(value != second for value in wrong)
 
 
 class Unordered(Problem, frozen=True):
-    """A problem whose answers stand in the order in which they were found: `balanced` draws one."""
+    """A problem whose answers are in source order. `balanced` gives them a random order."""
 
 
 def labelled(
@@ -142,17 +142,17 @@ def labelled(
     flaws: Sequence[str] = (),
     environment: str = "",
 ) -> Problem:
-    """A problem whose answers are put in a seeded order and called A, B, C …
+    """A problem with its answers in a seeded order, labelled A, B, C …
 
-    answers: (text, work, value) of each; flaws: as in `Problem`, in their order. The seeded order
-    depends on (seed, id) alone, so that no label tells the truth. With None it is left to
-    `balanced`, which draws those of many problems together.
+    answers: (text, work, value) of each. flaws: as in `Problem`, in the same order. The order
+    depends only on (seed, id), so that no label reveals the truth. With seed None, `balanced`
+    chooses the order, for many problems together.
     """
-    named = tuple(
+    labelled_answers = tuple(
         Answer(label, text, work) for label, (text, work, _) in zip(LABELS, answers, strict=False)
     )
     values = tuple(value for _, _, value in answers)
-    question = Question(text, named, passage, graded, environment)
+    question = Question(text, labelled_answers, passage, graded, environment)
     problem = Unordered(id, question, values, group, tuple(flaws))
     if seed is None:
         return problem
@@ -162,24 +162,25 @@ def labelled(
 
 
 def balanced(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
-    """The problems, those that are `Unordered` in an order drawn by the seed: of each k in turn
-    that have k answers, the best stands in each place once, so that no label is right more often.
+    """Give each `Unordered` problem a seeded order of answers; pass on other problems unchanged.
 
-    The order of the others is drawn from (seed, id). Later problems change no earlier one.
+    Among k successive problems with k answers, the best answer takes each position once, so that
+    no label is right more often. The order of the other answers depends on (seed, id). Later
+    problems do not change earlier ones.
     """
-    seen = Counter[int]()
+    counts = Counter[int]()
     for problem in problems:
         if not isinstance(problem, Unordered):
             yield problem
             continue
         answers = len(problem.values)
-        turn, place = divmod(seen[answers], answers)
-        seen[answers] += 1
-        places = list(range(answers))
-        randomness(seed, f"{turn} of {answers}", "places").shuffle(places)
+        block, place = divmod(counts[answers], answers)
+        counts[answers] += 1
+        positions = list(range(answers))
+        randomness(seed, f"{block} of {answers}", "places").shuffle(positions)
         order = [n for n in range(answers) if n != problem.best]
         randomness(seed, problem.id, "labels").shuffle(order)
-        order.insert(places[place], problem.best)
+        order.insert(positions[index], problem.best)
         yield _ordered(problem, order)
 
 
@@ -200,18 +201,18 @@ def lettered(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
 
 
 def _ordered(problem: Problem, order: Sequence[int]) -> Problem:
-    """The problem with its answers in this order of their places, called A, B, C …"""
+    """The problem with its answers in this order of indices, labelled A, B, C …"""
     question = problem.question
-    named = tuple(
-        replace(question.answers[place], label=label)
-        for label, place in zip(LABELS, order, strict=False)
+    labelled_answers = tuple(
+        replace(question.answers[index], label=label)
+        for label, index in zip(LABELS, order, strict=False)
     )
-    values = tuple(problem.values[place] for place in order)
-    planted = tuple(problem.flaws[place] for place in order) if problem.flaws else ()
-    return Problem(problem.id, replace(question, answers=named), values, problem.group, planted)
+    values = tuple(problem.values[index] for index in order)
+    flaws = tuple(problem.flaws[index] for index in order) if problem.flaws else ()
+    return Problem(problem.id, replace(question, answers=labelled_answers), values, problem.group, flaws)
 
 
 def randomness(seed: int, id: str, purpose: str) -> random.Random:
-    """The generator for one purpose on one id: the same in every process and on every machine."""
+    """A random generator for one purpose and id, equal on every machine."""
     digest = hashlib.sha256(f"{seed}\0{id}\0{purpose}".encode()).digest()
     return random.Random(int.from_bytes(digest[:8], "big"))

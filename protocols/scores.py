@@ -1,12 +1,12 @@
-"""How good a verdict is for one answer: log, Brier, log odds and accuracy.
+"""Scores of a verdict for one answer: log, Brier, log odds and accuracy.
 
 Every score is a function of (probs, answer): `probs` has one probability per answer, in the order
-of question.answers, summing to 1; `answer` is a place among them, from 0. Higher is better for
-the answer. The scores are those of Sudhir, Kaunismaa and Panickssery (2025, arXiv:2504.03731).
+of question.answers, summing to 1; `answer` is an index into them, from 0. Higher is better for the
+answer. The scores follow Sudhir, Kaunismaa and Panickssery (2025, arXiv:2504.03731).
 
-Where we differ from SOlib, the library of that paper: each of k answers that tie for the largest
-probability counts as 1/k in `accuracy`, and as 0 there. `SOLIB_SCORES` follows SOlib. Probabilities
-that differ by rounding alone (`TIE`) tie: 1 - 2/3 is no less than 1/3.
+One difference from SOlib, that paper's library: in `accuracy`, each of k answers that tie for the
+largest probability counts as 1/k, not as 0. `SOLIB_SCORES` follows SOlib. Probabilities that differ
+only by rounding (`TIE`) tie: 1 - 2/3 equals 1/3.
 """
 
 import math
@@ -19,13 +19,13 @@ Ties: TypeAlias = Literal["split", "zero"]
 Compat: TypeAlias = Literal["none", "solib"]
 
 TIE = 1e-9
-"""Probabilities and scores closer than this are the same: they differ by rounding alone."""
+"""Probabilities and scores closer than this are equal: they differ only by rounding."""
 
 SUM_TOLERANCE = 1e-6
 """Largest distance from 1 of the sum of probabilities; they are scored as given."""
 
 CLIP = 1e-4
-"""Logarithms are of probabilities clipped to [CLIP, 1 - CLIP]: no verdict costs infinity."""
+"""Probabilities are clipped to [CLIP, 1 - CLIP] before their logarithm is taken, so it is finite."""
 
 
 def check_probabilities(probs: Sequence[float]) -> None:
@@ -39,7 +39,7 @@ def check_probabilities(probs: Sequence[float]) -> None:
 
 
 def log(probs: tuple[float, ...], answer: int) -> float:
-    """Log score of `answer` (Good 1952): ln p, p clipped; in [-9.2103, -0.0001], high is best."""
+    """Log score of `answer` (Good 1952): ln p, p clipped; in [-9.2103, -0.0001]."""
     return math.log(min(max(probs[answer], CLIP), 1 - CLIP))
 
 
@@ -48,8 +48,8 @@ def brier(probs: tuple[float, ...], answer: int) -> float:
 
     In [-2, 0]; 0 is best.
     """
-    # 0 minus, not a sign: a perfect score is 0.0, and never printed as -0.0.
-    return 0.0 - sum(((place == answer) - p) ** 2 for place, p in enumerate(probs))
+    # Subtracted from 0 rather than negated: a perfect score is 0.0 and never -0.0.
+    return 0.0 - sum(((index == answer) - p) ** 2 for index, p in enumerate(probs))
 
 
 def logodds(probs: tuple[float, ...], answer: int) -> float:
@@ -65,8 +65,8 @@ def logodds(probs: tuple[float, ...], answer: int) -> float:
 def accuracy(probs: tuple[float, ...], answer: int, ties: Ties = "split") -> float:
     """1 if `answer` alone has the largest probability, 0 if another has a larger one; in [0, 1].
 
-    ties: what each of k answers that share the largest probability gets: 1/k (`split`), so that
-    an undecided judge scores as one who guesses; or 0 (`zero`), as in SOlib.
+    ties: the score of each of k answers that tie: 1/k (`split`), so that an undecided judge scores
+    like a guess, or 0 (`zero`), as in SOlib.
     """
     largest = max(probs)
     if probs[answer] < largest - TIE:
@@ -81,22 +81,22 @@ def spherical(probs: tuple[float, ...], answer: int) -> float:
 
 
 def probability(probs: tuple[float, ...], answer: int) -> float:
-    """The probability of `answer` itself, which is not a proper score; in [0, 1]."""
+    """The probability of `answer`; not a proper score; in [0, 1]."""
     return probs[answer]
 
 
 SCORES: Mapping[str, Score] = {"log": log, "brier": brier, "logodds": logodds, "accuracy": accuracy}
-"""By name, in the order of reports. `logodds` is for two answers only."""
+"""Scores by name, in the order of reports. `logodds` needs two answers."""
 
 ALL_SCORES: Mapping[str, Score] = {
     **SCORES,
     "spherical": spherical,
     "probability": probability,
 }
-"""Those, and scores that are reported where they are asked for by name."""
+"""All scores, including those reported only on request."""
 
 SOLIB_SCORES: Mapping[str, Score] = {**SCORES, "accuracy": partial(accuracy, ties="zero")}
-"""`SCORES` with the tie rule of SOlib: an answer that ties is not accurate."""
+"""`SCORES` with SOlib's tie rule: a tied answer scores 0."""
 
 RANGES: Mapping[str, tuple[float, float]] = {
     "log": (log((0.0, 1.0), 0), log((1.0, 0.0), 0)),

@@ -1,4 +1,4 @@
-"""The settings of a role: the parameters of its requests, checks, and what differs from defaults.
+"""The settings of a role: its request parameters, their checks, and its name in reports.
 
 Parameters are declared once here, for agents, judges, sweep files, capabilities, wires and tables.
 """
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """What a model draws by, and how it is served. What is not set is not sent, and is no part of
-    any address; what a model or its wire does not take is refused before the run."""
+    """Sampling and serving parameters of a model. Unset ones are not sent and not part of addresses;
+    a parameter that the model or its wire does not take is refused before the run."""
 
     top_p: float | None = field(default=None, metadata=ABSENT)
     top_k: int | None = field(default=None, metadata=ABSENT)
@@ -30,84 +30,84 @@ class Parameters:
 
     @computed_once
     def parameters(self) -> dict[str, Any]:
-        """Those that are set, as fields of a `Request`."""
+        """The parameters that are set, as fields of a `Request`."""
         named = ((name, getattr(self, name)) for name in PARAMETERS)
         return {name: value for name, value in named if value not in (None, (), "")}
 
 
-PARAMETERS = tuple(each.name for each in fields(Parameters))
-"""Their names, which are fields of `Request` too."""
+PARAMETERS = tuple(parameter.name for parameter in fields(Parameters))
+"""Names of the parameters, which are also fields of `Request`."""
 
 Reason: TypeAlias = Literal["none", "private", "public"]
-"""Whether a model is asked to think before it answers, and whether others may read it."""
+"""Whether a model is asked to think before it answers, and whether others may read its reasoning."""
 
 REASONING_ROOM = 1024
-"""Tokens for thinking before an answer, on top of those for the answer."""
+"""Tokens for thinking before an answer, added to those for the answer."""
 
 MAX_SETTING_TEXT = 24
-"""Characters of a setting that is free text."""
+"""Maximum characters shown of a free-text setting."""
 
 
 def settings_of(*roles: "type[DataclassInstance] | DataclassInstance") -> "list[Field[Any]]":
-    """The fields of roles that can be set: their own, then the parameters of their requests."""
+    """The fields of roles that can be set, followed by the parameters of their requests."""
     return [*_settable(*(role if isinstance(role, type) else type(role) for role in roles))]
 
 
 @cache  # a sweep names each row by its settings, and has many rows of few classes
 def _settable(*kinds: "type[DataclassInstance]") -> "tuple[Field[Any], ...]":
-    found = (each for kind in kinds for each in fields(kind) if each.init)
-    return tuple(sorted(found, key=fields(Parameters).__contains__))
+    settable = (setting for kind in kinds for setting in fields(kind) if setting.init)
+    return tuple(sorted(settable, key=fields(Parameters).__contains__))
 
 
 def unusual(settings: "DataclassInstance") -> Iterator[str]:
-    """The settings that are not at their default, in the order of `settings_of`.
+    """The settings that differ from their defaults, in the order of `settings_of`.
 
-    A flag is its name, tools are their names, and a tuple of anything but names is its length. A
-    field without a default is a role and no setting, and is left out.
+    Flags and tools are shown by name, other tuples by length. Fields without a default are roles,
+    not settings, and are left out.
     """
-    for each in settings_of(settings):
-        value = getattr(settings, each.name)
-        if each.default is not MISSING and value != each.default:
-            yield from _words(each, value)
+    for setting in settings_of(settings):
+        value = getattr(settings, setting.name)
+        if setting.default is not MISSING and value != setting.default:
+            yield from _words(setting, value)
 
 
 POSITIVE = {"least": 1.0, "most": None}
-"""Metadata of a field whose value is a number from `least` to `most`; None: any above."""
+"""Metadata of a field with a minimum (`least`) and a maximum (`most`; None: no maximum)."""
 
 
 def ranged(default: Any, *, least: float = 1, most: float | None = None) -> Any:
-    """A field of a dataclass whose value is a number in that range, or None for no number."""
+    """A dataclass field for a number in that range, or None."""
     return field(default=default, metadata={"least": least, "most": most})
 
 
 def check_numbers(settings: "DataclassInstance") -> None:
-    """ValueError, with the remedy, if a field is out of its range."""
-    for each in fields(settings):
-        if "least" in each.metadata:
-            value, least, most = getattr(settings, each.name), *each.metadata.values()
+    """Raise ValueError, with the range, if a field is out of range."""
+    for setting in fields(settings):
+        if "least" in setting.metadata:
+            value, least, most = getattr(settings, setting.name), *setting.metadata.values()
             if value is None:
                 continue
             if most is not None and not least <= value <= most:
-                raise ValueError(f"{each.name}: {value} is not from {least:g} to {most:g}")
+                raise ValueError(f"{setting.name}: {value} is not from {least:g} to {most:g}")
             if not value >= least:
-                raise ValueError(f"{each.name}: {value} is too few; use {least:g} or more")
+                raise ValueError(f"{setting.name}: {value} is too few; use {least:g} or more")
 
 
 def require_known(name: str, value: str, options: Collection[str]) -> None:
-    """ValueError, with the options, if the setting `name` is none of them."""
+    """Raise ValueError, with the options, if the setting `name` has another value."""
     if value not in options:
         raise ValueError(f"{name}: there is no {value!r}; there is {', '.join(options)}")
 
 
-def _words(of: "Field[Any]", value: Any) -> Iterator[str]:
-    name = of.name.replace("_", " ")
+def _words(setting: "Field[Any]", value: Any) -> Iterator[str]:
+    name = setting.name.replace("_", " ")
     if isinstance(value, bool):
         yield name if value else f"no {name}"
     elif isinstance(value, tuple) and all(isinstance(part, str) for part in value):
-        shown = [
+        parts = [
             part if part.isprintable() and part.strip() == part else repr(part) for part in value
         ]
-        yield from value if name == "tools" else (f"{name} {', '.join(shown)}",)
+        yield from value if name == "tools" else (f"{name} {', '.join(parts)}",)
     elif isinstance(value, tuple):
         yield f"{len(value)} {name}"
     elif isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Who said what, in which order, and what the judge made of it."""
+"""Transcripts, verdicts and failures."""
 
 from collections.abc import Iterator
 from inspect import isawaitable
@@ -13,23 +13,23 @@ from .question import Answer, Question
 
 Scalar: TypeAlias = str | int | float | bool
 NamedMeasures: TypeAlias = tuple[tuple[str, Scalar], ...]
-"""What a protocol measured beside its verdict, by name."""
+"""Further measurements of a protocol, by name."""
 SideFinding: TypeAlias = Literal["unchecked", "on side", "off side", "candid", "unclear"]
-"""What a reader found that a speech argues for: its side, or not; or its side, while it says itself
-that this answer is wrong; or the reader was unreadable."""
+"""Result of a side check: `on side`, `off side`, `candid` (on side, but it says that its answer is
+wrong), `unclear` (the checker's reply was unread), or `unchecked`."""
 
 
 class ToolUse(Struct, frozen=True, gc=False):
-    """One use of a tool inside a turn. The result is ours: no model wrote it."""
+    """One use of a tool inside a turn. The result comes from a program, never from a model."""
 
     tool: str
-    """`none` where the model asked for a tool that it does not have."""
+    """Name of the tool; `none` if the model asked for a tool that it does not have."""
     arguments: str
-    """What was computed, as the model wrote it; empty if nothing could be."""
+    """The computation, as the model wrote it. Empty if nothing could be computed."""
     result: str
     """The value, or a text that starts with `error:`."""
     cost: float = 0.0
-    """What it took of the budget of the speaker's side."""
+    """Cost charged to the budget of the speaker's side."""
 
     @property
     def failed(self) -> bool:
@@ -40,24 +40,24 @@ class Quote(Struct, frozen=True, gc=False):
     text: str
     """As the speaker wrote it between the tags."""
     verified: bool | None
-    """Whether it stands in the passage; None: too long to be looked up."""
+    """Whether it occurs in the passage. None: too long to be looked up."""
 
 
 class Turn(Struct, frozen=True, cache_hash=True):
-    """What one seat said at one moment."""
+    """One contribution of one speaker."""
 
     speaker: str
-    """The seat as everyone calls it: `Debater A`, `Consultant`, `Client`."""
+    """Public name of the speaker: `Debater A`, `Consultant`, `Client`."""
     text: str
-    """What the others read: hidden reasoning removed, forged tags escaped, word limit applied."""
+    """The text that others read: reasoning removed, reserved tags escaped, word limit applied."""
     side: Answer | None = None
-    """The answer argued for; None for a speaker who takes no side."""
+    """The answer argued for. None for a speaker without a side."""
     call: str = ""
     """Address of the call behind this turn: the full prompt is in the store."""
     tools: tuple[ToolUse, ...] = ()
     outcome: Outcome = "ok"
     forged: int = 0
-    """How many reserved tags the speaker tried to write."""
+    """Number of reserved tags that the speaker tried to write."""
     cut: bool = False
     """Whether the word limit cut the speech."""
     quotes: tuple[Quote, ...] = ()
@@ -66,55 +66,55 @@ class Turn(Struct, frozen=True, cache_hash=True):
     """Whether the speaker gave up its side."""
     check: SideFinding = "unchecked"
     retries: int = 0
-    """How many drafts a side check sent back before this speech."""
+    """Number of drafts that a side check rejected before this speech."""
     reasoning: str = ""
-    """What the speaker wrote down before it filled in the form that this turn was made of."""
+    """The speaker's reasoning before it filled in the form that this turn was made from."""
     aloud: bool = False
-    """Whether the others read the reasoning; if not, it is for the record alone."""
+    """Whether others read the reasoning. Otherwise it is only recorded."""
     at_once: bool = False
-    """Whether it was made at the same time as turns beside it, which the speaker did not hear."""
+    """Whether it was made concurrently with adjacent turns, which the speaker did not hear."""
     drafts: tuple["Turn", ...] = ()
     """Other drafts of this speech, which nobody heard."""
     doubts: tuple[UnreadReply, ...] = ()
     """Unread replies that decided which draft was spoken, or what was said next."""
     hidden: int = 0
-    """How many characters that nobody sees the speaker wrote; they are gone from the text."""
+    """Number of invisible characters that the speaker wrote. They are removed from the text."""
     unknown_stop: bool = False
-    """Whether the reply ended for a reason that is unknown here."""
+    """Whether the reply ended for an unknown reason."""
     musing: bool = False
-    """Whether the text begins as models begin their thoughts."""
+    """Whether the text begins the way models begin their reasoning."""
     malformed: int = 0
-    """How many quotes, claims and marks it wrote that no program looked at; they are escaped."""
+    """Number of quotes, claims and marks that no program checked. They are escaped."""
 
     @property
     def silent(self) -> bool:
-        """Whether nothing was said: the speaker refused, or all that it wrote was private."""
+        """Whether the turn says nothing: a refusal, or only private text."""
         return self.outcome == "refused" or not self.text
 
 
 class Transcript(Struct, frozen=True, cache_hash=True):
-    """A question and the turns so far. Grows by `then`; is never changed in place."""
+    """A question and the turns so far. `then` returns a longer transcript."""
 
     question: Question
     turns: tuple[Turn, ...] = ()
 
     def then(self, *turns: Turn) -> "Transcript":
-        """This transcript with more turns at its end. TypeError for what is no turn."""
-        given: tuple[object, ...] = turns
-        for each in given:
-            if not isinstance(each, Turn):
-                why = ": write await before what makes the turn" if isawaitable(each) else ""
-                raise TypeError(f"a transcript consists of turns, not of {each!r:.60}{why}")
+        """This transcript with more turns at its end. TypeError for other objects."""
+        values: tuple[object, ...] = turns
+        for value in values:
+            if not isinstance(value, Turn):
+                why = ": write await before the call that makes the turn" if isawaitable(value) else ""
+                raise TypeError(f"a transcript consists of turns, not of {value!r:.60}{why}")
         return Transcript(self.question, self.turns + turns)
 
     @property
     def of_sides(self) -> "Transcript":
-        """Without what was said for no side."""
+        """The transcript without the turns of speakers without a side."""
         return Transcript(self.question, tuple(turn for turn in self.turns if turn.side))
 
 
 class Judgement(Struct, frozen=True):
-    """One reading of one reply of a judge."""
+    """One parsed reply of a judge."""
 
     probs: tuple[float, ...]
     """P(answer is true) for each of question.answers, in their order; sums to 1."""
@@ -122,93 +122,92 @@ class Judgement(Struct, frozen=True):
     text: str = ""
     """The judge's words, as it wrote them."""
     captured: float = 1.0
-    """For logprobs: the probability mass that the answer labels had, in (0, 1]."""
+    """For logprobs: the probability mass of the answer labels, in (0, 1]."""
     unknown_stop: bool = False
-    """Whether the reply ended for a reason that is unknown here."""
+    """Whether the reply ended for an unknown reason."""
 
     @classmethod
     def read(cls, reply: Reply, probs: tuple[float, ...], captured: float = 1.0) -> "Judgement":
-        """The probabilities read in a reply."""
+        """A judgement with the probabilities parsed from a reply."""
         return cls(probs, reply.call, reply.text, captured, reply.unknown_stop)
 
 
 class Verdict(Struct, frozen=True):
-    """What a protocol ends with."""
+    """The outcome of a protocol in one world."""
 
     probs: tuple[float, ...]
     """P(answer is true) for each of question.answers, in their order; sums to 1."""
     transcript: Transcript
     judgements: tuple[Judgement, ...] = ()
-    """What `probs` was made of; empty when no judge was asked."""
+    """The judgements that `probs` combines. Empty if no judge was asked."""
     measures: NamedMeasures = ()
-    """What else the protocol measured, by name: the answer chosen freely, a market's loss."""
+    """Further measurements, by name: the answer chosen freely, a market's loss."""
     redraws: tuple[tuple[float, ...], ...] = ()
-    """The verdicts on this transcript of which `probs` is the mean, where it was judged again."""
+    """The single verdicts whose mean is `probs`, if the transcript was judged several times."""
     bounds: tuple[ProbabilityRange, ...] = ()
-    """For each answer the least and the most that its probability would be, whatever the unread
-    replies had said; empty where all were read."""
+    """Per answer the lowest and highest probability for all possible readings of unread replies.
+    Empty if every reply was read."""
     doubts: tuple[UnreadReply, ...] = ()
     """The unread replies."""
     unheard: tuple[Turn, ...] = ()
-    """Turns that were made, and left out by a selection."""
+    """Turns that a selection left out."""
 
     @classmethod
     def unread(cls, question: Question, side: Answer, doubt: UnreadReply) -> "Verdict":
-        """The verdict of a world in which nothing could be read: its bounds are [0, 1], and it
-        counts against `side`."""
+        """The verdict of a world without a readable reply: bounds [0, 1], counted against `side`."""
         answers = len(question.answers)
         probs = shifted((1 / answers,) * answers, question.place(side), 0.0)
         return cls(probs, Transcript(question), bounds=(ANYTHING,) * answers, doubts=(doubt,))
 
     @property
     def spans(self) -> tuple[ProbabilityRange, ...]:
-        """The bounds; those of a verdict without unread replies are its probabilities."""
+        """The bounds. Without unread replies these are the probabilities."""
         return self.bounds or tuple((p, p) for p in self.probs)
 
     def settled(self, side: Answer) -> "Verdict":
-        """The verdict of the world in which the agent argues for `side`: what could not be read
-        counts against `side`, as oversight.protocols.doubts says."""
+        """The verdict of the world in which the agent argues for `side`: unread replies count
+        against `side`, as described in oversight.protocols.doubts."""
         verdict = self
         if self.bounds:
-            place = self.transcript.question.place(side)
-            verdict = replace(self, probs=shifted(self.probs, place, self.bounds[place][0]))
-        # A speech that might have been another one is another transcript, on which nobody decided;
-        # so is one that a selection left out because nothing was said.
+            index = self.transcript.question.place(side)
+            verdict = replace(self, probs=shifted(self.probs, index, self.bounds[index][0]))
+        # An unread or silent speech could have been another one, which would make another
+        # transcript, and nobody judged that. The same holds for turns that a selection left out.
         turns = self.transcript.turns + self.unheard
         if not any([t.doubts or t.outcome == "refused" or not t.text for t in turns]):
             return verdict
-        doubts = dict.fromkeys((*self.doubts, *(each for turn in turns for each in turn.doubts)))
+        doubts = dict.fromkeys((*self.doubts, *(doubt for turn in turns for doubt in turn.doubts)))
         anything = (ANYTHING,) * len(self.probs)
         return replace(verdict, bounds=anything, doubts=tuple(doubts))
 
     def turns(self) -> Iterator[Turn]:
-        """All turns that were made, heard or not."""
+        """All turns, including those that a selection left out."""
         for turn in (*self.transcript.turns, *self.unheard):
             yield turn
             yield from turn.drafts
 
 
 NOT_RUN = "not run"
-"""Kind of a Failure that is none."""
+"""Kind of a Failure that stands for a world left out on purpose."""
 
 
 class Failure(Struct, frozen=True, gc=False):
-    """Why a cell has no verdict. A value: paid neighbours are not taken down with it."""
+    """Why a cell has no verdict. It is a value, so that other cells keep their paid replies."""
 
     kind: str
-    """`unreadable`, `declined`, the name of the provider's fault, or NOT_RUN: no fault, but the
-    design left the world out."""
+    """`unreadable`, `declined`, the name of the provider's fault, or NOT_RUN for a world that the
+    design left out."""
     message: str
     raw: str = ""
     """The text that could not be read, as the model wrote it."""
     call: str = ""
-    """Address of the call at fault, where there is one."""
+    """Address of the call at fault, if any."""
     seat: str = ""
-    """Title of the seat that gave the reply at fault, where there is one."""
+    """Title of the role that gave the reply at fault, if any."""
     cause: str = ""
-    """Why it could not be read, as `oversight.protocols.errors.Cause` names it; else empty."""
+    """Why it could not be read (`oversight.protocols.errors.Cause`). Otherwise empty."""
 
     @property
     def unread(self) -> bool:
-        """Whether the verdict rests on a reply that could not be read."""
+        """Whether a reply that the verdict needs could not be read."""
         return self.kind in ("unreadable", "declined")

@@ -96,7 +96,7 @@ async def check_cell(
 
     end, calls = recorded.outcome, {call.address: call for call in recorded.calls}
     turns = end.transcript.turns if isinstance(end, Verdict) else ()
-    brief = replace(ADVOCATE, prompts=cell.row.protocol.prompts)
+    prompt = replace(ADVOCATE, prompts=cell.row.protocol.prompts)
 
     async def finding(turn: Turn) -> SideFinding:
         call, side = calls.get(turn.call), turn.side
@@ -105,7 +105,7 @@ async def check_cell(
         drawn = RecordingAsk(ask, [], _draw(call, recorded))
         # The check of a run reads a speech before its turn is known to be one of several.
         speech, question = replace(turn, at_once=False), cell.problem.question
-        read, _ = await check.checked(speech, side, Transcript(question), drawn, brief)
+        read, _ = await check.checked(speech, side, Transcript(question), drawn, prompt)
         return read.check
 
     findings = {

@@ -1,1 +1,1 @@
-"""Agents: who speaks, and the tools that they may use."""
+"""Agents, which speak in protocols, and their tools."""

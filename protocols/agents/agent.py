@@ -48,34 +48,34 @@ TOOLS: "LazyRegistry[Tool]" = LazyRegistry(
 """The built-in tools by name."""
 
 PRIVATE, SPEECH = "<private>", "<speech>"
-"""Tags that a prompt may ask for: around what nobody else reads, and around the speech."""
+"""Tags that a prompt may ask for: around private thoughts, and around the speech."""
 
 _CONCESSION = "i concede"
 
 
-class Brief(Struct, frozen=True, cache_hash=True):
-    """What a seat reads beside the question and the transcript."""
+class RolePrompt(Struct, frozen=True, cache_hash=True):
+    """The text that a role reads in addition to the question and the transcript."""
 
     title: str
-    """What the seat is called: `Debater`. A seat with a side is called `Debater A`."""
+    """The name of the role: `Debater`. A speaker with a side is called `Debater A`."""
     task: Words
-    """What goes on: the rules, which everybody reads in the same words."""
+    """The rules. Every participant reads the same words."""
     stance: Words
-    """What to do now. {label} stands for the answer to argue for."""
+    """The instruction for this turn. {label} stands for the answer to argue for."""
     reads_passage: bool = True
     act: str = "speak"
-    """The seat's task as programs read it in the prompt: `speak` argues, `ask` asks, and so on."""
+    """The role's task, as programs read it in the prompt: `speak` argues, `ask` asks, and so on."""
     judge_reads: bool | None = None
-    """What the prompt says about whether the judge reads the passage; None: nothing."""
+    """Whether the prompt says that the judge reads the passage or that it does not. None: neither."""
     judging: Words | None = None
-    """The stance of the judge who will hear this seat, for a judge that picks among its drafts."""
+    """The stance of the judge who will hear this speaker, used to choose among its drafts."""
     judge_hears_sides: bool = False
-    """Whether that judge hears speakers with a side alone, and so no prices of a market."""
+    """Whether that judge hears only speakers with a side, and so no prices of a market."""
     prompts: PromptSet | None = None
-    """Source of the words that any seat may need; None: the default set."""
+    """Source of the general prompt texts. None: the default set."""
 
     def __post_init__(self) -> None:
-        # A protocol of one's own may be older than the type; what it says here is its author's.
+        # Protocols written before `Words` existed pass plain strings, which are trusted.
         for name in ("task", "stance"):
             if not isinstance(text := getattr(self, name), Words):
                 force_setattr(self, name, as_words(text))
@@ -90,12 +90,12 @@ class Brief(Struct, frozen=True, cache_hash=True):
             return self.task
         return Words.joined(self.task, self.words.text("agent.graded"))
 
-    def also_told(self, more: Words, by: str = " ") -> "Brief":
-        """The brief with more said at the end of its stance."""
+    def also_told(self, more: Words, by: str = " ") -> "RolePrompt":
+        """This prompt with `more` at the end of its stance."""
         return structs.replace(self, stance=Words.joined(self.stance, more, by=by))
 
 
-ADVOCATE = Brief(
+ADVOCATE = RolePrompt(
     "Advocate",
     default_prompts().text("propaganda.rules"),
     default_prompts().fill("propaganda.advocate"),
@@ -103,7 +103,7 @@ ADVOCATE = Brief(
 
 
 class Speaker(ABC):
-    """Interface of a speaker: whatever can take a seat in a protocol."""
+    """Interface of speakers, which fill the roles of a protocol."""
 
     @property
     @abstractmethod
@@ -113,17 +113,17 @@ class Speaker(ABC):
     @property
     @abstractmethod
     def base_agent(self) -> "Agent":
-        """The agent without its wrappers, which answers what is not a speech."""
+        """The agent without its wrappers; it fills in forms."""
 
     @abstractmethod
     async def speak(
-        self, transcript: Transcript, side: Answer | None, ask: Ask, brief: Brief = ADVOCATE
+        self, transcript: Transcript, side: Answer | None, ask: Ask, prompt: RolePrompt = ADVOCATE
     ) -> Turn:
-        """One turn on this transcript, for `side` or for no side."""
+        """Speak one turn on this transcript, for `side` or for no side."""
 
     def share(self, parts: int) -> Self:
-        """Who speaks in one of so many lines of talk that do not hear one another: with its part of
-        what may be spent. A speaker that spends nothing is itself."""
+        """This speaker for one of `parts` conversations that do not hear each other, with its part
+        of the budget. A speaker without a budget returns itself."""
         return self
 
 
@@ -132,32 +132,32 @@ class Agent(Parameters, Speaker):
     """A model with settings."""
 
     toolbox: ClassVar[Toolbox] = TOOLS
-    """The tools that there are, by name; an agent of one's own may have others."""
+    """The available tools, by name. Subclasses may have others."""
 
     model: str
     temperature: float | None = 0.4
     words: int = ranged(150)
-    """Word limit of a speech, stated in the prompt and enforced by a marked cut; also a limit of 8
-    columns per word."""
+    """Word limit of a speech, stated in the prompt and enforced by a marked cut. A speech may also
+    have at most 8 columns per word."""
     max_tokens: int = ranged(1024)
     tools: tuple[str, ...] = ()
     """Names from the toolbox."""
     scratchpad: bool = False
     """Whether the agent may think in private before it speaks."""
     quotes: bool = False
-    """Whether its quotes are checked against the passage, and shown with the result."""
+    """Whether its quotes are checked against the passage and shown with the result."""
     may_concede: bool = False
-    """Whether the prompt says how to give up a side. A concession counts in either case."""
+    """Whether the prompt says how to give up a side. A concession counts in any case."""
     effort: Effort = ""
     reason: Reason = "none"
-    """Whether the agent reasons before it fills in a form, and whether others read that."""
+    """Whether the agent reasons before it fills in a form, and whether others read the reasoning."""
     reasoning_tokens: int = ranged(0, least=0)
     """Added to max_tokens, for a model that reasons before it replies."""
     claims: tuple[str, ...] = ()
-    """Names of the tools by which claims in its speeches are checked: `calculator`, `query`."""
+    """Names of the tools that check claims in its speeches: `calculator`, `query`."""
     budget: float | None = ranged(None, least=0)
-    """What its side may spend on tools and checked claims in a world, drafts included; None: no
-    limit. Drafts, and speeches that do not hear one another, have equal parts of it."""
+    """Maximum cost per side and world of tools and checked claims, drafts included. None: no limit.
+    Drafts and parallel speeches share it equally."""
 
     def __post_init__(self) -> None:
         if self.tools or self.claims:
@@ -187,18 +187,18 @@ class Agent(Parameters, Speaker):
         self,
         transcript: Transcript,
         side: Answer | None,
-        brief: Brief,
+        prompt: RolePrompt,
         *,
         form: ResponseFormat | None = None,
     ) -> Call:
-        """The call behind a speech, or behind a filled-in form where one is given."""
-        if not brief.reads_passage:
+        """The call for a speech, or for a filled-in form if `form` is given."""
+        if not prompt.reads_passage:
             transcript = structs.replace(transcript, question=transcript.question.without_passage())
         room = self.reasoning_tokens
         if form is None:
-            todo = self._to_speak(side, brief, bool(transcript.question.passage))
+            todo = self._to_speak(side, prompt, bool(transcript.question.passage))
         else:
-            todo = self._to_fill_in(form, side, brief)
+            todo = self._to_fill_in(form, side, prompt)
             if self.reason != "none":
                 from ..prompts.forms import with_reasoning
 
@@ -207,10 +207,10 @@ class Agent(Parameters, Speaker):
             Request(
                 self.model,
                 messages(
-                    brief.rules(transcript.question.graded),
+                    prompt.rules(transcript.question.graded),
                     transcript,
                     todo,
-                    brief.prompts or default_prompts(),
+                    prompt.prompts or default_prompts(),
                 ),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room,
@@ -224,37 +224,38 @@ class Agent(Parameters, Speaker):
         )
 
     @memoized
-    def _to_speak(self, side: Answer | None, brief: Brief, passage: bool) -> Instructions:
-        """The instructions for a speech, whatever was said before. passage: whether there is one
-        to read."""
-        stance = _stance(side, brief)
+    def _to_speak(self, side: Answer | None, prompt: RolePrompt, passage: bool) -> Instructions:
+        """The instructions for a speech. passage: whether the speaker reads a passage."""
+        stance = _stance(side, prompt)
         marks: tuple[tuple[str, str | int], ...] = (("words", self.words),)
         if self.scratchpad or PRIVATE in stance:
             marks += (("private", "yes"),)
-        told = lines(self._told(side, brief, passage))
-        return Instructions(brief.act, stance, told, side.label if side else "", marks)
+        details = lines(self._abilities(side, prompt, passage))
+        return Instructions(prompt.act, stance, details, side.label if side else "", marks)
 
     @memoized
-    def _to_fill_in(self, form: ResponseFormat, side: Answer | None, brief: Brief) -> Instructions:
+    def _to_fill_in(
+        self, form: ResponseFormat, side: Answer | None, prompt: RolePrompt
+    ) -> Instructions:
         """The instructions for a form."""
         from ..prompts.forms import asks_for_text, fields_of, with_reasoning
 
-        words, asked, reasoned = brief.words, [], form
+        words, instructions, reasoned = prompt.words, [], form
         if self.reason != "none":
-            asked.append(words.text(f"agent.reason_{self.reason}"))
+            instructions.append(words.text(f"agent.reason_{self.reason}"))
             reasoned = with_reasoning(form)
-        asked.append(words.fill("agent.form", fields=fields_of(reasoned)))
+        instructions.append(words.fill("agent.form", fields=fields_of(reasoned)))
         if asks_for_text(form):
-            asked.append(words.fill("agent.form_length", words=self.words))
-        stance = _stance(side, brief)
-        return Instructions(form.name, stance, lines(asked), side.label if side else "")
+            instructions.append(words.fill("agent.form_length", words=self.words))
+        stance = _stance(side, prompt)
+        return Instructions(form.name, stance, lines(instructions), side.label if side else "")
 
-    def _told(self, side: Answer | None, brief: Brief, passage: bool) -> Iterator[Words]:
-        """Instructions beside the brief: what the speaker may do, and what the judge can see."""
-        words = brief.words
-        if passage and brief.judge_reads is not None:
+    def _abilities(self, side: Answer | None, prompt: RolePrompt, passage: bool) -> Iterator[Words]:
+        """Further instructions: the abilities of the speaker, and whether the judge sees them."""
+        words = prompt.words
+        if passage and prompt.judge_reads is not None:
             yield words.text(
-                "agent.passage_shared" if brief.judge_reads else "agent.passage_hidden"
+                "agent.passage_shared" if prompt.judge_reads else "agent.passage_hidden"
             )
         if self.scratchpad:
             yield words.text("agent.scratchpad")
@@ -279,33 +280,33 @@ class Agent(Parameters, Speaker):
         return as_words(", ".join(f"{name} {self.toolbox[name].cost:g}" for name in names))
 
     def speak(
-        self, transcript: Transcript, side: Answer | None, ask: Ask, brief: Brief = ADVOCATE
+        self, transcript: Transcript, side: Answer | None, ask: Ask, prompt: RolePrompt = ADVOCATE
     ) -> Coroutine[Any, Any, Turn]:
-        return self.deliver(self.compose(transcript, side, brief), transcript, side, ask, brief)
+        return self.deliver(self.compose(transcript, side, prompt), transcript, side, ask, prompt)
 
     async def deliver(
-        self, call: Call, transcript: Transcript, side: Answer | None, ask: Ask, brief: Brief
+        self, call: Call, transcript: Transcript, side: Answer | None, ask: Ask, prompt: RolePrompt
     ) -> Turn:
-        """The turn behind a composed call, or behind a draw of it."""
-        title = called(brief, side)
-        ask = seated(ask, brief.act, title, len(transcript.turns))
+        """The turn for a composed call, or for a repeat of it."""
+        title = called(prompt, side)
+        ask = seated(ask, prompt.act, title, len(transcript.turns))
         if not (self.tools or self.claims or self.quotes or self.budget is not None):
-            return self.read(await ask(call), (), side, brief, checked=True)
-        # Here, and not above: most agents have none of it.
+            return self.read(await ask(call), (), side, prompt, checked=True)
+        # Imported here because most agents use neither quotes nor tools.
         from ..quotes import find_quotes
         from .tool import ToolBudget, ToolContext, ask_with_tools, check_claims, unspoken
 
         context, budget = ToolContext(transcript.question, side), self.budget
         if budget is not None or self.tools:
-            # Of a speaker without a side, those of its seat.
+            # A speaker without a side draws on earlier uses under its title.
             turns = transcript.turns
-            mine = [t for t in turns if (t.side == side if side else t.speaker == title)]
-            context = replace(context, before=tuple(use for turn in mine for use in turn.tools))
+            own_turns = [t for t in turns if (t.side == side if side else t.speaker == title)]
+            context = replace(context, before=tuple(use for turn in own_turns for use in turn.tools))
             if budget is not None:
-                budget -= sum(map(unspoken, mine))
+                budget -= sum(map(unspoken, own_turns))
         allowed = ToolBudget(self.toolbox, self.tools, budget)
         reply, used = await ask_with_tools(call, ask, allowed, context)
-        turn = self.read(reply, used, side, brief, checked=True)
+        turn = self.read(reply, used, side, prompt, checked=True)
         if self.claims:
             allowed = replace(allowed, tools=self.claims)
             context = replace(context, before=(*context.before, *used))
@@ -323,19 +324,19 @@ class Agent(Parameters, Speaker):
         reply: Reply,
         used: tuple[ToolUse, ...],
         side: Answer | None,
-        brief: Brief,
+        prompt: RolePrompt,
         *,
         checked: bool = False,
     ) -> Turn:
-        """The turn that everybody else reads of a reply. checked: whether a program looks up its
-        quotes and claims, as it does in speeches but not in forms."""
-        private = self.scratchpad or PRIVATE in brief.stance
-        said = without_thoughts(reply.text) if private else reply.text
-        if SPEECH in brief.stance:
-            said = _spoken(said)
-        speech = self.shown(said, self.words, checked)
+        """The turn that others read of a reply. checked: whether a program looks up its quotes and
+        claims, as in speeches but not in forms."""
+        private = self.scratchpad or PRIVATE in prompt.stance
+        text = without_thoughts(reply.text) if private else reply.text
+        if SPEECH in prompt.stance:
+            text = _spoken(text)
+        speech = self.shown(text, self.words, checked)
         return Turn(
-            called(brief, side),
+            called(prompt, side),
             speech.text,
             side,
             reply.call,
@@ -351,16 +352,16 @@ class Agent(Parameters, Speaker):
         )
 
     def shown(self, text: str, words: int, checked: bool = False) -> Shown:
-        """A text of this agent as others read it, limited to this many words."""
+        """A text of this agent as others read it, cut after `words` words."""
         return _shown(
             text, words, ("quote",) * self.quotes + ("claim",) * bool(self.claims), checked
         )
 
 
 @lru_cache(maxsize=512)
-def called(brief: Brief, side: Answer | None) -> str:
-    """What everyone calls a seat: `Debater A`, or `Client` for one without a side."""
-    return f"{brief.title} {side.label}" if side else brief.title
+def called(prompt: RolePrompt, side: Answer | None) -> str:
+    """The public name of a role: `Debater A`, or `Client` for one without a side."""
+    return f"{prompt.title} {side.label}" if side else prompt.title
 
 
 # Both worlds and several judges hear the same reply.
@@ -370,16 +371,16 @@ _shown, _muses = lru_cache(maxsize=512)(shown), lru_cache(maxsize=512)(looks_lik
 def _concedes(speech: str) -> bool:
     """Whether a speech consists of a concession."""
     before, conceded, behind = speech.lower().partition(_CONCESSION)
-    rest = before + behind
-    return bool(conceded) and not any(char.isalnum() or char == "_" for char in rest)
+    remainder = before + behind
+    return bool(conceded) and not any(char.isalnum() or char == "_" for char in remainder)
 
 
-def _stance(side: Answer | None, brief: Brief) -> Words:
-    return for_side(brief.stance, side.label) if side else brief.stance
+def _stance(side: Answer | None, prompt: RolePrompt) -> Words:
+    return for_side(prompt.stance, side.label) if side else prompt.stance
 
 
 def _spoken(text: str) -> str:
-    """What stands in the last <speech> of a text, or all of it where there is none."""
+    """The text inside the last <speech> tag, or all of it if none is found."""
     start, end = -1, len(text)
     for tag in find_tags(text, ("speech",)):
         if tag.end >= 0 and tag.closing == (start >= 0 and end == len(text)):

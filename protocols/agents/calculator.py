@@ -84,7 +84,7 @@ def _refuse_large_power(base: float, exponent: float) -> None:
     """Refuse a power that would be too large, before it is computed."""
     if base < 0 and not float(exponent).is_integer():
         raise _Refused("a fractional power of a negative number is not real")
-    # The result has more bits than `least`, and at most twice as many: what passes is cheap.
+    # The result has between `least` and twice as many bits, so accepted powers are cheap.
     least = (base.bit_length() - 1) * exponent if isinstance(base, int) else 0
     if isinstance(exponent, int) and least >= MAX_RESULT_BITS:
         raise _Refused(TOO_MANY_BITS)

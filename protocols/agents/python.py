@@ -1,9 +1,9 @@
-"""Code that a speaker wrote, run by Monty: a Python interpreter that reaches nothing outside.
+"""Run a speaker's code in Monty, an isolated Python interpreter.
 
-It runs in a process of its own, and has no files, no network, no environment, and no modules but a
-few that it brings along. Its clock stands still and its chance has a seed, so that the same code
-gives the same. Others read what comes of it as the words of a program; so that no speaker can put
-its own there, the value is made of numbers, and of an error only its kind is told.
+It runs in a separate process, without files, network or environment, and with a few modules only.
+Its clock is fixed and its random generator is seeded, so results repeat. Others read the result as
+a program's words. So that no speaker can insert its own words, a value consists of numbers, and an
+error gives only its kind.
 """
 
 import asyncio
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from pydantic_monty import MontyError
 
 MAX_CODE = 4_000
-"""Characters."""
+"""Maximum characters of the code."""
 SECONDS = 5.0
-"""Of running. Code near this may end on one machine and not on another."""
+"""Maximum running time. Near this limit, code may finish on one machine and not on another."""
 MEMORY = 64 * 2**20
-"""Bytes."""
+"""Maximum memory, in bytes."""
 MAX_CALLS = 200
-"""Levels of calls within calls."""
+"""Maximum depth of nested calls."""
 MAX_SHOWN = 1_000
-"""Characters of the value."""
+"""Maximum characters of the value."""
 MAX_BITS = 10_000
-"""Size of a whole number."""
+"""Maximum bits of an integer."""
 NOON = datetime(2000, 1, 1, 12, tzinfo=UTC)
-"""What the clock says."""
+"""The time that the interpreter's clock shows."""
 MAX_PRINTED = 65_536
-"""Bytes that are printed, which nobody reads."""
+"""Maximum bytes printed. The output is discarded."""
 
 ENDED = f"error: more than {SECONDS:g} s or {MEMORY // 2**20} MB"
-"""Of code that a limit ended, whichever it met first: that depends on the machine."""
+"""Result of code that exceeds a limit. The text names both: the first one met varies by machine."""
 REFUSED = (
     "error: the last line must be an expression whose value is a number, True, False or None, or "
     "a list, tuple or mapping of them"
@@ -44,8 +44,11 @@ REFUSED = (
 
 
 async def use_python(code: str, context: ToolContext) -> ToolResult:
-    """The value of the last expression of a piece of code, or an error that holds nothing of it.
-    ToolMissing where there is no interpreter. Cancelled, the code still has its SECONDS."""
+    """The value of the last expression of the code, or an error that repeats nothing of it.
+
+    ToolMissing if the interpreter is not installed. After a cancellation the code runs on, for at
+    most SECONDS.
+    """
     if len(code) > MAX_CODE:
         return ToolResult(f"error: longer than {MAX_CODE} characters")
     async with turns():
@@ -54,12 +57,12 @@ async def use_python(code: str, context: ToolContext) -> ToolResult:
     if isinstance(value, ToolResult):
         return value
     try:
-        told = _told(value)
+        text = _as_text(value)
     except (TypeError, RecursionError):
         return ToolResult(REFUSED)
-    if len(told) > MAX_SHOWN:
+    if len(text) > MAX_SHOWN:
         return ToolResult(f"error: the value takes more than {MAX_SHOWN} characters")
-    return ToolResult(told, "code of the speaker")
+    return ToolResult(text, "code of the speaker")
 
 
 PYTHON = tool_of_text(
@@ -101,18 +104,18 @@ def _run(code: str) -> object:
 
 
 def missing() -> ToolMissing:
-    """What to say where the interpreter is not installed."""
+    """The error for an interpreter that is not installed."""
     return ToolMissing(f"the tool python needs an interpreter: {install_command('tools')}")
 
 
 def _kind(fault: "MontyError") -> str:
-    """What ended the code: the name of an exception, which holds nothing that the code says."""
+    """The name of the exception that ended the code; it holds none of the code's words."""
     kinds = (kind.__name__ for kind in type(fault.exception()).__mro__)
     return next(kind for kind in kinds if hasattr(builtins, kind))
 
 
-def _told(value: object) -> str:
-    """A value as others read it. TypeError for one that may hold words."""
+def _as_text(value: object) -> str:
+    """A value as others read it. TypeError if it may hold words."""
     match value:
         case None | bool():
             return str(value)
@@ -121,7 +124,7 @@ def _told(value: object) -> str:
         case float():
             return f"{value:.12g}"
         case list() | tuple():
-            return f"[{', '.join(map(_told, value))}]"
+            return f"[{', '.join(map(_as_text, value))}]"
         case dict():
-            return f"{{{', '.join(f'{_told(k)}: {_told(v)}' for k, v in value.items())}}}"
+            return f"{{{', '.join(f'{_as_text(k)}: {_as_text(v)}' for k, v in value.items())}}}"
     raise TypeError(value)

@@ -1,7 +1,7 @@
-"""Queries of a question's database, which is the environment of the question, as SQL.
+"""SQL queries of a question's database, which is made by the script in `Question.environment`.
 
-Each runs in a process of its own (`querying`), which is killed when its time is over, or with the
-cell: SQLite cannot be stopped within an instruction.
+Each query runs in a separate process (`querying`), since SQLite cannot be stopped within an
+instruction. The process is killed at its time limit, or when the cell ends.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from . import querying
 from .tool import ToolContext, ToolResult, tool_of_text, turns
 
 MAX_QUERY = 1_000
-"""Characters."""
+"""Maximum characters of a query."""
 SECONDS = 60
-"""Of a query. Its steps are counted and end far sooner, so that only what cannot be counted, or a
-machine that stands still, comes near this."""
+"""Maximum time of a query. Counted steps end most queries far sooner; this limit catches work that
+cannot be counted, and stalled machines."""
 
 
 async def use_query(sql: str, context: ToolContext) -> ToolResult:
-    """The rows that a query gives, or an error that holds nothing of it."""
+    """The rows of a query, or an error that repeats nothing of it."""
     script = context.question.environment
     if not script:
         return ToolResult("error: this question has no database")
@@ -39,7 +39,7 @@ async def use_query(sql: str, context: ToolContext) -> ToolResult:
         except TimeoutError:
             return ToolResult(f"error: it takes more than {SECONDS} s")
         finally:
-            # Killing one that has ended takes its exit code from asyncio.
+            # Even if the process has ended, `kill` would take its exit code from asyncio.
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()

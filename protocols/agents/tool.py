@@ -1,8 +1,8 @@
-"""The tools of agents: what a program computes for a speaker, whose results no model writes; and
-their use within a budget, until a model gives its speech, or by claims in it that are checked.
+"""Tools of agents: programs that compute results for a speaker, within a budget.
 
-A side's budget is drawn on by the uses in the transcript that its speaker reads: nothing else is
-kept. A claim is a use of a tool inside a speech, with the result that the speaker expects.
+A model calls tools until it gives its speech. A claim is a tool call inside a speech, with the
+result that the speaker expects; a program checks it. A side's budget is reduced by the uses in the
+transcript that its speaker reads; no other state is kept.
 """
 
 import asyncio
@@ -41,60 +41,60 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Where a tool is used: all that its result may depend on beside its arguments."""
+    """The context of a tool call: its result depends only on this and on the arguments."""
 
     question: Question
     """With the passage and the environment, whether or not the speaker reads them."""
     side: Answer | None
     before: tuple[ToolUse, ...] = ()
-    """What the same side used so far in this world, in order. A tool keeps no state of its own:
-    whatever it has is a function of these, so that a run can be resumed and replayed."""
+    """Earlier uses by the same side in this world, in order. Tools keep no other state, so that a
+    run can be resumed and replayed."""
     claimed: bool = False
-    """Whether a claim is checked: then what does not come out of the data is an error."""
+    """Whether a claim is checked. Then a value that does not come from the data is an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a use."""
+    """The result of a tool call."""
 
     result: str
-    """A text, or one that starts with `error:`."""
+    """The result, or an error text that starts with `error:`."""
     display: str = ""
-    """What others read of the arguments, as the words of a program: a tool keeps a model's own
-    sentences out of it."""
+    """The part of the arguments that others read, as words of a program. It must not hold a model's
+    sentences."""
 
     def __post_init__(self) -> None:
         for text in (self.result, self.display):
             if not isinstance(text, str):
-                raise TypeError(f"what a tool found is a text, not {text!r:.60}")
+                raise TypeError(f"a tool's result is a text, not {text!r:.60}")
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool: to add one, write its `run` and name it in the `toolbox` of an agent of one's own.
+    """A tool. To add one, write its `run` and name it in the `toolbox` of your agent class.
 
-    run: from arguments that fit the schema, and the scene, to what was found. It never raises for
-    what a model wrote, always ends, and gives the same for the same; it may await.
+    run: an async function of the arguments, which fit the schema, and the context. It must
+    terminate, be deterministic and keep no state, and must not raise because of a model's text.
     """
 
     spec: ToolSpec
     run: Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult]]
     cost: float = 0.0
-    """What a use takes of the budget of the speaker's side, failed or not."""
+    """Cost of a call, charged to the budget of the speaker's side even if the call fails."""
 
     def __post_init__(self) -> None:
-        """ValueError for a cost or a schema that no use could have."""
+        """Raise ValueError for a bad cost or schema."""
         if not isinstance(self.cost, (int, float)) or not 0 <= self.cost < math.inf:
             raise ValueError(f"tool {self.spec.name!r}: cost {self.cost!r} is not 0 or more")
         _ = self.required
 
     @cached_property
     def properties(self) -> dict[str, dict[str, Any]]:
-        """The schema of each argument, by its name."""
+        """The schema of each argument, by name."""
         properties = self._schema.get("properties", {})
         if not isinstance(properties, dict) or not all(
-            isinstance(of, dict) and of.get("type", "string") in [*_TYPES]
-            for of in properties.values()
+            isinstance(schema, dict) and schema.get("type", "string") in [*_TYPES]
+            for schema in properties.values()
         ):
             raise ValueError(f"{self._parameters}: each property has a type: {', '.join(_TYPES)}")
         return properties
@@ -115,24 +115,24 @@ class Tool:
         try:
             schema = orjson.loads(self.spec.parameters)
         except orjson.JSONDecodeError as exc:
-            raise ValueError(f"{self._parameters}: no JSON: {exc}") from exc
+            raise ValueError(f"{self._parameters}: not JSON: {exc}") from exc
         if not isinstance(schema, dict):
-            raise ValueError(f"{self._parameters}: no JSON Schema of an object")
+            raise ValueError(f"{self._parameters}: not a JSON Schema of an object")
         return schema
 
     def read(self, arguments: str) -> dict[str, Any] | str:
-        """The arguments that a model wrote, or an error text that holds nothing of them. Texts are
-        stripped; a number will do for a text; what the schema does not name is left out."""
+        """Parse the arguments that a model wrote. An error text repeats none of them. Texts are
+        stripped, numbers are accepted as texts, and names outside the schema are ignored."""
         try:
-            given = orjson.loads(arguments)
+            values = orjson.loads(arguments)
         except orjson.JSONDecodeError:
             return "error: the arguments are not JSON"
-        found = {}
-        for name, of in self.properties.items():
-            value = given.get(name) if isinstance(given, dict) else None
+        arguments_read = {}
+        for name, schema in self.properties.items():
+            value = values.get(name) if isinstance(values, dict) else None
             if value is None and name not in self.required:
                 continue
-            kind = of.get("type", "string")
+            kind = schema.get("type", "string")
             if kind == "string" and isinstance(value, (int, float)) and not isinstance(value, bool):
                 value = str(value)
             if not isinstance(value, _TYPES[kind]) or isinstance(value, bool) != (
@@ -140,12 +140,12 @@ class Tool:
             ):
                 article = "an" if kind[0] in "aio" else "a"
                 return f"error: the arguments need {name!r}, {article} {kind}"
-            found[name] = folded(value)[0].strip() if isinstance(value, str) else value
-        return found
+            arguments_read[name] = folded(value)[0].strip() if isinstance(value, str) else value
+        return arguments_read
 
 
 CHECKERS = ("calculator", "query")
-"""The tools that check claims: what they compute stands in the claim, for everyone to read."""
+"""Tools that may check claims. The claim shows everyone what they compute."""
 
 
 def tool_of_text(
@@ -155,7 +155,7 @@ def tool_of_text(
     use: Callable[[str, ToolContext], Awaitable[ToolResult]],
     cost: float = 0.0,
 ) -> Tool:
-    """A tool with one argument, which is a text."""
+    """A tool with one text argument."""
     schema = {
         "type": "object",
         "properties": {argument: {"type": "string"}},
@@ -170,7 +170,7 @@ def tool_of_text(
 
 
 def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:
-    """ValueError if there is no tool of that name, with the near names, or if its entry is none."""
+    """Raise ValueError for an unknown name, with similar names, or if the entry is not a tool."""
     if not isinstance(toolbox, Mapping):
         raise ValueError(f"toolbox: a mapping from names to tools is expected, not {toolbox!r:.60}")
     if name not in toolbox:
@@ -180,7 +180,7 @@ def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:
         )
     tool = toolbox[name]
     if not isinstance(tool, Tool) or tool.spec.name != name:
-        raise ValueError(f"toolbox: {name!r} stands for {tool!r:.60}, no tool of this name")
+        raise ValueError(f"toolbox: {name!r} stands for {tool!r:.60}, not for a tool of this name")
 
 
 def joined_names(names: Iterable[str]) -> str:
@@ -191,7 +191,7 @@ _AT_ONCE: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]" = We
 
 
 def turns() -> asyncio.Semaphore:
-    """Limits processes under way to the number of cores, for each event loop."""
+    """Limit the tool processes of an event loop to the number of cores."""
     loop = asyncio.get_running_loop()
     return _AT_ONCE.setdefault(loop, asyncio.Semaphore(os.cpu_count() or 1))
 
@@ -209,93 +209,93 @@ CLAIM = "claim"
 """Name of a checked claim among the uses of a turn."""
 VERIFIED, REFUTED = "verified", "refuted"
 MAX_EXPECTED = 40
-"""Characters of the number that a claim expects: the judge reads it as a program's words."""
+"""Maximum characters of the number that a claim expects: the judge reads it as a program's words."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolBudget:
-    """What a speaker may use."""
+    """The tools that a speaker may use, and the budget for them."""
 
     toolbox: Mapping[str, Tool]
-    """By name, the tools that there are."""
+    """The available tools, by name."""
     tools: tuple[str, ...] = ()
     budget: float | None = None
-    """What may be spent, with what was spent before; None: as much as one likes."""
+    """Maximum total cost, earlier uses included. None: no limit."""
 
 
 async def ask_with_tools(
     call: Call, ask: Ask, allowed: ToolBudget, context: ToolContext
 ) -> tuple[Reply, tuple[ToolUse, ...]]:
-    """Ask until the reply is a speech; that reply, and the uses of tools on the way, in order.
+    """Ask until the reply is a speech, running tools on the way. Return the reply and the uses.
 
     At most MAX_TOOL_ROUNDS + 1 calls. The last reply counts as the speech even if it asks for
     tools again.
     """
-    used: list[ToolUse] = []
-    for left in reversed(range(MAX_TOOL_ROUNDS)):
+    uses: list[ToolUse] = []
+    for rounds_left in reversed(range(MAX_TOOL_ROUNDS)):
         reply = await ask(call)
         if not reply.tool_calls or not allowed.tools:
-            return reply, tuple(used)
-        wishes = tuple(_undressed(wish, allowed.tools) for wish in reply.tool_calls)
-        results = [TOO_MANY if left else OUT_OF_ROUNDS] * len(reply.tool_calls)
-        for number, wish in enumerate(wishes[:MAX_CALLS] if left else ()):
-            used.append(await use(allowed, wish, replace(context, before=(*context.before, *used))))
-            results[number] = used[-1].result
-        call = _answered(call, reply, wishes, results)
-    return await ask(call), tuple(used)
+            return reply, tuple(uses)
+        tool_calls = tuple(_undressed(tool_call, allowed.tools) for tool_call in reply.tool_calls)
+        results = [TOO_MANY if rounds_left else OUT_OF_ROUNDS] * len(reply.tool_calls)
+        for number, tool_call in enumerate(tool_calls[:MAX_CALLS] if rounds_left else ()):
+            uses.append(await use(allowed, tool_call, replace(context, before=(*context.before, *uses))))
+            results[number] = uses[-1].result
+        call = _answered(call, reply, tool_calls, results)
+    return await ask(call), tuple(uses)
 
 
-def _undressed(wish: ToolCall, tools: Collection[str]) -> ToolCall:
-    """A tool call by the tool's own name, without marks and namespaces that models write:
+def _undressed(tool_call: ToolCall, tools: Collection[str]) -> ToolCall:
+    """A tool call under the tool's plain name, without marks and namespaces that models write:
     `calculator<|channel|>commentary`, `functions.calculator:0`."""
-    name = wish.name.partition("<|")[0].partition(":")[0].rpartition(".")[2].strip(" `\"'()")
-    dressed = wish.name not in tools and name in tools
-    return structs.replace(wish, name=name) if dressed else wish
+    name = tool_call.name.partition("<|")[0].partition(":")[0].rpartition(".")[2].strip(" `\"'()")
+    dressed = tool_call.name not in tools and name in tools
+    return structs.replace(tool_call, name=name) if dressed else tool_call
 
 
-def _answered(call: Call, reply: Reply, wishes: tuple[ToolCall, ...], results: list[str]) -> Call:
+def _answered(call: Call, reply: Reply, tool_calls: tuple[ToolCall, ...], results: list[str]) -> Call:
     """The call continued with the model's tool calls and their results."""
-    asked = Message("assistant", reply.text, wishes, opaque=reply.opaque)
+    request = Message("assistant", reply.text, tool_calls, opaque=reply.opaque)
     answers = (
-        Message("tool", result, tool_call_id=wish.id)
-        for wish, result in zip(wishes, results, strict=True)
+        Message("tool", result, tool_call_id=tool_call.id)
+        for tool_call, result in zip(tool_calls, results, strict=True)
     )
-    return call.changed(messages=(*call.messages, asked, *answers))
+    return call.changed(messages=(*call.messages, request, *answers))
 
 
-async def use(allowed: ToolBudget, wish: ToolCall, context: ToolContext) -> ToolUse:
-    """Run a model's tool call; a faulty call yields an error text for the model to read.
+async def use(allowed: ToolBudget, tool_call: ToolCall, context: ToolContext) -> ToolUse:
+    """Run a model's tool call. A faulty call yields an error text, which the model reads.
 
     Everyone reads the result as the words of a program. So a failed use holds nothing that the
-    model wrote, and a successful one only what its tool lets through.
+    model wrote, and a successful one holds only the parts that its tool allows.
     """
-    if wish.name not in allowed.tools:
+    if tool_call.name not in allowed.tools:
         return ToolUse(
             "none", "", f"error: there is no such tool; there is {joined_names(allowed.tools)}"
         )
-    tool = allowed.toolbox[wish.name]
-    arguments = tool.read(wish.arguments)
+    tool = allowed.toolbox[tool_call.name]
+    arguments = tool.read(tool_call.arguments)
     if isinstance(arguments, str):
-        return ToolUse(wish.name, "", arguments)
+        return ToolUse(tool_call.name, "", arguments)
     if allowed.budget is not None and spent(context.before) + tool.cost > allowed.budget + 1e-9:
-        return ToolUse(wish.name, "", OVER_BUDGET)
-    found = await tool.run(arguments, context)
-    if not isinstance(found, ToolResult):
-        raise TypeError(f"the tool {wish.name!r} gives a ToolResult, and gave {found!r:.60}")
-    failed = found.result.startswith(ERROR_PREFIX)
-    return ToolUse(wish.name, "" if failed else found.display, found.result, tool.cost)
+        return ToolUse(tool_call.name, "", OVER_BUDGET)
+    result = await tool.run(arguments, context)
+    if not isinstance(result, ToolResult):
+        raise TypeError(f"the tool {tool_call.name!r} gives a ToolResult, and gave {result!r:.60}")
+    failed = result.result.startswith(ERROR_PREFIX)
+    return ToolUse(tool_call.name, "" if failed else result.display, result.result, tool.cost)
 
 
 async def check_claims(
     allowed: ToolBudget, speech: str, context: ToolContext
 ) -> tuple[ToolUse, ...]:
-    """What was found of each claim in a speech, in order: `verified`, `refuted`, or an error where
-    it could not be checked or was over budget."""
-    found: list[ToolUse] = []
+    """Check each claim in a speech, in order: `verified`, `refuted`, or an error if it cannot be
+    checked or is over budget."""
+    uses: list[ToolUse] = []
     for claim in claims_in(speech):
-        so_far = replace(context, before=(*context.before, *found), claimed=True)
-        found.append(await _checked(allowed, claim, so_far))
-    return tuple(found)
+        so_far = replace(context, before=(*context.before, *uses), claimed=True)
+        uses.append(await _checked(allowed, claim, so_far))
+    return tuple(uses)
 
 
 def spent(uses: Sequence[ToolUse]) -> float:
@@ -303,7 +303,7 @@ def spent(uses: Sequence[ToolUse]) -> float:
 
 
 def unspoken(turn: Turn) -> float:
-    """What a draft of a turn that nobody heard spent more than the one that was spoken."""
+    """How much more the most expensive draft of a turn spent than the spoken one."""
     spoken = spent(turn.tools)
     return max([spoken, *(spent(draft.tools) for draft in turn.drafts)]) - spoken
 
@@ -325,7 +325,7 @@ async def _checked(allowed: ToolBudget, claim: Claim, context: ToolContext) -> T
 
 
 def _number(text: str) -> float | None:
-    """The finite number that a text is, in digits; None if it is none."""
+    """The finite number written in digits in `text`, or None."""
     try:
         value = float(text) if set(text) <= set("0123456789.+-eE") else math.nan
     except ValueError:

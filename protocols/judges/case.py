@@ -5,7 +5,7 @@ from functools import cache, lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..agents.agent import Brief
+from ..agents.agent import RolePrompt
 from ..doubts import ProbabilityRange, UnreadReply, ranges_given
 from ..prompts.prompt_set import default_prompts
 from ..question import Answer, Question
@@ -19,7 +19,7 @@ class Case(Struct, frozen=True):
     """A transcript and what is asked about it. Every kind of judge decides every case."""
 
     transcript: Transcript
-    brief: Brief | None = None
+    prompt: RolePrompt | None = None
     """What the judge reads beside the transcript: the rules, and its part in them; None: no more
     than that it is a judge."""
     statement: str = ""
@@ -33,8 +33,8 @@ class Case(Struct, frozen=True):
         return _of_statement(self.statement) if self.statement else self.transcript.question
 
     @property
-    def briefing(self) -> Brief:
-        return self.brief or _judging()
+    def judge_prompt(self) -> RolePrompt:
+        return self.prompt or _judging()
 
     def without_passage(self) -> "Case":
         if not self.transcript.question.passage:
@@ -98,6 +98,6 @@ def _of_statement(statement: str) -> Question:
 
 
 @cache
-def _judging() -> Brief:
+def _judging() -> RolePrompt:
     words = default_prompts()
-    return Brief("Judge", words.text("judge.rules"), words.text("judge.role"))
+    return RolePrompt("Judge", words.text("judge.rules"), words.text("judge.role"))

@@ -45,8 +45,8 @@ def exchanged(case: Case) -> Case:
     sides = dict(zip(answers, named, strict=True))
     turns = [renamed.turn(turn, sides) for turn in case.transcript.turns]
     other = replace(question, answers=named)
-    brief = case.brief and replace(case.brief, stance=Words(renamed.text(case.brief.stance)))
-    return replace(case, transcript=Transcript(other, _reordered(turns)), brief=brief)
+    prompt = case.prompt and replace(case.prompt, stance=Words(renamed.text(case.prompt.stance)))
+    return replace(case, transcript=Transcript(other, _reordered(turns)), prompt=prompt)
 
 
 class Renaming:

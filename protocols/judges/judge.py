@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat, seated
 from ...cache.memo import memoized
 from ...cache.reply import Reply
-from ..agents.agent import Agent, Brief
+from ..agents.agent import Agent, RolePrompt
 from ..doubts import (
     MIN_CAPTURED_MASS,
     ROUNDING,
@@ -67,20 +67,20 @@ class Judge(ABC):
         """A probability for each option of a case. Unreadable if a reply that it rests on is."""
 
     def judge(
-        self, transcript: Transcript, ask: Ask, brief: Brief | None = None
+        self, transcript: Transcript, ask: Ask, prompt: RolePrompt | None = None
     ) -> Coroutine[Any, Any, Verdict]:
         """The verdict on a transcript: which answer is right. Unreadable as in `decide`.
 
-        brief: the rules that the speakers read too, and the judge's part in them.
+        prompt: the rules, which the speakers read too, and the role of the judge.
         """
-        return self._decided(Case(transcript, brief), ask)
+        return self._decided(Case(transcript, prompt), ask)
 
     async def believes(
         self,
         statement: str,
         transcript: Transcript,
         ask: Ask,
-        brief: Brief | None = None,
+        prompt: RolePrompt | None = None,
         *,
         side: Answer | None = None,
     ) -> Belief:
@@ -90,7 +90,7 @@ class Judge(ABC):
         way. It may be in anybody's words: the judge is shown it as data. side: the answer that it
         speaks for, which is recorded; no prompt says it.
         """
-        verdict = await self._decided(Case(transcript, brief, statement, side), ask)
+        verdict = await self._decided(Case(transcript, prompt, statement, side), ask)
         span = verdict.bounds[0] if verdict.bounds else None
         return Belief(verdict.probs[0], verdict.judgements, span, verdict.doubts)
 
@@ -190,7 +190,7 @@ class ModelJudge(Parameters, Judge):
                 self.elicit(shown, ask), self.elicit(self.shown(other, again, blind), ask)
             )
         except Unreadable as fault:
-            fault.seat = fault.seat or case.briefing.title
+            fault.seat = fault.seat or case.judge_prompt.title
             raise
         found = [
             each.reversed() if place and not case.statement else each
@@ -203,26 +203,29 @@ class ModelJudge(Parameters, Judge):
         """The case as this judge reads it. order: None for that of the options; blind: the passage
         was hidden from it."""
         question = case.transcript.question
-        brief, options = case.brief or case.briefing, case.options if case.statement else question
+        prompt, options = (
+            case.prompt or case.judge_prompt,
+            case.options if case.statement else question,
+        )
         order = range(len(options.answers)) if order is None else order
-        told = self._told(brief, question.graded, blind, bool(case.statement))
+        told = self._told(prompt, question.graded, blind, bool(case.statement))
         examples = None
         # An example about the question at hand would tell its answer.
         if shots := [each for each in self.shots if each.floor.question.text != question.text]:
-            examples = as_examples(shots, self.put, brief.words, self.reads_passage)
-        return Shown(case, order, brief, options, _labels(options, order), *told, examples)
+            examples = as_examples(shots, self.put, prompt.words, self.reads_passage)
+        return Shown(case, order, prompt, options, _labels(options, order), *told, examples)
 
     @memoized
     def _told(
-        self, brief: Brief, graded: bool, blind: bool, stated: bool
+        self, prompt: RolePrompt, graded: bool, blind: bool, stated: bool
     ) -> tuple[Words, tuple[Words, ...]]:
         """The rules, and what is told between the judge's role and the request for an answer."""
-        words = brief.words
+        words = prompt.words
         told = [words.text("judge.blind")] if blind else []
         if stated:
             affirm, deny = Words(AFFIRM), Words(DENY)
             told.append(words.fill("judge.statement", affirm=affirm, deny=deny))
-        return Words.joined(Words(self.persona), brief.rules(graded)), tuple(told)
+        return Words.joined(Words(self.persona), prompt.rules(graded)), tuple(told)
 
     def call(
         self,
@@ -238,12 +241,12 @@ class ModelJudge(Parameters, Judge):
 
         task: its name for programs that read prompts; way: the block of the prompt set that says
         how to answer; cue: whether that stands last by itself, for a reply that continues it."""
-        case, brief = shown.case, shown.brief
+        case, prompt = shown.case, shown.prompt
         # In which words it is asked: about a statement, which answer is right, or which is best.
         kind = "graded_" if case.transcript.question.graded else ""
         kind = "statement_" if case.statement else kind
         todo, form = self._todo(
-            task, f"judge.{kind}{way}", brief, shown.labels, shown.told, form, cue
+            task, f"judge.{kind}{way}", prompt, shown.labels, shown.told, form, cue
         )
         room = REASONING_ROOM if self.reason != "none" else 0
         return Call(
@@ -253,7 +256,7 @@ class ModelJudge(Parameters, Judge):
                     shown.rules,
                     case.transcript,
                     todo,
-                    brief.prompts or default_prompts(),
+                    prompt.prompts or default_prompts(),
                     statement=case.statement,
                     order=None if case.statement else shown.order,
                     examples=shown.examples,
@@ -272,14 +275,14 @@ class ModelJudge(Parameters, Judge):
         self,
         task: str,
         block: str,
-        brief: Brief,
+        prompt: RolePrompt,
         labels: tuple[str, ...],
         before: tuple[Words, ...],
         form: ResponseFormat | None,
         cue: bool,
     ) -> tuple[Instructions, ResponseFormat | None]:
         """The instructions, and the form in which they are to be followed, if there is one."""
-        words, told = brief.words, [*before]
+        words, told = prompt.words, [*before]
         asked = words.fill(block, **self.ways(labels))
         marks: tuple[tuple[str, str], ...] = ()
         if self.reason != "none":
@@ -297,7 +300,7 @@ class ModelJudge(Parameters, Judge):
                 form = with_reasoning(form)
             told.append(words.fill("agent.form", fields=fields_of(form)))
         last = asked if cue else NOTHING
-        return Instructions(task, brief.stance, lines(told), marks=marks, cue=last), form
+        return Instructions(task, prompt.stance, lines(told), marks=marks, cue=last), form
 
     def ways(self, labels: tuple[str, ...]) -> dict[str, Words]:
         """What the placeholders of the block that says how to answer stand for. labels: of the
@@ -377,7 +380,7 @@ class Shown(Struct, frozen=True):
 
     case: Case
     order: Order
-    brief: Brief
+    prompt: RolePrompt
     options: Question
     labels: tuple[str, ...]
     """Of the options, in the order of presentation."""

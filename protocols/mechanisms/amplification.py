@@ -120,7 +120,7 @@ class Amplification(Assisted, Conversation):
     ) -> list[SubAnswer]:
         """Subquestions about what is at hand, at most `budget` in all below it, each answered."""
         most = min(self.subquestions, budget)
-        seat = self.judge_seat(self.brief(OVERSEER, most=most), self.overseer)
+        seat = self.judge_seat(self.role_prompt(OVERSEER, most=most), self.overseer)
         asked = await list_entries("subquestions", most, seat, at_hand, ask)
         left = shares(budget - len(asked), len(asked))
         return await gather_deterministic(
@@ -141,7 +141,7 @@ class Amplification(Assisted, Conversation):
             answer = await helper.speak_unlabelled(at_hand, ask)
             return SubAnswer(asked, answer, (steers,))
         findings = await self._findings(at_hand, depth, budget, side, ask)
-        overseer = self.judge_seat(self.brief(CONCLUDER, conduct=self.conduct), self.overseer)
+        overseer = self.judge_seat(self.role_prompt(CONCLUDER, conduct=self.conduct), self.overseer)
         answer = await overseer.speak(with_findings(at_hand, findings), ask)
         below = tuple(t for each in findings for t in (each.asked, each.answer, *each.below))
         return SubAnswer(asked, answer, helpers_behind(findings), below)

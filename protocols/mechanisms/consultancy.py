@@ -55,7 +55,7 @@ class Consultancy(WithHorizon, Conversation):
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         for n in range(self.turns):
             if (n % 2 == 0) == (self.first == "client"):
-                seat = self.judge_seat(self.brief(CLIENT, turn=n + 1))
+                seat = self.judge_seat(self.role_prompt(CLIENT, turn=n + 1))
             else:
                 seat = self.seat(self.agent, side, self.consulting, turn=n + 1)
             transcript = await hear(transcript, seat, ask=ask)

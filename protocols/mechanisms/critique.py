@@ -201,7 +201,7 @@ class ProposerCritic(Assisted, Conversation):
         critic, question = self.critic or self.agent, transcript.question
         held: tuple[Answer, ...]
         if self.aux == "honest":
-            held = (await choose(critic, transcript, ask, self.brief(VERDICT)),)
+            held = (await choose(critic, transcript, ask, self.role_prompt(VERDICT)),)
             seats = tuple(self.seat(critic, each, REVIEW) for each in held)
         else:
             held = question.others(side) if self.aux == "sided" else (side,)

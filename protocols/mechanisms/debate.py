@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...cache.call import Ask
-from ..agents.agent import Brief, Speaker
+from ..agents.agent import RolePrompt, Speaker
 from ..protocol import Conversation, WithHorizon
 from ..question import Answer, Question
 from ..seat import Role, Seat, hear
@@ -106,11 +106,11 @@ class InteractiveDebate(Debate):
     row: ClassVar[str] = f"interactive {Debate.row}"
     sections: ClassVar[tuple[str, ...]] = ("interactive_debate", "debate")
 
-    def judging(self, block: str = "judge") -> Brief | None:
-        return self.brief(Role("debate.judge", "Judge"))
+    def judging(self, block: str = "judge") -> RolePrompt | None:
+        return self.role_prompt(Role("debate.judge", "Judge"))
 
     async def open_round(self, number: int, transcript: Transcript, ask: Ask) -> Transcript:
         if number == 1:
             return transcript
-        brief = self.brief(QUESTIONER, round=number)
-        return await hear(transcript, self.judge_seat(brief), ask=ask)
+        prompt = self.role_prompt(QUESTIONER, round=number)
+        return await hear(transcript, self.judge_seat(prompt), ask=ask)

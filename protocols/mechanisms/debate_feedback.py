@@ -137,5 +137,5 @@ class DebateFeedback(Assisted, WithHorizon, Conversation):
     async def _score(self, debate: Transcript, side: Answer, ask: Ask) -> Belief:
         """How likely the judge finds it that the response is sound."""
         sound = self.words.data("debate_feedback.sound", label=side)
-        brief = self.judging("referee")
-        return await self.judge.believes(sound, debate, ask, brief, side=side)
+        prompt = self.judging("referee")
+        return await self.judge.believes(sound, debate, ask, prompt, side=side)

@@ -218,8 +218,8 @@ class DoublyEfficientDebate(Protocol):
     ) -> Commitment[Odds] | None:
         prover = self.seat(self.agent, side, STEPWISE_PROVER, most=self.steps)
         if self.probabilities:
-            told = prover.brief.also_told(self.words.text("doubly_efficient_debate.odds"))
-            prover = prover._replace(brief=told)
+            told = prover.prompt.also_told(self.words.text("doubly_efficient_debate.odds"))
+            prover = prover._replace(prompt=told)
         return await commit(
             PRICED_STEPS if self.probabilities else STEPS,
             prover,

@@ -105,7 +105,7 @@ async def commit(
     so again, or if the reply is no list. Every entry is escaped, and cut with a mark at the
     speaker's word limit.
     """
-    brief, asked = seat.brief, seat
+    prompt, asked = seat.prompt, seat
     for asked_again in (False, True):
         listed = await asked.fill(form, transcript, ask)
         if not listed.texts:
@@ -114,8 +114,8 @@ async def commit(
         entries = whole((*theirs, ending(theirs, listed.stated)), most + 1)
         if entries is not None:
             return Commitment(tuple(entries), listed.stated, asked_again)
-        again = brief.words.fill("agent.too_many", listed=len(listed.texts), most=most)
-        asked = seat._replace(brief=brief.also_told(again))
+        again = prompt.words.fill("agent.too_many", listed=len(listed.texts), most=most)
+        asked = seat._replace(prompt=prompt.also_told(again))
     reason = f"{len(listed.texts)} {form.name} listed twice over, where {most} may be"
     raise unreadable(reason, listed.said.reply)
 

@@ -192,7 +192,7 @@ async def traded(
     the most speeches.
     """
     # Whoever picks among drafts of a speech hears no more than the judge.
-    adversary = adversary._replace(brief=replace(adversary.brief, judge_hears_sides=True))
+    adversary = adversary._replace(prompt=replace(adversary.prompt, judge_hears_sides=True))
     stated, first = await price(transcript.of_sides)
     transcript = transcript.then(stated)
     prices = [first]

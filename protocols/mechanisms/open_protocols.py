@@ -11,7 +11,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from ...cache.call import Ask
-from ..agents.agent import Brief, Speaker
+from ..agents.agent import RolePrompt, Speaker
 from ..prompts.forms import Filled, Form, choice_of
 from ..prompts.prompt_set import PromptSet
 from ..protocol import Conversation, Protocol
@@ -95,13 +95,13 @@ async def free_choice(agent: Speaker, question: Question, words: PromptSet, ask:
     """The answer that the agent gives to the bare question. Unreadable if it names none."""
     rules, task = words.text("open_trust.rules"), words.text("open_trust.choose")
     return await choose(
-        agent, Transcript(question), ask, Brief("Agent", rules, task, prompts=words)
+        agent, Transcript(question), ask, RolePrompt("Agent", rules, task, prompts=words)
     )
 
 
-async def choose(agent: Speaker, transcript: Transcript, ask: Ask, brief: Brief) -> Answer:
+async def choose(agent: Speaker, transcript: Transcript, ask: Ask, prompt: RolePrompt) -> Answer:
     """The answer that the agent gives of its own accord. Unreadable if it names none."""
-    return await Seat(agent, None, brief).fill(choice_form(transcript.question), transcript, ask)
+    return await Seat(agent, None, prompt).fill(choice_form(transcript.question), transcript, ask)
 
 
 def choice_form(question: Question) -> Form[Answer]:

@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 from msgspec.structs import replace
 
 from ...cache.call import Ask, nth
-from ..agents.agent import Brief, Speaker
+from ..agents.agent import RolePrompt, Speaker
 from ..doubts import parse_all, ranges_given
 from ..gather import gather_deterministic
 from ..prompts.prompt_set import for_side
@@ -88,7 +88,7 @@ class RecursiveRewardModelling(Assisted):
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         transcript = Transcript(question)
-        judge = self.judge_seat(self.brief(CRITERIA, most=self.criteria))
+        judge = self.judge_seat(self.role_prompt(CRITERIA, most=self.criteria))
         criteria = await list_entries("criteria", self.criteria, judge, transcript, ask)
         assessed = await gather_deterministic(
             *(
@@ -143,7 +143,7 @@ class RecursiveRewardModelling(Assisted):
         asked = transcript.then(criterion)
         below: tuple[Turn, ...] = ()
         if depth > 1:
-            judge = self.judge_seat(self.brief(NARROWER, most=self.criteria))
+            judge = self.judge_seat(self.role_prompt(NARROWER, most=self.criteria))
             at_hand = Transcript(transcript.question, (criterion,))
             narrower = await list_entries("criteria", self.criteria, judge, at_hand, ask)
             found = await gather_deterministic(
@@ -154,9 +154,9 @@ class RecursiveRewardModelling(Assisted):
         return criterion, await helper.speak_unlabelled(asked, ask), below
 
     async def _verdict(self, assessed: Transcript, side: Answer, ask: Ask) -> Verdict:
-        brief = self.judging()
-        brief = replace(brief, stance=for_side(brief.stance, side.label))
-        return await self.judge.judge(assessed, ask, brief)
+        prompt = self.judging()
+        prompt = replace(prompt, stance=for_side(prompt.stance, side.label))
+        return await self.judge.judge(assessed, ask, prompt)
 
-    def judging(self, block: str = "reward") -> Brief:
-        return self.brief(Role(f"{self.sections[0]}.{block}", "Judge"), **self.judge_values())
+    def judging(self, block: str = "reward") -> RolePrompt:
+        return self.role_prompt(Role(f"{self.sections[0]}.{block}", "Judge"), **self.judge_values())

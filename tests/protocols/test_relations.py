@@ -240,15 +240,15 @@ async def test_a_judge_is_asked_in_its_own_way(way, reason):
         return
     judge, ask = replace(WAYS[way], reason=reason), RecordingAsk(Scripted(lambda call: "Hm."))
     graded = structs.replace(QUESTION, graded=True)
-    brief = PROTOCOLS["naive_judge"](judge, prompts=MARKED).judging()
+    role_prompt = PROTOCOLS["naive_judge"](judge, prompts=MARKED).judging()
     for statement, question in (("", QUESTION), ("It is.", QUESTION), ("", graded)):
         for both in (False, True):
             asker = replace(judge, both_orders=both)
             with pytest.raises(Unreadable) as fault:
                 if statement:
-                    await asker.believes(statement, Transcript(question), ask, brief)
+                    await asker.believes(statement, Transcript(question), ask, role_prompt)
                 else:
-                    await asker.judge(Transcript(question), ask, brief)
+                    await asker.judge(Transcript(question), ask, role_prompt)
             assert fault.value.seat == "Judge"
         kind = "statement_" if statement else "graded_" if question.graded else ""
         noted = [note for note in ask.notes if isinstance(note, Asked)]

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 
 import pytest
 
-from oversight.protocols.agents.agent import Agent, Brief
+from oversight.protocols.agents.agent import Agent, RolePrompt
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.doubts import UnreadReply, parse_all
 from oversight.protocols.errors import Declined, Unreadable
@@ -22,7 +22,7 @@ from tools.mechanisms import DOCS, TABLES, TRUTHS, written
 from tools.sharing import LONGER, PAIRS, counts
 
 TRANSCRIPT = Transcript(CRATES)
-BRIEF = Brief("Reader", Words("Somebody reads."), Words("Fill in the form."))
+BRIEF = RolePrompt("Reader", Words("Somebody reads."), Words("Fill in the form."))
 SEAT = Seat(Agent("sim/any"), None, BRIEF)
 FORM: Form[tuple[float, int, str, str]] = Form(
     "reading",
@@ -156,5 +156,5 @@ def test_a_protocol_may_return_a_probability_of_its_side_or_one_by_label(said, p
 
 @pytest.mark.parametrize("said", [None, True, "0.7", {"A": 0.7}, {"A": 0.3, "C": 0.7}])
 def test_what_is_neither_is_told_in_one_line(said):
-    with pytest.raises(TypeError, match="a verdict is expected, a probability, or one for each"):
+    with pytest.raises(TypeError, match="a protocol returns a verdict, a probability, or one per"):
         as_verdict(said, APPLES.question, APPLES.question.answers[0])

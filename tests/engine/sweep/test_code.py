@@ -157,9 +157,9 @@ def test_what_an_own_protocol_tells_its_seats_is_in_the_digest_of_the_prompts(
     tmp_path, old, new, same
 ):
     briefs = """\
-from oversight.protocols import Brief, Seat, Words
+from oversight.protocols import RolePrompt, Seat, Words
 
-SAYS = Brief("Advocate", Words("Two advocates."), Words("Be brief."))
+SAYS = RolePrompt("Advocate", Words("Two advocates."), Words("Be brief."))
 
 async def helper(transcript, side, ask):  # none
     again = SAYS.also_told(Words(f"Once more, ({side.label})."))

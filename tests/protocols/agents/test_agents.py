@@ -28,7 +28,7 @@ from oversight.protocols import (
     TOOLS,
     Agent,
     BestOf,
-    Brief,
+    RolePrompt,
     Consultancy,
     Debate,
     Protocol,
@@ -66,7 +66,7 @@ from tests.world import plain, shipment, simulated
 
 AGENT = Agent("sim/strong")
 SIDE, OTHER = CRATES.answers
-CLIENT = Brief("Client", Words("Ask."), Words("Ask."))
+CLIENT = RolePrompt("Client", Words("Ask."), Words("Ask."))
 TRANSCRIPT = Transcript(CRATES)
 
 

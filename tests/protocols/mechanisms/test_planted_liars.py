@@ -262,8 +262,8 @@ class Planted(Agent):
 
     says: tuple[str, ...] = ()
 
-    async def deliver(self, call, transcript, side, ask, brief=ADVOCATE) -> Turn:
-        turn = await super().deliver(call, transcript, side, ask, brief)
+    async def deliver(self, call, transcript, side, ask, prompt=ADVOCATE) -> Turn:
+        turn = await super().deliver(call, transcript, side, ask, prompt)
         said = self.says[int(turn.text) % len(self.says)] if side == B else "It is 48."
         return structs.replace(turn, text=said)
 
@@ -349,8 +349,8 @@ class Finder(Agent):
 
     names: tuple[int, ...] = ()
 
-    async def deliver(self, call, transcript, side, ask, brief=ADVOCATE) -> Turn:
-        turn = await super().deliver(call, transcript, side, ask, brief)
+    async def deliver(self, call, transcript, side, ask, prompt=ADVOCATE) -> Turn:
+        turn = await super().deliver(call, transcript, side, ask, prompt)
         flaws = transcript.turns[0].text.split()
         return structs.replace(turn, text=flaws[self.names[int(turn.text)]])
 

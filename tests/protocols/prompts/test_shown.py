@@ -29,7 +29,7 @@ from oversight.protocols import (
     Agent,
     Answer,
     BestOf,
-    Brief,
+    RolePrompt,
     Debate,
     DistributionJudge,
     DoubleConsultancy,
@@ -350,8 +350,8 @@ async def test_one_block_changes_the_calls_of_its_seat_and_no_others():
 
 
 def test_a_protocol_that_is_older_than_the_type_goes_on_and_names_answers_by_label():
-    older = Brief("Voice", "Rules.", "For ({label}) {answer}.")  # type: ignore[arg-type]
-    assert older == Brief("Voice", Words("Rules."), Words("For ({label})."))
+    older = RolePrompt("Voice", "Rules.", "For ({label}) {answer}.")  # type: ignore[arg-type]
+    assert older == RolePrompt("Voice", Words("Rules."), Words("For ({label})."))
 
 
 def test_the_digest_is_of_the_words_and_not_of_the_name():

@@ -175,8 +175,8 @@ class Breaker(Agent):
 
     broken: int = 3
 
-    async def speak(self, transcript, side, ask, brief=ADVOCATE) -> Turn:
-        turn = await super().speak(transcript, side, ask, brief)
+    async def speak(self, transcript, side, ask, prompt=ADVOCATE) -> Turn:
+        turn = await super().speak(transcript, side, ask, prompt)
         number = int(transcript.question.text.split()[1].rstrip("?"))
         broken = side and side.label == "B" and number < self.broken
         return structs.replace(turn, text="poison") if broken else turn

@@ -24,7 +24,7 @@ from oversight.protocols import *
 from oversight.protocols.datasets.loader import Loader
 
 SAYS = Words("Argue for ({label}).")
-ADVOCATE = Brief("Advocate", Words("Two advocates."), SAYS)
+ADVOCATE = RolePrompt("Advocate", Words("Two advocates."), SAYS)
 SEEN, NUMBERS = [], itertools.count()
 
 """
