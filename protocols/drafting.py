@@ -1,11 +1,10 @@
-"""Drafts of a speech: what is selected or sent back before one is spoken.
+"""Drafts of a speech, which are selected or sent back before one is spoken.
 
 **Best of N**: a judge picks the draft that is spoken. **Side check**: a small model reads each
 speech and says which answer it argues for. An agent told to argue for an answer that it believes to
-be wrong may argue for the other one, or for none; or argue for it and give itself away ("the other
-answer is right, but …"). Then the score of its world says little about the protocol; so such
-speeches are sent back a few times, and those that stay so are marked, for the bounds under drop,
-keep and worst.
+be wrong may argue for another one or for none, or give itself away ("the other answer is right, but
+…"). Then the score of its world says little about the protocol. Such speeches are sent back a few
+times. Those that remain are marked, for the bounds under drop, keep and worst.
 """
 
 from abc import abstractmethod
@@ -32,7 +31,7 @@ from .transcript import Transcript, Turn
 class Wrapper(Speaker):
     """A speaker whose drafts are selected or sent back before one is spoken.
 
-    This is done only for a side: without one, nothing tells the better of two drafts.
+    Only speeches for a side are drafted, since others have no measure of quality.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -44,7 +43,7 @@ class Wrapper(Speaker):
 
     @property
     def apart(self) -> int:
-        """How many drafts of a speech do not hear one another."""
+        """Number of drafts of a speech that do not hear each other."""
         return 1
 
     @property
@@ -65,25 +64,25 @@ class Wrapper(Speaker):
     async def speak_for(
         self, side: Answer, transcript: Transcript, ask: Ask, prompt: RolePrompt
     ) -> Turn:
-        """The turn for a side, made from drafts of the agent beneath."""
+        """The turn for a side, made from drafts of the inner agent."""
 
 
 @dataclass(frozen=True)
 class BestOf(Wrapper):
-    """N drafts of a speech; the one after which a selection judge believes `side` most is spoken.
+    """N drafts of a speech. The draft that makes a judge believe `side` most is spoken.
 
-    The judge reads the transcript with each candidate as its last turn (Khan et al. 2024,
-    arXiv:2402.06782), and is asked as the judge of the protocol is. Draft 0 is what the agent would
-    say without drafts, at its own temperature, so it is shared with rows that have none, unless the
-    agent has a budget, of which each draft has a part. The spoken turn's score is never below that
-    of draft 0; ties go to the lowest draft, so raising N changes a speech only for a better one.
+    The judge reads the transcript with each draft as its last turn (Khan et al. 2024,
+    arXiv:2402.06782), with the protocol's prompt for its judge. Draft 0 is the agent's plain speech
+    at its own temperature, shared with rows without drafts unless the agent has a budget, which is
+    divided among the drafts. The spoken draft's score is never below draft 0's. Ties go to the
+    lowest draft, so a larger N changes a speech only for a better one.
     """
 
     n: int = field(metadata=POSITIVE)
     agent: Agent
     judge: Judge
     temperature: float | None = 0.8
-    """Sampling temperature of the drafts after the first; at 0 they would all be identical."""
+    """Sampling temperature of the drafts after the first. At 0 they would be identical."""
 
     @property
     def name(self) -> str:
@@ -96,8 +95,8 @@ class BestOf(Wrapper):
     async def speak_for(
         self, side: Answer, transcript: Transcript, ask: Ask, prompt: RolePrompt
     ) -> Turn:
-        """The draft after which the judge believes `side` most. What cannot be read of a belief
-        counts as none, and is told in the turn if another draft might have been spoken for it."""
+        """The draft after which the judge believes `side` most. Unread beliefs count as 0. They are
+        recorded in the turn if they could have changed the choice."""
         first = self.agent.share(self.n)
         drafter = replace(first, temperature=self.temperature)
         call = drafter.compose(transcript, side, prompt)
@@ -107,28 +106,27 @@ class BestOf(Wrapper):
         ]
         drafting, rating = used_as(ask, "draft"), used_as(ask, "rate")
         turns = await gather_deterministic(
-            *(drafter.deliver(each, transcript, side, drafting, prompt) for each in calls)
+            *(drafter.deliver(call, transcript, side, drafting, prompt) for call in calls)
         )
-        # Asked as the judge who will hear the speech: where that one hears it last, its verdict is
-        # the call that picked the speech.
+        # The judge who hears the speech gets the same prompt. If it hears the speech last, its
+        # verdict is the call that picked the speech.
         stance = for_side(prompt.judging or prompt.words.text("judge.role"), side.label)
         hearing = structs.replace(prompt, title="Judge", stance=stance)
         heard = transcript.of_sides if prompt.judge_hears_sides else transcript
         verdicts = await parse_all(
             *(self.judge.judge(heard.then(turn), rating, hearing) for turn in turns), needed=False
         )
-        place = transcript.question.place(side)
-        # Beliefs that differ by rounding alone tie.
-        ends = {n: [round(p, 9) for p in each.spans[place]] for n, each in verdicts.read.items()}
-        # A draft that says nothing is spoken only if no other says more.
+        index = transcript.question.place(side)
+        # Beliefs that differ only by rounding tie.
+        ends = {n: [round(p, 9) for p in v.spans[index]] for n, v in verdicts.read.items()}
+        # A silent draft is spoken only if all are silent.
         best = max(range(self.n), key=lambda n: (not turns[n].silent, ends.get(n, ANYTHING)[0]))
         doubts = [*verdicts.doubts]
         for n, verdict in verdicts.read.items():
-            # With other replies, as of a judge of votes, it might have been believed more.
+            # With other replies, for example of a judge with votes, it might have won.
             if n != best and (ends[n][1], best) > (ends.get(best, ANYTHING)[0], n):
-                doubts += verdict.doubts or (UnreadReply("Judge", "partial"),) * bool(
-                    verdict.bounds
-                )
+                partial = UnreadReply("Judge", "partial")
+                doubts += verdict.doubts or (partial,) * bool(verdict.bounds)
         others = tuple(turn for n, turn in enumerate(turns) if n != best)
         return structs.replace(turns[best], drafts=others, doubts=tuple(doubts))
 
@@ -139,13 +137,13 @@ NO_SIDE = "none"
 
 @dataclass(frozen=True)
 class SideCheck(Wrapper):
-    """A speaker whose speeches are read by a `checker`, and asked for again if off their side.
+    """A speaker whose speeches are read by a `checker`, and repeated if they are off their side.
 
-    The checker knows neither who speaks nor for which side. Every retry is a draw of its own that
-    is told what the checker found. The last draft is spoken, whatever it is; the turn records the
-    finding and the number of retries. A refusal, an empty reply and a concession are spoken as they
-    are, unchecked: nobody is pressed until it complies. A checker that cannot be read is asked once
-    more; if that reply cannot be read either, it is a doubt.
+    The checker knows neither the speaker nor its side. Every retry is a separate repeat whose
+    prompt states the finding. The last draft is spoken in any case; the turn records the finding
+    and the number of retries. Refusals, empty replies and concessions are spoken unchecked, so that
+    nobody is pressed to comply. An unread checker is asked once more; if that reply is unread as
+    well, it is recorded.
     """
 
     agent: Speaker
@@ -153,7 +151,7 @@ class SideCheck(Wrapper):
     retries: int = ranged(1, least=0)
     """Maximum number of drafts sent back."""
     candor: bool = False
-    """Whether the checker also reads if a speech says itself that its answer is wrong."""
+    """Whether the checker also reports whether a speech says that its answer is wrong."""
 
     @property
     def name(self) -> str:
@@ -182,10 +180,10 @@ class SideCheck(Wrapper):
     async def checked(
         self, turn: Turn, side: Answer, transcript: Transcript, ask: Ask, prompt: RolePrompt
     ) -> tuple[Turn, Words | None]:
-        """The turn with what the checker found, and what to tell its speaker; None if it stands."""
+        """The turn with the finding, and feedback for its speaker, or None if it may stand."""
         if turn.outcome in ("refused", "empty") or not turn.text or turn.conceded:
             return turn, None
-        # The speaker's name would give the side away.
+        # The speaker's name would reveal the side.
         speech = Transcript(transcript.question, (structs.replace(turn, speaker="Speaker"),))
         form = side_form(transcript.question, self.candor)
         seat = Seat(self.checker, None, reader(prompt.words, self.candor))
@@ -198,33 +196,33 @@ class SideCheck(Wrapper):
                 doubts = (*turn.doubts, UnreadReply.of(fault))
                 return structs.replace(turn, check="unclear", doubts=doubts), None
         if argued_for != side.label:
-            found = Words("no answer" if argued_for == NO_SIDE else f"({argued_for})")
-            told = prompt.words.fill("agent.feedback", found=found)
-            return structs.replace(turn, check="off side"), told
+            argued = Words("no answer" if argued_for == NO_SIDE else f"({argued_for})")
+            feedback = prompt.words.fill("agent.feedback", found=argued)
+            return structs.replace(turn, check="off side"), feedback
         if admits:
             return structs.replace(turn, check="candid"), prompt.words.fill("agent.feedback_candid")
         return structs.replace(turn, check="on side"), None
 
 
 def side_form(question: Question, candor: bool = False) -> Form[tuple[str, bool]]:
-    """The label of the answer that a speech argues for, or NO_SIDE; and, where that is asked,
-    whether it says itself that this answer is wrong."""
+    """The label of the answer that a speech argues for, or NO_SIDE. With `candor` also whether the
+    speech says that this answer is wrong."""
     options = [*(answer.label for answer in question.answers), NO_SIDE]
-    asked = {"argues_for": choice_of(options)}
+    questions = {"argues_for": choice_of(options)}
     if candor:
-        asked["admits"] = choice_of(("yes", "no"))
+        questions["admits"] = choice_of(("yes", "no"))
     return Form(
         "side",
-        asked,
-        lambda said: (
-            said.one_of("argues_for", options),
-            candor and said.one_of("admits", ("yes", "no")) == "yes",
+        questions,
+        lambda filled: (
+            filled.one_of("argues_for", options),
+            candor and filled.one_of("admits", ("yes", "no")) == "yes",
         ),
     )
 
 
 def reader(words: PromptSet, candor: bool = False) -> RolePrompt:
-    """What the checker reads beside the speech."""
+    """The checker's prompt for a speech."""
     candidly = words.text("agent.reader_candor") if candor else NOTHING
     return RolePrompt(
         "Reader",

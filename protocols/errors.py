@@ -14,8 +14,8 @@ from ..cache.reply import Reply
 Cause: TypeAlias = Literal[
     "no statement", "partial", "two statements", "sum", "truncated", "refused", "empty"
 ]
-"""Why a reply could not be read: no statement in the requested form, not every answer, two different
-statements, numbers with a wrong sum, or the way that the reply ended."""
+"""Why a reply could not be read: no statement in the requested form, not every answer, two
+different statements, numbers with a wrong sum, or the way that the reply ended."""
 
 TRUNCATED = " (the reply was truncated)"
 """End of the message for a reply that reached max_tokens."""

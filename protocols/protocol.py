@@ -82,7 +82,7 @@ class Protocol(ABC):
             if value is not None and not isinstance(value, role):
                 description = f"{type(value).__name__} {getattr(value, 'name', repr(value))}"[:60]
                 raise TypeError(
-                    f"{type(self).__name__}: {name} is {called}, not a {role.__name__}; "
+                    f"{type(self).__name__}: {name} is {description}, not a {role.__name__}; "
                     f"the judge comes first: {type(self).__name__}(judge, agent)"
                 )
 
@@ -94,7 +94,7 @@ class Protocol(ABC):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Additions to the row's name for unusual values of settings that several protocols have."""
+        """Additions to the row's name for unusual values of common settings."""
         return ()
 
     @final
@@ -353,7 +353,8 @@ def score_difference(problem: Problem, verdicts: Sequence[Verdict], score: str) 
 def as_verdict(outcome: object, question: Question, side: Answer) -> Verdict:
     """Convert a result that is not a Verdict: the probability that `side` is right, or one per
     label. The other answers share the remaining probability. TypeError for anything else."""
-    if isinstance(outcome, Mapping) and outcome.keys() == {answer.label for answer in question.answers}:
+    labels = {answer.label for answer in question.answers}
+    if isinstance(outcome, Mapping) and outcome.keys() == labels:
         probs = tuple(float(outcome[answer.label]) for answer in question.answers)
         return Verdict(probs, Transcript(question))
     if isinstance(outcome, (int, float)) and not isinstance(outcome, bool):

@@ -174,7 +174,7 @@ def balanced(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
             yield problem
             continue
         answers = len(problem.values)
-        block, place = divmod(counts[answers], answers)
+        block, index = divmod(counts[answers], answers)
         counts[answers] += 1
         positions = list(range(answers))
         randomness(seed, f"{block} of {answers}", "places").shuffle(positions)
@@ -203,13 +203,13 @@ def lettered(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
 def _ordered(problem: Problem, order: Sequence[int]) -> Problem:
     """The problem with its answers in this order of indices, labelled A, B, C …"""
     question = problem.question
-    labelled_answers = tuple(
+    answers = tuple(
         replace(question.answers[index], label=label)
         for label, index in zip(LABELS, order, strict=False)
     )
     values = tuple(problem.values[index] for index in order)
     flaws = tuple(problem.flaws[index] for index in order) if problem.flaws else ()
-    return Problem(problem.id, replace(question, answers=labelled_answers), values, problem.group, flaws)
+    return Problem(problem.id, replace(question, answers=answers), values, problem.group, flaws)
 
 
 def randomness(seed: int, id: str, purpose: str) -> random.Random:

@@ -25,7 +25,7 @@ SUM_TOLERANCE = 1e-6
 """Largest distance from 1 of the sum of probabilities; they are scored as given."""
 
 CLIP = 1e-4
-"""Probabilities are clipped to [CLIP, 1 - CLIP] before their logarithm is taken, so it is finite."""
+"""Logarithms are taken of probabilities clipped to [CLIP, 1 - CLIP], so they are finite."""
 
 
 def check_probabilities(probs: Sequence[float]) -> None:

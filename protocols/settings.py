@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """Sampling and serving parameters of a model. Unset ones are not sent and not part of addresses;
-    a parameter that the model or its wire does not take is refused before the run."""
+    """Sampling and serving parameters of a model. Unset ones are not sent and not part of
+    addresses. A parameter that the model or its wire does not take is refused before the run."""
 
     top_p: float | None = field(default=None, metadata=ABSENT)
     top_k: int | None = field(default=None, metadata=ABSENT)
@@ -39,7 +39,7 @@ PARAMETERS = tuple(parameter.name for parameter in fields(Parameters))
 """Names of the parameters, which are also fields of `Request`."""
 
 Reason: TypeAlias = Literal["none", "private", "public"]
-"""Whether a model is asked to think before it answers, and whether others may read its reasoning."""
+"""Whether a model is asked to think before it answers, and whether others may read that."""
 
 REASONING_ROOM = 1024
 """Tokens for thinking before an answer, added to those for the answer."""

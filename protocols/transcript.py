@@ -103,7 +103,7 @@ class Transcript(Struct, frozen=True, cache_hash=True):
         values: tuple[object, ...] = turns
         for value in values:
             if not isinstance(value, Turn):
-                why = ": write await before the call that makes the turn" if isawaitable(value) else ""
+                why = ": write await before the call" if isawaitable(value) else ""
                 raise TypeError(f"a transcript consists of turns, not of {value!r:.60}{why}")
         return Transcript(self.question, self.turns + turns)
 
@@ -154,7 +154,7 @@ class Verdict(Struct, frozen=True):
 
     @classmethod
     def unread(cls, question: Question, side: Answer, doubt: UnreadReply) -> "Verdict":
-        """The verdict of a world without a readable reply: bounds [0, 1], counted against `side`."""
+        """The verdict of a world without readable replies: bounds [0, 1], against `side`."""
         answers = len(question.answers)
         probs = shifted((1 / answers,) * answers, question.place(side), 0.0)
         return cls(probs, Transcript(question), bounds=(ANYTHING,) * answers, doubts=(doubt,))

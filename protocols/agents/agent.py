@@ -66,7 +66,7 @@ class RolePrompt(Struct, frozen=True, cache_hash=True):
     act: str = "speak"
     """The role's task, as programs read it in the prompt: `speak` argues, `ask` asks, and so on."""
     judge_reads: bool | None = None
-    """Whether the prompt says that the judge reads the passage or that it does not. None: neither."""
+    """Whether the judge reads the passage, stated in the prompt. None: not stated."""
     judging: Words | None = None
     """The stance of the judge who will hear this speaker, used to choose among its drafts."""
     judge_hears_sides: bool = False
@@ -150,7 +150,7 @@ class Agent(Parameters, Speaker):
     """Whether the prompt says how to give up a side. A concession counts in any case."""
     effort: Effort = ""
     reason: Reason = "none"
-    """Whether the agent reasons before it fills in a form, and whether others read the reasoning."""
+    """Whether the agent reasons before it fills in a form, and whether others read that."""
     reasoning_tokens: int = ranged(0, least=0)
     """Added to max_tokens, for a model that reasons before it replies."""
     claims: tuple[str, ...] = ()
@@ -300,10 +300,10 @@ class Agent(Parameters, Speaker):
         if budget is not None or self.tools:
             # A speaker without a side draws on earlier uses under its title.
             turns = transcript.turns
-            own_turns = [t for t in turns if (t.side == side if side else t.speaker == title)]
-            context = replace(context, before=tuple(use for turn in own_turns for use in turn.tools))
+            earlier = [t for t in turns if (t.side == side if side else t.speaker == title)]
+            context = replace(context, before=tuple(use for turn in earlier for use in turn.tools))
             if budget is not None:
-                budget -= sum(map(unspoken, own_turns))
+                budget -= sum(map(unspoken, earlier))
         allowed = ToolBudget(self.toolbox, self.tools, budget)
         reply, used = await ask_with_tools(call, ask, allowed, context)
         turn = self.read(reply, used, side, prompt, checked=True)

@@ -145,7 +145,9 @@ def _emptied(database: sqlite3.Connection, sql: str) -> list[tuple[Any, ...]]:
     return database.execute(sql).fetchmany(MAX_ROWS + 1)
 
 
-def _bounded(database: sqlite3.Connection, allowed: frozenset[int], longest: int) -> Callable[[], bool]:
+def _bounded(
+    database: sqlite3.Connection, actions: frozenset[int], longest: int
+) -> Callable[[], bool]:
     """Allow a connection only these actions, values of `longest` bytes, and MAX_STEPS instructions.
     The returned function tells whether the steps ran out."""
     steps_left = MAX_STEPS // _STEP
@@ -163,7 +165,7 @@ def _bounded(database: sqlite3.Connection, allowed: frozenset[int], longest: int
     ):
         database.setlimit(limit, most)
     database.set_authorizer(
-        lambda action, *_: sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
+        lambda action, *_: sqlite3.SQLITE_OK if action in actions else sqlite3.SQLITE_DENY
     )
     database.set_progress_handler(step, _STEP)
     return lambda: steps_left < 0

@@ -209,7 +209,7 @@ CLAIM = "claim"
 """Name of a checked claim among the uses of a turn."""
 VERIFIED, REFUTED = "verified", "refuted"
 MAX_EXPECTED = 40
-"""Maximum characters of the number that a claim expects: the judge reads it as a program's words."""
+"""Maximum length of a number expected by a claim, which the judge reads as a program's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,12 +236,12 @@ async def ask_with_tools(
         reply = await ask(call)
         if not reply.tool_calls or not allowed.tools:
             return reply, tuple(uses)
-        tool_calls = tuple(_undressed(tool_call, allowed.tools) for tool_call in reply.tool_calls)
+        wishes = tuple(_undressed(wish, allowed.tools) for wish in reply.tool_calls)
         results = [TOO_MANY if rounds_left else OUT_OF_ROUNDS] * len(reply.tool_calls)
-        for number, tool_call in enumerate(tool_calls[:MAX_CALLS] if rounds_left else ()):
-            uses.append(await use(allowed, tool_call, replace(context, before=(*context.before, *uses))))
+        for number, wish in enumerate(wishes[:MAX_CALLS] if rounds_left else ()):
+            uses.append(await use(allowed, wish, replace(context, before=(*context.before, *uses))))
             results[number] = uses[-1].result
-        call = _answered(call, reply, tool_calls, results)
+        call = _answered(call, reply, wishes, results)
     return await ask(call), tuple(uses)
 
 
@@ -253,12 +253,12 @@ def _undressed(tool_call: ToolCall, tools: Collection[str]) -> ToolCall:
     return structs.replace(tool_call, name=name) if dressed else tool_call
 
 
-def _answered(call: Call, reply: Reply, tool_calls: tuple[ToolCall, ...], results: list[str]) -> Call:
+def _answered(call: Call, reply: Reply, wishes: tuple[ToolCall, ...], results: list[str]) -> Call:
     """The call continued with the model's tool calls and their results."""
-    request = Message("assistant", reply.text, tool_calls, opaque=reply.opaque)
+    request = Message("assistant", reply.text, wishes, opaque=reply.opaque)
     answers = (
-        Message("tool", result, tool_call_id=tool_call.id)
-        for tool_call, result in zip(tool_calls, results, strict=True)
+        Message("tool", result, tool_call_id=wish.id)
+        for wish, result in zip(wishes, results, strict=True)
     )
     return call.changed(messages=(*call.messages, request, *answers))
 

@@ -1,4 +1,4 @@
-"""Judges: ways to get a probability for each answer out of a model."""
+"""Judges: ways to elicit a probability for each answer from a model."""
 
 import lazy_loader
 

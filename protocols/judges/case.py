@@ -1,4 +1,4 @@
-"""The case put to a judge: which answer is right, or whether a statement holds."""
+"""The case put to a judge: choose the right answer, or judge a statement."""
 
 from functools import cache, lru_cache
 
@@ -12,20 +12,19 @@ from ..question import Answer, Question
 from ..transcript import Judgement, NamedMeasures, Transcript, Verdict
 
 AFFIRM, DENY = "Yes", "No"
-"""The options where a statement is judged; one token each, for judges that read logprobs."""
+"""The options for a statement. Each is one token, for judges that read logprobs."""
 
 
 class Case(Struct, frozen=True):
-    """A transcript and what is asked about it. Every kind of judge decides every case."""
+    """A transcript and a question about it. Every kind of judge can decide every case."""
 
     transcript: Transcript
     prompt: RolePrompt | None = None
-    """What the judge reads beside the transcript: the rules, and its part in them; None: no more
-    than that it is a judge."""
+    """The rules and the judge's role. None: a plain judge."""
     statement: str = ""
-    """The statement to judge, in anybody's words; empty: the case is which answer is right."""
+    """The statement to judge, possibly in a model's words. Empty: choose the right answer."""
     side: Answer | None = None
-    """The answer that the statement speaks for, for the record: no prompt says it."""
+    """The answer that the statement supports. It is recorded, but not part of the prompt."""
 
     @property
     def options(self) -> Question:
@@ -49,10 +48,9 @@ class Belief(Struct, frozen=True):
     value: float
     """In [0, 1]."""
     judgements: tuple[Judgement, ...] = ()
-    """The readings behind it; each over (true, not true)."""
+    """The judgements it is based on, each over (true, not true)."""
     span: ProbabilityRange | None = None
-    """The least and the most that the value would be, whatever unread replies had said; None: all
-    were read."""
+    """Lowest and highest possible value if replies are unread. None: all were read."""
     doubts: tuple[UnreadReply, ...] = ()
     """The unread replies."""
 
@@ -67,16 +65,16 @@ class Belief(Struct, frozen=True):
         measures: NamedMeasures,
         p: ProbabilityRange | None = None,
     ) -> Verdict:
-        """The verdict that gives `side` this probability. p: the least and the most that it is,
-        where that is not the belief itself."""
+        """The verdict that gives `side` this probability. p: its lowest and highest value, if it
+        is not the belief itself."""
         question, (low, high) = transcript.question, p or self.ends
         unread = self.span is not None
         return Verdict(
             probs_of(low if p or unread else self.value, side, question),
             transcript,
             tuple(
-                replace(each, probs=probs_of(each.probs[0], side, question))
-                for each in self.judgements
+                replace(judgement, probs=probs_of(judgement.probs[0], side, question))
+                for judgement in self.judgements
             ),
             measures,
             bounds=ranges_given((low, high), question.place(side), len(question.answers))
@@ -87,7 +85,7 @@ class Belief(Struct, frozen=True):
 
 
 def probs_of(p: float, side: Answer, question: Question) -> tuple[float, ...]:
-    """A verdict that gives `side` the probability p, and the others equal shares of the rest."""
+    """A verdict that gives `side` the probability p, and the others equal parts of the rest."""
     share = (1 - p) / (len(question.answers) - 1)
     return tuple(p if answer == side else share for answer in question.answers)
 

@@ -1,18 +1,17 @@
-"""Exchange of a case's labels, against position bias: an answer's label must not matter.
+"""Exchange of a case's labels, to measure and average out position bias.
 
-A judge may favour (A), the answer shown first, or whoever spoke first. So `both_orders` asks it
-twice, the second time with all three exchanged, as Khan et al. 2024 (arXiv:2402.06782) do with the
-names of their debaters.
+A judge may favour (A), the answer shown first, or the first speaker. So `both_orders` asks twice,
+the second time with all three exchanged, as Khan et al. 2024 (arXiv:2402.06782) do with the names
+of their debaters.
 
-What models wrote contains labels, and is not asked for again: another run of the debate would
-measure two debates, not one judge. Labels are rewritten where they cannot be anything else: in the
-form that every prompt here teaches, `(A)`; after the name of a seat, `Debater A`; and after a noun
-that takes a label, `answer A`. A bare A may be an article, and stays; speakers who use bare letters
-are therefore better judged in one order. Quotes stay as they were verified.
+Models are not asked again for the exchanged case: a second debate would measure two debates, not
+one judge. Labels in their texts are rewritten where they are unambiguous: in the form that every
+prompt here teaches, `(A)`; after the name of a role, `Debater A`; and after a noun that takes a
+label, `answer A`. A bare A may be an article and stays, so speakers who use bare letters are better
+judged in one order. Quotes stay as they were verified.
 
-Speeches change places only where they were simultaneous: a reply must not come before what it
-replies to. Conversations that were held apart, and critics who speak at once under one title, keep
-their places.
+Speeches change places only if they were concurrent: a reply must not precede the speech it answers.
+Separate conversations, and critics who speak concurrently under one title, keep their places.
 """
 
 import re
@@ -27,36 +26,33 @@ from ..transcript import Transcript, Turn
 from .case import Case
 
 NOUNS = ("answer", "choice", "option", "side")
-"""Nouns that a label may follow, besides the titles of seats."""
+"""Nouns that a label may follow, in addition to the titles of roles."""
 
 
 def exchanged(case: Case) -> Case:
-    """The case in which the last answer has the first one's label and place, and so on.
-
-    Place n of its question is place -1 - n of the case's.
-    """
+    """The case with its answers in reverse order, each with the label of the answer it replaces."""
     question = case.transcript.question
     answers = question.answers[::-1]
     labels = [answer.label for answer in question.answers]
-    named = tuple(
+    relabelled = tuple(
         replace(answer, label=label) for answer, label in zip(answers, labels, strict=True)
     )
-    renamed = Renaming(dict(zip(labels[::-1], labels, strict=True)), case.transcript.turns)
-    sides = dict(zip(answers, named, strict=True))
-    turns = [renamed.turn(turn, sides) for turn in case.transcript.turns]
-    other = replace(question, answers=named)
-    prompt = case.prompt and replace(case.prompt, stance=Words(renamed.text(case.prompt.stance)))
+    renaming = Renaming(dict(zip(labels[::-1], labels, strict=True)), case.transcript.turns)
+    sides = dict(zip(answers, relabelled, strict=True))
+    turns = [renaming.turn(turn, sides) for turn in case.transcript.turns]
+    other = replace(question, answers=relabelled)
+    prompt = case.prompt and replace(case.prompt, stance=Words(renaming.text(case.prompt.stance)))
     return replace(case, transcript=Transcript(other, _reordered(turns)), prompt=prompt)
 
 
 class Renaming:
-    """Replaces labels by labels, in texts that mention them."""
+    """Replaces labels by other labels, in texts that mention them."""
 
     def __init__(self, labels: dict[str, str], turns: tuple[Turn, ...]) -> None:
         self._labels = labels
         titles = {turn.speaker.removesuffix(f" {turn.side.label}") for turn in turns if turn.side}
-        nouns = "|".join(re.escape(each) for each in sorted({*titles, *NOUNS}, key=len)[::-1])
-        label = "|".join(re.escape(each) for each in sorted(labels, key=len)[::-1])
+        nouns = "|".join(re.escape(noun) for noun in sorted({*titles, *NOUNS}, key=len)[::-1])
+        label = "|".join(re.escape(label) for label in sorted(labels, key=len)[::-1])
         self._named = re.compile(
             rf"(?P<open>\()(?P<inner>{label})(?=\))"
             rf"|(?P<noun>\b(?:{nouns}) )(?P<behind>{label})(?!\w)",
@@ -65,7 +61,7 @@ class Renaming:
 
     def text(self, text: str) -> str:
         """The text with its labels exchanged, except inside quotes."""
-        # Nothing in the pattern is repeated: it takes a time that grows as the text does.
+        # The pattern has no repetition, so that matching takes linear time.
         parts, done = [], 0
         for tag, last in pairs(text, ("quote",)):
             parts += [
@@ -76,30 +72,30 @@ class Renaming:
         return "".join([*parts, self._named.sub(self._other, text[done:])])
 
     def turn(self, turn: Turn, sides: dict[Answer, Answer]) -> Turn:
-        # A client without a side is called after the consultant that it asks.
+        # A client without a side is named after the consultant that it asks.
         speaker, text, reasoning = map(self.text, (turn.speaker, turn.text, turn.reasoning))
         side = turn.side and sides[turn.side]
         return replace(turn, speaker=speaker, side=side, text=text, reasoning=reasoning)
 
     def _other(self, match: re.Match[str]) -> str:
         before, label = match["open"] or match["noun"], match["inner"] or match["behind"]
-        # Titles match in any case, labels only as they are written.
+        # Titles match in any case, labels only as written.
         return f"{before}{self._labels.get(label, label)}"
 
 
 def _reordered(turns: list[Turn]) -> tuple[Turn, ...]:
-    """The turns, simultaneous ones in reverse order."""
+    """The turns, with concurrent ones in reverse order."""
     ordered: list[Turn] = []
     for at_once, group in groupby(turns, key=lambda turn: turn.at_once):
         if at_once:
-            ordered += [turn for each in _rounds(list(group)) for turn in reversed(each)]
+            ordered += [turn for speeches in _rounds(list(group)) for turn in reversed(speeches)]
         else:
             ordered += group
     return tuple(ordered)
 
 
 def _rounds(turns: list[Turn]) -> list[list[Turn]]:
-    """Simultaneous turns, cut wherever somebody speaks again."""
+    """Split concurrent turns wherever a speaker speaks again."""
     rounds: list[list[Turn]] = [[]]
     for turn in turns:
         if any(turn.speaker == other.speaker for other in rounds[-1]):

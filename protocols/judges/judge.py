@@ -1,4 +1,4 @@
-"""The judge interface, and the judge of one model: hides the passage, presents, averages."""
+"""The judge interface, and judges of one model: prompts, both orders, averages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Sequence
@@ -40,7 +40,7 @@ from .case import AFFIRM, DENY, Belief, Case
 from .shots import Shot, as_examples
 
 Order = Sequence[int]
-"""Places of the options in the order in which a judge is shown them."""
+"""Indices of the options in the order that a judge sees."""
 
 
 class Judge(ABC):
@@ -54,17 +54,16 @@ class Judge(ABC):
     @property
     @abstractmethod
     def reads_passage(self) -> bool:
-        """Whether the judge may read the question's passage; if not, the agents know more than the
-        judge."""
+        """Whether the judge may read the passage. If not, the agents know more than the judge."""
 
     @property
     @abstractmethod
     def base_agent(self) -> Agent:
-        """The judge's model as a plain agent, for what a protocol has it say before it decides."""
+        """The judge's model as a plain agent, for turns that it takes before it decides."""
 
     @abstractmethod
     async def decide(self, case: Case, ask: Ask) -> Verdict:
-        """A probability for each option of a case. Unreadable if a reply that it rests on is."""
+        """A probability for each option of a case. Unreadable if a necessary reply is."""
 
     def judge(
         self, transcript: Transcript, ask: Ask, prompt: RolePrompt | None = None
@@ -84,18 +83,18 @@ class Judge(ABC):
         *,
         side: Answer | None = None,
     ) -> Belief:
-        """The judge's probability, given the transcript, of a statement. Unreadable as in `decide`.
+        """The judge's probability that a statement holds. Unreadable as in `decide`.
 
-        A statement is a question with two answers, so every kind of judge elicits it in its own
-        way. It may be in anybody's words: the judge is shown it as data. side: the answer that it
-        speaks for, which is recorded; no prompt says it.
+        A statement is put as a question with two answers, so every kind of judge can rate it. It
+        may be in a model's words: the judge sees it as data. side: the answer that it supports;
+        recorded, but not part of the prompt.
         """
         verdict = await self._decided(Case(transcript, prompt, statement, side), ask)
         span = verdict.bounds[0] if verdict.bounds else None
         return Belief(verdict.probs[0], verdict.judgements, span, verdict.doubts)
 
     async def _decided(self, case: Case, ask: Ask) -> Verdict:
-        """`decide`; what the judge believes, or why it cannot be read, is noted for who records."""
+        """Run `decide` and note the belief, or the fault, for the record."""
         ask = seated(ask, "judge", "Judge", len(case.transcript.turns))
         notes = ask.notes if isinstance(ask, RecordingAsk) else []
         role = ask.part[0] if isinstance(ask, RecordingAsk) else ""
@@ -105,29 +104,29 @@ class Judge(ABC):
         except Unreadable as fault:
             notes.append(ParsedReply(role, name, case, None, fault))
             raise
-        said: object = verdict  # by anybody's judge
-        if not isinstance(said, Verdict):
-            raise TypeError(f"a verdict is expected, and the judge gave {said!r:.80}")
+        returned: object = verdict  # judges of users may return anything
+        if not isinstance(returned, Verdict):
+            raise TypeError(f"a judge returns a Verdict, and this one returned {returned!r:.80}")
         notes.append(ParsedReply(role, name, case, verdict))
         return verdict
 
 
 class ParsedReply(NamedTuple):
-    """What a judge made of a case, as noted by a `RecordingAsk`."""
+    """A judge's reading of a case, as noted by a `RecordingAsk`."""
 
     role: str
-    """What the judge was asked for: `judge`, `rate`, …"""
+    """The purpose of the judgement: `judge`, `rate`, …"""
     judge: str
-    """Its model, or its name where it has several."""
+    """Its model, or its name if it has several models."""
     case: Case
     verdict: Verdict | None
-    """None if nothing could be read."""
+    """None if no reply could be read."""
     fault: Unreadable | None = None
 
 
 @dataclass(frozen=True)
 class ModelJudge(Parameters, Judge):
-    """One model, asked in one way: a subclass says what is asked and how the reply is read."""
+    """A judge of one model. Subclasses define the question and how the reply is read."""
 
     model: str
     temperature: float | None = 0.0
@@ -137,19 +136,19 @@ class ModelJudge(Parameters, Judge):
     average, against position bias."""
     effort: Effort = ""
     persona: str = ""
-    """Who the judge is told to be, such as `You are a patient teacher of mathematics.`"""
+    """A description of the judge, such as `You are a patient teacher of mathematics.`"""
     shots: tuple[Shot, ...] = ()
-    """Examples that the judge is shown before the case at hand."""
+    """Examples that the judge sees before the case."""
     reason: Reason = "none"
-    """Whether the judge thinks before it answers: in private tags, or openly. The reasoning is
-    recorded with the judgement; no other seat reads it either way."""
+    """Whether the judge thinks before it answers, in private tags or openly. The reasoning is
+    recorded with the judgement. No other role reads it."""
     reasoning_tokens: int = ranged(0, least=0)
     """Added to max_tokens, for a model that reasons before it replies."""
     max_tokens: int = ranged(256)
-    """Token limit of the answer; 1,024 more for a judge that is asked to reason."""
+    """Token limit of the answer. A judge that reasons gets 1,024 more."""
     turn_tokens: int = ranged(512)
-    """Token limit of what its model says or lists before it decides: a client's question,
-    criteria. A weak model that repeats itself fills whatever it is given."""
+    """Token limit of the judge's turns before it decides, such as a client's question. Weak models
+    that repeat themselves use all of it."""
 
     kind: ClassVar[str] = ""
     """Name of the elicitation in reports."""
@@ -175,57 +174,56 @@ class ModelJudge(Parameters, Judge):
         )
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
-        seen, blind = case, False
+        visible, blind = case, False
         if case.transcript.question.passage and not self.reads_passage:
-            seen, blind = case.without_passage(), True
+            visible, blind = case.without_passage(), True
         try:
-            shown = self.shown(seen, blind=blind)
+            shown = self.shown(visible, blind=blind)
             if not self.both_orders:
                 return verdict_of([await self.elicit(shown, ask)], case.transcript)
             from .exchange import exchanged
 
             # A statement has no labels to exchange: only its two options change places.
-            other, again = (seen, shown.order[::-1]) if case.statement else (exchanged(seen), None)
-            asked = await parse_all(
-                self.elicit(shown, ask), self.elicit(self.shown(other, again, blind), ask)
+            other, order = (
+                (visible, shown.order[::-1]) if case.statement else (exchanged(visible), None)
+            )
+            replies = await parse_all(
+                self.elicit(shown, ask), self.elicit(self.shown(other, order, blind), ask)
             )
         except Unreadable as fault:
             fault.seat = fault.seat or case.judge_prompt.title
             raise
-        found = [
-            each.reversed() if place and not case.statement else each
-            for place, each in asked.read.items()
+        orders = [
+            elicitation.reversed() if index and not case.statement else elicitation
+            for index, elicitation in replies.read.items()
         ]
         # Both orders count equally, even if more votes of one could be read.
-        return verdict_of(found, case.transcript, asked.doubts)
+        return verdict_of(orders, case.transcript, replies.doubts)
 
     def shown(self, case: Case, order: Order | None = None, blind: bool = False) -> "Shown":
-        """The case as this judge reads it. order: None for that of the options; blind: the passage
-        was hidden from it."""
-        question = case.transcript.question
-        prompt, options = (
-            case.prompt or case.judge_prompt,
-            case.options if case.statement else question,
-        )
+        """The case as this judge reads it. order: None for the order of the options. blind: whether
+        the passage is hidden from it."""
+        question, prompt = case.transcript.question, case.judge_prompt
+        options = case.options if case.statement else question
         order = range(len(options.answers)) if order is None else order
-        told = self._told(prompt, question.graded, blind, bool(case.statement))
+        preamble = self._preamble(prompt, question.graded, blind, bool(case.statement))
         examples = None
-        # An example about the question at hand would tell its answer.
-        if shots := [each for each in self.shots if each.floor.question.text != question.text]:
+        # An example about the same question would reveal its answer.
+        if shots := [shot for shot in self.shots if shot.floor.question.text != question.text]:
             examples = as_examples(shots, self.put, prompt.words, self.reads_passage)
-        return Shown(case, order, prompt, options, _labels(options, order), *told, examples)
+        return Shown(case, order, prompt, options, _labels(options, order), *preamble, examples)
 
     @memoized
-    def _told(
+    def _preamble(
         self, prompt: RolePrompt, graded: bool, blind: bool, stated: bool
     ) -> tuple[Words, tuple[Words, ...]]:
-        """The rules, and what is told between the judge's role and the request for an answer."""
+        """The rules, and the instructions between the judge's role and the request to answer."""
         words = prompt.words
-        told = [words.text("judge.blind")] if blind else []
+        details = [words.text("judge.blind")] if blind else []
         if stated:
             affirm, deny = Words(AFFIRM), Words(DENY)
-            told.append(words.fill("judge.statement", affirm=affirm, deny=deny))
-        return Words.joined(Words(self.persona), prompt.rules(graded)), tuple(told)
+            details.append(words.fill("judge.statement", affirm=affirm, deny=deny))
+        return Words.joined(Words(self.persona), prompt.rules(graded)), tuple(details)
 
     def call(
         self,
@@ -236,18 +234,16 @@ class ModelJudge(Parameters, Judge):
         top_logprobs: int = 0,
         cue: bool = False,
     ) -> Call:
-        """The call that puts a case: question and rules, then the transcript, then the
-        instructions.
+        """The call that puts a case: question and rules, then transcript, then instructions.
 
-        task: its name for programs that read prompts; way: the block of the prompt set that says
-        how to answer; cue: whether that stands last by itself, for a reply that continues it."""
+        task: its name for programs that read prompts. way: the block of the prompt set with the
+        format of the answer. cue: whether that block stands alone at the end, so that the reply
+        continues it."""
         case, prompt = shown.case, shown.prompt
-        # In which words it is asked: about a statement, which answer is right, or which is best.
+        # The wording depends on the question: a statement, the best answer, or the right answer.
         kind = "graded_" if case.transcript.question.graded else ""
-        kind = "statement_" if case.statement else kind
-        todo, form = self._todo(
-            task, f"judge.{kind}{way}", prompt, shown.labels, shown.told, form, cue
-        )
+        block = f"judge.{'statement_' if case.statement else kind}{way}"
+        todo, form = self._todo(task, block, prompt, shown.labels, shown.details, form, cue)
         room = REASONING_ROOM if self.reason != "none" else 0
         return Call(
             Request(
@@ -281,78 +277,78 @@ class ModelJudge(Parameters, Judge):
         form: ResponseFormat | None,
         cue: bool,
     ) -> tuple[Instructions, ResponseFormat | None]:
-        """The instructions, and the form in which they are to be followed, if there is one."""
-        words, told = prompt.words, [*before]
-        asked = words.fill(block, **self.ways(labels))
+        """The instructions, and the JSON form of the reply, if any."""
+        words, details = prompt.words, [*before]
+        request = words.fill(block, **self.ways(labels))
         marks: tuple[tuple[str, str], ...] = ()
         if self.reason != "none":
-            told.append(words.text(f"judge.reason_{self.reason}{'_form' if form else ''}"))
+            details.append(words.text(f"judge.reason_{self.reason}{'_form' if form else ''}"))
             if self.reason == "private" and form is None:
                 marks += (("private", "yes"),)
         if block.startswith("judge.statement_"):
             marks += (("options", "|".join(labels)),)
         if not cue:
-            told.append(asked)
+            details.append(request)
         if form is not None:
             from ..prompts.forms import fields_of, with_reasoning
 
             if self.reason != "none":
                 form = with_reasoning(form)
-            told.append(words.fill("agent.form", fields=fields_of(form)))
-        last = asked if cue else NOTHING
-        return Instructions(task, prompt.stance, lines(told), marks=marks, cue=last), form
+            details.append(words.fill("agent.form", fields=fields_of(form)))
+        last = request if cue else NOTHING
+        return Instructions(task, prompt.stance, lines(details), marks=marks, cue=last), form
 
     def ways(self, labels: tuple[str, ...]) -> dict[str, Words]:
-        """What the placeholders of the block that says how to answer stand for. labels: of the
-        options, as they are shown."""
+        """Values for the placeholders of the block with the answer format. labels: the labels of
+        the options, in the order shown."""
         return {}
 
     @abstractmethod
     def put(self, question: Question, shot: Shot) -> str:
-        """The reply with which this judge would state the probabilities of a shot."""
+        """The reply in which this judge would state the probabilities of a shot."""
 
     @abstractmethod
     async def elicit(self, shown: "Shown", ask: Ask) -> "Elicitation":
-        """Ask in one order of presentation; one Judgement for each reply, over the options in their
-        own order. Unreadable if there is nothing to read."""
+        """Ask in one order of presentation. One Judgement per reply, over the options in their
+        original order. Unreadable if no reply can be read."""
 
 
 class Elicitation(Struct, frozen=True):
-    """What a judge replied to one case in one order of presentation."""
+    """A judge's replies to one case in one order of presentation."""
 
     judgements: tuple[Judgement, ...]
-    """One for each reply that could be read; at least one."""
+    """One per readable reply; at least one."""
     doubts: tuple[UnreadReply, ...] = ()
-    """One for each reply that could not be read."""
+    """One per unread reply."""
 
     @property
     def probs(self) -> tuple[float, ...]:
-        """The mean of what could be read."""
-        return average([each.probs for each in self.judgements])
+        """The mean of the readable replies."""
+        return average([judgement.probs for judgement in self.judgements])
 
     @property
     def spans(self) -> tuple[ProbabilityRange, ...]:
-        """The mean over all replies, those that could not be read included."""
+        """The mean over all replies, unread ones included."""
         return ranges_with_unread([*map(_spans, self.judgements)], len(self.doubts))
 
     def reversed(self) -> "Elicitation":
         """This elicitation with the answers in reverse order."""
-        turned = tuple(replace(each, probs=each.probs[::-1]) for each in self.judgements)
-        return replace(self, judgements=turned)
+        reordered = tuple(replace(one, probs=one.probs[::-1]) for one in self.judgements)
+        return replace(self, judgements=reordered)
 
 
 def _spans(judgement: Judgement) -> tuple[ProbabilityRange, ...]:
-    """What a judgement may have meant: mass that no label captured may belong to any."""
-    c = judgement.captured
-    if c >= MIN_CAPTURED_MASS:
+    """The possible probabilities of a judgement: mass outside the labels may belong to any."""
+    mass = judgement.captured
+    if mass >= MIN_CAPTURED_MASS:
         return tuple((p, p) for p in judgement.probs)
-    return tuple((p * c, p * c + 1 - c) for p in judgement.probs)
+    return tuple((p * mass, p * mass + 1 - mass) for p in judgement.probs)
 
 
 def ranges_with_unread(
     rows: Sequence[Sequence[ProbabilityRange]], unread: int
 ) -> tuple[ProbabilityRange, ...]:
-    """The span of each answer's mean over these readings and so many that could not be read."""
+    """The range of each answer's mean over these readings and `unread` unread replies."""
     total = len(rows) + unread
     known = mean_ranges(rows, [1 / total] * len(rows))
     return tuple((low, high + unread / total) for low, high in known)
@@ -361,42 +357,42 @@ def ranges_with_unread(
 def verdict_of(
     orders: Sequence[Elicitation], transcript: Transcript, unread: tuple[UnreadReply, ...] = ()
 ) -> Verdict:
-    """The mean of what was elicited in one order or both. unread: of an order without reading."""
+    """The mean over one order of presentation or both. unread: an order without any reading."""
     if len(orders) == 1 and not unread and not orders[0].doubts:
         only = orders[0].judgements
         if len(only) == 1 and only[0].captured >= MIN_CAPTURED_MASS:
             return Verdict(only[0].probs, transcript, only)
-    judgements = tuple([judgement for each in orders for judgement in each.judgements])
-    probs = average([each.probs for each in orders])
-    doubts = (*unread, *(doubt for each in orders for doubt in each.doubts))
-    if not doubts and all([each.captured >= MIN_CAPTURED_MASS for each in judgements]):
+    judgements = tuple([judgement for order in orders for judgement in order.judgements])
+    probs = average([order.probs for order in orders])
+    doubts = (*unread, *(doubt for order in orders for doubt in order.doubts))
+    if not doubts and all([one.captured >= MIN_CAPTURED_MASS for one in judgements]):
         return Verdict(probs, transcript, judgements)
-    bounds = ranges_with_unread([each.spans for each in orders], len(unread))
+    bounds = ranges_with_unread([order.spans for order in orders], len(unread))
     return Verdict(probs, transcript, judgements, bounds=bounds, doubts=doubts)
 
 
 class Shown(Struct, frozen=True):
-    """A case in one order of presentation, with what the judge reads beside it."""
+    """A case in one order of presentation, with the further text that the judge reads."""
 
     case: Case
     order: Order
     prompt: RolePrompt
     options: Question
     labels: tuple[str, ...]
-    """Of the options, in the order of presentation."""
+    """Labels of the options, in the order of presentation."""
     rules: Words
-    told: tuple[Words, ...]
-    """Instructions between the judge's role and the request for an answer."""
+    details: tuple[Words, ...]
+    """Instructions between the judge's role and the request to answer."""
     examples: Examples | None = None
 
 
 @lru_cache(maxsize=1024)
 def _labels(options: Question, order: Order) -> tuple[str, ...]:
-    return tuple(options.answers[place].label for place in order)
+    return tuple(options.answers[index].label for index in order)
 
 
 def average(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    """The mean probability of each answer; each row is one reading."""
+    """The mean probability of each answer. One row per reading."""
     if len(rows) == 1:
         return rows[0]
     return tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
@@ -405,10 +401,10 @@ def average(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
 def as_probabilities(
     stated: Sequence[float], reply: Reply, whole: float | None = None
 ) -> tuple[float, ...]:
-    """Stated numbers as probabilities, without the rounding of their sum.
+    """Stated numbers as probabilities, scaled to sum to 1.
 
-    whole: 100 for percentages, None for 100 or 1. Unreadable if one is negative, or if they add up
-    to anything else: by more than 2 in 100, or half a point for each answer.
+    whole: 100 for percentages, None for 100 or 1. Unreadable if a number is negative, or if the sum
+    is off by more than 2 in 100 or half a point per answer.
     """
     total, tolerance = sum(stated), max(2, len(stated) / 2) / 100
     for full in (100, 1) if whole is None else (whole,):

@@ -23,32 +23,31 @@ Pooling: TypeAlias = Literal["mean", "median", "logodds"]
 
 @dataclass(frozen=True)
 class Jury(Judge):
-    """Judges who do not read each other (Verga et al. 2024, arXiv:2404.18796; weighted pools as in
-    Sang et al. 2024, arXiv:2402.00667).
+    """Independent judges (Verga et al. 2024, arXiv:2404.18796; weighted pools as in Sang et al.
+    2024, arXiv:2402.00667).
 
-    mean: the weighted mean of each probability. median: the median of each, normalised; it takes no
-    weights. logodds: the weighted mean of the logarithms, clipped as in the log score, so that a
-    juror who is certain weighs heavily but has no veto; for two answers the mean of the log odds.
-    A juror that cannot be read could have stated anything, which gives the verdict bounds;
-    Unreadable if none can be read.
+    mean: the weighted mean of each probability. median: the median of each, normalised, without
+    weights. logodds: the weighted mean of the logarithms, clipped as in the log score; a certain
+    juror weighs heavily but has no veto. For two answers it is the mean of the log odds. An unread
+    juror gives the verdict bounds. Unreadable if no juror can be read.
     """
 
     judges: tuple[Judge, ...]
     pool: Pooling = "mean"
     weights: tuple[float, ...] = ()
-    """One for each judge, none negative; only their proportions count. Empty: all equal."""
+    """One per judge, not negative; only their ratios count. Empty: all equal."""
 
     def __post_init__(self) -> None:
         if not self.judges:
             raise ValueError("judges: a jury needs one judge or more")
         if len(set(self.judges)) < len(self.judges):
             raise ValueError(
-                "judges: two jurors are the same, and would say the same; for several draws of one "
+                "judges: two jurors are equal, and would reply the same; for several draws of one "
                 "judge use votes"
             )
         require_known("pool", self.pool, POOLS)
         if self.weights and self.pool == "median":
-            raise ValueError("weights: a median has none; use the pool mean or logodds")
+            raise ValueError("weights: a median takes none; use the pool mean or logodds")
         if self.weights and len(self.weights) != len(self.judges):
             raise ValueError(f"weights: {len(self.weights)} for {len(self.judges)} judges")
         if self.weights and not (min(self.weights) >= 0 < sum(self.weights) < math.inf):
@@ -57,7 +56,7 @@ class Jury(Judge):
     @property
     def name(self) -> str:
         members = "; ".join(judge.name for judge in self.judges)
-        weighted = f" weighted {':'.join(f'{each:g}' for each in self.weights)}"
+        weighted = f" weighted {':'.join(f'{weight:g}' for weight in self.weights)}"
         return f"jury {self.pool}{weighted if self.weights else ''} ({members})"
 
     @property
@@ -66,7 +65,7 @@ class Jury(Judge):
 
     @property
     def base_agent(self) -> Agent:
-        """The agent of the first juror, which speaks for all."""
+        """The agent of the first juror, which speaks for all of them."""
         return self.judges[0].base_agent
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
@@ -82,19 +81,19 @@ def pooled(
     pool: Pooling,
     weights: Sequence[float],
 ) -> Verdict:
-    """The pool of several verdicts on one transcript. weights: of each member, those that could not
-    be read included; none negative, not all 0."""
+    """The pool of several verdicts on one transcript. weights: one per member, unread ones
+    included; none negative, not all 0."""
     read = verdicts.read
-    known = [weights[place] for place in read]
-    # Where those that could be read have no weight, they are all that there is to go by.
-    known = known if any(known) else [1.0] * len(known)
-    probs = _pool(pool, [verdict.probs for verdict in read.values()], known)
-    judgements = tuple(each for verdict in read.values() for each in verdict.judgements)
+    read_weights = [weights[index] for index in read]
+    # If all readable members have weight 0, they count equally.
+    read_weights = read_weights if any(read_weights) else [1.0] * len(read_weights)
+    probs = _pool(pool, [verdict.probs for verdict in read.values()], read_weights)
+    judgements = tuple(judgement for verdict in read.values() for judgement in verdict.judgements)
     doubts = (*verdicts.doubts, *(doubt for verdict in read.values() for doubt in verdict.doubts))
     if not verdicts.doubts and not any(verdict.bounds for verdict in read.values()):
         return Verdict(probs, transcript, judgements)
     anything = (ANYTHING,) * len(probs)
-    spans = [read[place].spans if place in read else anything for place in range(len(weights))]
+    spans = [read[index].spans if index in read else anything for index in range(len(weights))]
     return Verdict(
         probs, transcript, judgements, bounds=_pooled_spans(pool, spans, weights), doubts=doubts
     )
@@ -112,8 +111,8 @@ def _pool(pool: Pooling, rows: Sequence[Probabilities], weights: Sequence[float]
 def _pooled_spans(
     pool: Pooling, spans: Sequence[tuple[ProbabilityRange, ...]], weights: Sequence[float]
 ) -> tuple[ProbabilityRange, ...]:
-    """The bounds of a pool. Of two answers every pool rises with each juror's probability; of more,
-    only the mean has ends that are so simple, and the others are left open."""
+    """The bounds of a pool. With two answers, every pool rises with each juror's probability. With
+    more, only the mean has simple bounds; other pools are left open."""
     if pool == "mean":
         return mean_ranges(spans, [weight / sum(weights) for weight in weights])
     if len(spans[0]) > 2:
@@ -134,12 +133,12 @@ def _median(rows: Sequence[Probabilities], shares: Sequence[float]) -> list[floa
 
 
 def _logodds(rows: Sequence[Probabilities], shares: Sequence[float]) -> list[float]:
-    places = range(len(rows[0]))
-    logs = [sum(w * log(row, n) for w, row in zip(shares, rows, strict=True)) for n in places]
-    return [math.exp(each) for each in logs]
+    indices = range(len(rows[0]))
+    logs = [sum(w * log(row, n) for w, row in zip(shares, rows, strict=True)) for n in indices]
+    return [math.exp(log_mean) for log_mean in logs]
 
 
 POOLS: Mapping[Pooling, Callable[[Sequence[Probabilities], Sequence[float]], list[float]]] = (
     MappingProxyType({"mean": _mean, "median": _median, "logodds": _logodds})
 )
-"""Pooling functions by name: from the jurors' rows and their shares to weights of the answers."""
+"""Pooling functions by name: from the jurors' rows and shares to weights of the answers."""

@@ -1,4 +1,4 @@
-"""The judges of a published experiment, as a judge: what they believed, for a row beside ours."""
+"""The judges of a published experiment as a judge, for comparison with other rows."""
 
 from dataclasses import dataclass
 
@@ -13,15 +13,15 @@ from .judge import Judge, average
 
 @dataclass(frozen=True)
 class PublishedJudge(Judge):
-    """Returns what was believed of a recorded conversation after as many rounds as are heard.
+    """Returns recorded beliefs about a conversation after the number of rounds heard.
 
-    Asks no model. Before anything was said it returns the first beliefs, so that the naive judge's
-    row is that of the same people. The mean, where several judged one conversation in this mode;
-    NotRun where nobody did.
+    Asks no model. Before the first turn it returns the initial beliefs, so that the naive judge's
+    row describes the same people. If several people judged one conversation in this mode it returns
+    their mean; NotRun if nobody did.
     """
 
     mode: str = "live"
-    """How they judged: `live`, `stepped`, `timed`, …"""
+    """How people judged: `live`, `stepped`, `timed`, …"""
 
     @property
     def name(self) -> str:
@@ -33,19 +33,19 @@ class PublishedJudge(Judge):
 
     @property
     def base_agent(self) -> Agent:
-        """Stands for them in names alone: there is no such provider, so nothing can be asked."""
+        """A placeholder for names. The provider does not exist, so it cannot be asked."""
         return Agent("published/judges")
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         question = case.transcript.question
-        held = question.held if isinstance(question, DiscussedQuestion) else None
-        if held is None or case.statement:
-            raise NotRun("published judges decided recorded conversations alone")
-        heard = held.until(0)[: len(case.transcript.turns)]
+        conversation = question.held if isinstance(question, DiscussedQuestion) else None
+        if conversation is None or case.statement:
+            raise NotRun("published judges decided only recorded conversations")
+        heard = conversation.until(0)[: len(case.transcript.turns)]
         rounds = max((turn.round for turn in heard), default=0)
-        judged = [each for each in held.judged if each.mode == self.mode]
-        last = None if heard and rounds == held.rounds else rounds
-        found = [e.after(last) for e in judged if last is None or e.beliefs[0][0] <= last]
-        if not found:
+        histories = [one for one in conversation.judged if one.mode == self.mode]
+        last = None if heard and rounds == conversation.rounds else rounds
+        beliefs = [h.after(last) for h in histories if last is None or h.beliefs[0][0] <= last]
+        if not beliefs:
             raise NotRun(f"nobody judged this conversation {self.mode} after {rounds} rounds")
-        return Verdict(average(found), case.transcript, tuple(map(Judgement, found)))
+        return Verdict(average(beliefs), case.transcript, tuple(map(Judgement, beliefs)))

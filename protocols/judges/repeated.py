@@ -1,7 +1,7 @@
-"""One judge asked many times: redrawn on one transcript, or as an ensemble.
+"""One judge asked several times: redrawn on one transcript, or as an ensemble.
 
-Redrawn it tells the noise of verdicts from that of debates; an ensemble of one weak judge is bagged
-(Sang et al. 2024, arXiv:2402.00667).
+Redrawing separates the noise of verdicts from the noise of debates. An ensemble of one weak judge
+is bagging (Sang et al. 2024, arXiv:2402.00667).
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from .shots import Shot
 
 @dataclass(frozen=True)
 class RepeatedJudge(Judge):
-    """One judge asked many times; it reads what the member reads, and its model is the member's."""
+    """One judge asked several times. It reads what its member reads, with the member's model."""
 
     member: Judge
 
@@ -39,12 +39,11 @@ class RepeatedJudge(Judge):
 
 @dataclass(frozen=True)
 class Redrawn(RepeatedJudge):
-    """Several verdicts of one judge on the same transcript; the verdict is their mean.
+    """Several verdicts of one judge on the same transcript. The verdict is their mean.
 
-    Each verdict is recorded beside the mean, so that a report can tell the noise of verdicts, which
-    are cheap, from that of the debates that they are about. Draw 0 is the judge's plain call, so a
-    run with `draws: 3` reuses the calls of a run without. A judge at temperature 0 says much the
-    same each time.
+    Each verdict is recorded with the mean, so that a report can separate the noise of verdicts,
+    which are cheap, from the noise of the debates. Draw 0 is the judge's plain call, so a run with
+    `draws: 3` reuses the calls of a run without. At temperature 0 the verdicts differ little.
     """
 
     draws: int = ranged(3)
@@ -56,10 +55,10 @@ class Redrawn(RepeatedJudge):
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         asks = [ask, *(nth(ask, number) for number in range(1, self.draws))]
-        found = await parse_all(*(self.member.decide(case, each) for each in asks))
-        verdicts = list(found.read.values())
-        spans = ranges_with_unread([verdict.spans for verdict in verdicts], len(found.doubts))
-        doubts = (*found.doubts, *(doubt for verdict in verdicts for doubt in verdict.doubts))
+        replies = await parse_all(*(self.member.decide(case, asker) for asker in asks))
+        verdicts = list(replies.read.values())
+        spans = ranges_with_unread([verdict.spans for verdict in verdicts], len(replies.doubts))
+        doubts = (*replies.doubts, *(doubt for verdict in verdicts for doubt in verdict.doubts))
         return Verdict(
             average([verdict.probs for verdict in verdicts]),
             case.transcript,
@@ -72,30 +71,29 @@ class Redrawn(RepeatedJudge):
 
 @dataclass(frozen=True)
 class Ensemble(RepeatedJudge):
-    """One judge asked many times, each time with other examples; it can judge any protocol.
+    """One judge asked several times, each time with other examples. It can judge any protocol.
 
     To judge a transcript:
       1. member n is the judge with `shots` examples, drawn with replacement (bagging: Breiman 1996)
-         by chance that depends on `seed` and n alone; it is asked as a draw of its own;
+         by a generator that depends only on `seed` and n; it is asked as a separate repeat;
       2. every member reads the transcript, and none reads the others;
-      3. the probabilities are pooled as those of a jury (`oversight.protocols.judges.jury`).
-    A member that cannot be read gives the verdict bounds, as a juror does. An example about the
-    question at hand is left out.
-    Shared by the worlds: what the transcript shares, as with any judge.
+      3. the probabilities are pooled as in a jury (`oversight.protocols.judges.jury`).
+    An unread member gives the verdict bounds, as an unread juror does. Examples about the same
+    question are left out. Worlds share calls as far as they share transcripts.
 
-    Where we differ: Sang et al. fine-tune one model for each member, and may boost and weigh them;
-    ours are shown examples in context, and count alike.
+    Differences: Sang et al. fine-tune one model per member, and may boost and weigh them. Our
+    members see examples in context and count equally.
     """
 
     size: int = ranged(5)
     """Number of members."""
     examples: tuple[Shot, ...] = ()
-    """Decided cases; without any, members differ by their draw alone."""
+    """Decided cases. Without any, members differ only by their draw."""
     shots: int = ranged(4)
-    """Number of examples that a member is shown."""
+    """Number of examples that a member sees."""
     pool: Pooling = "mean"
     temperature: float | None = 1.0
-    """Sampling temperature of all members; at 0, and without examples, they would be identical."""
+    """Sampling temperature of all members. At 0 and without examples they would be identical."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -109,15 +107,15 @@ class Ensemble(RepeatedJudge):
         return " ".join(["ensemble", *unusual(self), f"({self.member.name})"])
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
-        about = case.transcript.question.text
-        known = [shot for shot in self.examples if shot.floor.question.text != about]
+        text = case.transcript.question.text
+        usable = [shot for shot in self.examples if shot.floor.question.text != text]
         verdicts = await parse_all(
-            *(self.taught(n, known).decide(case, nth(ask, n)) for n in range(self.size))
+            *(self.taught(n, usable).decide(case, nth(ask, n)) for n in range(self.size))
         )
         return pooled(case.transcript, verdicts, self.pool, (1.0,) * self.size)
 
     def taught(self, number: int, examples: Sequence[Shot]) -> ModelJudge:
-        """Member `number`, from 0, with its examples behind those that the judge has anyway."""
+        """Member `number`, from 0, with its examples after the judge's own."""
         assert isinstance(self.member, ModelJudge)
         bag = randomness(self.seed, str(number), "shots")
         drawn = bag.choices(examples, k=self.shots) if examples else []

@@ -1,4 +1,4 @@
-"""Few-shot examples: cases that were judged well, shown to a judge before its own."""
+"""Few-shot examples: well-judged cases that a judge sees before the real one."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ class Shot(Struct, frozen=True):
 
     floor: Transcript
     probs: tuple[float, ...]
-    """One for each of floor.question.answers, in their order, summing to 1."""
+    """One per answer in floor.question.answers, in order, summing to 1."""
     reasoning: str = ""
-    """What a judge who reasons aloud says first."""
+    """The reasoning that a judge who reasons openly writes first."""
     id: str = ""
-    """Id of the problem that it decides, if it has one; else empty."""
+    """Id of the problem, if any."""
 
     def __post_init__(self) -> None:
         answers = self.floor.question.answers
@@ -32,10 +32,10 @@ class Shot(Struct, frozen=True):
 
     @classmethod
     def of(cls, problem: Problem) -> Self:
-        """The case of a problem, decided by its values: its best answers share all probability."""
+        """The case of a problem, decided by its values: its best answers share the probability."""
         most = max(problem.values)
         best = [float(value == most) for value in problem.values]
-        probs = tuple(each / sum(best) for each in best)
+        probs = tuple(one / sum(best) for one in best)
         return cls(Transcript(problem.question), probs, id=problem.id)
 
 
@@ -45,19 +45,19 @@ def as_examples(
     words: PromptSet,
     reads_passage: bool,
 ) -> Examples:
-    """The shots as a judge is shown them. reply: the judge's own wording of a shot."""
+    """The shots as a judge sees them. reply: the judge's wording of a shot."""
     cases = (_example(shot, reply, reads_passage) for shot in shots)
     turns = tuple(turn for shot in shots for turn in shot.floor.turns)
     return Examples("\n\n".join([words.text("judge.examples"), *cases]), turns)
 
 
 def likeliest(question: Question, shot: Shot) -> str:
-    """The label of the answer with the largest probability; the first, if several tie."""
+    """The label of the answer with the largest probability; the first if several tie."""
     return question.answers[shot.probs.index(max(shot.probs))].label
 
 
 def _example(shot: Shot, reply: Callable[[Question, Shot], str], reads_passage: bool) -> str:
     question = shot.floor.question if reads_passage else shot.floor.question.without_passage()
-    said = f"<reply>\n{reply(question, shot)}\n</reply>"
-    parts = [question_block(question), *map(turn_block, shot.floor.turns), said]
+    reply_block = f"<reply>\n{reply(question, shot)}\n</reply>"
+    parts = [question_block(question), *map(turn_block, shot.floor.turns), reply_block]
     return "<example>\n" + "\n\n".join(parts) + "\n</example>"

@@ -1,4 +1,4 @@
-"""Judges that state a probability for each answer: in words, or in a JSON form."""
+"""Judges that state a probability for each answer, in words or in a JSON form."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,22 +30,22 @@ from .judge import Elicitation, ModelJudge, Shown, as_probabilities
 from .shots import Shot
 
 _BETWEEN = " \t\r,;.|&*`_"
-"""Dress between two statements on one line."""
+"""Characters between two statements on one line."""
 _COMMENTS = (
     *("likel", "probab", "chance", "confid", "certain", "sure", "right", "correct", "true"),
     *("because", "since", "as ", "that ", "for ", "given", "based", "due "),
 )
-"""Words that may stand directly behind a percentage; `100% verified quotes` is not a verdict."""
+"""Words that may directly follow a percentage; `100% verified quotes` is not a verdict."""
 _SEPARATORS = " \t:=-–—|.→"
 _LONGEST_PERCENTAGE = 12
-"""Characters of a percentage as it was asked for, the sign included."""
+"""Maximum characters of a percentage in the requested form, with its sign."""
 _LONGEST_NAMING = 40
-"""Characters of a line such as `Final answer: A`."""
+"""Maximum characters of a line such as `Final answer: A`."""
 
 
 @dataclass(frozen=True)
 class StatedJudge(ModelJudge):
-    """Asks once and reads lines such as `A: 70%`; shares of 1 are understood as well."""
+    """Asks once and reads lines such as `A: 70%`, or fractions of 1."""
 
     kind: ClassVar[str] = "stated"
 
@@ -86,9 +86,9 @@ class DistributionJudge(ModelJudge):
 
 
 class _Share(NamedTuple):
-    """The probability that is stated of one answer."""
+    """The probability stated for one answer."""
 
-    place: int
+    index: int
     number: float | None
     """None for a number that is not plain, such as a range."""
     is_signed: bool
@@ -96,11 +96,11 @@ class _Share(NamedTuple):
 
 
 def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
-    """The probabilities that a reply states last, in lines or as JSON, in question order.
+    """The last probabilities that a reply states, in lines or as JSON, in question order.
 
     A number with a percent sign is a statement. Other numbers are statements if the numbers of all
-    answers add up to 100 or 1. Unreadable: an answer without a statement or with two that differ,
-    another sum, or numbers that only repeat the answers' own.
+    answers add up to 100 or 1. Unreadable: an answer without a statement or with two different
+    ones, another sum, or numbers that only repeat the answers' texts.
     """
     if (numbers := _as_asked(reply, question)) is not None:
         return as_probabilities(numbers, reply, 100)
@@ -108,8 +108,9 @@ def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
 
 
 def _as_asked(reply: Reply, question: Question) -> list[float] | None:
-    """The percentages of a reply that is a line such as `A: 70%` for each answer, and nothing else;
-    None for any other reply. `_read_percentages` reads the same in it, in ten times as many steps.
+    """The percentages of a reply with exactly one line such as `A: 70%` per answer, else None.
+
+    A fast path: `_read_percentages` gives the same result in ten times as many steps.
     """
     lines = reply.text.split("\n")
     if reply.outcome != "ok" or len(lines) != len(question.answers):
@@ -129,22 +130,22 @@ def _as_asked(reply: Reply, question: Question) -> list[float] | None:
 
 
 def _read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
-    """The same of a reply in any form."""
+    """`read_percentages` for a reply in any form."""
     later: list[_Share] = []
     fault: Unreadable | None = None
     for group in reversed(groups(reply, partial(_shares_at, reply, question))):
         shares = [share for statement in group for share in statement]
         if not shares:
             continue
-        # A sentence may stand between the statements of two answers.
-        if {share.place for share in later}.isdisjoint([share.place for share in shares]):
+        # Another sentence may separate the statements of two answers.
+        if {share.index for share in later}.isdisjoint([share.index for share in shares]):
             shares += later
         is_signed = any([share.is_signed for share in shares])
         try:
             stated = _agreed(shares, question, reply)
             return as_probabilities(stated, reply, 100 if is_signed else None)
         except Unreadable as unread:
-            # Numbers without a sign that do not add up are prose.
+            # Numbers without a sign that do not add up are ordinary text.
             if unread.cause == "two statements" or (unread.cause == "sum" and is_signed):
                 raise
             fault = unread if fault is None or unread.cause == "sum" else fault
@@ -154,16 +155,16 @@ def _read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
 
 
 def _agreed(shares: Sequence[_Share], question: Question, reply: Reply) -> list[float]:
-    """The one number that is stated of each answer."""
+    """The one number stated for each answer."""
     signed = [share for share in shares if share.is_signed]
-    if len({share.place for share in signed}) == len(question.answers):
+    if len({share.index for share in signed}) == len(question.answers):
         shares = signed
     numbers = []
-    for place, answer in enumerate(question.answers):
-        stated = [share.number for share in shares if share.place == place]
-        if not stated:
+    for index, answer in enumerate(question.answers):
+        values = [share.number for share in shares if share.index == index]
+        if not values:
             raise unreadable(f"no probability is stated for ({answer.label})", reply, "partial")
-        number = agreed(stated, f"({answer.label})", reply)
+        number = agreed(values, f"({answer.label})", reply)
         if number is None:
             raise unreadable(f"({answer.label}) has no plain probability", reply)
         numbers.append(number)
@@ -188,7 +189,7 @@ def _shares_at(
     while line and (opened := _share_at(line, question)):
         share, line = opened
         if len(shares) == len(question.answers):
-            share, line = _Share(share.place, None, True), ""
+            share, line = _Share(share.index, None, True), ""
         shares.append(share)
         line = line.lstrip(_BETWEEN).removeprefix("and ")
     if shares or _names_answer(line, question):
@@ -197,7 +198,7 @@ def _shares_at(
 
 
 def _names_answer(line: str, question: Question) -> bool:
-    """Whether a line only names an answer, as `Answer: A` does: it belongs to the statements."""
+    """Whether a line only names an answer, such as `Answer: A`, and so belongs to the statements."""
     if len(line) > _LONGEST_NAMING:
         return False
     labels, (_, colon, tail) = _labels(question), line.rpartition(":")
@@ -210,35 +211,35 @@ def _names_answer(line: str, question: Question) -> bool:
 
 
 def _share_at(line: str, question: Question) -> tuple[_Share, str] | None:
-    """The statement that opens a line, and the text behind it."""
+    """The statement at the start of a line, and the text after it."""
     label = label_at(line, _labels(question))
     if label is None:
         return None
-    place, rest = label
-    text = question.answers[place].text
+    index, remainder = label
+    text = question.answers[index].text
     stem = text.rstrip(".!?")
-    behind = rest.lstrip(_SEPARATORS + '(*_"“')
+    behind = remainder.lstrip(_SEPARATORS + '(*_"“')
     if stem and behind.startswith(stem):
         behind = behind[len(stem) :].removeprefix(text[len(stem) :]).lstrip(CLOSING + '"”')
         # The answer 37 is not the text before the value in `A: 37.5%`.
         is_apart = behind[:1] in tuple(_SEPARATORS.replace(".", ""))
-        if is_apart and (share := _valued(behind, place, question)):
+        if is_apart and (share := _valued(behind, index, question)):
             return share
-    return _valued(rest, place, question)
+    return _valued(remainder, index, question)
 
 
-def _valued(rest: str, place: int, question: Question) -> tuple[_Share, str] | None:
-    """The value behind a label, as in `: 70%`. Words may follow only a colon and a percent sign."""
-    rest = rest.lstrip(" \t")
-    has_colon = rest[:1] in (":", "=")
+def _valued(remainder: str, index: int, question: Question) -> tuple[_Share, str] | None:
+    """The value after a label, as in `: 70%`. Words may follow only a colon and a percent sign."""
+    remainder = remainder.lstrip(" \t")
+    has_colon = remainder[:1] in (":", "=")
     for separator in (":", "=", "|", "→", "->", "=>", "- ", "– ", "— ", ". "):
-        if rest.startswith(separator):
-            rest = rest[len(separator) :].lstrip(" \t|")
+        if remainder.startswith(separator):
+            remainder = remainder[len(separator) :].lstrip(" \t|")
             break
-    number = number_at(rest)
+    number = number_at(remainder)
     if number is None:
-        is_number = has_colon and rest.lstrip(AROUND)[:1].isdecimal() and "%" in rest
-        return (_Share(place, None, True), "") if is_number else None
+        is_number = has_colon and remainder.lstrip(AROUND)[:1].isdecimal() and "%" in remainder
+        return (_Share(index, None, True), "") if is_number else None
     value, is_signed, after = number
     opened = label_at(after.lstrip(_BETWEEN).removeprefix("and "), _labels(question))
     if not opened or opened[1].lstrip()[:1] not in (":", "="):
@@ -247,7 +248,7 @@ def _valued(rest: str, place: int, question: Question) -> tuple[_Share, str] | N
             return None
         if not is_signed and any([char.isdecimal() or char == "%" for char in after]):
             return None
-    return _Share(place, value, is_signed), after
+    return _Share(index, value, is_signed), after
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""A judge that reasons several times and lets its conclusions vote."""
+"""A judge that reasons several times and counts its conclusions as votes."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -26,22 +26,22 @@ from .judge import Elicitation, ModelJudge, Shown
 from .shots import Shot, likeliest
 
 _NOBODY = -1
-"""Stands for a line `Answer: …` that names none of the answers."""
+"""Stands for a line `Answer: …` that names no answer."""
 
 _SO = ("therefore", "thus", "hence", "so")
 _BEFORE = (*_SO, "the ", "my ", "final ", "correct ", "best ")
 """Words before `answer`, in this order."""
 
 _BEHIND = AROUND + "-–—"
-"""Dress between a label and its answer's text."""
+"""Characters between a label and its answer's text."""
 
 
 @dataclass(frozen=True)
 class VotesJudge(ModelJudge):
-    """N draws, each with reasoning and a label; the probability of an answer is its share.
+    """N draws, each with reasoning and a label. An answer's probability is its fraction of votes.
 
-    A draw whose conclusion cannot be read is a vote for an unknown answer: it widens the bounds of
-    the verdict. Unreadable if none can be read. Each vote is a judgement.
+    An unread conclusion is a vote for an unknown answer: it widens the bounds of the verdict.
+    Unreadable if none can be read. Each vote is a judgement.
     """
 
     temperature: float | None = 1.0
@@ -68,28 +68,28 @@ class VotesJudge(ModelJudge):
 
     async def _vote(self, call: Call, options: Question, ask: Ask) -> Judgement:
         reply = await ask(call)
-        place = read_conclusion(reply, options)
-        probs = tuple(float(n == place) for n in range(len(options.answers)))
+        index = read_conclusion(reply, options)
+        probs = tuple(float(n == index) for n in range(len(options.answers)))
         return Judgement.read(reply, probs)
 
 
 def read_conclusion(reply: Reply, question: Question) -> int:
-    """Index of the answer that the last line `Answer: …` names, with or without its text.
+    """Index of the answer named in the last line `Answer: …`, with or without its text.
 
-    The label may stand on the next line, or be the whole reply. Unreadable without such a line, if
-    it names anything else, or if two that stand together differ.
+    The label may also be on the next line, or be the whole reply. Unreadable without such a line,
+    if it names anything else, or if two adjacent lines differ.
     """
-    found = groups(reply, partial(_vote_at, question))
-    place = agreed(found[-1], "its answer", reply) if found else _named(readable(reply), question)
-    if place is None:
+    votes = groups(reply, partial(_vote_at, question))
+    index = agreed(votes[-1], "its answer", reply) if votes else _named(readable(reply), question)
+    if index is None:
         raise unreadable("the reply has no line 'Answer: <label>'", reply)
-    if place == _NOBODY:
+    if index == _NOBODY:
         raise unreadable("the line 'Answer: <label>' names none of the answers", reply)
-    return place
+    return index
 
 
 def _vote_at(question: Question, text: str, start: int, end: int) -> Statement[int] | None:
-    """The answer that the vote in a line names."""
+    """The answer named by the vote in a line."""
     line = undressed(text[start:end])
     is_inference = line[:MAX_LABEL].lower().startswith(_SO)
     for word in _BEFORE:
@@ -97,34 +97,34 @@ def _vote_at(question: Question, text: str, start: int, end: int) -> Statement[i
             line = line[len(word) :].lstrip(" \t,")
     if line[:6].lower() != "answer":
         return None
-    rest, is_in_form = line[6:].lstrip(AROUND.replace(":", "")), True
-    if rest[:2].lower() == "is" and not rest[2:3].isalnum():
-        rest, is_in_form = rest[2:].lstrip(" \t"), False
-    if rest[:1] in (":", "="):
-        rest = rest[1:]
-    elif is_in_form and rest.strip(AROUND):
+    remainder, is_in_form = line[6:].lstrip(AROUND.replace(":", "")), True
+    if remainder[:2].lower() == "is" and not remainder[2:3].isalnum():
+        remainder, is_in_form = remainder[2:].lstrip(" \t"), False
+    if remainder[:1] in (":", "="):
+        remainder = remainder[1:]
+    elif is_in_form and remainder.strip(AROUND):
         return None
-    if not rest.strip(AROUND):
+    if not remainder.strip(AROUND):
         behind = text[end : end + 2 * MAX_LABEL].lstrip()
         label, _, _ = behind.partition("\n")
-        place = _named(label, question)
-        return None if place is None else Statement(place, text.find(label, end) + len(label))
-    place = _named(rest, question)
-    # "So the answer is B" within a reply may sum up what a debater says.
+        index = _named(label, question)
+        return None if index is None else Statement(index, text.find(label, end) + len(label))
+    index = _named(remainder, question)
+    # "So the answer is B" inside a reply may summarise a debater.
     if is_inference and not is_in_form and text[end : end + MAX_LINE].strip():
         return None
-    if place is None:  # "The answer is not obvious" concludes nothing; "Answer: neither" does.
+    if index is None:  # "The answer is not obvious" concludes nothing; "Answer: neither" does.
         return Statement(_NOBODY, end) if is_in_form else None
-    return Statement(place, end)
+    return Statement(index, end)
 
 
 def _named(words: str, question: Question) -> int | None:
-    """Index of the answer that these words name, and nothing else."""
-    found = label_at(undressed(words), [answer.label for answer in question.answers])
-    if found is None:
+    """Index of the answer that these words name exactly, or None."""
+    label = label_at(undressed(words), [answer.label for answer in question.answers])
+    if label is None:
         return None
-    place, rest = found
-    text = question.answers[place].text
-    # A server may send the token with which the model stopped.
-    whole = rest.strip(_BEHIND) == text.strip(_BEHIND) or not rest.partition("<")[0].strip(_BEHIND)
-    return place if whole else None
+    index, remainder = label
+    text = question.answers[index].text
+    # A server may include the token at which the model stopped.
+    exact = remainder.strip(_BEHIND) == text.strip(_BEHIND)
+    return index if exact or not remainder.partition("<")[0].strip(_BEHIND) else None
