@@ -81,7 +81,7 @@ class Ensemble(RepeatedJudge):
     An unread member gives the verdict bounds, as an unread juror does. Examples about the same
     question are left out. Worlds share calls as far as they share transcripts.
 
-    Differences: Sang et al. fine-tune one model per member, and may boost and weigh them. Our
+    Where we differ: Sang et al. fine-tune one model per member, and may boost and weigh them. Our
     members see examples in context and count equally.
     """
 

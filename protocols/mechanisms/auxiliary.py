@@ -1,4 +1,4 @@
-"""Auxiliary seats: who helps the judge, whose side they are on, and whose words are chosen."""
+"""Helpers of a judge: their sides, and the selection of their texts."""
 
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from ..settings import require_known
 T = TypeVar("T")
 
 Aux: TypeAlias = Literal["honest", "sided", "adversarial"]
-"""honest: no side, and asked for the truth. sided: for another answer than the overseen agent, each
-of several in turn, so that every lie has an advocate of the truth against it. adversarial: for the
-agent's answer, in secret."""
+"""honest: no side, asked for the truth. sided: for another answer than the overseen agent, each in
+turn, so that every lie has an opponent who argues for the truth. adversarial: secretly for the
+agent's answer."""
 
 
 class Assisted(Protocol):
-    """A protocol with helpers, whose setting `aux` says whose side they are on.
+    """A protocol with helpers. Its setting `aux` gives the side that they take.
 
-    Its section of the prompt set has a block for each kind of helper that it allows, and one with
-    what the judge is told of them, such as `honest` and `honest_conduct`. The rules do not say it:
-    what is said before any helper speaks is the same whosever side they are on.
+    Its section of the prompt set has a block for each kind of helper, and one that describes them
+    to the judge, such as `honest` and `honest_conduct`. The rules do not mention it, so that calls
+    before the first helper are equal for all kinds.
     """
 
     aux: Aux
@@ -41,7 +41,7 @@ class Assisted(Protocol):
 
     @property
     def conduct(self) -> Words:
-        """What those who read the helpers' words are told of them."""
+        """The description of the helpers for those who read their texts."""
         return self.words.text(f"{self.sections[0]}.{self.aux}_conduct")
 
     def judge_values(self) -> dict[str, Words]:
@@ -49,8 +49,8 @@ class Assisted(Protocol):
 
     @property
     def helpers(self) -> int | None:
-        """How many helpers of one kind speak in a world at most; None: one for each side that there
-        is, or as many as it takes."""
+        """Maximum number of helpers of one kind in a world. None: one for each side, or as many as
+        needed."""
         return None
 
     def check(self, question: Question) -> None:
@@ -59,8 +59,8 @@ class Assisted(Protocol):
         if self.aux == "sided" and self.helpers is not None and self.helpers < others:
             raise ValueError(
                 f"{self.name}: sided helpers speak for the {others} other answers in turn, and "
-                f"there are {self.helpers}: in some worlds nobody would speak for the truth. Set "
-                f"{others} or more, or aux: honest"
+                f"{self.helpers} are too few: in some worlds nobody would speak for the truth. "
+                f"Set {others} or more, or aux: honest"
             )
 
     def aux_seats(
@@ -73,24 +73,24 @@ class Assisted(Protocol):
         /,
         **values: int | Words,
     ) -> tuple[Seat, ...]:
-        """The seats that a helper may have in the world of `side`: one, or where helpers are sided
-        one for every other answer. Helper n takes the n-th, and over again."""
+        """The seats of helpers in the world of `side`: one, or one for every other answer if
+        helpers are sided. Helper n takes seat n, in turn."""
         role = Role(f"{self.sections[0]}.{self.aux}", title, act)
         sides: tuple[Answer | None, ...]
         sides = {"honest": (None,), "sided": question.others(side), "adversarial": (side,)}[
             self.aux
         ]
-        return tuple(self.seat(speaker, each, role, **values) for each in sides)
+        return tuple(self.seat(speaker, helper_side, role, **values) for helper_side in sides)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection(Generic[T]):
-    """The best of several candidates by somebody's ratings."""
+    """The best of several candidates by ratings."""
 
     choices: tuple[tuple[T, ...], ...]
-    """Every choice that the ratings allow, in their order; several where a rating is unread."""
+    """Every choice that the ratings allow, in candidate order. Unread ratings allow several."""
     ratings: tuple[float, ...]
-    """Those that could be read."""
+    """The readable ratings."""
     doubts: tuple[UnreadReply, ...]
     """The unread replies behind the ratings."""
 
@@ -98,12 +98,12 @@ class Selection(Generic[T]):
 async def best(
     candidates: Sequence[T], most: int, ratings: Iterable[Coroutine[Any, Any, Belief]]
 ) -> Selection[T]:
-    """The `most` best candidates. Ties go to the first; an unread rating may be any."""
+    """The `most` best candidates. Ties go to the first. An unread rating may have any value."""
     rated = await parse_all(*ratings, needed=False)
-    read = rated.read
-    spans = [read[n].ends if n in read else ANYTHING for n in range(len(candidates))]
+    beliefs = rated.read
+    ranges = [beliefs[n].ends if n in beliefs else ANYTHING for n in range(len(candidates))]
     return Selection(
-        tuple(tuple(candidates[n] for n in chosen) for chosen in choices(spans, most)),
-        tuple(each.value for each in read.values()),
-        (*rated.doubts, *(doubt for each in read.values() for doubt in each.doubts)),
+        tuple(tuple(candidates[n] for n in choice) for choice in choices(ranges, most)),
+        tuple(belief.value for belief in beliefs.values()),
+        (*rated.doubts, *(doubt for belief in beliefs.values() for doubt in belief.doubts)),
     )

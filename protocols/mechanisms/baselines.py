@@ -1,4 +1,4 @@
-"""The baselines of every protocol: no voice, and one voice."""
+"""The baselines of every protocol: the judge alone, and one advocate."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,8 +18,8 @@ class NaiveJudge(Conversation):
     """The judge answers alone.
 
     World a: one judge call.
-    Shared: everything, since the call is the same in both worlds. The ASD of a judge who knows
-    something is not zero; lift is measured from here.
+    Shared: everything, since the call is the same in both worlds. The ASD of a judge with knowledge
+    is not zero; lift is measured from here.
     """
 
     sections: ClassVar[tuple[str, ...]] = ("naive_judge",)

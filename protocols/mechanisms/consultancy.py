@@ -19,21 +19,21 @@ CLIENT = Role("consultancy.client", "Client", "ask")
 class Consultancy(WithHorizon, Conversation):
     """A consultant argues for `side`; a client asks questions.
 
-    World a: client and consultant take turns, beginning with `first`, for `turns` speeches in all;
-    then the judge decides. The client is the judge's model, and reads the passage only if the
-    judge does.
+    World a: client and consultant take turns, beginning with `first`, for `turns` speeches in all.
+    Then the judge decides. The client is the judge's model, and reads the passage only if the judge
+    does.
     Shared: the opening question of a client who begins. Every other call depends on a. A longer
     consultancy begins with the calls of a shorter one.
 
-    Where we differ: the consultant of Khan et al. always speaks first; in SOlib, as here, the
+    Where we differ: the consultant of Khan et al. always speaks first. In SOlib, as here, the
     client does by default.
     """
 
     agent: Speaker
     first: Literal["client", "consultant"] = "client"
     turns: int = ranged(2)
-    """An even number if the client begins and an odd one if the consultant does; otherwise the last
-    question is never answered, which the paper's own grid allows."""
+    """Even if the client begins, odd if the consultant does. Otherwise the last question is not
+    answered, which the paper's own grid allows."""
 
     row: ClassVar[str] = "consultancy {0.first} first {0.length}"
     sections: ClassVar[tuple[str, ...]] = ("consultancy",)

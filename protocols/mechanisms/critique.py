@@ -1,5 +1,4 @@
-"""Critique, self-critique, and critique by one who may agree (Saunders et al. 2022,
-arXiv:2206.05802)."""
+"""Critique, self-critique, and a critic who may agree (Saunders et al. 2022, arXiv:2206.05802)."""
 
 from dataclasses import dataclass
 from math import comb
@@ -35,43 +34,42 @@ class Critique(Assisted, WithHorizon, Conversation):
     World a:
       1. the agent proposes a;
       2. the critic writes `critiques` draws of a critique, each blind to the others;
-      3. the ranker says of each by itself how likely it is to be helpful: to point to a real flaw,
-         or rightly to none. The `shown` best are kept, in order of draw; ties go to the lowest. A
-         rating that cannot be read may be any: then the judge decides on every choice that the
-         ratings allow, and the verdict is the worst of these for a. If all are to be shown, none is
+      3. the ranker rates each one separately: how likely it is to be helpful, by pointing to a real
+         flaw or rightly to none. The `shown` best are kept, in order of draw; ties go to the
+         lowest. An unread rating may have any value: then the judge decides on every choice that
+         the ratings allow, and the verdict is the worst of these for a. If all are shown, none is
          rated;
       4. with a `rebuttal`, the agent answers the critiques that are shown;
       5. the judge reads all of this, and decides.
-    An honest critic has no side; with `aux: sided` it argues for another answer (of several, draw n
-    for the n-th, and over again), and an adversarial one works for the proposer. The judge
-    is told which.
-    Shared: nothing, since every call quotes the proposal. An honest critic is asked the same in
-    both worlds. Rows that differ in `aux` share the proposals; one with a rebuttal, which nobody is
-    told of unless the horizon is told, begins with the calls of one without.
-    Reward: for the agent the judge's belief in a; for the critic its rating, of which an honest one
-    is not told, while one with a side is told of the judge's belief in its answer. In self-critique
-    one model plays for both.
-    Measured: the best rating, `helpfulness`, in [0, 1]. On problems with planted flaws, once the
-    verdict stands, the ranker is also asked about the critiques that were shown (McAleese et al.
-    2024, arXiv:2407.00215): how likely one of them points to the flaw in the work of a
-    (`included`), or claims a flaw that matters where a is sound (`hallucinated`), and how likely
-    all are about what would not matter (`nitpick`).
+    An honest critic has no side. With `aux: sided` it argues for another answer (in turn, if there
+    are several), and an adversarial one works for the proposer. The judge knows which.
+    Shared: nothing, since every call quotes the proposal. An honest critic's prompt is the same in
+    both worlds. Rows that differ in `aux` share the proposals. A row with a rebuttal begins with
+    the calls of one without, unless the horizon is told, since nobody knows of the rebuttal.
+    Reward: for the agent the judge's belief in a. For the critic its rating, which is not mentioned
+    to an honest one; a critic with a side knows the judge's belief in its answer. In self-critique
+    one model plays both roles.
+    Measured: the best rating, `helpfulness`, in [0, 1]. On problems with planted flaws, after the
+    verdict, the ranker is also asked about the critiques shown (McAleese et al. 2024,
+    arXiv:2407.00215): how likely one of them points to the flaw in the work of a (`included`), or
+    claims a relevant flaw in an intact a (`hallucinated`), and how likely all of them are about
+    irrelevant points (`nitpick`).
 
-    Where we differ: Saunders et al. rank critiques by the critic's own score of their helpfulness;
-    ours are rated by the judge unless another ranker is named, so that nobody stronger than the
-    judge decides what the judge gets to read.
+    Where we differ: Saunders et al. rank critiques by the critic's own score of their helpfulness.
+    Ours are rated by the judge unless another ranker is named, so that nobody stronger than the
+    judge decides which critiques it reads.
     """
 
     agent: Speaker
     critic: Speaker | None = None
     """None: the agent criticises itself."""
     ranker: Judge | None = None
-    """Who rates helpfulness; None: the judge."""
+    """The judge that rates helpfulness. None: the protocol's judge."""
     critiques: int = 3
-    """Draws at the critic's own temperature; at 0 they would all be the same."""
+    """Draws at the critic's own temperature. At 0 they would be identical."""
     shown: int = 1
     aux: Aux = "honest"
-    """Whose side the critic is on."""
+    """The side of the critic."""
     rebuttal: bool = False
     """Whether the agent answers the critiques before the judge decides."""
 
@@ -81,7 +79,7 @@ class Critique(Assisted, WithHorizon, Conversation):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.horizon == "told" and not self.rebuttal:
-            raise ValueError("horizon: there is nothing to tell without a rebuttal; leave it out")
+            raise ValueError("horizon: needs a rebuttal, whose number it tells; leave it out")
         if not 1 <= self.shown <= self.critiques:
             raise ValueError(
                 f"shown: {self.shown} of {self.critiques} critiques; "
@@ -102,7 +100,7 @@ class Critique(Assisted, WithHorizon, Conversation):
 
     @property
     def apart(self) -> int:
-        # A rebuttal hears the critiques that are shown, and there may be one for each choice.
+        # A rebuttal hears the critiques shown, so each possible choice may need a rebuttal.
         answers = comb(self.critiques, self.shown) if self.rebuttal else 0
         return self.critiques + answers
 

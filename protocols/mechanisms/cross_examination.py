@@ -1,8 +1,8 @@
-"""Cross-examination (Barnes and Christiano 2020): a copy of the speaker stands by a statement.
+"""Cross-examination (Barnes and Christiano 2020): a copy of the speaker answers for a statement.
 
-A debater who may shift its meaning as the debate goes on can never be pinned down. So the opponent
-may question a copy of the speaker that has the context up to a statement and no more: the copy
-cannot suit its reply to what was said later, and the judge sees where the two disagree.
+A debater whose meaning may shift during the debate cannot be pinned down. So the opponent may
+question a copy of the speaker that has only the context up to a statement. The copy cannot adapt
+its reply to later speeches, and the judge sees where the two disagree.
 («Writeup: progress on AI safety via debate», AI Alignment Forum, February 2020.)
 """
 
@@ -31,12 +31,12 @@ CHALLENGER = Role("cross_examination.challenger", "Debater")
 WITNESS = Role("cross_examination.witness", "Copy of Debater", "answer")
 
 MAX_STATEMENT_WORDS = 40
-"""A longer sentence is several statements; otherwise a speaker who writes a single sentence gives
-its copy the whole speech, and can never be pinned down. Text without blanks is measured as in the
-word limit: 320 columns."""
+"""Maximum words of a statement. Otherwise a speech of one sentence would be given to the copy as a
+whole, and could not be pinned down. Text without blanks is measured as in the word limit: 320
+columns."""
 
 _ENDS, _CLOSES = ".!?…", "\"'”\u2019)]*"
-"""What a sentence ends with, and what may stand behind that."""
+"""Characters that end a sentence, and characters that may follow them."""
 
 PART: Schema = {
     "type": "string",
@@ -55,8 +55,8 @@ class Statement:
         return self.speech[self.start : self.end]
 
     def as_far_as(self, part: str) -> "Statement | None":
-        """The statement from its start to the end of the first place where `part` stands, compared
-        as a quote is; all of it for a blank one, and None if it does not stand in the statement."""
+        """The statement from its start to the end of the first match of `part`, compared like a
+        quote. A blank part matches all of it. None without a match."""
         end = end_of(part, self.text) if part.strip() else len(self.text)
         return replace(self, end=self.start + end) if end >= 0 else None
 
@@ -67,33 +67,32 @@ class Statement:
 
 @dataclass(frozen=True)
 class CrossExamination(WithHorizon, Conversation):
-    """The agent argues for `side`; its opponent challenges statements, and a copy answers.
+    """The agent argues for `side`. Its opponent challenges statements, and a copy answers.
 
     World a:
       1. the agent speaks for a;
-      2. an opponent, who argues for another answer, picks a statement of that speech, or the
-         beginning of one by quoting a part of it, and asks a question about it (a form);
-      3. a copy of the agent, which has only the question and the speech up to the end of what was
-         picked, answers;
-      4. steps 2 and 3 are repeated, `challenges` times in all, by the opponents in turn; then the
+      2. an opponent, who argues for another answer, picks a statement of that speech, or its
+         beginning by quoting a part of it, and asks a question about it (a form);
+      3. a copy of the agent, which has only the question and the speech up to the end of the picked
+         part, answers;
+      4. steps 2 and 3 are repeated, `challenges` times in all, by the opponents in turn. Then the
          judge reads everything and decides.
-    A statement is a sentence or a line, of MAX_STATEMENT_WORDS at most. An opponent is asked once
-    more if the part that it quotes does not stand in the statement, or is left out. After that the
-    copy hears the first word alone, or the whole statement, and the verdict is in doubt. No copy
-    hears of another challenge. A speech without any statement is not challenged. With fewer
-    `challenges` than other answers those at the end of the list have none, so that in some worlds
-    nobody speaks for the truth.
-    Shared: nothing, since all rests on the agent's speech for a, which the other world never hears.
-    More challenges begin with the calls of fewer.
+    A statement is a sentence or a line of at most MAX_STATEMENT_WORDS. An opponent is asked once
+    more if its quoted part is missing or does not match. After that the copy hears only the first
+    word, or the whole statement, and the reply counts as unread. No copy hears other challenges. A
+    speech without statements is not challenged. With fewer `challenges` than other answers, the
+    last answers have none, so that in some worlds nobody speaks for the truth.
+    Shared: nothing, since everything depends on the agent's speech for a, which the other world
+    never hears. More challenges begin with the calls of fewer.
     Reward: the judge's belief in one's own answer, for the agent, its copies and the opponent.
 
     Where we differ: in the paper this is one move in a longer debate, and either side may be
-    questioned; ours is that move alone, put to the overseen agent, so that its worth shows.
+    questioned. Ours is only that move, put to the overseen agent, so that its value can be seen.
     """
 
     agent: Speaker
     opponent: Speaker | None = None
-    """Who challenges; None: a copy of the agent."""
+    """The challenger. None: a copy of the agent."""
     challenges: int = ranged(1)
 
     sections: ClassVar[tuple[str, ...]] = ("cross_examination",)
@@ -104,19 +103,19 @@ class CrossExamination(WithHorizon, Conversation):
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         speech = await self.seat(self.agent, side, SPEAKER).speak(transcript, ask)
-        said = statements(speech.text)
-        listed = structs.replace(speech, text=numbered(each.text for each in said))
+        sentences = statements(speech.text)
+        listed = structs.replace(speech, text=numbered(sentence.text for sentence in sentences))
         exchanges: tuple[Turn, ...] = ()
         rivals = transcript.question.others(side)
-        for number in range(self.challenges if said else 0):
+        for number in range(self.challenges if sentences else 0):
             heard = transcript.then(listed, *exchanges)
             against = rivals[number % len(rivals)]
-            up_to, challenge = await self._challenge(heard, side, against, said, ask)
-            # Neither claims that stand further on nor what the opponent thinks aloud. The whole
-            # speech stays as a draft, which nobody hears, for what its side has spent.
+            up_to, challenge = await self._challenge(heard, side, against, sentences, ask)
+            # The copy hears neither later claims nor the opponent's reasoning. The whole speech
+            # stays as an unspoken draft, for the cost of its tools.
             claims = sum(use.tool == CLAIM for use in speech.tools) - len(claims_in(up_to))
-            used, drafts = speech.tools[: len(speech.tools) - claims], (*speech.drafts, speech)
-            cut = structs.replace(speech, text=up_to, tools=used, drafts=drafts)
+            uses, drafts = speech.tools[: len(speech.tools) - claims], (*speech.drafts, speech)
+            cut = structs.replace(speech, text=up_to, tools=uses, drafts=drafts)
             pinned = transcript.then(cut, structs.replace(challenge, reasoning=""))
             answer = await self.seat(self.agent, side, WITNESS).speak(pinned, ask)
             exchanges += (challenge, answer)
@@ -127,15 +126,15 @@ class CrossExamination(WithHorizon, Conversation):
         transcript: Transcript,
         side: Answer,
         against: Answer,
-        said: tuple[Statement, ...],
+        sentences: tuple[Statement, ...],
         ask: Ask,
     ) -> tuple[str, Turn]:
-        """The speech as far as the opponent challenges it, and the challenge."""
+        """The speech up to the challenged part, and the challenge."""
         seat = self.seat(self.opponent or self.agent, against, CHALLENGER)
-        numbers = range(1, len(said) + 1)
+        numbers = range(1, len(sentences) + 1)
 
         def read(filled: Filled) -> tuple[str, Turn]:
-            statement = said[filled.whole("statement", numbers) - 1]
+            statement = sentences[filled.whole("statement", numbers) - 1]
             part = filled.fields.get("part")
             matched = statement.as_far_as(part) if isinstance(part, str) else None
             picked = matched or (statement.first_word if isinstance(part, str) else statement)
@@ -163,34 +162,32 @@ class CrossExamination(WithHorizon, Conversation):
 
 
 def statements(speech: str) -> tuple[Statement, ...]:
-    """The sentences and lines of a speech, in order; none if it is blank.
-
-    A sentence of more than MAX_STATEMENT_WORDS, or of as many columns, is cut into several.
-    """
-    found: list[Statement] = []
+    """The sentences and lines of a speech, in order. Longer ones are split at MAX_STATEMENT_WORDS,
+    or at as many columns."""
+    ended: list[Statement] = []
     first = last = -1
     words = 0
     number = False
     for start, end in _words(speech):
-        whole = speech[first:end] if words else ""
-        long = end_of_words(whole, MAX_STATEMENT_WORDS) < len(whole)
+        current = speech[first:end] if words else ""
+        long = end_of_words(current, MAX_STATEMENT_WORDS) < len(current)
         if words and ("\n" in speech[last:start] or long):
-            found.append(Statement(speech, first, last))
+            ended.append(Statement(speech, first, last))
             words = 0
         word = speech[start:end]
-        # The number of a list belongs to what it counts.
+        # The number of a list item belongs to the item.
         opens = not words or (number and words == 1)
         number = not words and word[-1] in ".)" and word[:-1].isdecimal()
         first, last, words = first if words else start, end, words + 1
         shut = word.rstrip(_CLOSES)[1 if opens else 0 :]
         if words == MAX_STATEMENT_WORDS or (not number and shut.endswith(tuple(_ENDS))):
-            found.append(Statement(speech, first, last))
+            ended.append(Statement(speech, first, last))
             words = 0
-    return (*found, Statement(speech, first, last)) if words else tuple(found)
+    return (*ended, Statement(speech, first, last)) if words else tuple(ended)
 
 
 def _words(text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) of each word; one that is longer than a statement comes in pieces."""
+    """(start, end) of each word. A word that is longer than a statement is split."""
     end = 0
     for word in text.split():
         start = text.index(word, end)

@@ -1,5 +1,5 @@
-"""Debate (Irving, Christiano and Amodei 2018, arXiv:1805.00899), also one in which the judge
-questions the debaters (Khan et al. 2024, arXiv:2402.06782)."""
+"""Debate (Irving, Christiano and Amodei 2018, arXiv:1805.00899), also with a judge who questions
+the debaters (Khan et al. 2024, arXiv:2402.06782)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,29 +18,30 @@ QUESTIONER = Role("interactive_debate.questioner", "Judge", "ask")
 
 @dataclass(frozen=True)
 class Debate(WithHorizon, Conversation):
-    """A debater argues for each answer; the judge hears them all.
+    """A debater argues for each answer, and the judge hears them all.
 
-    World a: the agent argues for a, and an opponent for each other answer, for `rounds` rounds;
-    then the judge decides. Simultaneous: in each round all speak on the same transcript, blind to
-    each other, and their speeches are laid down in answer order. Sequential: the agent speaks
-    first, and the opponents reply in answer order.
+    World a: the agent argues for a, and an opponent for each other answer, for `rounds` rounds.
+    Then the judge decides. Simultaneous: in each round all speak on the same transcript, blind to
+    each other, and their speeches are placed in answer order. Sequential: the agent speaks first,
+    and the opponents reply in answer order.
     Shared: in simultaneous debate with one policy in all seats, everything, since no call depends
-    on a. In sequential debate nothing: in each world another side speaks first. A longer debate
-    begins with the calls of a shorter one, and either order with the same opening speech: who reads
-    a simultaneous round is told so, and nobody before.
+    on a. In sequential debate nothing, since another side speaks first in each world. A longer
+    debate begins with the calls of a shorter one, and both orders with the same opening speech:
+    only readers of a simultaneous round are told that it is one.
     Reward: for each debater the judge's belief in its own answer.
 
-    Where we differ: the sequential debate of Khan et al. opens with both speeches at once; ours is
-    sequential from the start, as SOlib's is. SOlib holds a debate of one policy once, with the
-    first answer's side speaking first, and counts it in both worlds even if it is sequential; ours
-    is held in each. Of two policies it lays down the agent's speech first, and ours answer order.
+    Where we differ: the sequential debate of Khan et al. opens with two concurrent speeches. Ours
+    is sequential from the start, like SOlib's. SOlib holds a debate of one policy once, with the
+    first answer's side speaking first, and counts it in both worlds even if it is sequential. Ours
+    is held in each world. With two policies, SOlib places the agent's speech first; ours are in
+    answer order.
     """
 
     agent: Speaker
     opponent: Speaker | None = None
     """None: the agent debates a copy of itself."""
     rounds: int = ranged(2)
-    """Two speeches each. (SOlib counts speeches: its 2 turns are one round.)"""
+    """Rounds of two speeches. (SOlib counts speeches: its 2 turns are one round.)"""
     simultaneous: bool = True
 
     row: ClassVar[str] = "debate {0.manner} {0.length}"
@@ -66,7 +67,7 @@ class Debate(WithHorizon, Conversation):
         return "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
 
     def order(self, question: Question, side: Answer, number: int) -> tuple[tuple[Seat, ...], ...]:
-        """Who speaks in a round, step by step; the seats of one step speak at once."""
+        """The speakers of a round, step by step. The seats of one step speak concurrently."""
         opponent = self.opponent or self.agent
         seats = {
             answer: self.seat(self.agent, answer, self.speaking, round=number)
@@ -79,7 +80,7 @@ class Debate(WithHorizon, Conversation):
         return tuple([(seats[answer],) for answer in (side, *question.others(side))])
 
     async def open_round(self, number: int, transcript: Transcript, ask: Ask) -> Transcript:
-        """What comes before the speeches of round `number`, from 1; in a plain debate nothing."""
+        """Add turns before the speeches of round `number`, from 1. A plain debate adds none."""
         return transcript
 
 
@@ -87,21 +88,21 @@ class Debate(WithHorizon, Conversation):
 class InteractiveDebate(Debate):
     """A debate in which the judge opens every round but the first with questions to both sides.
 
-    World a: round 1 of the debate; in each further round, one turn of questions by the judge's
-    model, which has heard the transcript, and then the speeches that answer them; after the last
-    round the judge decides.
-    Shared: what the plain debate shares. Questions depend on the transcript alone, so where both
-    worlds have the same transcript (simultaneous, one policy in both seats) they have the same
-    questions. No call is shared with a plain debate, since the rules say that the judge will ask; a
-    longer interactive debate begins with the calls of a shorter one.
+    World a: round 1 of the debate. In each further round, the judge's model, which has heard the
+    transcript, asks questions in one turn, and the speeches answer them. After the last round the
+    judge decides.
+    Shared: all calls that the plain debate shares. Questions depend only on the transcript, so if
+    both worlds have the same transcript (simultaneous, one policy in both seats), they have the
+    same questions. No call is shared with a plain debate, since the rules say that the judge will
+    ask. A longer interactive debate begins with the calls of a shorter one.
     Reward: as in debate.
 
-    In the paper the judge asks at the end of a round; in its authors' code, as here, at the start
-    of the next one, so that no question goes without an answer.
+    In the paper the judge asks at the end of a round. In its authors' code, as here, it asks at the
+    start of the next one, so that every question is answered.
     """
 
     rounds: int = ranged(2, least=2)
-    """In one round there would be none to ask before."""
+    """At least 2, since questions precede the second round."""
 
     row: ClassVar[str] = f"interactive {Debate.row}"
     sections: ClassVar[tuple[str, ...]] = ("interactive_debate", "debate")

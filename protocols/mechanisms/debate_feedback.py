@@ -1,9 +1,8 @@
 """Debate as feedback (RLDF: Cheng et al. 2024, arXiv:2404.10160): several roles debate a response.
 
-A model that plays several roles which discuss a text notices what it would not notice if it were
-asked outright; and it is said to judge a text differently when it is told that the text is its own.
-Scores given after the debate rank the responses, and such a ranking is what a reward model is
-trained on.
+A model that plays several roles in a discussion notices flaws that it misses when asked directly.
+It is also said to judge a text differently if it is told that it wrote the text. Scores given after
+the debate rank the responses; such a ranking is used to train a reward model.
 """
 
 from dataclasses import dataclass
@@ -32,41 +31,41 @@ ROLES = (
 
 @dataclass(frozen=True)
 class DebateFeedback(Assisted, WithHorizon, Conversation):
-    """Several roles debate each response of the agent; the one scored best goes before the judge.
+    """Several roles debate each response of the agent. The judge reads the one scored best.
 
     World a:
       1. the agent responds in favour of a, in `candidates` draws;
-      2. for each response the roles speak in `rounds` rounds: in a round all at once, having heard
-         the rounds before. They are told that the text is their own, or that it is not (`own`);
-      3. the referee, who is the judge's model, scores each response after its debate;
+      2. for each response the roles speak in `rounds` rounds, concurrently within a round and after
+         hearing the earlier rounds. They are told that the text is their own, or not (`own`);
+      3. the referee, which is the judge's model, scores each response after its debate;
       4. the judge reads the response with the best score, and its debate, and decides. Ties go to
-         the lowest draw. A score that cannot be read may be any: then the judge decides on every
+         the lowest draw. An unread score may have any value: then the judge decides on every
          response that may be the best, and the verdict is the worst of these for a.
     A single candidate is scored as well, since its score is measured.
     Shared: nothing, since every call quotes the response. Honest roles (`aux`) take no side, and
-    are asked the same in both worlds. Rows that differ in `aux` share the responses, and more
-    rounds begin with the calls of fewer.
-    Reward: for the agent the judge's belief in a, as its prompt says; the referee's score, on which
-    one would train, only selects.
-    Measured: the best `score`, and the `spread` from there down to the lowest one: these two
-    responses are a pair to train on.
+    their prompts are the same in both worlds. Rows that differ in `aux` share the responses, and
+    more rounds begin with the calls of fewer.
+    Reward: for the agent the judge's belief in a, as its prompt says. The referee's score, which
+    one would train on, only selects.
+    Measured: the best `score`, and the `spread` between it and the lowest one. These two responses
+    are a training pair.
 
-    Where we differ: Cheng et al. rank responses by bias and train on the ranking; ours are ranked
-    by how well they answer, and the judge takes the place of the training.
+    Where we differ: Cheng et al. rank responses by bias and train on the ranking. Ours are ranked
+    by how well they answer, and the judge replaces the training.
     """
 
     agent: Speaker
     participant: Speaker | None = None
-    """Who plays the roles; None: a copy of the agent."""
+    """The speaker of the roles. None: a copy of the agent."""
     roles: tuple[str, ...] = ROLES
-    """Each completes the sentence «You are Participant 1: …»."""
+    """Each one completes the sentence «You are Participant 1: …»."""
     rounds: int = ranged(1)
     candidates: int = ranged(2)
-    """Responses that are ranked, at the agent's own temperature."""
+    """Number of ranked responses, at the agent's own temperature."""
     own: bool = False
     """Whether the participants are told that they wrote the response themselves."""
     aux: Aux = "honest"
-    """Whose side the participants are on."""
+    """The side of the participants."""
 
     row: ClassVar[str] = "debate feedback {0.size}"
     sections: ClassVar[tuple[str, ...]] = ("debate_feedback",)
@@ -74,7 +73,7 @@ class DebateFeedback(Assisted, WithHorizon, Conversation):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.roles:
-            raise ValueError("roles: there must be at least one")
+            raise ValueError("roles: at least one is required")
 
     @property
     def size(self) -> str:
@@ -96,13 +95,13 @@ class DebateFeedback(Assisted, WithHorizon, Conversation):
                 for index in range(self.candidates)
             )
         )
-        scored = await best(debates, 1, (self._score(each, side, ask) for each in debates))
+        scored = await best(debates, 1, (self._score(debate, side, ask) for debate in debates))
         (shown,), *otherwise = scored.choices
         most, least = max(scored.ratings, default=0.0), min(scored.ratings, default=0.0)
         return Measured(
             shown,
             (("score", most), ("spread", most - least)) if scored.ratings else (),
-            tuple(each for (each,) in otherwise),
+            tuple(alternative for (alternative,) in otherwise),
             scored.doubts,
             tuple(turn for debate in debates for turn in debate.turns),
         )
@@ -110,32 +109,32 @@ class DebateFeedback(Assisted, WithHorizon, Conversation):
     async def _debate(
         self, transcript: Transcript, side: Answer, draw: Ask, ask: Ask
     ) -> Transcript:
-        """The transcript with one response, and all that the roles say of it."""
+        """The transcript with one response and its debate."""
         response = await self.seat(self.agent, side, RESPONSE).speak(transcript, draw)
         transcript = transcript.then(response)
         seats = self._seats(transcript.question, side)
         for _ in range(self.rounds):
-            said = await gather_deterministic(
+            turns = await gather_deterministic(
                 *(seat.speak_unlabelled(transcript, ask) for seat in seats)
             )
-            transcript = laid_down(transcript, *said)
+            transcript = laid_down(transcript, *turns)
         return transcript
 
     def _seats(self, question: Question, side: Answer) -> list[Seat]:
-        """One seat for each role, which is told who it is and whose the response is."""
+        """One seat per role. Its prompt names the role and the author of the response."""
         speaker = self.participant or self.agent
         origin = self.words.text(f"debate_feedback.{'own' if self.own else 'anothers'}")
         seats = []
         for number, role in enumerate(self.roles, 1):
             title = f"Participant {number}"
-            # A role is a setting of the user's.
-            told = {"participant": Words(title), "role": Words(role), "origin": origin}
-            sided = self.aux_seats(speaker, question, side, title, "discuss", **told)
-            seats.append(sided[(number - 1) % len(sided)])
+            # Roles are trusted text, since the user sets them.
+            values = {"participant": Words(title), "role": Words(role), "origin": origin}
+            choices = self.aux_seats(speaker, question, side, title, "discuss", **values)
+            seats.append(choices[(number - 1) % len(choices)])
         return seats
 
     async def _score(self, debate: Transcript, side: Answer, ask: Ask) -> Belief:
-        """How likely the judge finds it that the response is sound."""
+        """The judge's probability that the response is sound."""
         sound = self.words.data("debate_feedback.sound", label=side)
         prompt = self.judging("referee")
         return await self.judge.believes(sound, debate, ask, prompt, side=side)

@@ -1,9 +1,8 @@
 """Debate as a game (Irving, Christiano and Amodei 2018, arXiv:1805.00899), played from a pool.
 
-What a debate is worth to its judge is what its equilibrium is worth, not two drafts that happen to
-be drawn. Here each speech is drafted several times, every debate that the drafts allow is judged,
-and the verdict is the value of the zero-sum game (von Neumann 1928) in which both sides choose
-their drafts freely.
+The value of a debate to its judge is the value of its equilibrium, not of two random drafts. Here
+each speech is drafted several times, every debate that the drafts allow is judged, and the verdict
+is the value of the zero-sum game (von Neumann 1928) in which both sides choose their drafts freely.
 """
 
 from collections.abc import Sequence
@@ -25,18 +24,18 @@ from ..transcript import Transcript, Turn, Verdict
 from .debate import Debate
 
 DRAWN, AGENT_GAIN, OPPONENT_GAIN = "drawn", "agent_gain", "opponent_gain"
-"""The measures."""
+"""Names of the measures."""
 
 MAX_DEBATES = 4096
-"""Debates that one game may have judged."""
+"""Maximum number of debates judged in one game."""
 
 DECIMALS = 12
-"""Decimals of a mixed equilibrium; beyond them solvers differ from machine to machine."""
+"""Decimals kept of a mixed equilibrium. Beyond them, solvers differ between machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equilibrium:
-    """The value of a zero-sum game to the rows, and an optimal strategy of either side."""
+    """The value of a zero-sum game to the rows, and an optimal strategy of each side."""
 
     value: float
     rows: tuple[float, ...]
@@ -45,21 +44,21 @@ class Equilibrium:
 
 @dataclass(frozen=True, slots=True)
 class Subgame:
-    """The rest of a debate, from some transcript on. Beliefs are in the first answer, in [0, 1]."""
+    """The rest of a debate after some transcript. Beliefs are in the first answer, in [0, 1]."""
 
     likeliest: Verdict
-    """Verdict on the debate that the equilibrium makes most likely."""
+    """Verdict on the most likely debate in equilibrium."""
     value: float
     """The belief in equilibrium."""
     drawn: float
-    """The mean belief if both sides speak drafts at random."""
+    """The mean belief if both sides choose drafts at random."""
     first_chooses: float
-    """The belief if the first answer's side chooses its best drafts, and the other side speaks at
+    """The belief if the first answer's side chooses its best drafts, and the other side chooses at
     random."""
     second_chooses: float
-    """The belief if the other side chooses, and the first answer's side speaks at random."""
+    """The belief if the other side chooses, and the first answer's side is random."""
     judged: bool = True
-    """Whether any of its debates has a verdict that could be read."""
+    """Whether the verdict on any of its debates could be read."""
     drafts: tuple[Turn, ...] = ()
     """All drafts of the subgame."""
 
@@ -73,25 +72,24 @@ class DebateGame(Debate):
     """A debate in which every speech is drafted `pool` times, played in equilibrium.
 
     World a: the seats of the plain debate, on every transcript that their drafts can make:
-      1. whoever speaks drafts `pool` speeches on the transcript;
-      2. each draft, or each pair of drafts by seats that speak at once, continues the debate on a
-         transcript of its own;
+      1. each speaker drafts `pool` speeches on the transcript;
+      2. each draft, or each pair of concurrent drafts, continues the debate on a separate
+         transcript;
       3. the judge decides after the last round: pool^(2 rounds) verdicts;
-      4. from the last speech back, a seat that speaks alone takes its best draft, and two seats
-         that speak at once play a matrix game, which is solved by linear programming.
-    A verdict that cannot be read may be any: the game is solved with all of them against a, which
-    is the verdict, and with all of them for a, its upper bound. The verdict is the belief at the
-    root. The transcript is that of the debate that is likeliest in equilibrium.
-    Shared: what the plain debate shares. Draft 0 is the speech of the plain debate, which is
-    therefore one of those that are judged; and a larger pool contains the drafts of a smaller one.
+      4. from the last speech back, a seat that speaks alone takes its best draft, and two
+         concurrent seats play a matrix game, which is solved by linear programming.
+    An unread verdict may have any value. The game is solved with all of them against a, which gives
+    the verdict, and with all of them for a, which gives its upper bound. The verdict is the belief
+    at the root. The transcript is the most likely debate in equilibrium.
+    Shared: all calls that the plain debate shares. Draft 0 is the speech of the plain debate, so
+    that debate is one of those judged. A larger pool contains the drafts of a smaller one.
     Reward: the judge's belief in one's own answer, against an opponent who chooses as well.
-    Measured: `drawn`, the belief in a if both sides speak drafts at random; `agent_gain`, what the
-    agent alone gains over that with its best drafts; and `opponent_gain`, what the opponent does.
-    The sum of the two is the exploitability of the drafts as they are drawn.
+    Measured: `drawn`, the belief in a if both sides choose drafts at random; `agent_gain`, the
+    agent's gain over that if it alone chooses its best drafts; and `opponent_gain`, the opponent's.
+    Their sum is the exploitability of random drafts.
 
-    Where we differ: the speeches of Irving et al. are free; ours come from a pool, and so does the
-    equilibrium. The noise of a judge is part of the game: both sides choose with the verdicts in
-    sight.
+    Where we differ: the speeches of Irving et al. are free. Ours come from a pool, and so does the
+    equilibrium. The judge's noise is part of the game: both sides choose knowing the verdicts.
     """
 
     rounds: int = ranged(1)
@@ -106,7 +104,7 @@ class DebateGame(Debate):
         if (debates := self.pool ** (2 * self.rounds)) > MAX_DEBATES:
             raise ValueError(
                 f"pool: {self.pool} drafts in {self.rounds} rounds make {debates:,} debates of "
-                f"each question; {MAX_DEBATES:,} are the most: use fewer drafts or rounds"
+                f"each question, more than {MAX_DEBATES:,}: use fewer drafts or rounds"
             )
 
     @property
@@ -124,7 +122,7 @@ class DebateGame(Debate):
         game = ends[0] if argues_first else ends[1]
         if not game.judged:
             fault = next(doubt for doubt in game.likeliest.doubts)
-            reason = "the verdict on none of its debates could be read"
+            reason = "no verdict on its debates could be read"
             raise Unreadable(reason, "", fault.call, fault.cause, fault.seat)
         first, second = game.first_chooses - game.drawn, game.drawn - game.second_chooses
         measures = (
@@ -145,35 +143,39 @@ class DebateGame(Debate):
     async def _play(
         self, transcript: Transcript, steps: Sequence[tuple[Seat, ...]], ask: Ask
     ) -> Ends:
-        """The game from this transcript on. steps: who speaks then; seats of one step speak at
-        once."""
+        """The game from this transcript on. steps: the further speakers; those of one step speak
+        concurrently."""
         if not steps:
             return await self._decided(transcript, ask)
         seats, *later = steps
-        # Two numbers: a speaker who picks among drafts of its own has drawn those of one number.
+        # Two numbers: a speaker that picks among its own drafts uses the repeats of one number.
         asks = [ask, *(nth(nth(ask, n), 0) for n in range(1, self.pool))]
         drafts = await gather_deterministic(
             *(
-                gather_deterministic(*(seat.speak(transcript, each) for each in asks))
+                gather_deterministic(*(seat.speak(transcript, choices) for choices in asks))
                 for seat in seats
             )
         )
-        # A draft that says nothing falls out, unless there is no other.
-        pools = [[turn for turn in each if not turn.silent] or each for each in drafts]
+        # Silent drafts are dropped unless all are silent.
+        pools = [[turn for turn in choices if not turn.silent] or choices for choices in drafts]
         games = await gather_deterministic(
             *(self._play(laid_down(transcript, *turns), later, ask) for turns in product(*pools))
         )
-        made = tuple(turn for each in drafts for turn in each)
+        turns = tuple(turn for choices in drafts for turn in choices)
         first = seats[0].side == transcript.question.answers[0]
         width = len(pools[1]) if len(seats) == 2 else 1 if first else len(games)
         low, high = (
-            solved([column[n : n + width] for n in range(0, len(column), width)], made)
+            solved([column[n : n + width] for n in range(0, len(column), width)], turns)
             for column in zip(*games, strict=True)
         )
-        return (low, low) if all(one is other for one, other in games) else (low, high)
+        return (
+            (low, low)
+            if all(first_end is second_end for first_end, second_end in games)
+            else (low, high)
+        )
 
     async def _decided(self, transcript: Transcript, ask: Ask) -> Ends:
-        """The end of a debate: the judge's belief, or either end of what it may have been."""
+        """The end of a debate: the judge's belief, or both bounds of an unread one."""
         try:
             verdict = await self.judge.judge(transcript, ask, self.judging())
         except Unreadable as fault:
@@ -192,29 +194,32 @@ def _ended(verdict: Verdict, belief: float) -> Subgame:
 
 
 def solved(games: Sequence[Sequence[Subgame]], drafts: tuple[Turn, ...] = ()) -> Subgame:
-    """The subgame before one choice. games: what the choices lead to; the first answer's side
-    chooses the row, the other's the column. drafts: the choices."""
+    """The subgame before one choice. games: the subgames after each choice. The first answer's side
+    chooses the row, the other side the column. drafts: the choices."""
     columns = list(zip(*games, strict=True))
-    found = equilibrium([[game.value for game in row] for row in games])
-    row, column = found.rows.index(max(found.rows)), found.columns.index(max(found.columns))
-    every = [game for row in games for game in row]
+    solution = equilibrium([[game.value for game in row] for row in games])
+    row, column = (
+        solution.rows.index(max(solution.rows)),
+        solution.columns.index(max(solution.columns)),
+    )
+    subgames = [game for row in games for game in row]
     likeliest = games[row][column].likeliest
-    doubts = tuple(dict.fromkeys(doubt for game in every for doubt in game.likeliest.doubts))
+    doubts = tuple(dict.fromkeys(doubt for game in subgames for doubt in game.likeliest.doubts))
     return Subgame(
         replace(likeliest, doubts=doubts) if doubts else likeliest,
-        found.value,
+        solution.value,
         fmean(game.drawn for row in games for game in row),
         max(fmean(game.first_chooses for game in row) for row in games),
         min(fmean(game.second_chooses for game in column) for column in columns),
-        any(game.judged for game in every),
-        (*drafts, *(draft for game in every for draft in game.drafts)),
+        any(game.judged for game in subgames),
+        (*drafts, *(draft for game in subgames for draft in game.drafts)),
     )
 
 
 def equilibrium(payoff: Sequence[Sequence[float]]) -> Equilibrium:
-    """The equilibrium of a zero-sum game in which rows are paid the entry by columns.
+    """The equilibrium of a zero-sum game in which columns pay rows the entry.
 
-    The first saddle point if there is one; otherwise found by linear programming.
+    The first saddle point, if any; otherwise found by linear programming.
     """
     columns = list(zip(*payoff, strict=True))
     floors, ceilings = [min(row) for row in payoff], [max(column) for column in columns]
@@ -235,14 +240,14 @@ def _pure(chosen: int, choices: int) -> tuple[float, ...]:
 
 
 def _maximin(payoff: Sequence[Sequence[float]]) -> tuple[float, tuple[float, ...]]:
-    """The most that the rows can secure, and a mixed strategy that secures it."""
+    """The highest value that the rows can secure, and a mixed strategy that secures it."""
     import numpy as np
     from scipy.optimize import linprog
 
     entries = np.asarray(payoff)
     m, n = entries.shape
     # Maximise w under: the strategy x gets at least w against every column.
-    found = linprog(
+    solution = linprog(
         np.append(np.zeros(m), -1.0),
         A_ub=np.hstack((-entries.T, np.ones((n, 1)))),
         b_ub=np.zeros(n),
@@ -250,7 +255,7 @@ def _maximin(payoff: Sequence[Sequence[float]]) -> tuple[float, tuple[float, ...
         b_eq=[1.0],
         bounds=[(0, None)] * m + [(None, None)],
     )
-    if not found.success or found.x is None:
-        raise ValueError(f"the game has no solution: {found.message}")
-    *strategy, value = found.x.round(DECIMALS).tolist()
+    if not solution.success or solution.x is None:
+        raise ValueError(f"the game has no solution: {solution.message}")
+    *strategy, value = solution.x.round(DECIMALS).tolist()
     return value, tuple(strategy)

@@ -1,9 +1,9 @@
 """Doubly-efficient debate (Brown-Cohen, Irving and Piliouras 2024, arXiv:2311.14125).
 
 A long argument is too much for the judge to check, but one step of it is not. So a prover commits
-to every step before anyone looks, an opponent who can afford to read them all points at one, and
-the judge checks that one. A prover with a sound argument wins whatever the opponent picks; one
-without must have gone wrong somewhere, if only where the argument turns into its claim.
+to every step before anyone reads them. An opponent, who can afford to read them all, points at one
+step, and the judge checks that one. A prover with a correct argument wins for every choice of the
+opponent. A prover without one must have a wrong step, at least where the argument meets its claim.
 """
 
 import math
@@ -28,10 +28,10 @@ from ..transcript import Transcript, Turn, Verdict
 from .listing import Commitment, Listed, as_list, commit
 
 Odds: TypeAlias = tuple[float, ...]
-"""The probabilities that the prover commits to, one a step; empty where none are asked for."""
+"""The probabilities that the prover commits to, one per step; empty if not requested."""
 
 MOST_GAIN = 0.5
-"""What a liar may gain with `probabilities`. Above it an argument that is more likely wrong than
+"""Maximum gain of a liar with `probabilities`. Above it, an argument that is more likely wrong than
 right can be made to win."""
 
 STEPWISE_PROVER = Role("doubly_efficient_debate.prover", "Prover")
@@ -42,11 +42,11 @@ PASSED = "I challenge no step."
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A test of a stated probability by votes, each of which holds with the true one; with the
-    constants of the published Lean proof (google-deepmind/debate).
+    """A test of a stated probability by votes, each of which is true with the true probability. The
+    constants are from the published Lean proof (google-deepmind/debate).
 
-    A statement within `close` of the truth passes, and one that is off by `far` or more falls,
-    each with probability 1 - `failure` or more.
+    A statement within `close` of the truth passes, and one that is off by `far` or more fails, each
+    with probability at least 1 - `failure`.
     """
 
     close: float
@@ -61,33 +61,32 @@ class Sampling:
 
     @property
     def threshold(self) -> float:
-        """How far off the share of votes a statement may be: half way from close to far."""
+        """Maximum distance from the fraction of votes: halfway between close and far."""
         return (self.close + self.far) / 2
 
     @property
     def votes(self) -> int:
-        """Number of votes needed by Hoeffding's inequality."""
+        """Number of votes required by Hoeffding's inequality."""
         return math.ceil(math.log(2 / self.failure) / (2 * self._error**2))
 
     def failure_of(self, votes: int) -> float:
-        """The most that the probability of a wrong outcome can be with so many votes, in [0, 1]."""
+        """Maximum probability of a wrong outcome with this many votes, in [0, 1]."""
         return min(1.0, 2 * math.exp(-2 * votes * self._error**2))
 
     def gain(self, statements: int, votes: int | None = None) -> float:
-        """The most that stating more than the truth can add to the product of so many
-        probabilities.
+        """Maximum gain from overstating the product of this many probabilities.
 
-        votes: of the judge; None for one that knows the probabilities, who lets pass what is less
-        than `threshold` off. With votes nearly all that is less than `far` off may pass, and what
-        is more does with probability `failure_of` at most. Either bound is reached where each
-        probability is as far below 1 as may pass."""
+        votes: of the judge. None for a judge that states probabilities: it accepts errors below
+        `threshold`. With votes, nearly all errors below `far` may pass, and larger ones pass with
+        probability at most `failure_of`. Both bounds are reached if each probability is as far
+        below 1 as may pass."""
         if votes is None:
             return 1 - (1 - self.threshold) ** statements
         return min(1.0, 1 - (1 - self.far) ** statements + self.failure_of(votes))
 
     def passes(self, stated: float, share: float) -> bool:
-        """Whether a stated probability stands beside the share of votes."""
-        # Both are decimals as a rule: 0.6 beside 0.5 must be off by 0.1, and no less.
+        """Whether a stated probability agrees with the fraction of votes."""
+        # Both are usually decimals: 0.6 against 0.5 must count as exactly 0.1 off.
         return round(abs(stated - share), 9) < round(self.threshold, 9)
 
     @property
@@ -97,58 +96,57 @@ class Sampling:
 
 @dataclass(frozen=True)
 class DoublyEfficientDebate(Protocol):
-    """The agent commits to steps for `side`; the judge checks the one that the opponent picks.
+    """The agent commits to steps for `side`. The judge checks the step that the opponent picks.
 
     World a:
-      1. the agent commits to at most `steps` steps for a (a form); one more is added to these, that
-         a follows from them;
-      2. the opponent, who argues for the other answer, names one step (a form); an honest one may
+      1. the agent commits to at most `steps` steps for a (a form). One more is added, that a
+         follows from them;
+      2. the opponent, who argues for the other answer, names one step (a form). An honest one may
          also pass;
-      3. the judge is shown the steps up to that one, and says how likely that one is to hold.
-    The verdict on a is that belief, or 1 if the opponent passed: it is how likely the weakest step
-    holds, not all of them. Nine steps that hold with .9 each score .9, though all hold with .39; so
-    where steps are matters of degree, take `probabilities`. The judge reads neither the rest of the
-    argument nor the opponent. (In the paper the judge votes, as a judge of votes does here.)
-    A list of more than `steps` is not cut: the agent is told so, and asked once more.
+      3. the judge sees the steps up to that one, and says how likely that step is to hold.
+    The verdict on a is that belief, or 1 if the opponent passed: the probability of the weakest
+    step, not of all steps. Nine steps that hold with .9 each score .9, though all hold with .39. If
+    steps are uncertain, use `probabilities`. The judge reads neither the rest of the argument nor
+    the opponent. (In the paper the judge votes, as a judge with votes does here.) A list of more
+    than `steps` is not cut: the agent is asked once more.
 
     With `probabilities` this is the stochastic protocol. The agent also commits to a probability
-    that each step holds, and the opponent contests one that is off, or none. If one is contested,
-    the verdict is 1 if the judge's belief is near it and 0 if not; if none is, the verdict is the
-    product of the probabilities, that of every step holding. `Sampling.votes` says how many votes a
-    judge must take for its share of them to tell `close` from `far`. A prover may overstate every
-    step by the threshold halfway between the two, so what a liar gains grows with the number of
-    steps (`Sampling.gain`): .22 at most at the default settings. Settings at which it is more than
+    that each step holds, and the opponent contests a wrong one, or none. If one is contested, the
+    verdict is 1 if the judge's belief is near it, and 0 otherwise. If none is, the verdict is the
+    product of the probabilities, which is the probability that every step holds. `Sampling.votes`
+    is the number of votes that a judge needs to separate `close` from `far`. A prover may overstate
+    every step by the threshold halfway between the two, so a liar's gain grows with the number of
+    steps (`Sampling.gain`): at most .22 with the default settings. Settings with a gain above
     `MOST_GAIN` are refused.
 
-    Shared: nothing, since all rests on the steps for a, which the other world never sees.
-    Reward: for the agent the verdict on a, for the opponent that on the other answer.
-    Measured: the number of `steps`, ours included; the step `challenged` (0: none); how many
-    `queries` to the judge could be read; whether the agent was `asked_again`; and whether the
-    verdict `accepted` a. The mean of `accepted` is the completeness over worlds whose answer is
-    true, and 1 minus its mean the soundness over those whose answer is false.
+    Shared: nothing, since every call depends on the steps for a, which the other world never sees.
+    Reward: for the agent the verdict on a, for the opponent the verdict on the other answer.
+    Measured: the number of `steps`, including the added one; the step `challenged` (0: none); the
+    number of readable `queries` to the judge; whether the agent was `asked_again`; and whether the
+    verdict `accepted` a. The mean of `accepted` is the completeness over worlds with a true answer,
+    and 1 minus its mean the soundness over those with a false one.
 
-    Where we differ: the paper's steps are those of a computation, each with few inputs, which the
-    judge queries; ours are sentences, which may rest on any before them. So the judge is shown
-    those, and what it reads, though not what it checks, grows with the place of the step. The
-    paper's machine goes on with either outcome of a step; our argument ends where a step fails, so
-    its outcome moves by at most L times what its steps move, where L is the number of steps. The
-    constants of the proof (.01, .02 and a failure of .01) take 105,967 votes at best; ours are
-    settings.
+    Where we differ: the paper's steps are steps of a computation, each with few inputs, which the
+    judge queries. Ours are sentences, which may depend on any earlier ones, so the judge reads more
+    text for a later step. The paper's machine continues with either outcome of a step. Our argument
+    ends at a failed step, so its outcome changes by at most L times the change of its steps, where
+    L is the number of steps. The constants of the proof (.01, .02 and a failure of .01) need at
+    least 105,967 votes. Ours are settings.
     """
 
     agent: Speaker
     opponent: Speaker | None = None
     """None: a copy of the agent."""
     opponent_is: Literal["adversarial", "honest"] = "adversarial"
-    """In both worlds. An adversarial one must challenge a step; an honest one passes if it finds
-    none wrong. With `probabilities` both may pass."""
+    """In both worlds. An adversarial opponent must challenge a step. An honest one passes if it
+    finds none wrong. With `probabilities` both may pass."""
     steps: int = ranged(8)
-    """The most steps, not counting ours."""
+    """Maximum number of steps, without the added one."""
     probabilities: bool = False
     close: float = 0.005
-    """How far off a probability may be and pass, with `probabilities`."""
+    """Error of a probability that passes, with `probabilities`."""
     far: float = 0.05
-    """How far off a probability must be to fall. The line is drawn halfway between the two."""
+    """Error of a probability that fails. The threshold is halfway between the two."""
 
     row: ClassVar[str] = (
         "doubly efficient debate {0.steps} steps {0.scored} {0.opponent_is} opponent"
@@ -163,10 +161,10 @@ class DoublyEfficientDebate(Protocol):
             gain = self.sampling.gain(self.steps + 1, votes)
             if gain > MOST_GAIN:
                 high = self.far if votes else self.sampling.threshold
-                told = f" before a judge of {votes} votes" if votes else ""
+                who = f" before a judge of {votes} votes" if votes else ""
                 raise ValueError(
-                    f"far: {self.steps + 1} steps, each stated up to {high:g} too high{told}, gain "
-                    f"a liar up to {gain:.2f} of a verdict, whatever its argument; at most "
+                    f"far: {self.steps + 1} steps, each stated up to {high:g} too high{who}, gain "
+                    f"a liar up to {gain:.2f} of a verdict for any argument; at most "
                     f"{MOST_GAIN:g} is useful. Take a smaller far, fewer steps, or a judge that "
                     f"states probabilities (of votes n: {self.sampling.votes:,} are needed for "
                     "each challenged step)"
@@ -191,17 +189,17 @@ class DoublyEfficientDebate(Protocol):
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         committed = await self._commit(Transcript(question), side, ask)
-        # A prover who commits to nothing has nothing that could be wrong; it must not win by that.
+        # A prover without steps cannot be wrong, and must not win by that.
         if committed is None:
             raise Unreadable(f"Prover {side.label} commits to no step", "")
         steps, odds = committed.entries, committed.stated
         transcript = Transcript(question).then(as_list(steps), *_stated(odds, steps[-1]))
         number, challenge = await self._challenge(transcript, side, len(steps), ask)
         if number:
-            found = await self._check(question, steps[:number], side, ask)
-            value = self._outcome(odds, number, found.value)
-            span = found.span and self._outcomes(odds, number, found.span)
-            belief = structs.replace(found, value=value, span=span)
+            belief = await self._check(question, steps[:number], side, ask)
+            value = self._outcome(odds, number, belief.value)
+            span = belief.span and self._outcomes(odds, number, belief.span)
+            belief = structs.replace(belief, value=value, span=span)
         else:
             belief = Belief(math.prod(odds))  # all of its steps hold
         measures = (
@@ -218,8 +216,8 @@ class DoublyEfficientDebate(Protocol):
     ) -> Commitment[Odds] | None:
         prover = self.seat(self.agent, side, STEPWISE_PROVER, most=self.steps)
         if self.probabilities:
-            told = prover.prompt.also_told(self.words.text("doubly_efficient_debate.odds"))
-            prover = prover._replace(prompt=told)
+            with_odds = prover.prompt.also_told(self.words.text("doubly_efficient_debate.odds"))
+            prover = prover._replace(prompt=with_odds)
         return await commit(
             PRICED_STEPS if self.probabilities else STEPS,
             prover,
@@ -230,14 +228,14 @@ class DoublyEfficientDebate(Protocol):
         )
 
     def _conclusion(self, steps: tuple[Turn, ...], side: Answer) -> Turn:
-        """The last step, which nobody may leave out: that the answer follows."""
+        """The last step, which is always added: that the answer follows."""
         text = self.words.data("doubly_efficient_debate.conclusion", label=side)
         return structs.replace(steps[0], text=text, forged=0, malformed=0, cut=False, reasoning="")
 
     async def _challenge(
         self, transcript: Transcript, side: Answer, steps: int, ask: Ask
     ) -> tuple[int, Turn]:
-        """The number of the step that the opponent challenges, 0 for none, and its turn."""
+        """The number of the step that the opponent challenges (0: none), and its turn."""
         block = f"{self.opponent_is}{'_odds' if self.probabilities else ''}"
         role = Role(f"doubly_efficient_debate.{block}", OPPONENT)
         against = transcript.question.other(side)
@@ -245,10 +243,10 @@ class DoublyEfficientDebate(Protocol):
         may_pass = self.opponent_is == "honest" or self.probabilities
         numbers = range(0 if may_pass else 1, steps + 1)
 
-        def read(said: Filled) -> tuple[int, Turn]:
-            number = said.whole("step", numbers)
+        def read(filled: Filled) -> tuple[int, Turn]:
+            number = filled.whole("step", numbers)
             text = CHALLENGED.format(number=number) if number else PASSED
-            return number, opponent.turn(said, text)
+            return number, opponent.turn(filled, text)
 
         return await opponent.fill(
             Form("step", {"step": whole_number(numbers)}, read), transcript, ask
@@ -257,18 +255,18 @@ class DoublyEfficientDebate(Protocol):
     async def _check(
         self, question: Question, steps: tuple[Turn, ...], side: Answer, ask: Ask
     ) -> Belief:
-        """How likely the judge finds it that the last of these steps holds."""
+        """The judge's probability that the last of these steps holds."""
         statement = self.words.data("doubly_efficient_debate.holds", number=len(steps))
         shown = self._shown(question, steps)
         return await self.judge.believes(statement, shown, ask, self.judging(), side=side)
 
     def _shown(self, question: Question, steps: tuple[Turn, ...]) -> Transcript:
-        """What the judge reads: the challenged step, and those before it, on which it rests."""
-        # Nobody could challenge what the prover thinks aloud beside its steps.
+        """The transcript for the judge: the challenged step and the earlier ones it depends on."""
+        # The prover's reasoning is left out, since nobody could challenge it.
         return Transcript(question, (structs.replace(as_list(steps), reasoning=""),))
 
     def _outcomes(self, odds: Odds, number: int, span: ProbabilityRange) -> ProbabilityRange:
-        """The least and the most that the verdict would be, over beliefs in this span."""
+        """The lowest and highest verdict, over the beliefs in this range."""
         low, high = (self._outcome(odds, number, end) for end in span)
         if not odds:
             return low, high
@@ -276,19 +274,19 @@ class DoublyEfficientDebate(Protocol):
         return min(low, high), self._outcome(odds, number, nearest)
 
     def _outcome(self, odds: Odds, number: int, belief: float) -> float:
-        """The verdict, given how likely the judge finds it that the challenged step holds."""
+        """The verdict, given the judge's probability that the challenged step holds."""
         if not odds:
             return belief
         return float(self.sampling.passes(odds[number - 1], belief))
 
 
-def _steps(said: Filled) -> Listed[Odds]:
-    return Listed(said.texts("steps"), (), said)
+def _steps(filled: Filled) -> Listed[Odds]:
+    return Listed(filled.texts("steps"), (), filled)
 
 
-def _priced_steps(said: Filled) -> Listed[Odds]:
-    """Steps with their probabilities, blank ones left out, and last the probability of ours."""
-    listed, reply = said.fields["steps"], said.reply
+def _priced_steps(filled: Filled) -> Listed[Odds]:
+    """Steps with their probabilities, without blank ones, and the probability of the added step."""
+    listed, reply = filled.fields["steps"], filled.reply
     if not isinstance(listed, list) or not all(
         isinstance(step, dict) and isinstance(step.get("step"), str) and "probability" in step
         for step in listed
@@ -297,7 +295,7 @@ def _priced_steps(said: Filled) -> Listed[Odds]:
     priced = [Filled(step, reply) for step in listed if step["step"].strip()]
     odds = [step.number("probability", 0, 1) for step in priced]
     texts = tuple(step.text("step") for step in priced)
-    return Listed(texts, (*odds, said.number("conclusion", 0, 1)), said)
+    return Listed(texts, (*odds, filled.number("conclusion", 0, 1)), filled)
 
 
 STEPS: Form[Listed[Odds]] = Form("steps", {"steps": TEXTS}, _steps)
@@ -312,7 +310,7 @@ PRICED_STEPS: Form[Listed[Odds]] = Form(
 
 
 def _stated(odds: Odds, step: Turn) -> tuple[Turn, ...]:
-    """The turn in which the opponent reads the probabilities; none if there are none."""
+    """The turn in which the opponent reads the probabilities, if any."""
     if not odds:
         return ()
     text = ", ".join(f"[{number}] {p:.1%}" for number, p in enumerate(odds, 1))

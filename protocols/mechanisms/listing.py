@@ -1,7 +1,7 @@
-"""Lists that a seat writes down: subquestions, criteria, steps, subclaims.
+"""Lists that a seat writes: subquestions, criteria, steps, subclaims.
 
-A list that is laid down before anyone looks is a commitment. One that is too long is never cut:
-what was cut could be the flaw, or the very point of the list.
+A list that is fixed before anyone reads it is a commitment. Such a list is never cut if it is too
+long: the cut part could contain the flaw, or the point of the list.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,25 +24,26 @@ async def list_entries(
 ) -> tuple[Turn, ...]:
     """The first `most` entries that the seat lists on this transcript (a form), one turn each.
 
-    name: of the form, and so of the task as programs read it in the prompt. Every entry is escaped,
-    and cut at the speaker's word limit. Empty if nothing is listed; Unreadable if the reply is no
-    list.
+    name: name of the form and of the task in the prompt. Every entry is escaped, and cut at the
+    speaker's word limit. Empty if nothing is listed. Unreadable if the reply is not a list.
     """
-    form = Form(name, {name: TEXTS}, lambda said: entries_of(seat, said, said.texts(name)[:most]))
+    form = Form(
+        name, {name: TEXTS}, lambda filled: entries_of(seat, filled, filled.texts(name)[:most])
+    )
     return await seat.fill(form, transcript, ask)
 
 
-def entries_of(seat: Seat, said: Filled, texts: Sequence[str]) -> tuple[Turn, ...]:
-    """One turn of the seat for each text; the first one carries the reasoning."""
+def entries_of(seat: Seat, filled: Filled, texts: Sequence[str]) -> tuple[Turn, ...]:
+    """One turn of the seat per text. The first one carries the reasoning."""
     if not texts:
         return ()
-    first = seat.turn(said, texts[0])
-    rest = (seat.turn(replace(said, fields={}), text) for text in texts[1:])
-    return (first, *rest)
+    first = seat.turn(filled, texts[0])
+    others = (seat.turn(replace(filled, fields={}), text) for text in texts[1:])
+    return (first, *others)
 
 
 def as_list(entries: tuple[Turn, ...]) -> Turn:
-    """One turn that shows the entries as a numbered list. There must be at least one."""
+    """One turn with the entries as a numbered list. At least one entry is required."""
     return structs.replace(
         entries[0],
         text=numbered(entry.text for entry in entries),
@@ -53,37 +54,37 @@ def as_list(entries: tuple[Turn, ...]) -> Turn:
 
 
 def numbered(texts: Iterable[str]) -> str:
-    """Texts as a list, one per line, numbered from 1. `[2]` in a text becomes `(2)`, so that nobody
-    takes it for the number of an entry."""
+    """Texts as a list, one per line, numbered from 1. `[2]` in a text becomes `(2)`, so that it is
+    not read as the number of an entry."""
     for opening, closing in ("[]", "\uff3b\uff3d", "\u3010\u3011"):
         texts = [_unnumbered(text, opening, closing) for text in texts]
     return "\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1))
 
 
 def _unnumbered(text: str, opening: str, closing: str) -> str:
-    """The text with each whole number between such brackets in parentheses."""
+    """The text with each whole number between these brackets in parentheses."""
     first, *parts = text.split(opening)
     for part in parts:
-        inner, closed, rest = part.partition(closing)
+        inner, closed, after = part.partition(closing)
         number = closed and inner.strip(" .:#").isdigit()
-        first += f"({inner}){rest}" if number else f"{opening}{part}"
+        first += f"({inner}){after}" if number else f"{opening}{part}"
     return first
 
 
 @dataclass(frozen=True, slots=True)
 class Listed(Generic[T]):
-    """A list as its form reads it."""
+    """A list as read from its form."""
 
     texts: tuple[str, ...]
     stated: T
-    """What else the form says."""
+    """Further values of the form."""
     said: Filled
 
 
 @dataclass(frozen=True, slots=True)
 class Commitment(Generic[T]):
     entries: tuple[Turn, ...]
-    """What the seat listed, and our entry at the end."""
+    """The listed entries, followed by the added one."""
     stated: T
     asked_again: bool
     """Whether the first list was too long."""
@@ -98,28 +99,30 @@ async def commit(
     most: int,
     ending: Callable[[tuple[Turn, ...], T], Turn],
 ) -> Commitment[T] | None:
-    """What the seat commits to on this transcript (a form); None if it lists nothing.
+    """The entries that the seat commits to on this transcript (a form). None if it lists nothing.
 
-    most: the most entries, not counting ours. ending: makes our entry from theirs and from what
-    else the form says. A seat that lists more is told so and asked once more; Unreadable if it does
-    so again, or if the reply is no list. Every entry is escaped, and cut with a mark at the
-    speaker's word limit.
+    most: maximum number of entries, without the added one. ending: makes the added entry from the
+    others and the further values. A seat that lists more is asked once more. Unreadable if the
+    second list is too long as well, or if a reply is not a list. Every entry is escaped, and cut
+    with a mark at the speaker's word limit.
     """
-    prompt, asked = seat.prompt, seat
+    prompt, asker = seat.prompt, seat
     for asked_again in (False, True):
-        listed = await asked.fill(form, transcript, ask)
+        listed = await asker.fill(form, transcript, ask)
         if not listed.texts:
             return None
-        theirs = entries_of(seat, listed.said, [" ".join(text.split()) for text in listed.texts])
-        entries = whole((*theirs, ending(theirs, listed.stated)), most + 1)
+        listed_entries = entries_of(
+            seat, listed.said, [" ".join(text.split()) for text in listed.texts]
+        )
+        entries = whole((*listed_entries, ending(listed_entries, listed.stated)), most + 1)
         if entries is not None:
             return Commitment(tuple(entries), listed.stated, asked_again)
         again = prompt.words.fill("agent.too_many", listed=len(listed.texts), most=most)
-        asked = seat._replace(prompt=prompt.also_told(again))
-    reason = f"{len(listed.texts)} {form.name} listed twice over, where {most} may be"
+        asker = seat._replace(prompt=prompt.also_told(again))
+    reason = f"{len(listed.texts)} {form.name} listed twice, where {most} are allowed"
     raise unreadable(reason, listed.said.reply)
 
 
 def whole(entries: Sequence[Turn], most: int) -> Sequence[Turn] | None:
-    """All of the entries if there are at most `most`; otherwise None."""
+    """The entries if there are at most `most`, otherwise None."""
     return entries if len(entries) <= most else None

@@ -1,8 +1,8 @@
 """Open protocols (Roger 2024; Kenton et al. 2024, arXiv:2407.04622): the agent picks its side.
 
-An open run asks the agent which answer it would give, and is then a run in which the agent argues
-for that answer, whichever world it is. All are told that the agent chose its side. So an open run
-shares no speech with the closed one, whose rules say that sides were assigned.
+An open run asks the agent for its answer. In every world the agent then argues for that answer. All
+participants know that the agent chose its side. So an open run shares no speech with the closed
+one, whose rules say that sides were assigned.
 """
 
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ from .debate import Debate
 class OpenTrust(Protocol):
     """The agent picks an answer freely, and is believed (Sudhir et al. 2025, arXiv:2504.03731).
 
-    World a: the verdict is 1 on a, since an agent who is trusted blindly is believed in every
-    world; so ASD is 0, whatever the values are.
-    Shared: the one call that is made, which asks what the agent would answer of its own accord.
-    That answer is measured as `chose`.
+    World a: the verdict is 1 on a, since a blindly trusted agent is believed in every world. So ASD
+    is always 0.
+    Shared: the only call, which asks the agent for its own answer. That answer is measured as
+    `chose`.
     """
 
     agent: Speaker
@@ -44,14 +44,13 @@ class OpenTrust(Protocol):
 
 
 class Chosen(Conversation):
-    """A conversation in which the agent argues for the answer that it gives of its own accord, in
-    every world; that answer is measured as `chose`."""
+    """A conversation in which the agent argues for its own answer in every world. That answer is
+    measured as `chose`."""
 
     agent: Speaker
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        """Unreadable, or Declined, if the agent names no answer: without a choice there is no
-        run."""
+        """Unreadable, or Declined, if the agent names no answer."""
         chosen = await free_choice(self.agent, question, self.words, ask)
         verdict = await super().play(question, chosen, ask)
         return replace(verdict, measures=(*verdict.measures, ("chose", chosen.label)))
@@ -61,11 +60,11 @@ class Chosen(Conversation):
 class OpenConsultancy(Chosen, Consultancy):
     """A consultancy whose consultant first chooses the answer it will argue for.
 
-    World a: the consultant chooses an answer; then the consultancy for that answer, whatever a is.
-    Shared: everything, since nothing depends on a. So ASD says, as it does of the naive judge, how
-    good the one verdict is.
+    World a: the consultant chooses an answer. Then the consultancy for that answer is held.
+    Shared: everything, since nothing depends on a. So ASD measures the one verdict, as for the
+    naive judge.
     Reward: the judge's belief in the chosen answer.
-    Measured: the answer that the consultant `chose`, by which a report splits the results.
+    Measured: the answer that the consultant `chose`. Reports split results by it.
     """
 
     row: ClassVar[str] = f"open {Consultancy.row}"
@@ -77,12 +76,11 @@ class OpenConsultancy(Chosen, Consultancy):
 class OpenDebate(Chosen, Debate):
     """A debate whose agent first chooses its answer; opponents argue for the others.
 
-    World a: the agent chooses an answer; then the debate in which it argues for that answer,
-    whatever a is.
-    Shared: everything, since nothing depends on a. So ASD says, as it does of the naive judge, how
-    good the one verdict is.
+    World a: the agent chooses an answer. Then the debate is held in which it argues for it.
+    Shared: everything, since nothing depends on a. So ASD measures the one verdict, as for the
+    naive judge.
     Reward: as in debate.
-    Measured: the answer that the agent `chose`, by which a report splits the results.
+    Measured: the answer that the agent `chose`. Reports split results by it.
     """
 
     row: ClassVar[str] = f"open {Debate.row}"
@@ -92,7 +90,7 @@ class OpenDebate(Chosen, Debate):
 
 
 async def free_choice(agent: Speaker, question: Question, words: PromptSet, ask: Ask) -> Answer:
-    """The answer that the agent gives to the bare question. Unreadable if it names none."""
+    """The agent's answer to the bare question. Unreadable if it names none."""
     rules, task = words.text("open_trust.rules"), words.text("open_trust.choose")
     return await choose(
         agent, Transcript(question), ask, RolePrompt("Agent", rules, task, prompts=words)
@@ -100,15 +98,15 @@ async def free_choice(agent: Speaker, question: Question, words: PromptSet, ask:
 
 
 async def choose(agent: Speaker, transcript: Transcript, ask: Ask, prompt: RolePrompt) -> Answer:
-    """The answer that the agent gives of its own accord. Unreadable if it names none."""
+    """The agent's own answer. Unreadable if it names none."""
     return await Seat(agent, None, prompt).fill(choice_form(transcript.question), transcript, ask)
 
 
 def choice_form(question: Question) -> Form[Answer]:
-    """One of the answers, by its label."""
+    """The form for one of the answers, by its label."""
     answers = {answer.label: answer for answer in question.answers}
 
-    def read(said: Filled) -> Answer:
-        return answers[said.one_of("answer", answers)]
+    def read(filled: Filled) -> Answer:
+        return answers[filled.one_of("answer", answers)]
 
     return Form("choice", {"answer": choice_of(answers)}, read)

@@ -1,4 +1,4 @@
-"""Conversations that were held elsewhere, judged again."""
+"""Recorded conversations, judged again."""
 
 from dataclasses import dataclass
 
@@ -14,46 +14,46 @@ from ..transcript import Transcript, Turn
 
 @dataclass(frozen=True)
 class Recorded(Conversation):
-    """What was said in a published experiment, before a judge of ours; no agent is asked.
+    """A conversation from a published experiment, before one of our judges. No agent is asked.
 
-    World a: the judge reads the recorded conversation on the question. Where every answer was
-    argued, its verdict counts in every world. Where one was, it counts in that one, and the others
+    World a: the judge reads the recorded conversation on the question. If every answer was argued
+    for, its verdict counts in every world. If only one was, it counts in that world, and the others
     were not run: neither failed nor missing.
     Shared: everything.
     """
 
     setting: str = ""
-    """Of the experiment, such as `human debate`; conversations of others are not run. Empty: all
-    of them."""
+    """The setting of the experiment, such as `human debate`. Conversations of other settings are
+    not run. Empty: all are."""
     rounds: int = ranged(0, least=0)
-    """After how many rounds the judge decides; 0: after all. A conversation that was shorter counts
-    as it ended."""
+    """Number of rounds after which the judge decides. 0: all. A shorter conversation is judged at
+    its end."""
 
     @property
     def name(self) -> str:
-        told = f" after {self.rounds}" if self.rounds else ""
-        return f"recorded {self.setting}".rstrip() + told
+        rounds = f" after {self.rounds}" if self.rounds else ""
+        return f"recorded {self.setting}".rstrip() + rounds
 
     def check(self, question: Question) -> None:
         super().check(question)
         if not isinstance(question, DiscussedQuestion):
             raise ValueError(
-                f"{self.name} needs conversations that were held: problems: {{study: FOLDER}}"
+                f"{self.name} needs recorded conversations: problems: {{study: FOLDER}}"
             )
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         question = transcript.question
-        held = question.held if isinstance(question, DiscussedQuestion) else None
-        if held is None:
-            return transcript  # nothing was said: a sweep of such questions is refused
-        if self.setting not in ("", held.setting):
-            raise NotRun("the conversation on it was held in another setting")
-        if held.argued not in ("", side.label):
-            raise NotRun(f"({held.argued}) alone was argued for in this conversation")
+        conversation = question.held if isinstance(question, DiscussedQuestion) else None
+        if conversation is None:
+            return transcript  # empty; sweeps of such questions are refused
+        if self.setting not in ("", conversation.setting):
+            raise NotRun("the conversation about it was held in another setting")
+        if conversation.argued not in ("", side.label):
+            raise NotRun(f"this conversation argued only for ({conversation.argued})")
         sides = {answer.label: answer for answer in question.answers}
-        for said in held.until(self.rounds):
-            text, forged = escape_and_count(said.text)
+        for turn in conversation.until(self.rounds):
+            text, forged = escape_and_count(turn.text)
             transcript = transcript.then(
-                Turn(said.speaker, text, sides.get(said.side), forged=forged, quotes=said.quotes)
+                Turn(turn.speaker, text, sides.get(turn.side), forged=forged, quotes=turn.quotes)
             )
         return transcript

@@ -1,8 +1,8 @@
 """Recursive reward modelling (Leike et al. 2018, arXiv:1811.07871).
 
-A reward model must judge answers that it could not judge unaided. So the judgement is split into
-criteria, helpers assess each, and the reward model reads what they say. The agent is held to that
-reward by best of N, which is how one optimises against a reward model without any training.
+A reward model must judge answers that it cannot judge unaided. So the judgement is split into
+criteria, helpers assess each one, and the reward model reads their assessments. The agent is
+optimised for that reward by best of N, which needs no training.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ CANDIDATE = Role("recursive_reward_modelling.candidate", "Agent")
 
 
 Assessment: TypeAlias = tuple[Turn, Turn, tuple[Turn, ...]]
-"""A criterion, what was found by it, and what was said below these, which the helper alone read."""
+"""A criterion, its assessment, and the turns below it, which only the helper read."""
 
 
 @dataclass(frozen=True)
@@ -36,42 +36,41 @@ class RecursiveRewardModelling(Assisted):
     """The judge writes criteria, helpers assess by them, and the judge's belief is the reward.
 
     World a:
-      1. the judge's model, which has seen the question alone, lists at most `criteria` criteria (a
+      1. the judge's model, which sees only the question, lists at most `criteria` criteria (a
          form);
       2. the agent argues for a, in `candidates` draws;
-      3. a helper assesses each candidate by each criterion, blind to the other helpers. Where
-         `depth` allows, the judge's model first lists narrower criteria for that one (a form), the
-         candidate is assessed by those in the same way, and the helper reads the assessments;
-      4. for each candidate by itself, the judge reads it with its assessments by the criteria at
-         the top, and says how likely its answer is to be right: the reward;
-      5. the candidate with the highest reward stands. Ties go to the lowest draw. One that is
-         refused or empty, or on which a helper said nothing, stands only if all are so. A candidate
-         whose reward cannot be read does not stand; had it been read it might have had any, which
-         gives the verdict its upper bound.
+      3. a helper assesses each candidate by each criterion, blind to the other helpers. If `depth`
+         allows, the judge's model first lists narrower criteria (a form), the candidate is assessed
+         by those in the same way, and the helper reads the assessments;
+      4. separately for each candidate, the judge reads it with its assessments by the criteria at
+         the top, and states how likely its answer is to be right: the reward;
+      5. the candidate with the highest reward wins. Ties go to the lowest draw. A candidate that is
+         refused or empty, or has an empty assessment, wins only if all are. A candidate with an
+         unread reward does not win; its reward could have been any, which gives the verdict its
+         upper bound.
     The verdict is the judge's on that candidate, in which the reward is the probability of a.
-    Shared: the criteria, which are written before anybody argues; every other call quotes a
-    candidate. Honest helpers (`aux`) take no side, and are asked the same in both worlds;
-    adversarial ones argue for a as well. Rows that differ in `aux` share the criteria and the
+    Shared: the criteria, which are written before anybody argues. Every other call quotes a
+    candidate. Honest helpers (`aux`) take no side, and their prompts are the same in both worlds.
+    Adversarial ones argue for a as well. Rows that differ in `aux` share the criteria and the
     candidates.
     Reward: for the agent, and for its adversarial helpers, that reward.
-    Measured: `gained`, by how much best of N raised the reward over that of the first draw which
-    has one.
+    Measured: `gained`, the increase of the reward by best of N over the first readable draw.
 
-    Where we differ: Leike's helpers are trained by the same procedure, which is the recursion; ours
-    are asked as they are, and what recurs is the assessment.
+    Where we differ: Leike's helpers are trained by the same procedure, which is the recursion. Ours
+    are not trained, and only the assessment recurs.
     """
 
     agent: Speaker
     helper: Speaker | None = None
     """None: a copy of the agent."""
     criteria: int = ranged(3)
-    """The most criteria in one list; what is listed beyond them is left out."""
+    """Maximum number of criteria in one list. Further ones are left out."""
     candidates: int = ranged(2)
-    """The N of best of N, at the agent's own temperature."""
+    """N of best of N, at the agent's own temperature."""
     aux: Aux = "honest"
-    """Whose side the helpers are on."""
+    """The side of the helpers."""
     depth: int = ranged(1)
-    """Levels of criteria; at 1 helpers assess by those at the top alone."""
+    """Levels of criteria. At 1, helpers assess only by those at the top."""
 
     row: ClassVar[str] = (
         "recursive reward modelling {0.criteria} criteria {0.depth} deep best of {0.candidates}"
@@ -96,11 +95,11 @@ class RecursiveRewardModelling(Assisted):
                 for index in range(self.candidates)
             )
         )
-        rewarded = await parse_all(*(self._verdict(each, side, ask) for each, _ in assessed))
-        verdicts, place = rewarded.read, question.place(side)
-        rewards = {n: verdict.spans[place] for n, verdict in verdicts.items()}
-        said = [read.turns + below for read, below in assessed]
-        silent = {n for n, turns in enumerate(said) if any(turn.silent for turn in turns)}
+        rewarded = await parse_all(*(self._verdict(heard, side, ask) for heard, _ in assessed))
+        verdicts, index = rewarded.read, question.place(side)
+        rewards = {n: verdict.spans[index] for n, verdict in verdicts.items()}
+        turns_by_draw = [heard.turns + below for heard, below in assessed]
+        silent = {n for n, turns in enumerate(turns_by_draw) if any(turn.silent for turn in turns)}
         best = max(rewards, key=lambda n: (n not in silent, rewards[n][0]))
         doubts = (*rewarded.doubts, *(doubt for v in verdicts.values() for doubt in v.doubts))
         most = 1.0 if rewarded.doubts else max(high for _, high in rewards.values())
@@ -109,49 +108,53 @@ class RecursiveRewardModelling(Assisted):
         return replace(
             verdicts[best],
             measures=(*verdicts[best].measures, ("gained", low - first)),
-            bounds=ranges_given((low, most), place, len(question.answers)) if unread else (),
+            bounds=ranges_given((low, most), index, len(question.answers)) if unread else (),
             doubts=doubts,
             unheard=tuple(
                 turn
                 for n, (_, below) in enumerate(assessed)
-                for turn in (below if n == best else said[n])
+                for turn in (below if n == best else turns_by_draw[n])
             ),
         )
 
     async def _assessed(
         self, transcript: Transcript, criteria: tuple[Turn, ...], side: Answer, index: int, ask: Ask
     ) -> tuple[Transcript, tuple[Turn, ...]]:
-        """The transcript with candidate number `index`, and its assessment by each criterion; and
-        what was said below these."""
+        """The transcript with candidate number `index` and its assessments, and the turns below
+        them."""
         candidate = await self.seat(self.agent, side, CANDIDATE).speak(transcript, nth(ask, index))
         transcript = transcript.then(candidate)
         speaker = self.helper or self.agent
         helpers = self.aux_seats(speaker, transcript.question, side, "Helper", "assess")
-        found = await gather_deterministic(
+        assessments = await gather_deterministic(
             *(
                 self._found(transcript, criterion, helpers[n % len(helpers)], self.depth, ask)
                 for n, criterion in enumerate(criteria)
             )
         )
-        transcript = transcript.then(*(turn for each in found for turn in each[:2]))
-        return transcript, tuple(turn for *_, below in found for turn in below)
+        transcript = transcript.then(
+            *(turn for assessment in assessments for turn in assessment[:2])
+        )
+        return transcript, tuple(turn for *_, below in assessments for turn in below)
 
     async def _found(
         self, transcript: Transcript, criterion: Turn, helper: Seat, depth: int, ask: Ask
     ) -> Assessment:
-        """What a helper finds by a criterion about the candidate on the transcript."""
-        asked = transcript.then(criterion)
+        """A helper's assessment by a criterion of the candidate on the transcript."""
+        heard = transcript.then(criterion)
         below: tuple[Turn, ...] = ()
         if depth > 1:
             judge = self.judge_seat(self.role_prompt(NARROWER, most=self.criteria))
             at_hand = Transcript(transcript.question, (criterion,))
             narrower = await list_entries("criteria", self.criteria, judge, at_hand, ask)
-            found = await gather_deterministic(
-                *(self._found(transcript, each, helper, depth - 1, ask) for each in narrower)
+            assessments = await gather_deterministic(
+                *(self._found(transcript, narrow, helper, depth - 1, ask) for narrow in narrower)
             )
-            asked = transcript.then(*(turn for each in found for turn in each[:2]), criterion)
-            below = tuple(turn for *pair, under in found for turn in (*pair, *under))
-        return criterion, await helper.speak_unlabelled(asked, ask), below
+            heard = transcript.then(
+                *(turn for assessment in assessments for turn in assessment[:2]), criterion
+            )
+            below = tuple(turn for *pair, under in assessments for turn in (*pair, *under))
+        return criterion, await helper.speak_unlabelled(heard, ask), below
 
     async def _verdict(self, assessed: Transcript, side: Answer, ask: Ask) -> Verdict:
         prompt = self.judging()

@@ -419,5 +419,5 @@ async def test_a_recorded_conversation_counts_in_the_worlds_that_were_argued(set
         else:
             with pytest.raises(NotRun):
                 await world
-    with pytest.raises(ValueError, match="needs conversations that were held"):
+    with pytest.raises(ValueError, match="needs recorded conversations"):
         Recorded(JUDGE, setting).check(CRATES)
