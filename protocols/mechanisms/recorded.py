@@ -49,7 +49,7 @@ class Recorded(Conversation):
         if self.setting not in ("", conversation.setting):
             raise NotRun("the conversation about it was held in another setting")
         if conversation.argued not in ("", side.label):
-            raise NotRun(f"this conversation argued only for ({conversation.argued})")
+            raise NotRun(f"({conversation.argued}) alone was argued for in this conversation")
         sides = {answer.label: answer for answer in question.answers}
         for turn in conversation.until(self.rounds):
             text, forged = escape_and_count(turn.text)
