@@ -39,7 +39,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ...protocols.datasets.rows import DELIMITERS, PARQUET, json_line, records, regular
 from ...protocols.errors import DatasetError
 from ...protocols.scores import check_probabilities
-from ...protocols.spelling import meant
+from ...protocols.spelling import suggestion
 from ..errors import UsageError
 from ..run.folders import is_run
 from ..system.entry_points import JUDGEMENTS_GROUP, load_one, registered
@@ -277,7 +277,7 @@ def _named(row: dict[str, Any], columns: Mapping[str, str], strict: bool) -> dic
     """The row under the keys of a line. ValueError for an unknown column or key."""
     for key, column in columns.items():
         if column not in row:
-            raise ValueError(f"--column {key}={column}: unknown column{meant(column, row)}")
+            raise ValueError(f"--column {key}={column}: unknown column{suggestion(column, row)}")
     # With `--column question=…`, a column `id` numbers the lines.
     gone = {*columns, *columns.values(), *(("id", "question") if "question" in columns else ())}
     named = {key: value for key, value in row.items() if key not in gone}
@@ -294,7 +294,7 @@ def _named(row: dict[str, Any], columns: Mapping[str, str], strict: bool) -> dic
 
 @cache
 def _misspelt(column: str) -> str:
-    return meant(column, (*SHAPES, *SINGLE), cutoff=0.8)
+    return suggestion(column, (*SHAPES, *SINGLE), cutoff=0.8)
 
 
 def _cells(row: dict[str, Any], file: str, line: int) -> dict[str, Any]:
@@ -409,7 +409,7 @@ def _known_labels(place: str, found: dict[str, Any], labels: tuple[str, ...]) ->
         if label not in labels:
             raise ValueError(
                 f"{place}.{label}: {_shown(found[label])}: no such answer"
-                f"{meant(label, labels)}; values names {', '.join(labels)}"
+                f"{suggestion(label, labels)}; values names {', '.join(labels)}"
             )
 
 
@@ -425,7 +425,7 @@ def _complaint(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{key}: missing; it is {SHAPES[key]}"
     if first["type"] == "extra_forbidden":
-        near = "; it is called 'repeat'" if key == "draw" else meant(key, SHAPES)
+        near = "; it is called 'repeat'" if key == "draw" else suggestion(key, SHAPES)
         return f"{key}: {value}: no such key{near}; a line has {', '.join(SHAPES)}"
     if key in ("id", "group", "draw"):
         # The path inside the key names the types that pydantic tried.

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from ...protocols.question import Problem
-from ...protocols.spelling import meant
+from ...protocols.spelling import suggestion
 from ..errors import RunFolderError, UsageError
 from ..system.files import read_bounded
 
@@ -51,7 +51,7 @@ class Document:
             # Path.resolve raises a RuntimeError of its own for links that go in a circle.
             text = read_bounded(Path(os.path.realpath(path)), MAX_SWEEP).decode()
         except FileNotFoundError:
-            near = meant(path.name, [each.name for each in path.parent.glob("*.y*ml")])
+            near = suggestion(path.name, [each.name for each in path.parent.glob("*.y*ml")])
             remedy = near or f"; start one with: oversight init {path}"
             raise UsageError(f"{path}: no such file{remedy}") from None
         except IsADirectoryError:
@@ -154,7 +154,7 @@ class Document:
         shown: printed in place of that list.
         """
         names = list(known)
-        near = meant(str(key[-1]), names, cutoff=0.5)
+        near = suggestion(str(key[-1]), names, cutoff=0.5)
         owner = next((f" of {part}" for part in key[-2::-1] if isinstance(part, str)), "")
         return self.fault(
             key,

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ..question import LABELS
-from ..spelling import meant
+from ..spelling import suggestion
 from .rows import Row, Text, brief, complaint
 
 _Names = Annotated[
@@ -349,7 +349,7 @@ def value_of(row: Mapping[str, Any], name: str) -> Any:
     """The value of a column. ValueError if it is not there, or marked as missing."""
     value = lookup(row, name)
     if value is _ABSENT:
-        near = meant(name, row) or ";"
+        near = suggestion(name, row) or ";"
         raise ValueError(
             f"there is no column {name!r}{near} there are: {', '.join(row)[:200]}; to name others: "
             "columns: {question: …, answer: …, wrong: …}"

@@ -88,7 +88,8 @@ class DistributionJudge(ModelJudge):
 class _Share(NamedTuple):
     """The probability stated for one answer."""
 
-    index: int
+    answer: int
+    """Index of the answer."""
     number: float | None
     """None for a number that is not plain, such as a range."""
     is_signed: bool
@@ -138,7 +139,7 @@ def _read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
         if not shares:
             continue
         # Another sentence may separate the statements of two answers.
-        if {share.index for share in later}.isdisjoint([share.index for share in shares]):
+        if {share.answer for share in later}.isdisjoint([share.answer for share in shares]):
             shares += later
         is_signed = any([share.is_signed for share in shares])
         try:
@@ -157,11 +158,11 @@ def _read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
 def _agreed(shares: Sequence[_Share], question: Question, reply: Reply) -> list[float]:
     """The one number stated for each answer."""
     signed = [share for share in shares if share.is_signed]
-    if len({share.index for share in signed}) == len(question.answers):
+    if len({share.answer for share in signed}) == len(question.answers):
         shares = signed
     numbers = []
     for index, answer in enumerate(question.answers):
-        values = [share.number for share in shares if share.index == index]
+        values = [share.number for share in shares if share.answer == index]
         if not values:
             raise unreadable(f"no probability is stated for ({answer.label})", reply, "partial")
         number = agreed(values, f"({answer.label})", reply)
@@ -189,7 +190,7 @@ def _shares_at(
     while line and (opened := _share_at(line, question)):
         share, line = opened
         if len(shares) == len(question.answers):
-            share, line = _Share(share.index, None, True), ""
+            share, line = _Share(share.answer, None, True), ""
         shares.append(share)
         line = line.lstrip(_BETWEEN).removeprefix("and ")
     if shares or _names_answer(line, question):
@@ -198,7 +199,7 @@ def _shares_at(
 
 
 def _names_answer(line: str, question: Question) -> bool:
-    """Whether a line only names an answer, such as `Answer: A`, and so belongs to the statements."""
+    """Whether a line such as `Answer: A` only names an answer, as part of the statements."""
     if len(line) > _LONGEST_NAMING:
         return False
     labels, (_, colon, tail) = _labels(question), line.rpartition(":")

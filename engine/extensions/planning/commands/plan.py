@@ -9,7 +9,7 @@ import click
 
 from .....cache.rows import STORE_FILE
 from .....protocols.datasets.leak import leakage_check
-from .....protocols.spelling import meant
+from .....protocols.spelling import suggestion
 from ....analysis.reading import is_table
 from ....analysis.rows import RunRows, read_rows
 from ....display.quantity import counted, duration, short
@@ -245,7 +245,7 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
             "name a price file with --prices"
         )
         known = {model: public_names(provider_of(model)) for model in unpriced}
-        near = {model: meant(model, names, cutoff=0.9) for model, names in known.items()}
+        near = {model: suggestion(model, names, cutoff=0.9) for model, names in known.items()}
         notes += [f"{model}: no price is known{name}" for model, name in near.items() if name]
     if any(model.waits and model.pace is None for model in plan.models):
         notes.append(
@@ -278,6 +278,6 @@ def _dry_run(opened: LoadedSweep, file: Path, batch: bool, prices: PriceList) ->
     models.prepare(grid.roles, Accounting(prices))
     for model in grid.models:
         if not (model.startswith(PREFIX) or entry(provider_of(model)).own or prices.find(model)):
-            near = meant(model, public_names(provider_of(model)), cutoff=0.8) or ""
+            near = suggestion(model, public_names(provider_of(model)), cutoff=0.8) or ""
             say(f"{model}: no price is known{near}; oversight doctor asks its vendor")
     show(f"{file}: fine. {counted(len(grid), 'cell')}; models: {', '.join(grid.models)}")
