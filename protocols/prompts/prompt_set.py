@@ -20,7 +20,7 @@ from ...cache.address import ABSENT
 from ...cache.memo import memoized
 from ..errors import ProtocolError
 from ..question import Answer
-from ..spelling import meant
+from ..spelling import suggestion
 from .words import Words
 
 COMMON = ("agent", "judge", "data")
@@ -102,7 +102,7 @@ class PromptSet:
         """A block as it was written. PromptError if the set has none of that name."""
         text = self._texts.get(block) or self._as_written.get(block)
         if text is None:
-            raise PromptError(f"no block {block!r} in {self.name}{meant(block, self._texts)}")
+            raise PromptError(f"no block {block!r} in {self.name}{suggestion(block, self._texts)}")
         return text
 
     @memoized
@@ -179,7 +179,7 @@ class PromptSet:
         if it would put somebody else's words among the instructions, or if it does not say what
         its reader cannot do without."""
         if block not in self:
-            raise PromptError(f"there is no block {block!r}{meant(block, self._texts)}")
+            raise PromptError(f"there is no block {block!r}{suggestion(block, self._texts)}")
         allowed, used = self.placeholders(block), _placeholders_in(_BRACES.sub("", text))
         if kept := sorted(allowed & frozenset(_BRACES.findall(text))):
             raise PromptError(

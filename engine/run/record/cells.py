@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, get_type_hints
 import msgspec
 
 from ....cache.reply import ToolCall
-from ....protocols.doubts import Doubt
+from ....protocols.doubts import UnreadReply
 from ....protocols.question import Answer, Question
 from ....protocols.transcript import NOT_RUN as LEFT_OUT
 from ....protocols.transcript import Failure, Judgement, Scalar, Transcript, Turn, Verdict
@@ -309,7 +309,7 @@ _redraws = _decoder(tuple[tuple[float, ...], ...])
 _bounds = _decoder(tuple[tuple[float, float], ...])
 _measures = _decoder(dict[str, Scalar])
 _counts = _decoder(dict[str, int])
-_doubts = _decoder(tuple[Doubt, ...])
+_doubts = _decoder(tuple[UnreadReply, ...])
 _details = _decoder(TurnDetails)
 _calls: Callable[[str], list[Any]] = _decoder(list[int | str])
 _tool_calls = _decoder(tuple[ToolCall, ...])
