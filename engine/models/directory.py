@@ -1,6 +1,7 @@
 """The directory of a sweep's models: settings, endpoint and identity of each."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...cache.call import Call, Effort
@@ -33,10 +34,15 @@ ABOUT = (MEANING, BATCHED, THINKING)
 """Settings of a model that are neither limits nor those of a simulated model."""
 
 
-class ModelDirectory:
+MIN_CELLS, MAX_CELLS, CELLS_A_SLOT = 256, 8192, 1.05
+"""Cells under way at once: at least and at most, and for each call that the models take at once,
+since some cells are between two calls."""
+
+
+class Directory:
     """The models that a sweep names, with their settings from its file and the environment.
 
-    Opens no provider and sends nothing.
+    Opens no provider and sends nothing; a `Router` does.
     """
 
     def __init__(
@@ -57,16 +63,16 @@ class ModelDirectory:
         sections = {name: Node(document, ("models", name), given) for name, given in models.items()}
         real = {name: given for name, given in models.items() if not name.startswith(PREFIX)}
 
-        def stated(setting: str, read: Callable[[Node], Any]) -> dict[str, Any]:
+        def read_all(setting: str, read: Callable[[Node], Any]) -> dict[str, Any]:
             return {
                 name: read(sections[name].child(setting, given[setting]))
                 for name, given in real.items()
                 if setting in given
             }
 
-        self._is: dict[str, str] = stated(MEANING, meaning)
-        self._batched: dict[str, bool] = stated(BATCHED, batched)
-        self.tags = stated(THINKING, thinking_tags).get
+        self._is: dict[str, str] = read_all(MEANING, meaning)
+        self._batched: dict[str, bool] = read_all(BATCHED, batched)
+        self.tags = read_all(THINKING, thinking_tags).get
         """By model, the tags of its thoughts that the sweep file names."""
         self.apis: dict[str, Api] = {}
         """By model, which of OpenAI's endpoints answers for it; for those that have two."""
@@ -136,7 +142,7 @@ class ModelDirectory:
         for model in models:
             if model.startswith(PREFIX) or not entry(provider_of(model)).has_responses:
                 continue
-            chosen = self._stated(provider_of(model)).api
+            chosen = self.stated(provider_of(model)).api
             if chosen == "auto":
                 from ..providers.capabilities import abilities
 
@@ -144,13 +150,15 @@ class ModelDirectory:
                 chosen = "chat"
                 if any(m == model and effort not in able.chat_tools_need for m, effort in uses):
                     chosen = "responses"
+            if self.apis.get(model, chosen) != chosen:
+                self._identities.pop(model, None)
             self.apis[model] = chosen
 
     def api(self, model: str) -> Api:
         """Which of OpenAI's endpoints answers for a model; chat completions for other vendors."""
         if known := self.apis.get(model):
             return known
-        chosen = self._stated(provider_of(model)).api
+        chosen = self.stated(provider_of(model)).api
         return "chat" if chosen == "auto" else chosen
 
     def reach(self, model: str) -> "Endpoint":
@@ -158,7 +166,7 @@ class ModelDirectory:
         from ..providers.capabilities import Endpoint
 
         provider = provider_of(model)
-        version = self._stated(provider).version if entry(provider).dated else ""
+        version = self.stated(provider).version if entry(provider).dated else ""
         return Endpoint(self.api(model), version, self._is.get(model, ""))
 
     def priced(self, prices: PriceList) -> PriceList:
@@ -177,7 +185,7 @@ class ModelDirectory:
         """
         from ..providers.keys import settings_of
 
-        stated = self._stated(provider)
+        stated = self.stated(provider)
         try:
             return settings_of(
                 provider,
@@ -199,7 +207,7 @@ class ModelDirectory:
     def connections_of(self, provider: str) -> int:
         """Most connections to a provider: as the sweep file states, else as many as its models may
         have calls in flight."""
-        if (stated := self._stated(provider).connections) is not None:
+        if (stated := self.stated(provider).connections) is not None:
             return stated
         width = sum(
             limits.concurrency or 0
@@ -207,6 +215,23 @@ class ModelDirectory:
             if provider_of(model) == provider
         )
         return min(max(width, CONNECTIONS), WIDEST)
+
+    def limits_of(self, model: str, slots: int = 0) -> "Limits":
+        """Limits known before the first call: the sweep file's, and the slots of a server, if it
+        has stated them."""
+        from .limits.limits import Limits
+
+        known = slots or entry(provider_of(model)).concurrency or None
+        return self.limits.get(model, Limits()).filled(Limits(concurrency=known))
+
+    def cells_at_once(
+        self, models: Iterable[str], width_of: Callable[[str], float] | None = None
+    ) -> int:
+        """How many cells keep all slots of these models busy, as far as their number is known.
+        width_of: calls of a model that may be in flight; None for those of `limits_of`."""
+        known = width_of or (lambda model: self.limits_of(model).concurrency or 0)
+        widths = sum(known(model) for model in models if not model.startswith(PREFIX))
+        return min(max(math.ceil(CELLS_A_SLOT * widths), MIN_CELLS), MAX_CELLS)
 
     def require_allowed(self, models: Iterable[str]) -> None:
         """Raise UsageError if nothing may be sent to the address of a model."""
@@ -242,7 +267,19 @@ class ModelDirectory:
             and self.settings(provider_of(model)).vendors_own
         ]
 
-    def _stated(self, provider: str) -> ProviderSettings:
+    def require_ready(self, roles: Sequence[tuple[str, str]]) -> None:
+        """Raise UsageError if a key or a package is missing, or nothing may be sent to an address.
+        roles: (model, role), without simulated models."""
+        from ..providers.keys import require_keys
+
+        require_keys(roles, self._environment)
+        self.require_allowed(model for model, _ in roles)
+        for provider in {provider_of(model) for model, _ in roles}:
+            if (require := entry(provider).require) is not None:
+                require()
+
+    def stated(self, provider: str) -> ProviderSettings:
+        """What the sweep file states of a provider."""
         return self._provider_settings.get(provider, ProviderSettings())
 
 

@@ -10,7 +10,7 @@ from ..providers.catalogue import entry, provider_of
 from ..providers.environment import Environment, environment
 from ..providers.keys import missing_key
 from ..providers.simulated import PREFIX
-from .directory import ModelDirectory
+from .directory import Directory
 
 Endpoint: TypeAlias = tuple[str, str, tuple[tuple[str, str], ...]]
 """Address, identity in the store, and options."""
@@ -28,7 +28,7 @@ class Reached:
     """By model."""
 
     @classmethod
-    def here(cls, models: ModelDirectory, names: Collection[str]) -> "Reached":
+    def here(cls, models: Directory, names: Collection[str]) -> "Reached":
         """Addresses and identities of this machine. names: the models of the sweep."""
         real = [name for name in names if not name.startswith(PREFIX)]
         rows = [entry(provider) for provider in {provider_of(name) for name in real}]
@@ -47,7 +47,7 @@ class Reached:
         merged.beside = (present.beside - lacking.keys()) | lacking.keys() & {*self.beside}
         return merged
 
-    def check(self, models: ModelDirectory, variables: Environment) -> None:
+    def check(self, models: Directory, variables: Environment) -> None:
         """UsageError where this machine lacks a key, or reaches a model by other settings."""
         missing = sorted({missing_key(name, variables) for name in self.endpoints} - {""})
         if missing:
@@ -64,7 +64,7 @@ class Reached:
                 )
 
 
-def _endpoint(models: ModelDirectory, name: str) -> Endpoint:
+def _endpoint(models: Directory, name: str) -> Endpoint:
     settings = models.settings_of(name)
     return settings.base_url, settings.identity, settings.options
 

@@ -1,24 +1,21 @@
 """Every model of a sweep behind one `Ask`: finds the sender of each call's model."""
 
 import logging
-import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
-from ...protocols.question import Problem
 from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX
 from ..stop import StopToken
-from ..sweep.document import Document
 from ..system.process import left, raise_limit, require_room
 from .accounting.ledger import Accounting
-from .accounting.prices import listed
-from .directory import ModelDirectory
+from .directory import Directory
 from .limits.breaker import GIVE_UP
 
 if TYPE_CHECKING:
@@ -32,103 +29,81 @@ if TYPE_CHECKING:
 FEW = 256
 """Fewer connections to a provider than these are always reported."""
 
-MIN_CELLS, MAX_CELLS, CELLS_A_SLOT = 256, 8192, 1.05
-"""Cells under way at once: at least and at most, and for each call that the models take at once,
-since some cells are between two calls."""
-
 log = logging.getLogger(__name__)
 
 
-class Models(ModelDirectory):
-    """The models that a sweep names, as an `Ask`. A provider is opened when it is first asked.
+class Router:
+    """An `Ask` for all models of a sweep. A provider is opened when it is first asked.
 
     Once the stop token is set no further call leaves; those on the wire land.
     """
 
     def __init__(
         self,
-        document: Document,
-        models: Mapping[str, Mapping[str, Any]],
-        providers: Mapping[str, Mapping[str, Any]],
-        problems: Iterable[Problem],
-        environment: Mapping[str, str],
-        stop_token: StopToken,
-    ) -> None:
-        """models, providers: the sections of the sweep file. environment: variables by name."""
-        super().__init__(document, models, providers, problems, environment)
-        self.stop_token = stop_token
-        self.diverted: dict[str, Ask] = {}
-        """By model, the `Ask` that takes its calls in place of its sender."""
-        self.sharers = 1
-        """Processes that share the limits, each an equal part."""
-        self.on_mixed: Callable[[str, tuple[str, ...]], None] = lambda provider, calls: None
-        """Called with a provider and the calls whose replies it may have mixed up."""
-        self.give_up = GIVE_UP
-        """Seconds without any answer of a model after which the run gives up."""
-        self.simulating = 0
-        """Calls of simulated models in flight."""
-        self.accounting = Accounting(listed())
-        """What the models share; of the run, once they are prepared for it."""
-        self._senders: dict[str, Sender] = {}
-        self._ready: dict[str, Ask] = {}
-        """By model, its sender, once nothing has to be found out before its calls."""
-        self._providers: dict[str, Provider] = {}
-        self._connections: dict[str, Connections] = {}
-        """By the same names, those that its models share; none where another answers for them."""
-        self._sharing = 2
-        """Providers that share the files that this process may open."""
-        self._few_files = False
-        """Whether the log says that files limit the connections."""
-
-    def settle_for(self, call: Call) -> None:
-        """`settle` for calls that a program makes without a sweep: chat completions, until a call
-        comes that these do not support."""
-        model, known = call.model, self.apis.get(call.model)
-        if model.startswith(PREFIX) or known == "responses" or (known and not call.tools):
-            return
-        self.settle((model,), [(model, call.effort)] if call.tools else ())
-        if known and self.apis[model] != known:
-            # What is in flight lands where it was sent.
-            self._identities.pop(model, None)
-            self._senders.pop(model, None)
-            self._ready.pop(model, None)
-
-    def prepare(
-        self,
+        directory: Directory,
         roles: Iterable[tuple[str, str]],
         accounting: Accounting,
+        stop_token: StopToken,
+        *,
         quarantine: Path | None = None,
+        answering: Mapping[str, "Provider"] = MappingProxyType({}),
+        give_up: float = GIVE_UP,
+        sharers: int = 1,
     ) -> None:
         """Make the senders of a run; nothing is sent. roles: (model, role) of every model.
-        accounting: of the run; entries are made in the ledger that is there already. quarantine:
-        folder for malformed bodies; None: they are not kept.
+        accounting: of the run. quarantine: folder for malformed bodies; None: they are not kept.
+        answering: by provider, what answers for its models in this process. give_up: seconds
+        without any answer of a model after which the run gives up. sharers: processes that share
+        the limits, each an equal part.
 
         UsageError if a key, a package, or a price that a cap needs is missing.
         """
         real = [(model, role) for model, role in roles if not model.startswith(PREFIX)]
         raise_limit()
         if real:
-            from ..providers.keys import require_keys
-
-            require_keys(real, self._environment)
-            self.require_allowed(model for model, _ in real)
-            for provider in {provider_of(model) for model, _ in real}:
-                if (require := entry(provider).require) is not None:
-                    require()
+            directory.require_ready(real)
             require_room()
             from .accounting.quarantine import Quarantine
 
-            self._sharing = len({(provider_of(model), self.api(model)) for model, _ in real})
             if quarantine is not None:
                 accounting = replace(accounting, quarantine=Quarantine(quarantine))
-        prices = self.priced(accounting.prices)
-        self.accounting = replace(accounting, prices=prices, ledger=self.accounting.ledger)
+        self.directory = directory
+        self.accounting = replace(accounting, prices=directory.priced(accounting.prices))
+        """What the models share."""
+        self.stop_token = stop_token
+        self.diverted: dict[str, Ask] = {}
+        """By model, the `Ask` that takes its calls in place of its sender."""
+        self.on_mixed: Callable[[str, tuple[str, ...]], None] = lambda provider, calls: None
+        """Called with a provider and the calls whose replies it may have mixed up."""
+        self._give_up, self._sharers = give_up, sharers
+        self._simulating = 0
+        """Calls of simulated models in flight."""
+        self._senders: dict[str, Sender] = {}
+        self._asks: dict[str, Ask] = {}
+        """By model, its sender, behind what holds calls back until a prefix of theirs is kept."""
+        self._ready: dict[str, Ask] = {}
+        """Those of models about whose servers nothing has to be found out any more."""
+        self._providers = {f"{name} chat": provider for name, provider in answering.items()}
+        self._connections: dict[str, Connections] = {}
+        """By the same names, those that its models share; none where another answers for them."""
+        self._sharing = len({(provider_of(model), directory.api(model)) for model, _ in real}) or 2
+        """Providers that share the files that this process may open."""
+        self._few_files = False
+        """Whether the log says that files limit the connections."""
         for model, _ in real:
             self._sender(model)
 
-    def answered_by(self, provider: str, who: "Provider") -> None:
-        """Have `who` answer for all models of a provider; call it before `prepare`."""
-        self._providers[f"{provider} chat"] = who
+    def settle_for(self, call: Call) -> None:
+        """`Directory.settle` for calls that a program makes without a sweep: chat completions,
+        until a call comes that these do not support."""
+        model, known = call.model, self.directory.apis.get(call.model)
+        if model.startswith(PREFIX) or known == "responses" or (known and not call.tools):
+            return
+        self.directory.settle((model,), [(model, call.effort)] if call.tools else ())
+        if known and self.directory.apis[model] != known:
+            # What is in flight lands where it was sent.
+            self._senders.pop(model, None)
+            self._ready.pop(model, None)
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
         """What has been diverted goes there (to batches, say); a model whose servers are known goes
@@ -150,44 +125,39 @@ class Models(ModelDirectory):
             servers.watch(model, sender.limiter)
             if not servers[model].context:
                 # None of these checks can come out otherwise for a later call: skip them.
-                self._ready[model] = sender.ask
-            return await sender.ask(call)
+                self._ready[model] = self._asks[model]
+            return await self._asks[model](call)
         self.stop_token.raise_if_stopped()
-        self.simulating += 1
+        self._simulating += 1
         try:
-            return await self.simulation_of(call.model)(call)
+            return await self.directory.simulation_of(call.model)(call)
         finally:
-            self.simulating -= 1
+            self._simulating -= 1
 
     @cached_property
     def servers(self) -> "OwnServers":
         """The user's own servers among those of the models."""
         from .own_servers import OwnServers
 
-        return OwnServers(self.settings_of)
+        return OwnServers(self.directory.settings_of)
 
     @property
     def in_flight(self) -> int:
         """Calls on the wire now, simulated ones included."""
-        return self.simulating + sum(each.in_flight for each in self.statistics().values())
+        return self._simulating + sum(each.in_flight for each in self.statistics().values())
 
     def limits_of(self, model: str) -> "Limits":
         """Limits known before the first call: the sweep file's, and the slots of a server."""
-        from .limits.limits import Limits
-
-        slots = self.servers[model].slots or entry(provider_of(model)).concurrency
-        limits = self.limits.get(model, Limits()).filled(Limits(concurrency=slots or None))
-        return limits.part(self.sharers)
+        return self.directory.limits_of(model, self.servers[model].slots).part(self._sharers)
 
     def cells_at_once(self, models: Iterable[str]) -> int:
         """How many cells keep all slots of these models busy, as far as their number is known."""
-        real = [model for model in models if not model.startswith(PREFIX)]
-        widths = (
-            self.limits_of(model).concurrency
-            or (sender.limiter.unknown_width if (sender := self._senders.get(model)) else 0)
-            for model in real
-        )
-        return min(max(math.ceil(CELLS_A_SLOT * sum(widths)), MIN_CELLS), MAX_CELLS)
+
+        def width_of(model: str) -> float:
+            sender, known = self._senders.get(model), self.limits_of(model).concurrency
+            return known or (sender.limiter.unknown_width if sender else 0)
+
+        return self.directory.cells_at_once(models, width_of)
 
     @property
     def bills(self) -> bool:
@@ -214,13 +184,15 @@ class Models(ModelDirectory):
         if model not in self._senders:
             # Here and below: a run on simulated models alone does without half of the engine.
             from ..providers.connecting import connect
+            from ..providers.prompt_cache import keeps_prefixes, kept_prefix
             from .limits.admission_gate import Connections
+            from .prefix_warmup import PrefixWarmup
             from .sender import Sender
 
-            provider, api = provider_of(model), self.api(model)
+            provider, api = provider_of(model), self.directory.api(model)
             name = f"{provider} {api}"
             if name not in self._providers:
-                settings = self.settings(provider, api)
+                settings = self.directory.settings(provider, api)
                 most = self._most_connections(provider, settings.connections)
                 self._connections[name] = Connections(most)
                 self._providers[name] = connect(
@@ -230,7 +202,7 @@ class Models(ModelDirectory):
                         stop_token=self.stop_token,
                         on_mixed=lambda *mixed: self.on_mixed(*mixed),
                     ),
-                    lambda model, stated: self._senders[model].adopt_limits(stated, self.sharers),
+                    lambda model, stated: self._senders[model].adopt_limits(stated, self._sharers),
                 )
             self._senders[model] = Sender(
                 model,
@@ -240,8 +212,11 @@ class Models(ModelDirectory):
                 self.accounting,
                 own=entry(provider).own,
                 connections=self._connections.get(name),
-                give_up=self.give_up,
+                give_up=self._give_up,
             )
+            # The first call of each prefix goes alone, where its vendor keeps prefixes.
+            warms, sender = keeps_prefixes(model), self._senders[model]
+            self._asks[model] = PrefixWarmup(sender, kept_prefix) if warms else sender
         return self._senders[model]
 
     def _most_connections(self, provider: str, wanted: int) -> int:
@@ -250,11 +225,11 @@ class Models(ModelDirectory):
 
         A line in the log names what keeps a model below its `concurrency`.
         """
-        if (stated := self._stated(provider).connections) is not None:
-            wanted = max(stated // self.sharers, 1)
+        if (stated := self.directory.stated(provider).connections) is not None:
+            wanted = max(stated // self._sharers, 1)
         widths = (
-            (limits.part(self.sharers).concurrency or 0, model)
-            for model, limits in self.limits.items()
+            (limits.part(self._sharers).concurrency or 0, model)
+            for model, limits in self.directory.limits.items()
             if provider_of(model) == provider
         )
         widest, model = max(widths, default=(0, ""))

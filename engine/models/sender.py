@@ -5,12 +5,8 @@ from collections.abc import Callable
 
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
-from ..errors import (
-    EngineError,
-    Malformed,
-)
+from ..errors import EngineError, Malformed
 from ..providers.limit_headers import HeaderLimits
-from ..providers.prompt_cache import keeps_prefixes, kept_prefix
 from ..providers.provider import HttpProvider
 from ..stop import StopToken
 from ..tokens import CAUTION, prompt_tokens
@@ -21,7 +17,6 @@ from .limits.breaker import GIVE_UP
 from .limits.limits import Limits
 from .limits.rate_limiter import RateLimiter
 from .limits.tries import Tries
-from .prefix_warmup import PrefixWarmup
 
 
 class Sender:
@@ -84,8 +79,6 @@ class Sender:
         self._quarantine = accounting.quarantine
         self._jitter = jitter
         self._stated: tuple[int | None, ...] = ()
-        self.ask: Ask = PrefixWarmup(self, kept_prefix) if keeps_prefixes(model) else self
-        """Where its vendor keeps prefixes of prompts, the first call of each goes alone."""
 
     async def __call__(self, call: Call) -> Reply:
         limiter, page, http, price = self.limiter, self.page, self._http, self._price

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from ...cache.cache import Cache, CacheStatistics
 from ..models.accounting.ledger import UsageTotals
-from ..models.router import Models
+from ..models.router import Router
 from ..stop import StopToken
 from ..system.entry_points import BATCHING_GROUP, load_function, registered
 from .lanes import run_lanes
@@ -121,8 +121,7 @@ class BatchedWork:
 
     folder: Path
     """Keeps the events; this process holds its lock."""
-    models: Models
-    """Prepared."""
+    models: Router
     cache: Cache
     settings: AskSettings
     batched: Sequence[str]

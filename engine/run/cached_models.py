@@ -8,7 +8,7 @@ from ...protocols.prompts.parse import shared_beginning
 from ..display.progress import Snapshot
 from ..errors import Halt
 from ..models.accounting.ledger import UsageTotals, sum_usage
-from ..models.router import Models
+from ..models.router import Router
 
 if TYPE_CHECKING:
     from .batching import Deferred
@@ -19,24 +19,24 @@ class CachedModels:
 
     def __init__(
         self,
-        models: Models,
+        models: Router,
         store: Store,
         mode: Mode = "use",
         run_id: str = "",
         paid: set[str] | None = None,
     ) -> None:
-        """models: prepared; `close` closes them. paid: as `Cache` has it."""
+        """models: `close` closes them. paid: as `Cache` has it."""
         self.models = models
         self.cache = Cache(
             store,
             models,
-            identity=models.identity,
+            identity=models.directory.identity,
             mode=mode,
-            origin=models.origin,
+            origin=models.directory.origin,
             run_id=run_id,
             paid=paid,
             shared=shared_beginning,
-            tags=models.tags,
+            tags=models.directory.tags,
         )
         self.deferred: Deferred | None = None
         """The replies that come in their own time."""

@@ -13,6 +13,7 @@ from ..display.quantity import counted
 from ..errors import BudgetReached, Halt, StoreFailed, UsageError
 from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
+from ..models.router import Router
 from ..providers.simulated import PREFIX
 from ..sweep.code import own_classes
 from ..sweep.rows import Row
@@ -57,12 +58,15 @@ class RunSession(CachedModels):
     def __init__(self, run: Run, before: Mapping[str, UsageTotals]) -> None:
         """before: what earlier sessions of the run paid, by model. UsageError."""
         loaded, settings = run.loaded, run.settings
-        bodies = run.folder.path / QUARANTINE
         roles = () if settings.cache == "replay" else loaded.sweep.roles  # it asks no model
-        loaded.models.give_up = settings.give_up
-        loaded.models.prepare(roles, run.accounting(before), bodies)
+        router = Router(
+            *(loaded.models, roles, run.accounting(before), loaded.stop_token),
+            quarantine=run.folder.path / QUARANTINE,
+            answering=loaded.answering,
+            give_up=settings.give_up,
+        )
         paid = set[str]()
-        super().__init__(loaded.models, run.store, settings.cache, run.folder.manifest.id, paid)
+        super().__init__(router, run.store, settings.cache, run.folder.manifest.id, paid)
         self._run = run
         self._stop_token = loaded.stop_token
         batches = run.batched or run.has_batches or run.cancels
@@ -80,20 +84,20 @@ class RunSession(CachedModels):
             assert make is not None, "there would be no batches"
             self.deferred = make(
                 BatchedWork(
-                    *(run.folder.path, loaded.models, self.cache, settings, run.batched, before),
+                    *(run.folder.path, router, self.cache, settings, run.batched, before),
                     forgives=bool(run.run_again),
                     cancels=run.cancels,
                 )
             )
         self._mixed, self.dropped = False, 0
         """Whether replies that may be mixed up are to be asked for again; how many were deleted."""
-        loaded.models.on_mixed = self.mix_up
+        router.on_mixed = self.mix_up
         self._begun = self._kept = 0
         """Cells that were begun, and those of them that have ended with an outcome."""
         self._ended = run.folder.ended()
         """By place, not 0 for a cell with an outcome, be it handed to the run folder just now."""
-        models, token = loaded.models, self.cache.token
-        self._capture = Capture(loaded.sweep, models, models.accounting.prices, paid, token)
+        prices, token = router.accounting.prices, self.cache.token
+        self._capture = Capture(loaded.sweep, loaded.models, prices, paid, token)
         self._first_cells = first_cells(loaded.sweep.rows)
 
     async def run(self) -> Halt | None:
@@ -158,7 +162,8 @@ class RunSession(CachedModels):
         if self.models.bills:
             return Canaries(order, sweep.rows, earlier, total=left)
         # Where nothing is billed, idle slots are the greater waste. Simulated models have none.
-        walked = await chains(sweep, self.models.simulated) if self.models.statistics() else {}
+        simulated = self._run.loaded.models.simulated
+        walked = await chains(sweep, simulated) if self.models.statistics() else {}
         steps = {row: len(found) for row, found in walked.items()}
         return Canaries(order, sweep.rows, earlier, canaries=None, total=left, steps=steps)
 

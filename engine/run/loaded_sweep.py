@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
+from msgspec import field as struct_field
 from msgspec.json import encode
 
 from ...cache.store import Reader
 from ..errors import RunFolderError, UsageError
-from ..models.directory import base_url_of
-from ..models.router import Models
+from ..models.directory import Directory, base_url_of
 from ..providers.environment import environment
 from ..providers.settings import Api
 from ..stop import StopToken
@@ -26,6 +27,9 @@ from .manifest import Manifest, RunCode, listed, read_manifest
 from .run_folder import RunFolder
 from .settings import RunSettings
 
+if TYPE_CHECKING:
+    from ..providers.provider import Provider
+
 STARTED = "# started with: "
 """Begins the last line of a run's sweep file, where the file alone does not say all."""
 
@@ -33,7 +37,7 @@ STARTED = "# started with: "
 class Started(Struct, frozen=True, omit_defaults=True):
     """What a run was started with, beside its sweep file."""
 
-    overrides: tuple[str, ...] = field(default=(), name="set")
+    overrides: tuple[str, ...] = struct_field(default=(), name="set")
     limit: int | None = None
     part: str = ""
 
@@ -44,8 +48,10 @@ class LoadedSweep:
 
     file: SweepFile
     sweep: Sweep
-    models: Models
+    models: Directory
     stop_token: StopToken
+    answering: dict[str, "Provider"] = field(default_factory=dict)
+    """By provider, what answers for its models in this process."""
 
 
 def open_sweep(path: Path, overrides: Sequence[str] = (), limit: int | None = None) -> LoadedSweep:
@@ -180,7 +186,7 @@ def loaded(
     known = (*file.problems, *problems_of(file.protocols))
     if variables is None:
         variables = environment(Path())
-    models = Models(file.document, file.models, file.providers, known, variables, stop_token)
+    models = Directory(file.document, file.models, file.providers, known, variables)
     draft = file.sweep({})
     models.tiers = service_tiers([row.protocol for row in draft.rows])
     if apis is None:

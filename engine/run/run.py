@@ -13,7 +13,7 @@ from ..errors import Halt, RunFolderError, StoreFailed, UsageError
 from ..models.accounting.ledger import Accounting, UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
 from ..models.accounting.prices import PriceList
-from ..models.directory import ModelDirectory
+from ..models.directory import Directory
 from ..sweep.rows import Row
 from .cached_models import CachedModels
 from .lanes import RETRIED_KINDS
@@ -149,7 +149,7 @@ class Run:
         return None
 
 
-def batched_models(models: ModelDirectory, names: Sequence[str], every: bool) -> tuple[str, ...]:
+def batched_models(models: Directory, names: Sequence[str], every: bool) -> tuple[str, ...]:
     """The models that are asked in batches. every: also where the sweep file says nothing.
     UsageError for a model that cannot be asked so, and if `every` is set and none can."""
     batched = models.batched(names, every)

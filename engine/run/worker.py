@@ -22,6 +22,7 @@ from ..errors import Halt, UsageError
 from ..models.accounting.budget import Budget
 from ..models.accounting.ledger import Accounting, UsageTotals
 from ..models.reached import Reached
+from ..models.router import Router
 from ..providers.simulated import PREFIX
 from ..sweep.code import combined, row_codes
 from ..sweep.own_code import CodeFile
@@ -286,10 +287,10 @@ class _Opened:
         much may be spent. workers: how many share every limit. Keys are the worker's."""
         variables = reached.environment()
         loaded = load_sweep(file, variables)
-        models, self.sweep, self.paid = loaded.models, loaded.sweep, set[str]()
+        self.sweep, self.paid = loaded.sweep, set[str]()
         roles = () if settings.cache == "replay" else loaded.sweep.roles
         if roles:
-            reached.check(models, variables)
+            reached.check(loaded.models, variables)
         if code_of(loaded.sweep) != code:
             raise UsageError(
                 "has other code than the machine that started the run: install the same version of "
@@ -297,14 +298,19 @@ class _Opened:
             )
         cap = accounting.budget
         self.share = Share(0.0, tokens=cap is not None and cap.tokens)
-        models.sharers, models.give_up = workers, settings.give_up
-        models.prepare(roles, replace(accounting, budget=cap and self.share), quarantine)
+        models = Router(
+            *(loaded.models, roles, replace(accounting, budget=cap and self.share)),
+            loaded.stop_token,
+            quarantine=quarantine,
+            give_up=settings.give_up,
+            sharers=workers,
+        )
         self._mixed: list[tuple[str, tuple[str, ...]]] = []
         models.on_mixed = lambda *mixed: self._mixed.append(mixed)
         store = open_store(store_name(settings.store))
         self.cached = CachedModels(models, store, settings.cache, run_id, self.paid)
-        token = self.cached.cache.token
-        self.capture = Capture(loaded.sweep, models, models.accounting.prices, self.paid, token)
+        prices, token = models.accounting.prices, self.cached.cache.token
+        self.capture = Capture(loaded.sweep, loaded.models, prices, self.paid, token)
         self.first_cells = first_cells(loaded.sweep.rows)
         self._most, self._workers = loaded.file.top.max_cells, workers
         self._cells_of = lru_cache(maxsize=64)(lambda number: [*self.sweep.cells_of(number)])

@@ -10,6 +10,7 @@ import pytest
 from oversight.cache.call import Call, Message, Request
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
+from oversight.engine.models.router import Router
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.system.process import event_loop
 from tests.lines import request
@@ -78,8 +79,7 @@ async def _ask(count: int, file: Path) -> None:
     server = await asyncio.start_server(crowd.serve, "127.0.0.1", 0, backlog=4096)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     opened = sweep_at(file, url, count)
-    ask = opened.models
-    ask.prepare(opened.sweep.roles, Accounting(listed()))
+    ask = Router(opened.models, opened.sweep.roles, Accounting(listed()), opened.stop_token)
 
     async def one(n: int) -> None:
         call = Call(Request("compatible/lab/m", (Message("user", f"call-{n} of many"),)))

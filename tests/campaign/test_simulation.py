@@ -14,6 +14,7 @@ from oversight.engine.extensions.mock.rehearsed import staged
 from oversight.engine.extensions.planning.estimate import Plan, plan_sweep
 from oversight.engine.models.accounting.ledger import Accounting, UsageTotals
 from oversight.engine.models.accounting.prices import listed
+from oversight.engine.models.router import Router
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from tests.campaign.simulation import Simulation
 from tests.command_line import ROOT
@@ -93,16 +94,16 @@ async def test_after_the_first_problems_a_plan_is_within_a_tenth(
     file = read_sweep_file(path, flags, problems)
     with serving(["--sweep", str(path), "--limit", str(problems)]) as url:
         ready = staged(file, url)
-        ready.models.prepare(ready.sweep.roles, Accounting(listed()))
+        asks = Router(ready.models, ready.sweep.roles, Accounting(listed()), ready.stop_token)
         store = MemoryStore()
         guessed = await plan_sweep(ready, store, listed())
         begun = replace(ready.sweep, problems=ready.sweep.problems[:first])
-        await run(ready, begun, store, ready.models)
-        before = ready.models.accounting.ledger.total()
+        await run(ready, begun, store, asks)
+        before = asks.accounting.ledger.total()
         learnt = await plan_sweep(ready, store, listed())
-        await run(ready, ready.sweep, store, ready.models)
-        paid = ready.models.accounting.ledger.total()
-        await ready.models.close()
+        await run(ready, ready.sweep, store, asks)
+        paid = asks.accounting.ledger.total()
+        await asks.close()
     assert learnt.total("stored") == before.stored
     rest = replace(
         paid,

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ....cache.cache import Cache
 from ...errors import BatchRefused, Halt, InvalidRequest, ModelNotFound, ProviderDown, UsageError
 from ...models.accounting.prices import Price
-from ...models.router import Models
+from ...models.router import Router
 from ...providers.connecting import wire_of
 from ...providers.fault import ErrorAnswer
 from ...system.files import unwritable
@@ -40,7 +40,7 @@ class Dispatch:
     whose fate nothing proves is owed until something does. Raises only Halts and RunFolderErrors.
     """
 
-    def __init__(self, journal: BatchJournal, models: Models, cache: Cache) -> None:
+    def __init__(self, journal: BatchJournal, models: Router, cache: Cache) -> None:
         accounting = models.accounting
         self.journal, self.budget = journal, accounting.budget
         if self.budget is not None and self.budget.tokens:
@@ -67,7 +67,7 @@ class Dispatch:
         """How often in a row a queue had no room."""
 
     def endpoint(self, model: str) -> BatchEndpoint:
-        settings = self._models.settings_of(model)
+        settings = self._models.directory.settings_of(model)
         name = f"{settings.provider} {settings.api}"
         if name not in self._endpoints:
             made = ENDPOINTS[settings.provider](settings, wire_of(settings), self._stop)

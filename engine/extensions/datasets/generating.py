@@ -17,7 +17,8 @@ from ...display.progress import Snapshot
 from ...display.quantity import counted
 from ...errors import Halt, UsageError
 from ...models.accounting.ledger import Accounting, sum_usage
-from ...models.router import Models
+from ...models.directory import Directory
+from ...models.router import Router
 from ...providers.capabilities import missing_abilities
 from ...providers.environment import environment
 from ...providers.simulated import PREFIX
@@ -133,10 +134,10 @@ def generate_all(work: Production, source: Path, seed: int, settings: GenerateSe
     work.require_abilities()
     if model.startswith(PREFIX):
         say(f"{model} is simulated: its answers are made up, for a trial only")
-    models = Models(Document.parse("", "generate"), {}, {}, (), environment(Path()), StopToken())
+    directory = Directory(Document.parse("", "generate"), {}, {}, (), environment(Path()))
     caps = settings.price_list, settings.max_cost, settings.max_tokens
-    models.prepare([(model, "--model")], Accounting.capped(*caps))
-    batched = batched_models(models, (model,), settings.batch)
+    models = Router(directory, [(model, "--model")], Accounting.capped(*caps), StopToken())
+    batched = batched_models(directory, (model,), settings.batch)
     books = file.with_name(f"{file.name}.work")
     with ExitStack() as stack:
         store = stack.enter_context(closing(open_store(store_name(settings.store))))

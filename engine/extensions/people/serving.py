@@ -19,7 +19,6 @@ from ....protocols.judges.judge import ParsedReply
 from ....protocols.transcript import Failure, Verdict
 from ...display.quantity import counted
 from ...errors import UsageError
-from ...models.router import Models
 from ...run.batching import Deferred
 from ...run.execution import NO_BATCH_BESIDE_PEOPLE
 from ...run.folders import is_run, store_noted
@@ -69,13 +68,13 @@ class Seats:
     port: int
     url: str
 
-    def taken(self, models: Models, run: Path, panels: Sequence[str]) -> RaterServer:
+    def taken(self, loaded: LoadedSweep, run: Path, panels: Sequence[str]) -> RaterServer:
         """The pages of the raters of these panels, who answer for `person/NAME` from now on. run:
         its folder, of which this process holds `persons`."""
         known = seated_raters(run / PERSONS, panels, self.raters)
         seated = [each for each in known if each.panel in panels]
-        desk = Desk(seated, run, models.stop_token, self.settings)
-        models.answered_by("person", desk)
+        desk = Desk(seated, run, loaded.stop_token, self.settings)
+        loaded.answering["person"] = desk
         return RaterServer(desk, self.host, self.port, self.url)
 
 
@@ -98,7 +97,7 @@ def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> in
         persons = run.folder.path / PERSONS
         persons.mkdir(exist_ok=True)
         held.enter_context(locked(persons))
-        server = seats.taken(loaded.models, run.folder.path, panels)
+        server = seats.taken(loaded, run.folder.path, panels)
         run.waits_for_people = True
         served.append(run.folder.path)
         return (server,)
@@ -221,7 +220,7 @@ def judged_by_persons(
         folder = run / PERSONS
         folder.mkdir(exist_ok=True)
         with locked(folder):
-            server = seats.taken(opened.models, run, [PANEL])
+            server = seats.taken(opened, run, [PANEL])
             server.desk.pool.assign(kinds)
             answered = 0
 

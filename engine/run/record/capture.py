@@ -14,7 +14,7 @@ from ....protocols.counts import transcript_counts, unread_by_seat
 from ....protocols.judges.judge import ParsedReply
 from ....protocols.transcript import Failure, Verdict
 from ...models.accounting.prices import PriceList, charged
-from ...models.directory import ModelDirectory
+from ...models.directory import Directory
 from ...providers.simulated import PREFIX
 from ...sweep.sweep import Cell, Sweep
 from .values import CallCost, NotRun, Origin, RecordedCall, RecordedCell, RecordedJudgement
@@ -38,7 +38,7 @@ class Capture:
     def __init__(
         self,
         sweep: Sweep,
-        models: ModelDirectory,
+        models: Directory,
         prices: PriceList,
         new: set[str],
         run: str = "",

@@ -12,7 +12,8 @@ from ....protocols.question import Problem
 from ...errors import UsageError
 from ...models.accounting.ledger import Accounting
 from ...models.accounting.prices import listed
-from ...models.router import Models
+from ...models.directory import Directory
+from ...models.router import Router
 from ...providers.environment import environment
 from ...providers.keys import missing_key
 from ...providers.simulated import PREFIX
@@ -52,15 +53,8 @@ async def asking(
     variables = environment(Path())
     document = Document("Python", "", {}, {})
     check_names(document, models or {}, providers or {})
-    answering = Models(
-        document,
-        models or {},
-        providers or {},
-        problems,
-        variables,
-        StopToken(),
-    )
-    answering.prepare((), Accounting.capped(listed(), max_cost))
+    directory = Directory(document, models or {}, providers or {}, problems, variables)
+    answering = Router(directory, (), Accounting.capped(listed(), max_cost), StopToken())
 
     async def answer(call: Call) -> Reply:
         if not call.model.startswith(PREFIX) and (missing := missing_key(call.model, variables)):
@@ -72,7 +66,7 @@ async def asking(
         return await answering(call)
 
     replies = open_store(store_name(store))
-    identity_of = answering.identity
+    identity_of = directory.identity
 
     def identity(call: Call) -> str:
         answering.settle_for(call)

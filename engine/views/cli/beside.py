@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from ....cache.call import Ask
@@ -9,8 +10,9 @@ from ....cache.store import Store
 from ...display.progress import Snapshot
 from ...display.quantity import dollars
 from ...errors import Halt, UsageError
-from ...models.accounting.ledger import Accounting, UsageTotals
+from ...models.accounting.ledger import Accounting, Ledger, UsageTotals
 from ...models.accounting.ledger_file import LedgerFile
+from ...models.router import Router
 from ...run.batching import BatchedWork, Deferred, batching
 from ...run.cached_models import CachedModels
 from ...run.folders import store_noted
@@ -49,14 +51,18 @@ def ask_beside(
     None for all of the run. cells: their number, those done and those failed, for the display;
     None for no display.
     """
-    models, ledger = opened.models, opened.models.accounting.ledger
+    ledger = Ledger()
     accounts = LedgerFile(folder, ledger.accounts)
     asked = opened.sweep.roles if roles is None else tuple(roles)
     caps = asks.price_list, asks.max_cost, asks.max_tokens
-    accounting = Accounting.capped(*caps, accounts.total())
-    models.prepare(asked, accounting, folder / QUARANTINE)
+    accounting = replace(Accounting.capped(*caps, accounts.total()), ledger=ledger)
+    models = Router(
+        *(opened.models, asked, accounting, opened.stop_token),
+        quarantine=folder / QUARANTINE,
+        answering=opened.answering,
+    )
     names = tuple(dict.fromkeys(model for model, _ in asked))
-    batched = batched_models(models, names, asks.batch)
+    batched = batched_models(opened.models, names, asks.batch)
     make = batching()
 
     asking: CachedModels | None = None

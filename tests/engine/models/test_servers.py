@@ -19,6 +19,9 @@ from oversight.engine.extensions.mock import PROFILES, MockServer
 from oversight.engine.extensions.mock.process import counts, serving
 from oversight.engine.extensions.planning.preflight import examine, probes_of
 from oversight.engine.models import own_servers
+from oversight.engine.models.accounting.ledger import Accounting
+from oversight.engine.models.accounting.prices import listed
+from oversight.engine.models.router import Router
 from oversight.engine.providers.capabilities import abilities
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.model_facts import ModelFacts, model_facts
@@ -31,13 +34,18 @@ from oversight.engine.providers.own_server import (
 )
 from oversight.engine.providers.retirements import retirement
 from oversight.engine.providers.settings import Settings
-from oversight.engine.run.loaded_sweep import open_sweep
+from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from tests.answering import Asked, answering, pages
 from tests.lines import listening
 from tests.sessions import sessions
 from tests.tables import printed
 
 pytestmark = pytest.mark.wire
+
+
+def router(opened: LoadedSweep) -> Router:
+    return Router(opened.models, (), Accounting(listed()), opened.stop_token)
+
 
 SWEEP = """\
 name: probed
@@ -198,9 +206,10 @@ def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
         with answering(answer) as (url, _):
             opened = open_sweep(file, (f"providers.vllm.base_url={url}/v1",))
             calls = [Call(Request("vllm/m", (Message("user", str(n)),))) for n in range(24)]
-            await asyncio.gather(*map(opened.models, calls))
-            await opened.models.close()
-            return opened.models._sender("vllm/m").limiter.unknown_width
+            models = router(opened)
+            await asyncio.gather(*map(models, calls))
+            await models.close()
+            return models._sender("vllm/m").limiter.unknown_width
 
     assert asyncio.run(width()) >= 8.0
 
@@ -219,7 +228,7 @@ def test_a_prompt_that_would_be_cut_is_never_sent(place, command):
 async def test_each_prompt_has_to_fit_whatever_went_before(place):
     file, call = judged(place, "llamacpp/m"), Call(Request("llamacpp/m", (Message("user", "?"),)))
     with telling(PROPS) as (url, _):
-        models = open_sweep(file, (f"providers.llamacpp.base_url={url}/v1",)).models
+        models = router(open_sweep(file, (f"providers.llamacpp.base_url={url}/v1",)))
         assert (await models(call.changed(max_tokens=8))).text == "Yes."
         with pytest.raises(ContextLengthExceeded):
             await models(call.changed(max_tokens=600))
@@ -232,8 +241,9 @@ def test_no_more_calls_go_out_at_once_than_the_server_has_places(place, command)
     async def width(*overrides: str) -> int | None:
         with telling(PROPS) as (url, _):
             opened = open_sweep(file, (f"providers.llamacpp.base_url={url}/v1", *overrides))
-            await opened.models.servers.inquire("llamacpp/m")
-            return opened.models._sender("llamacpp/m").limiter._set.concurrency
+            models = router(opened)
+            await models.servers.inquire("llamacpp/m")
+            return models._sender("llamacpp/m").limiter._set.concurrency
 
     assert asyncio.run(width()) == 2
     assert asyncio.run(width("models.llamacpp/m.concurrency=1")) == 1

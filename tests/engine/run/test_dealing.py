@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.errors import UsageError
+from oversight.engine.models.accounting.ledger import Accounting
+from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.reached import Reached
 from oversight.engine.providers.environment import environment
 from oversight.engine.run.dealing import LAST_PROBLEMS, LIVES, Deal, Hand
@@ -204,7 +206,7 @@ def test_repeated_turn_changes_nothing_and_loses_nothing(tmp_path, monkeypatch):
     loaded = open_sweep(Path("sweep.yaml"))
     settings = RunSettings(store=str(tmp_path / "store"))
     reach = Reached.here(loaded.models, loaded.sweep.models)
-    setup = loaded.file, code_of(loaded.sweep), reach, settings, "id", loaded.models.accounting
+    setup = loaded.file, code_of(loaded.sweep), reach, settings, "id", Accounting(listed())
 
     async def turns() -> list[Ended]:
         worker, events = CellWorker((), pickle.dumps((*setup, None, 2))), list[Ended]()

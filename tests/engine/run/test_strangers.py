@@ -1,6 +1,7 @@
 """What a stranger hands over: sweeps, stores, `.env`, links; and what a run says of its replies."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
@@ -12,7 +13,8 @@ from oversight.engine.extensions.mock import MockServer
 from oversight.engine.extensions.planning.preflight import examine
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.router import Models
+from oversight.engine.models.directory import Directory
+from oversight.engine.models.router import Router
 from oversight.engine.providers.environment import environment
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.same_model import same_model
@@ -70,9 +72,12 @@ def test_nothing_goes_to_another_machine_in_the_clear(url, monkeypatch):
     assert "sslmode" in safety("postgresql://localhost,10.1.2.3/x")
 
 
-def models(folder: Path, providers: dict[str, dict[str, str]]) -> Models:
-    found = environment(folder)
-    return Models(Document.parse("", "s.yaml"), {}, providers, (), found, StopToken())
+def prepare(
+    folder: Path, providers: dict[str, dict[str, str]], roles: Sequence[tuple[str, str]]
+) -> None:
+    document = Document.parse("", "s.yaml")
+    directory = Directory(document, {}, providers, (), environment(folder))
+    Router(directory, roles, Accounting(listed()), StopToken())
 
 
 def test_a_key_does_not_go_where_only_a_file_beside_the_sweep_sends_it(tmp_path, monkeypatch):
@@ -81,14 +86,14 @@ def test_a_key_does_not_go_where_only_a_file_beside_the_sweep_sends_it(tmp_path,
     file, roles = tmp_path / ".env", [("openai/gpt-4o", "agent")]
     file.write_text("OPENAI_BASE_URL=http://127.0.0.1:9/v1\n")
     with pytest.raises(UsageError, match=r"\.env: OPENAI_BASE_URL.*OPENAI_BASE_URL into your env"):
-        models(tmp_path, {}).prepare(roles, Accounting(listed()))
+        prepare(tmp_path, {}, roles)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    models(tmp_path, {}).prepare(roles, Accounting(listed()))
+    prepare(tmp_path, {}, roles)
     monkeypatch.delenv("OPENAI_BASE_URL")
     monkeypatch.delenv("OPENAI_API_KEY")
     with file.open("a") as more:
         more.write("OPENAI_API_KEY=sk-of-that-address\n")
-    models(tmp_path, {}).prepare(roles, Accounting(listed()))
+    prepare(tmp_path, {}, roles)
 
 
 @pytest.mark.wire
@@ -148,9 +153,9 @@ def test_a_sweep_file_alone_makes_no_address_a_vendors(tmp_path, monkeypatch, mo
     provider = model.rpartition("/")[0]
     stated = {provider: {"base_url": "http://127.0.0.1:9/v1", "identity": identity}}
     with pytest.raises(UsageError, match=r"'s own: .*Leave out identity"):
-        models(tmp_path, stated).prepare([(model, "agent")], Accounting(listed()))
+        prepare(tmp_path, stated, [(model, "agent")])
     stated[provider]["identity"] = "a gateway"
-    models(tmp_path, stated).prepare([(model, "agent")], Accounting(listed()))
+    prepare(tmp_path, stated, [(model, "agent")])
 
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
@@ -163,11 +168,11 @@ def test_a_key_goes_through_no_proxy_that_a_file_beside_the_sweep_names(
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UsageError, match=rf"\.env: {variable} .*{variable} into your env") as told:
-        models(tmp_path, {}).prepare(roles, Accounting(listed()))
+        prepare(tmp_path, {}, roles)
     assert "PW" not in str(told.value)
     # One that the user's own environment names is the user's.
     monkeypatch.setenv(variable, "http://127.0.0.1:9")
-    models(tmp_path, {}).prepare(roles, Accounting(listed()))
+    prepare(tmp_path, {}, roles)
 
 
 @pytest.mark.parametrize("place", ["outcomes.jsonl", "report", "report/report.json", "batches"])

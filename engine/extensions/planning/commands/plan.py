@@ -21,6 +21,7 @@ from ....models.accounting.latency import Latency
 from ....models.accounting.ledger import Accounting
 from ....models.accounting.ledger_file import read_ledger
 from ....models.accounting.prices import PriceList, listed, load_prices, public_names
+from ....models.router import Router
 from ....providers.catalogue import entry, provider_of
 from ....providers.retirements import today
 from ....providers.simulated import PREFIX
@@ -275,7 +276,7 @@ def _dry_run(opened: LoadedSweep, file: Path, batch: bool, prices: PriceList) ->
     asyncio.run(require_abilities(grid, models.simulated, models.reach))
     require_service(models.retirements(grid.models), today())
     models.batched(grid.models, batch)
-    models.prepare(grid.roles, Accounting(prices))
+    Router(models, grid.roles, Accounting(prices), opened.stop_token)
     for model in grid.models:
         if not (model.startswith(PREFIX) or entry(provider_of(model)).own or prices.find(model)):
             near = suggestion(model, public_names(provider_of(model)), cutoff=0.8) or ""

@@ -7,7 +7,7 @@ from pathlib import Path
 from .....cache.call import Ask
 from .....cache.store import Store
 from ....display.quantity import counted
-from ....models.router import MIN_CELLS
+from ....models.directory import MIN_CELLS
 from ....run.batching import Deferred
 from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep

@@ -10,7 +10,7 @@ from .....protocols.drafting import SideCheck
 from .....protocols.transcript import Failure
 from ....display.quantity import counted
 from ....errors import UsageError
-from ....models.router import MIN_CELLS
+from ....models.directory import MIN_CELLS
 from ....run.batching import Deferred, run_all
 from ....run.events import add_event, sync_events
 from ....run.lanes import failure

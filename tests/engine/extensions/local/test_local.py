@@ -12,6 +12,7 @@ from oversight.engine.extensions.local.entry import ENTRY
 from oversight.engine.extensions.local.weights import SLOTS, weights
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
+from oversight.engine.models.router import Router
 from oversight.engine.providers.own_server import own_server
 from oversight.engine.providers.vendors import PROVIDERS
 from oversight.engine.run.loaded_sweep import open_sweep
@@ -33,9 +34,9 @@ async def test_as_many_calls_are_in_flight_as_the_server_has_slots(
     monkeypatch.setitem(PROVIDERS, "local", replace(ENTRY, require=None))
     (tmp_path / "own.yaml").write_text(SWEEP + more)
     opened = open_sweep(tmp_path / "own.yaml")
-    opened.models.prepare(opened.sweep.roles, Accounting(listed()))
-    assert opened.models.statistics()["local/smollm2"].width == width
-    await opened.models.close()
+    router = Router(opened.models, opened.sweep.roles, Accounting(listed()), opened.stop_token)
+    assert router.statistics()["local/smollm2"].width == width
+    await router.close()
 
 
 @pytest.mark.parametrize(

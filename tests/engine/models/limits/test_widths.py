@@ -18,6 +18,7 @@ from oversight.engine.errors import Crowded, OutcomeUnknown, Overloaded, QuotaEx
 from oversight.engine.models import router
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
+from oversight.engine.models.directory import Directory
 from oversight.engine.models.limits.admission_gate import Connections
 from oversight.engine.models.limits.bucket import BURST_WINDOW, MAX_SAVED, Bucket
 from oversight.engine.models.limits.climb import FEW, OWN_SERVER_START, Climb
@@ -204,8 +205,9 @@ def test_connections_follow_from_concurrency_or_one_line_says_why_not(
     monkeypatch.setattr(router, "left", lambda: files)
     limits = {f"compatible/lab/{name}": {"concurrency": n} for name, n in concurrency.items()}
     providers = {"compatible/lab": PROVIDERS["compatible/lab"] | stated}
-    models = router.Models(Document.parse("", "s.yaml"), limits, providers, (), {}, StopToken())
-    models.prepare([("compatible/lab/a", "agent")], Accounting(listed()))
+    directory = Directory(Document.parse("", "s.yaml"), limits, providers, (), {})
+    roles, accounting = [("compatible/lab/a", "agent")], Accounting(listed())
+    models = router.Router(directory, roles, accounting, StopToken())
     assert models._connections["compatible/lab chat"].most == connections
     assert len(caplog.records) == bool(told) and told in caplog.text
 
