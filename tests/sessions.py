@@ -49,6 +49,7 @@ class Session(NamedTuple):
         """What is answered to each line must stand below it. names: of the Python lines."""
         top, before = _HEADING.split(self.file.read_text())[0], self.text
         for name, text in _FILE.findall(f"{top}\n{before}"):
+            Path(name).parent.mkdir(exist_ok=True)
             Path(name).write_text(text)
         after = _BLOCK.sub(lambda block: _answered(block[0], answer, names), before)
         if after != before and request.config.getoption("--accept"):

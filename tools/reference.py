@@ -36,7 +36,8 @@ from oversight.engine.views.cli.flags import declared, flag_name
 from oversight.engine.views.cli.group import oversight
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
-from oversight.protocols.datasets.catalogue import LOADERS
+from oversight.protocols.datasets.catalogue import LOADERS, PUBLISHED
+from oversight.protocols.datasets.forms import Published, published_forms
 from oversight.protocols.datasets.loader import Loader
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.judges.shots import Shot
@@ -92,8 +93,18 @@ def _kinds(
 
 
 def _problems() -> Iterator[str]:
+    common = [field.name for field in fields(Loader)]
     yield from _table(Loader)
-    yield from _kinds(LOADERS, "", [field.name for field in fields(Loader)])
+    kinds = {name: kind for name, kind in LOADERS.items() if name not in PUBLISHED}
+    yield from _kinds(kinds, "", common)
+    yield "### Published tables\n"
+    yield from _table(Published, without=[*common, "form"])
+    yield "| name | its own settings | what it is |"
+    yield "|---|---|---|"
+    for name, form in published_forms().items():
+        about = " ".join(form.about.partition("\n\n")[0].split()).replace("|", "\\|")
+        yield f"| `{name}` | {', '.join(f'`{each}`' for each in form.settings) or '–'} | {about} |"
+    yield ""
 
 
 def _simulated() -> Iterator[str]:

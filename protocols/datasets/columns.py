@@ -395,10 +395,7 @@ def text_of(name: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{name}: {brief(value)} is not text")
     if is_mark(text := str(value)):
-        raise ValueError(
-            f"{name}: {text.strip()!r} marks a missing value; write the text, or leave the row out "
-            "with on_bad_row: skip"
-        )
+        raise ValueError(f"{name}: {text.strip()!r} marks a missing value; write the text")
     return tidy(text)
 
 

@@ -253,14 +253,14 @@ def _in_order(
     if not options.ordered and refers_by_letter(referring):
         raise ValueError(
             f"{referring!r} refers to answers by their letters, and the table gives them no order; "
-            "name the columns of choices, or leave such rows out with on_bad_row: skip"
+            "name the columns of choices"
         )
     texts = list(options.ordered) or sorted((right, *wrong), key=lambda text: (refers(text), text))
     texts = [text for text in dict.fromkeys(texts) if text == right or text in wrong]
     if answers is not None and len(texts) > answers:
         raise ValueError(
             f"{referring!r} refers to the other options, so none of the {len(texts)} can be left "
-            "out; set answers: null, or leave such rows out with on_bad_row: skip"
+            "out; set answers: null"
         )
     return texts
 
@@ -286,6 +286,7 @@ class Published(RowLoader):
     """A published table: its columns are known by its name."""
 
     path: str
+    """The published file: CSV, TSV, JSON, JSON Lines, Parquet or Arrow, also as `.gz`."""
     answers: int | None = ranged(2, least=2, most=len(LABELS))
     """How many answers a problem has, the right one included; fewer where a row has fewer."""
     subject: str = ""

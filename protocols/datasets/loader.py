@@ -117,8 +117,7 @@ class Loader(ABC):
     """Split each problem into two proposals to accept or reject, its right answer and a wrong one:
     open answers instead of a choice. `limit` counts the problems before the split."""
     on_bad_row: Literal["refuse", "skip"] = "refuse"
-    """What to do with rows that are wrong: list them in one error, or leave them out and count
-    them."""
+    """Whether bad rows are listed in one error, or left out and counted."""
 
     def __post_init__(self) -> None:
         check_numbers(self)

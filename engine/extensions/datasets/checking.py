@@ -60,7 +60,12 @@ def check_finding(name: str, problems: Sequence[Problem], reading: Notes) -> Fin
     }
     idle = [rule.rule for rule in gate.rules if not rule.applicable]
     notes = [f"not applicable: {', '.join(idle)}"] * bool(idle)
-    notes += [*_held(held), *_skipped(reading.bad), *reading.changes(), *_options(problems)]
+    notes += [
+        *_held(held),
+        *_skipped(reading.bad),
+        *reading.changes("merged", "letters", "left out"),
+    ]
+    notes += _options(problems)
     notes += [_power(gate), *_remedies(gate)]
     title = f"{name}: {'label leakage' if gate.leaks else 'no leak found'}"
     shown = [rule for rule in gate.rules if rule.applicable]

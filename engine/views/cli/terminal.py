@@ -282,7 +282,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
         paid = read_ledger(folder.path)
         say(f"requests    {asked(sum_usage(paid.values()))}")
         say_latency(paid)
-    _caveats(results.origins)
+    _caveats(origins(sweep, folder.path))
     first = sweep.problems[0].id
     say(f"transcript  {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"rerun       {shown.again}   (cached)")
