@@ -14,15 +14,13 @@ EngineError
 │   ├── RowsPaused          rows whose first cells all failed for one cause were not gone on with
 │   ├── AllRefused          the first calls to a model were all refused for the same reason
 │   ├── ProviderDown        the breaker stayed open too long, or the server demands a long wait
-│   │   ├── GaveUp          no answer for as long as --give-up says
-│   │   └── PeopleAsked     people answer in the browser, and no pages are served
+│   │   └── GaveUp          no answer for as long as --give-up says
 │   ├── BudgetReached       the next call could exceed --max-cost
 │   ├── StoreFailed         the store takes no more replies: going on would pay for nothing
-│   ├── BatchRefused        a batch endpoint refuses or no longer knows a whole batch
-│   ├── BatchesOut          nothing to do until batches are back, and nobody is to wait for them
+│   ├── Later               replies come later, and another command, or the same one, collects them
 │   ├── OutOfMemory         this process may not have the memory that it needs
 │   └── Interrupted         the user, or the system, asked the program to stop
-├── Pending                 the reply comes with a batch: nothing is known of the cell yet
+├── Pending                 the reply comes later: nothing is known of the cell yet
 └── ProviderError           a model could not answer this call
     ├── TransientError      the same call may well succeed later
     │   ├── RateLimited     429: everyone who asks this model waits
@@ -112,19 +110,17 @@ class ProviderDown(Halt): ...
 class GaveUp(ProviderDown): ...
 
 
-class PeopleAsked(ProviderDown): ...
-
-
 class BudgetReached(Halt): ...
 
 
 class StoreFailed(Halt): ...
 
 
-class BatchRefused(Halt): ...
-
-
-class BatchesOut(Halt): ...
+class Later(Halt):
+    def __init__(self, message: str, again: str = "", when: str = "in a while") -> None:
+        super().__init__(message)
+        self.again, self.when = again, when
+        """The command that goes on instead of `oversight run`, if it is another; and when."""
 
 
 class OutOfMemory(Halt):
@@ -148,7 +144,7 @@ class Interrupted(Halt):
 
 
 class Pending(EngineError):
-    """The reply is in a batch that is not back, or goes out with the next one."""
+    """The reply comes later."""
 
 
 class ProviderError(EngineError):

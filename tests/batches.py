@@ -1,5 +1,6 @@
 """Runs in batches against a server of this machine, in this process."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -8,22 +9,25 @@ from typing import Any
 import msgspec
 import pytest
 
+from oversight.cache.cache import CacheStatistics
 from oversight.engine.errors import Halt
-from oversight.engine.extensions.batches.rounds import BatchRounds
-from oversight.engine.extensions.batches.vendors import ENDPOINTS
+from oversight.engine.extensions.batches.batches import Batches
+from oversight.engine.extensions.batches.endpoints import ENDPOINTS
+from oversight.engine.extensions.batches.journal import FOLDER
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.extensions.mock.rehearsed import actors, staged
 from oversight.engine.models.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.run.events import read_events
-from oversight.engine.run.execution import execute
+from oversight.engine.run.execution import Execution
 from oversight.engine.run.loaded_sweep import LoadedSweep
+from oversight.engine.run.observer import Observer
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import CallCost
 from oversight.engine.run.run import Run
-from oversight.engine.run.settings import FOLDER, RunSettings
+from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.sweepfile import SweepFile
 from oversight.protocols.question import Problem
 from tests.engine.sweep_files import sweep_file
@@ -54,7 +58,7 @@ class RunEnd:
     """How a sitting ended."""
 
     halt: Halt | None
-    run: Run
+    execution: Execution
     folder: Path
 
     @cached_property
@@ -68,6 +72,11 @@ class RunEnd:
     @cached_property
     def account(self) -> UsageTotals:
         return sum_usage(read_ledger(self.folder).values())
+
+    @property
+    def calls(self) -> CacheStatistics:
+        assert self.execution.session is not None
+        return self.execution.session.statistics
 
     @cached_property
     def costs(self) -> dict[str, CallCost]:
@@ -116,7 +125,8 @@ class BatchBench:
         store: str = "",
         batch: bool = True,
         lines: int | None = None,
-        cancels: bool = False,
+        ends: bool = False,
+        observers: Sequence[Observer] = (),
         **options: Any,
     ) -> RunEnd:
         """Start a run, or go on with it. store: its URL; empty for a folder of the run's own.
@@ -128,8 +138,8 @@ class BatchBench:
         with pytest.MonkeyPatch.context() as patch, Run.open(loaded, settings) as run:
             for vendor in ENDPOINTS.values() if lines else ():
                 patch.setattr(vendor, "most_lines", lines)
-            run.cancels = cancels
-            return RunEnd(await execute(run), run, folder)
+            execution = Execution(run)
+            return RunEnd(await execution.execute(*observers, ends=ends), execution, folder)
 
     async def whole(self, server: MockServer, **options: Any) -> RunEnd:
         """Go on with a run to its end: that of a live one, and no line of it went out twice."""
@@ -159,7 +169,8 @@ def end_batches(server: MockServer, then: BatchProfile | None = None) -> None:
         batch.ends = batch.made
 
 
-def waves(went: RunEnd) -> int:
-    deferred = went.run.session.deferred
-    assert isinstance(deferred, BatchRounds)
-    return deferred.waves
+def passes(went: RunEnd) -> int:
+    assert went.execution.session is not None
+    added = went.execution.session.added
+    assert isinstance(added, Batches)
+    return added.passes

@@ -44,8 +44,8 @@ models:
 STEPS = """\
 import os, signal
 from oversight.cache.cache import Cache
-from oversight.engine.extensions.batches import dispatch, rounds
-from oversight.engine.extensions.batches.endpoint import BatchEndpoint
+from oversight.engine.extensions.batches import batches
+from oversight.engine.extensions.batches.endpoints import BatchEndpoint
 from oversight.engine.extensions.batches.journal import BatchJournal
 
 left = int(os.environ["KILL_AT"])
@@ -78,7 +78,7 @@ def counted(cls, name, awaited):
 counted(BatchEndpoint, "asked", True)
 counted(BatchJournal, "note", False)
 counted(Cache, "keep", True)
-dispatch.SETTLE, rounds.MIN_POLL = 0.2, 0.05
+batches.SETTLE, batches.MIN_POLL = 0.2, 0.05
 # What a kill kept from leaving is free again at once, in place of a day later.
 BatchEndpoint.window = -119.8
 from oversight.engine.__main__ import main

@@ -1,1 +1,1 @@
-"""What people see: progress, tables of text, text that others wrote."""
+"""Text for users: progress, tables, texts that others wrote."""

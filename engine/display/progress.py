@@ -48,7 +48,7 @@ class Snapshot:
     at_risk: float = 0.0
     """Dollars that those may cost at most."""
     awaited: str = ""
-    """Batches that are out, and stay out even if this process ends; else empty."""
+    """Work that goes on even if this process ends, such as at a vendor; empty if none does."""
     waits: tuple[str, ...] = ()
     """Models that wait after failures, each with its fault."""
 

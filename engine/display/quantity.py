@@ -1,4 +1,4 @@
-"""Counts, amounts and durations, as people read them."""
+"""Counts, amounts and durations, as users read them."""
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -1,4 +1,4 @@
-"""A table of text cells in every form that people paste: text, Markdown, LaTeX, CSV."""
+"""A table of text cells in every form that users paste: text, Markdown, LaTeX, CSV."""
 
 import csv
 import io

@@ -360,7 +360,7 @@ class HttpClient(Owner):
         return self._malformed(f"more than {self.cap / 2**20:g} MB", body)
 
     def _malformed(self, what: str, body: bytes) -> Malformed:
-        # The beginning is kept for people to look at: without the key.
+        # The beginning is kept for diagnosis, without the key.
         return Malformed(f"{self._source} sent {what}", self.secret.hidden(body[: Malformed.KEPT]))
 
     async def _by_proxy(self, target: Target, body: bytes) -> Response:

@@ -300,6 +300,6 @@ def vendor_of(identity: str) -> str:
         row = entry(name)
         start = row.api.partition("{")[0]
         for own in (start, start.replace("chat.completions", "responses")):
-            if own and not row.in_person and (identity + " ").startswith(own.rstrip() + " "):
+            if own and row.origin == "new" and (identity + " ").startswith(own.rstrip() + " "):
                 return name
     return ""

@@ -51,8 +51,8 @@ class Entry:
     """Raises UsageError if something that it needs is not installed."""
     concurrency: int | None = None
     """Calls that it serves at once; None if that is not known in advance."""
-    in_person: bool = False
-    """Whether its models are groups of persons, who answer at their own pace."""
+    origin: Literal["new", "person"] = "new"
+    """The word of run.db for the origin of its replies."""
 
 
 def _vendor(name: str, base_url: str, version: str = "v1") -> Entry:

@@ -11,7 +11,7 @@ from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.router import Router
 
 if TYPE_CHECKING:
-    from .batching import Deferred
+    from .later import Addition
 
 
 class CachedModels:
@@ -38,18 +38,18 @@ class CachedModels:
             shared=shared_beginning,
             tags=models.directory.tags,
         )
-        self.deferred: Deferred | None = None
-        """The replies that come in their own time."""
+        self.added: Addition | None = None
+        """The addition of an extension."""
 
     async def close(self) -> None:
-        if self.deferred is not None:
-            await self.deferred.close()
+        if self.added is not None:
+            await self.added.close()
         await self.models.close()
 
     @property
     def statistics(self) -> CacheStatistics:
         known = self.cache.statistics
-        return known if self.deferred is None else self.deferred.counted(known)
+        return known if self.added is None else self.added.counted(known)
 
     def accounts(self) -> dict[str, UsageTotals]:
         return self.models.accounting.ledger.accounts()
@@ -60,7 +60,7 @@ class CachedModels:
             from ..throughput import lines as told
 
             lines = told(known, self.cache.held)
-        return lines if self.deferred is None else (*self.deferred.lines(lines),)
+        return lines if self.added is None else (*self.added.lines(lines),)
 
     @property
     def waits(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class CachedModels:
 
     @property
     def awaited(self) -> str:
-        return "" if self.deferred is None else self.deferred.awaited
+        return "" if self.added is None else self.added.pending
 
     @property
     def in_flight(self) -> int:

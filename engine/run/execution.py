@@ -7,8 +7,10 @@ It registers a `MakeSession` under `oversight.workers`.
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
+from ..display.progress import Snapshot
 from ..display.quantity import counted
 from ..errors import BudgetReached, Halt, StoreFailed, UsageError
 from ..models.accounting.ledger import UsageTotals, sum_usage
@@ -25,6 +27,7 @@ from .dry_run import chains, require_abilities, require_service
 from .events import add_event
 from .folders import beside
 from .lanes import REPLAY_LANES, attempt_noted, run_lanes
+from .later import ExecutionWork, added_to, entries
 from .loaded_sweep import LoadedSweep
 from .mixed import MIXED, MixedReplies, ask_again
 from .notes import ProgressNotes, store_watermark
@@ -38,13 +41,8 @@ from .run_folder import QUARANTINE
 if TYPE_CHECKING:
     from .first_cells import FirstCells
 
-NO_BATCH_BESIDE_PEOPLE = (
-    "a batch is not waited for while people are: have models judge in its place, and then people "
-    "what was said, oversight human serve RUN; or ask the models live"
-)
-YOUNG_IN_WAVES = 5_000
-"""Few: most attempts of a wave leave garbage, and no calls in flight make a collection slow."""
-
+YOUNG_IN_PASSES = 5_000
+"""Few: most attempts of a pass leave garbage, and no calls in flight make a collection slow."""
 
 log = logging.getLogger(__name__)
 
@@ -69,25 +67,17 @@ class RunSession(CachedModels):
         super().__init__(router, run.store, settings.cache, run.folder.manifest.id, paid)
         self._run = run
         self._stop_token = loaded.stop_token
-        batches = run.batched or run.has_batches or run.cancels
-        if settings.cache != "replay" and batches:
-            if settings.cache == "off":
-                raise UsageError(
-                    "what comes of a batch goes into the store, which --cache off does not write: "
-                    "leave one of them out"
+        if settings.cache != "replay":
+            self.added = added_to(
+                ExecutionWork(
+                    *(run.folder.path, router, loaded.sweep.models, self.cache, settings),
+                    *(settings.cache, before, bool(run.run_again)),
                 )
-            if run.waits_for_people:
-                raise UsageError(NO_BATCH_BESIDE_PEOPLE)
-            from .batching import BatchedWork, batching
-
-            make = batching()
-            assert make is not None, "there would be no batches"
-            self.deferred = make(
-                BatchedWork(
-                    *(run.folder.path, router, self.cache, settings, run.batched, before),
-                    forgives=bool(run.run_again),
-                    cancels=run.cancels,
-                )
+            )
+        if self.added is not None and not self.holds_back:
+            raise UsageError(
+                "replies that come later are waited for by one process: leave --workers and --ray "
+                "out"
             )
         self._mixed, self.dropped = False, 0
         """Whether replies that may be mixed up are to be asked for again; how many were deleted."""
@@ -100,6 +90,13 @@ class RunSession(CachedModels):
         self._capture = Capture(loaded.sweep, loaded.models, prices, paid, token)
         self._first_cells = first_cells(loaded.sweep.rows)
 
+    async def end(self) -> Halt | None:
+        """End whatever outlives earlier sessions; why that stopped early, if it did."""
+        if self.added is not None:
+            async with self.cache:
+                await self.added.end()
+        return self._stop_token.halt if self.awaited or not self._run.folder.complete else None
+
     async def run(self) -> Halt | None:
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
         run, stop_token = self._run, self._stop_token
@@ -107,7 +104,7 @@ class RunSession(CachedModels):
             order = await self.cells()
         except Halt as early:
             return early
-        with gc_relaxed(YOUNG if self.deferred is None else YOUNG_IN_WAVES):
+        with gc_relaxed(YOUNG if self.added is None else YOUNG_IN_PASSES):
             async with self.cache:
                 await self.work(order)
                 await self.models.quiet_down()
@@ -118,10 +115,9 @@ class RunSession(CachedModels):
                     await run.folder.group.flush()
                 if isinstance(order, Canaries) and (halt := order.halt(self.missing())):
                     stop_token.stop(halt)
-                if self.deferred is not None and run.folder.complete:
-                    await self.deferred.finish()
-        left = self.deferred is not None and self.deferred.awaited
-        return stop_token.halt if left or not run.folder.complete else None
+                if self.added is not None and run.folder.complete:
+                    await self.added.end()
+        return stop_token.halt if self.awaited or not run.folder.complete else None
 
     def mix_up(self, provider: str, calls: tuple[str, ...]) -> None:
         """Note that a provider may have mixed up its replies to calls."""
@@ -149,14 +145,12 @@ class RunSession(CachedModels):
         """The order of the cells."""
         run, sweep = self._run, self._run.loaded.sweep
         order: Order[Cell, RecordedCell] = Plain(self.missing())
-        if self.deferred is not None:
-            from .batching import Waves
-
-            order = Waves(self.missing, self.deferred)
+        if self.added is not None:
+            order = self.added.order(self.missing)
         if run.settings.cache == "replay":
             return order
         earlier = None if run.settings.keep_going else run.earlier()
-        if not self.holds_back or self.deferred is not None or run.waits_for_people:
+        if not self.holds_back or self.added is not None:
             return Canaries(order, sweep.rows, earlier, canaries=None)
         left = len(run.folder) - run.folder.finished
         if self.models.bills:
@@ -194,9 +188,8 @@ class RunSession(CachedModels):
 
     def lines(self) -> tuple[str, ...]:
         lines = super().lines()
-        waits = self.deferred is not None or self._run.waits_for_people
         full = self._begun - self._kept >= self.max_cells
-        if full and not waits and (known := self.models.statistics()):
+        if full and self.added is None and (known := self.models.statistics()):
             from ..throughput import busy
 
             if not busy(known):
@@ -230,69 +223,110 @@ MakeSession: TypeAlias = Callable[[Run, Mapping[str, UsageTotals], int], RunSess
 """(run, what earlier sessions paid by model, number of workers) -> a session."""
 
 
-async def execute(run: Run, *observers: Observer) -> Halt | None:
-    """Run the missing cells; why it stopped early, or None when every cell has an outcome.
+class Execution:
+    """One session of a run as it goes on: observers and signals ask it for the state."""
 
-    UsageError where a key is missing, or a model lacks an ability that the sweep needs.
-    Replies in flight at a stop land and are saved; when cancelled they are abandoned.
-    """
-    if run.folder.complete and not run.batches_left:
-        # A process may have been killed between its last outcome and `settle`.
-        return run.settle()
-    loaded, mode, stop_token = run.loaded, run.settings.cache, run.loaded.stop_token
-    await require_abilities(loaded.sweep, loaded.models.simulated, loaded.models.reach)
-    if mode != "replay" and not all(model.startswith(PREFIX) for model in loaded.sweep.models):
-        from ..providers.retirements import today
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.session: RunSession | None = None
+        """Asks the models; None before it begins, and for a run that is complete."""
 
-        require_service(loaded.models.retirements(loaded.sweep.models), today())
-    if mode in ("use", "replay") and beside(run.folder.path):
-        from .first_cells import name_other_stores
+    async def execute(self, *observers: Observer, ends: bool = False) -> Halt | None:
+        """Run the missing cells; why it stopped early, or None when every cell has an outcome.
 
-        await name_other_stores(run)
-    ledger = LedgerFile(run.folder.path, lambda: run.session.accounts() if run.session else {})
-    run.ledger = ledger
-    working = run.session = _session(run, ledger.by_model())
-    watching = (ProgressNotes(run.folder.database), *observers)
+        ends: whether only to end what outlives earlier sessions. UsageError where a key is missing,
+        or a model lacks an ability that the sweep needs. Replies in flight at a stop land and are
+        saved; when cancelled they are abandoned.
+        """
+        run = self.run
+        if run.folder.complete and not any(entry.outlives(run.folder.path) for entry in entries()):
+            # A process may have been killed between its last outcome and `settle`.
+            return run.settle()
+        loaded, mode, stop_token = run.loaded, run.settings.cache, run.loaded.stop_token
+        await require_abilities(loaded.sweep, loaded.models.simulated, loaded.models.reach)
+        if mode != "replay" and not all(model.startswith(PREFIX) for model in loaded.sweep.models):
+            from ..providers.retirements import today
 
-    def completed(cells: Sequence[RecordedCell]) -> None:
-        for observer in watching:
-            observer.completed(cells)
+            require_service(loaded.models.retirements(loaded.sweep.models), today())
+        if mode in ("use", "replay") and beside(run.folder.path):
+            from .first_cells import name_other_stores
 
-    def added() -> int:
-        # A refreshed reply replaces one that was there.
-        return (working.statistics.new if mode == "use" else 0) - working.dropped
+            await name_other_stores(run)
+        working = self.session = _session(run, self._ledger.by_model())
+        watching = (ProgressNotes(run.folder.database), *observers)
 
-    try:
-        async with AsyncExitStack() as stack:
-            stack.enter_context(run.folder.keeping(completed, stop_token))
-            marked = store_watermark(run.folder, added, run.store, stop_token)
-            await stack.enter_async_context(marked)
-            await stack.enter_async_context(
-                ledger.kept(stop_token, working.models.accounting.ledger)
-            )
+        def completed(cells: Sequence[RecordedCell]) -> None:
             for observer in watching:
-                await stack.enter_async_context(observer.watching(run.snapshot))
-            try:
-                halt = await working.run()
-            except BaseException:
-                # What went wrong first is told.
-                with suppress(Exception):
-                    await run.folder.group.flush()
-                raise
-            if run.folder.complete:
-                halt = run.settle() or halt
-            elif isinstance(halt, BudgetReached) and not (
-                run.has_batches or sum_usage(run.accounts().values()).sent
-            ):
-                run.folder.refuse()
-    finally:
-        await working.close()
-        if stop_token.halt is not None:
-            stop_token.halt.unsaved = working.statistics.unsaved
-    if halt is None and isinstance(stop_token.halt, StoreFailed):
-        # The last note in the folder failed, after the last outcome.
-        return stop_token.halt
-    return halt
+                observer.completed(cells)
+
+        def added() -> int:
+            # A refreshed reply replaces one that was there.
+            return (working.statistics.new if mode == "use" else 0) - working.dropped
+
+        try:
+            async with AsyncExitStack() as stack:
+                stack.enter_context(run.folder.keeping(completed, stop_token))
+                marked = store_watermark(run.folder, added, run.store, stop_token)
+                await stack.enter_async_context(marked)
+                ledger = working.models.accounting.ledger
+                await stack.enter_async_context(self._ledger.kept(stop_token, ledger))
+                for observer in watching:
+                    await stack.enter_async_context(observer.watching(self.snapshot))
+                try:
+                    halt = await (working.end() if ends else working.run())
+                except BaseException:
+                    # The first fault is the one to raise.
+                    with suppress(Exception):
+                        await run.folder.group.flush()
+                    raise
+                if run.folder.complete:
+                    halt = run.settle() or halt
+                elif isinstance(halt, BudgetReached) and not (
+                    self.awaited or sum_usage(self.accounts().values()).sent
+                ):
+                    run.folder.refuse()
+        finally:
+            await working.close()
+            if stop_token.halt is not None:
+                stop_token.halt.unsaved = working.statistics.unsaved
+        if halt is None and isinstance(stop_token.halt, StoreFailed):
+            # The last note in the folder failed, after the last outcome.
+            return stop_token.halt
+        return halt
+
+    def snapshot(self) -> Snapshot:
+        """The current state of the run."""
+        folder = self.run.folder
+        cells = len(self.run.loaded.sweep), folder.finished, folder.failed
+        if self.session is None:
+            return Snapshot(*cells)
+        paid = sum_usage(self.accounts().values())
+        return self.session.standing(
+            *cells,
+            refused=dict(paid.outcomes).get("refused", 0),
+            spend=self.run.settings.spent(paid),
+            halt=self.run.loaded.stop_token.halt,
+        )
+
+    @property
+    def awaited(self) -> str:
+        """Names the work that outlives this process; empty if none does."""
+        return self.session.awaited if self.session else ""
+
+    def accounts(self) -> Mapping[str, UsageTotals]:
+        """Usage since the run began, by model; earlier sessions included."""
+        return self._ledger.by_model()
+
+    @cached_property
+    def _ledger(self) -> LedgerFile:
+        """RunFolderError if the accounts of earlier sessions cannot be read."""
+        sitting = lambda: self.session.accounts() if self.session else {}  # noqa: E731
+        return LedgerFile(self.run.folder.path, sitting)
+
+
+async def execute(run: Run, *observers: Observer) -> Halt | None:
+    """`Execution.execute` of a run."""
+    return await Execution(run).execute(*observers)
 
 
 def _session(run: Run, before: Mapping[str, UsageTotals]) -> RunSession:
@@ -302,10 +336,6 @@ def _session(run: Run, before: Mapping[str, UsageTotals]) -> RunSession:
     settings = run.settings
     if settings.workers == 1 and not settings.ray:
         return RunSession(run, before)
-    if run.waits_for_people or run.has_batches or run.batched:
-        raise UsageError(
-            "batches and people are waited for by one process: leave --workers and --ray out"
-        )
     workers = min(settings.workers, _most_workers(run.loaded))
     if workers == 1 and not settings.ray:
         return RunSession(run, before)

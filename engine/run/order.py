@@ -3,8 +3,7 @@
 Lanes ask one order side by side (see `run_lanes`). An order may be put around another one.
 
     Plain      one piece after the other
-    Waves      all of it again and again, as long as some of it waits for replies that come in their
-               own time: batches, and people who answer meanwhile
+    Passes     all of it again and again, as long as some of it waits for replies (see `later`)
     Canaries   a few cells of each row, until one of them has succeeded; and no cell of a row whose
                first cells all failed for one cause: a judge that is never readable, or a protocol
                with a typo after its fifth speech, fails in every cell, and each cell pays. Nor of

@@ -12,9 +12,9 @@ from ...protocols.question import Problem
 from ...protocols.transcript import Failure, Transcript, Verdict
 from ..stop import StopToken
 from ..sweep.sweep import Cell
-from .batching import Deferred, run_all
 from .events import add_event, read_events, sync_events
 from .lanes import attempt, failure
+from .later import Addition, run_all
 
 PROBES = "probes"
 """The folder of a run's probes, with a ledger of its own: they are no part of the run; and the kind
@@ -102,7 +102,7 @@ async def run_probes(
     *,
     lanes: int,
     stop_token: StopToken,
-    replies: Deferred | None,
+    added: Addition | None,
 ) -> None:
     """Ask the judge of each cell about each prefix. A Halt stops it; what completed is kept."""
 
@@ -116,7 +116,7 @@ async def run_probes(
     def missing() -> Iterator[BeliefProbe]:
         return (p for p in probes if (p.cell.id, len(p.transcript.turns)) not in file.known)
 
-    await run_all(missing, heard, file.keep, replies=replies, lanes=lanes, stop_token=stop_token)
+    await run_all(missing, heard, file.keep, added=added, lanes=lanes, stop_token=stop_token)
 
 
 def best_mass(probs: Sequence[float], problem: Problem) -> float:

@@ -40,9 +40,6 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-FOLDER = "batches"
-"""What a run keeps of its batches, in its folder."""
-
 _cost, _execution, _sweep = (partial(flag, under=it) for it in ("Cost", "Execution", "Sweep"))
 
 

@@ -31,7 +31,7 @@ grid."""
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The settings by which people plot and group: one name each, whatever the protocol; None where
+    """The settings by which users plot and group: one name each, whatever the protocol; None where
     a row has no such setting."""
 
     model: str | None = None
@@ -74,11 +74,11 @@ class GridRow:
     """Whether the judge may read the question's passage."""
     axes: Axes = field(default_factory=Axes)
     labels: Mapping[str, str] = field(default_factory=dict)
-    """What people see in place of `kind`, `agent` and `judge`, by these names."""
+    """The display names for `kind`, `agent` and `judge`, by these names."""
 
     @property
     def shown(self) -> str:
-        """The protocol, as people see it."""
+        """The protocol, as users see it."""
         return self.labels.get(self.kind, self.kind)
 
     @property

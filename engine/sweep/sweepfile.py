@@ -77,7 +77,7 @@ class SweepFile:
     notes: tuple[str, ...] = ()
     """Rows that were left out under `grid: skip`, and why."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """By protocol, agent or judge, as the report names it: what people see in its place."""
+    """By protocol, agent or judge, as the report names it: its display name."""
     pins: tuple[str, ...] = ()
     """Assignments that make definite which data were read, as `--set` takes them."""
     limit: int | None = None
@@ -223,7 +223,7 @@ def checked_sweep(
 
 
 def _labels(node: Node) -> dict[str, str]:
-    """What people see in place of the names of protocols, agents and judges."""
+    """The display names of protocols, agents and judges."""
     found: dict[str, str] = {}
     for name, each in node.settings().items():
         label = each.value

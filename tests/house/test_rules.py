@@ -56,6 +56,45 @@ def test_a_public_name_is_defined_once_in_its_package():
     assert {key: files for key, files in several.items() if key[1] not in CONVENTIONS} == {}
 
 
+EXTENSION_WORDS = re.compile(r"batch|people|person|human", re.IGNORECASE)
+ABOUT_EXTENSIONS = {
+    "engine/models/accounting/budget.py": 1,
+    "engine/models/accounting/ledger.py": 24,
+    "engine/models/accounting/ledger_file.py": 2,
+    "engine/models/accounting/prices.py": 17,
+    "engine/models/directory.py": 21,
+    "engine/models/limits/admission_gate.py": 1,
+    "engine/models/router.py": 1,
+    "engine/providers/connecting.py": 1,
+    "engine/providers/vendors.py": 5,
+    "engine/run/events.py": 1,
+    "engine/run/later.py": 7,
+    "engine/run/record/capture.py": 5,
+    "engine/run/record/database.py": 4,
+    "engine/run/record/schema.py": 1,
+    "engine/run/record/search.py": 1,
+    "engine/run/record/tables.py": 2,
+    "engine/run/record/values.py": 2,
+    "engine/run/settings.py": 4,
+    "engine/run/sources.py": 2,
+}
+"""Lines of the core about batches and people: prices, settings and origins of replies."""
+
+
+def test_core_knows_no_extension():
+    lines = {
+        str(file.relative_to(ROOT)): len(
+            [line for line in file.read_text().splitlines() if EXTENSION_WORDS.search(line)]
+        )
+        for file in (ROOT / "engine").rglob("*.py")
+        if file.relative_to(ROOT).parts[1] not in ("analysis", "extensions", "views")
+    }
+    assert sum(lines.values()) > 30, "the core is not where this test looks"
+    assert {
+        name: count for name, count in lines.items() if count > ABOUT_EXTENSIONS.get(name, 0)
+    } == {}
+
+
 READ_MODELS = (
     "cache",
     "protocols",

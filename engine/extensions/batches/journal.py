@@ -1,24 +1,21 @@
-"""A run's batches, handed in and collected, as events of the run.
+"""The batches of one run as events of the run. Each event is durable before the next step.
 
-Each event is durable before the next step is taken:
+    submitting  the request that makes a batch is about to leave; its calls are in MARK.packing, one
+                a line, which becomes MARK.calls before the request leaves
+    denied      the vendor said that it could not make the batch
+    submitted   the vendor has the batch, under this id
+    collected   the replies are in the store; the usage, and the fate of the other lines
+    cancelled   the batch was never made, or was refused as a whole: its calls are free again
+    forgiven    failed cells run again: no fault stands any more
 
-    intend     a batch is about to be submitted; its calls are in MARK.calls, one a line
-    sending    the request that makes it is about to leave
-    denied     the vendor said that it could not make it
-    submitted  the vendor has it, under this id
-    dropped    it was never made: its calls are free again
-    refused    the vendor refused it as a whole; its calls are free again
-    landed     its replies are in the store; its usage, and the fate of its other lines
-    forgiven   failed cells are run again: no fault stands any more
-
-So a process may be killed between any two steps. A batch that is sent, and neither submitted nor
-dropped, is a liability: the vendor may run it, and bill it. It counts as doubtful, towards the cap
-and in the ledger, until its fate is proven.
+A process may be killed between any two steps. A batch that is submitting, and neither submitted nor
+cancelled, is owed: the vendor may have it and bill it. Its cost counts towards the cap and in the
+ledger until its fate is known.
 """
 
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,25 +26,25 @@ from ...errors import RunFolderError
 from ...models.accounting.ledger import UsageTotals
 from ...models.accounting.ledger_file import write_owed
 from ...run.events import EVENTS, add_event, read_events, sync_events
-from ...run.settings import FOLDER
-from ...system.files import refuse_links, unwritable
+from ...system.files import refuse_links, sync_folder, unwritable
 
+FOLDER = "batches"
+"""The folder of a run's batches, and the kind of their events."""
 _EVENT = msgspec.json.Decoder(dict[str, Any])
-
-_FILES = re.compile(r"([0-9a-f]{16})\.(calls|packing|body|results|noted)")
-"""Files that are made beside the journal, for as long as a batch, or a wave, lasts."""
+_MARK = re.compile(r"[0-9a-f]{16}")
+"""Marks name files."""
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class Batch:
     """A batch that was submitted, or may have been."""
 
     mark: str
-    """Our own id, made before it is submitted."""
+    """Our own id, made before the batch is submitted."""
     model: str
     lines: int
     at: float
-    """Seconds since 1970, just before it was submitted."""
+    """Seconds since 1970 by the vendor's clock, just before it was submitted."""
     worst: float = 0.0
     """Maximum cost in dollars."""
     most_bytes: int = 0
@@ -55,12 +52,8 @@ class Submission:
 
     def custom_id(self, address: str) -> str:
         """The id of one line, at most 64 characters: the call's address and the batch's mark, which
-        proves whose batch it is in any result that shows it."""
+        proves whose batch it is in any result."""
         return f"{urlsafe_b64encode(bytes.fromhex(address)).decode().rstrip('=')}-{self.mark}"
-
-
-_MARK = re.compile(r"[0-9a-f]{16}")
-"""Marks name files."""
 
 
 class BatchJournal:
@@ -69,19 +62,13 @@ class BatchJournal:
     def __init__(self, run: Path, *, reads_only: bool = False) -> None:
         """reads_only: leaves the folder as it is, also while another process runs it.
         RunFolderError."""
-        self.folder = run / FOLDER
-        self._run = run
-        self.intended: dict[str, Submission] = {}
-        """Batches that may have been submitted, by mark."""
-        self.sending: dict[str, float] = {}
-        """By mark, when the request of an intended batch left, in seconds since 1970 by the
-        vendor's clock. Without it, it did not."""
-        self.denied: set[str] = set()
-        """Marks of intended batches that the vendor said it could not make."""
-        self.out: dict[str, Submission] = {}
-        """Batches that the vendor has, by its id."""
-        self.known: set[str] = set()
-        """Ids of all batches of this run."""
+        self.folder, self._run = run / FOLDER, run
+        self.pending: dict[str, Batch] = {}
+        """Batches that the vendor has, or may have, by mark."""
+        self.ids: dict[str, str] = {}
+        """By mark, the vendor's id of each batch that was ever submitted."""
+        self.denied: dict[str, float] = {}
+        """By mark, when the vendor said that it could not make a batch, by its clock."""
         self.faults: dict[str, tuple[int, bytes]] = {}
         """By address, (status, body) of the answer to a call that can never be served."""
         self.tries: dict[str, int] = {}
@@ -100,106 +87,102 @@ class BatchJournal:
         except (msgspec.ValidationError, LookupError, TypeError) as exc:
             raise RunFolderError(
                 f"{run / EVENTS}: cannot be read: {exc}. It alone knows which calls are out "
-                "in batches: bring a copy of it back, or go on with the version that wrote it"
+                "in batches: restore a copy of it, or go on with the version that wrote it"
             ) from exc
         except OSError as exc:
             raise unwritable(self.folder, exc) from exc
 
     @property
-    def liabilities(self) -> dict[str, Submission]:
-        """The intended batches whose request left, by mark."""
-        return {mark: batch for mark, batch in self.intended.items() if mark in self.sending}
+    def out(self) -> dict[str, Batch]:
+        """Batches that the vendor has, by its id."""
+        return {self.ids[m]: batch for m, batch in self.pending.items() if m in self.ids}
 
     @property
-    def pending(self) -> tuple[Submission, ...]:
-        """Batches that are out, or may be."""
-        return *self.intended.values(), *self.out.values()
+    def owed(self) -> dict[str, Batch]:
+        """Batches that the vendor may have, by mark."""
+        return {m: batch for m, batch in self.pending.items() if m not in self.ids}
 
     def file(self, mark: str, suffix: str = "calls") -> Path:
-        """The file of a batch's calls, canonical JSON, one a line; or another of its files."""
+        """The calls of a batch, canonical JSON, one a line. suffix: `packing` until its request may
+        leave."""
         return self.folder / f"{mark}.{suffix}"
 
-    def delete_files(self, batch: Submission) -> None:
-        for suffix in ("calls", "packing", "body", "results"):
-            self.file(batch.mark, suffix).unlink(missing_ok=True)
+    def send(self, batch: Batch) -> None:
+        """Note that the request which makes a batch leaves now. RunFolderError: it must not."""
+        # The ledger comes first: once the event is there, the vendor is asked for the batch as
+        # long as it may list it. So nothing may fail between the event and the request.
+        self._write_owed(batch)
+        self.note(submitting=asdict(batch))
+        packing = self.file(batch.mark, "packing")
+        try:
+            if packing.exists():
+                packing.rename(self.file(batch.mark))
+                sync_folder(self.folder)
+        except OSError as exc:
+            self.cancel(batch, "its calls could not be kept")
+            raise unwritable(packing, exc) from exc
 
-    def intend(self, batch: Submission) -> None:
-        self.note(intend=asdict(batch))
+    def cancel(self, batch: Batch, why: str) -> None:
+        """Free the calls of a batch, whether or not it got as far as an event."""
+        if batch.mark in self.pending:
+            self.note(cancelled=batch.mark, why=why)
+        self.delete_files(batch.mark)
 
-    def send(self, mark: str, now: float) -> None:
-        """now: seconds since 1970 by the vendor's clock."""
-        # Noted as owed first: once the event is there, a batch is looked for as long as the vendor
-        # may list it, so that nothing may fail between the event and the request.
-        self._note_liabilities(self.intended[mark])
-        self.note(sending=mark, at=now)
+    def delete_files(self, mark: str) -> None:
+        for suffix in ("calls", "packing"):
+            self.file(mark, suffix).unlink(missing_ok=True)
 
-    def land(
-        self,
-        id: str,
-        account: UsageTotals,
-        faults: Mapping[str, tuple[int, bytes]],
-        again: Iterable[str],
-    ) -> None:
-        """faults: answers to lines that can never be served, by address. again: ask once more."""
-        answers = {address: [status, body.decode()] for address, (status, body) in faults.items()}
-        told = msgspec.to_builtins(account)
-        self.note(landed=id, account=told, faults=answers, again=list(again))
+    def note(self, **event: Any) -> None:
+        """Any of the events above; durable when this returns. RunFolderError."""
+        add_event(self._run, FOLDER, event)
+        self._apply(event)
+        if event.keys() & {"submitted", "cancelled", "collected"}:
+            self._write_owed()
 
     def _clean(self) -> None:
-        """Delete files that were made for batches that are not out. Nothing else in the folder is
-        touched."""
+        """Delete files of batches that are not out. Other files in the folder stay."""
         self.folder.mkdir(exist_ok=True)
-        kept = {batch.mark for batch in self.pending}
+        for mark, batch in self.owed.items():
+            if self.file(mark, "packing").exists() and not self.file(mark).exists():
+                self.cancel(batch, "its request had not left")
         for file in self.folder.iterdir():
-            if (made := _FILES.fullmatch(file.name)) is None:
+            if not _MARK.fullmatch(file.stem) or file.stem in self.pending:
                 continue
-            if made[2] != "calls" or (made[1] in self._marks and made[1] not in kept):
+            if file.suffix == ".packing" or (file.suffix == ".calls" and file.stem in self._marks):
                 file.unlink()
-            elif not self._marks:
+            elif file.suffix == ".calls" and not self._marks:
                 raise RunFolderError(
-                    f"{self._run / EVENTS} is not there, and {file} says that calls of this run "
+                    f"{self._run / EVENTS} is missing, and {file} says that calls of this run "
                     "are out in batches: bring the events back under their name, or go "
                     "on in a new run folder (--run-folder), which may pay for those calls again"
                 )
-        self._note_liabilities()
+        self._write_owed()
 
-    def note(self, **event: Any) -> None:
-        """Any event that is one of the above; durable when this returns. RunFolderError."""
-        add_event(self._run, FOLDER, event)
-        self._apply(event)
-        if event.keys() & {"submitted", "dropped", "landed"}:
-            self._note_liabilities()
-
-    def _note_liabilities(self, *leaving: Submission) -> None:
-        """leaving: beside those that left."""
+    def _write_owed(self, *leaving: Batch) -> None:
+        """Write the calls and dollars of the batches that the vendor may have into the ledger."""
         owed: dict[str, tuple[int, float]] = {}
-        for batch in (*self.liabilities.values(), *leaving):
+        for batch in {**self.owed, **{batch.mark: batch for batch in leaving}}.values():
             lines, dollars = owed.get(batch.model, (0, 0.0))
             owed[batch.model] = lines + batch.lines, dollars + batch.worst
         write_owed(self._run, owed)
 
     def _apply(self, event: Mapping[str, Any]) -> None:
         match event:
-            case {"intend": fields}:
-                batch = Submission(**fields)
+            case {"submitting": fields}:
+                batch = Batch(**fields)
                 if not _MARK.fullmatch(batch.mark):
-                    raise LookupError(f"{batch.mark!r:.40} is no mark of a batch")
+                    raise LookupError(f"{batch.mark!r:.40} is not the mark of a batch")
                 self._marks.add(batch.mark)
-                self.intended[batch.mark] = batch
-            case {"sending": mark, "at": now}:
-                self.sending[mark] = now
-            case {"denied": mark}:
-                self.denied.add(mark)
-            case {"submitted": mark, "id": id}:
-                self.out[id] = self._found(mark)
-                self.known.add(id)
-            case {"dropped": mark}:
-                self._found(mark)
-            case {"refused": id}:
-                self._ended(id)
-            case {"landed": id, "account": account, "faults": faults, "again": again}:
+                self.pending[batch.mark] = batch
+            case {"denied": mark, "at": now}:
+                self.denied[mark] = now
+            case {"submitted": mark, "id": id} if mark in self.pending:
+                self.ids[mark] = id
+            case {"cancelled": mark}:
+                del self.pending[mark]
+            case {"collected": mark, "account": account, "faults": faults, "again": again}:
                 usage = msgspec.convert(account, UsageTotals)
-                self.completed.setdefault(self._ended(id).model, []).append(usage)
+                self.completed.setdefault(self.pending.pop(mark).model, []).append(usage)
                 for address, (status, body) in faults.items():
                     self.faults[address] = status, body.encode()
                 for address in again:
@@ -208,11 +191,3 @@ class BatchJournal:
                 self.faults.clear()
             case _:
                 raise LookupError(f"a step that this version does not know: {[*event][:1]}")
-
-    def _ended(self, name: str) -> Submission:
-        return self.out.pop(name, None) or self._found(name)
-
-    def _found(self, mark: str) -> Submission:
-        """An intended batch, which is no longer one of unknown fate."""
-        self.sending.pop(mark, None)
-        return self.intended.pop(mark)

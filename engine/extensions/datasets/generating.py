@@ -22,11 +22,10 @@ from ...models.router import Router
 from ...providers.capabilities import missing_abilities
 from ...providers.environment import environment
 from ...providers.simulated import PREFIX
-from ...run.batching import BatchedWork, Deferred, batching, run_all
 from ...run.cached_models import CachedModels
 from ...run.lanes import failure
+from ...run.later import Addition, ExecutionWork, added_to, require_extensions, run_all
 from ...run.observer import ProgressDisplay
-from ...run.run import batched_models
 from ...run.settings import AskSettings
 from ...run.stores import open_store, store_name
 from ...stop import StopToken
@@ -84,7 +83,7 @@ class Production:
             raise UsageError("\n".join(map(str, lacks)) + "\nNothing was sent.")
 
     async def run(
-        self, cache: Cache, stop_token: StopToken, lanes: int, replies: Deferred | None = None
+        self, cache: Cache, stop_token: StopToken, lanes: int, added: Addition | None = None
     ) -> Halt | None:
         """Go through all questions, `lanes` at a time; why it stopped early, or None.
 
@@ -96,7 +95,7 @@ class Production:
                 self._missing,
                 lambda known: self._attempt(known, cache),
                 self._keep,
-                replies=replies,
+                added=added,
                 lanes=lanes,
                 stop_token=stop_token,
                 waits=lambda: cache.waits,
@@ -137,21 +136,22 @@ def generate_all(work: Production, source: Path, seed: int, settings: GenerateSe
     directory = Directory(Document.parse("", "generate"), {}, {}, (), environment(Path()))
     caps = settings.price_list, settings.max_cost, settings.max_tokens
     models = Router(directory, [(model, "--model")], Accounting.capped(*caps), StopToken())
-    batched = batched_models(directory, (model,), settings.batch)
+    require_extensions(directory, (model,), settings)
     books = file.with_name(f"{file.name}.work")
     with ExitStack() as stack:
         store = stack.enter_context(closing(open_store(store_name(settings.store))))
         asked = CachedModels(models, store)
-        if (batched or books.exists()) and (by := batching()) is not None:
+        if directory.batched((model,), settings.batch) or books.exists():
             books.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(books))
-            asked.deferred = by(BatchedWork(books, models, asked.cache, settings, batched))
+            work_asked = ExecutionWork(books, models, (model,), asked.cache, settings)
+            asked.added = added_to(work_asked)
 
         async def written() -> Halt | None:
             try:
                 async with ProgressDisplay().watching(snapshot):
                     return await work.run(
-                        asked.cache, models.stop_token, settings.lanes, asked.deferred
+                        asked.cache, models.stop_token, settings.lanes, asked.added
                     )
             finally:
                 await asked.close()

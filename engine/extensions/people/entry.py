@@ -2,7 +2,7 @@
 
 from ....cache.call import Call
 from ....cache.reply import Reply
-from ...errors import PeopleAsked
+from ...errors import Later
 from ...providers.connecting import http_provider
 from ...providers.provider import OnLimits, Provider
 from ...providers.settings import Settings
@@ -14,7 +14,8 @@ class AbsentPersons(Provider):
     replaces it while it serves pages."""
 
     async def __call__(self, call: Call) -> Reply:
-        raise PeopleAsked(f"{call.model}: people answer in the browser")
+        why = f"{call.model}: people answer in the browser"
+        raise Later(why, "oversight human serve", "serve their pages with")
 
     async def close(self) -> None:
         """Nothing to release."""
@@ -25,4 +26,4 @@ def _connect(settings: Settings, on_limits: OnLimits | None) -> Provider:
     return AbsentPersons() if settings.vendors_own else http_provider(settings, on_limits)
 
 
-ENTRY = Entry(_connect, base_url="http://127.0.0.1", api="person", in_person=True)
+ENTRY = Entry(_connect, base_url="http://127.0.0.1", api="person", origin="person")

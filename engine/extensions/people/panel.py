@@ -36,7 +36,7 @@ def panels_of(models: Iterable[str]) -> tuple[str, ...]:
     return tuple(
         model.removeprefix(PERSON)
         for model in models
-        if model.startswith(PERSON) and entry(provider_of(model)).in_person
+        if model.startswith(PERSON) and entry(provider_of(model)).origin == "person"
     )
 
 

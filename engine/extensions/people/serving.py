@@ -19,10 +19,9 @@ from ....protocols.judges.judge import ParsedReply
 from ....protocols.transcript import Failure, Verdict
 from ...display.quantity import counted
 from ...errors import UsageError
-from ...run.batching import Deferred
-from ...run.execution import NO_BATCH_BESIDE_PEOPLE
 from ...run.folders import is_run, store_noted
 from ...run.lanes import attempt_noted, failure, run_lanes
+from ...run.later import Addition
 from ...run.loaded_sweep import LoadedSweep, load_sweep
 from ...run.observer import Observer
 from ...run.order import Plain
@@ -47,6 +46,7 @@ from .desk import Desk, DeskSettings
 from .journal import PERSONS, JudgedTranscript, TaskAnswered, Withdrawn, read_journal
 from .panel import PERSON, panels_of, seated_raters
 from .pool import TaskKind
+from .presence import ENTRY, NO_BATCH_BESIDE_PEOPLE
 from .rating import RaterServer
 from .task import PersonTask
 
@@ -75,6 +75,7 @@ class Seats:
         seated = [each for each in known if each.panel in panels]
         desk = Desk(seated, run, loaded.stop_token, self.settings)
         loaded.answering["person"] = desk
+        ENTRY.served.add(loaded.models)
         return RaterServer(desk, self.host, self.port, self.url)
 
 
@@ -98,7 +99,6 @@ def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> in
         persons.mkdir(exist_ok=True)
         held.enter_context(locked(persons))
         server = seats.taken(loaded, run.folder.path, panels)
-        run.waits_for_people = True
         served.append(run.folder.path)
         return (server,)
 
@@ -224,7 +224,7 @@ def judged_by_persons(
             server.desk.pool.assign(kinds)
             answered = 0
 
-            async def work(ask: Ask, later: Deferred | None) -> None:
+            async def work(ask: Ask, added: Addition | None) -> None:
                 nonlocal answered
                 async with server.open():
                     calls = [call for call, _ in tasks.values()]

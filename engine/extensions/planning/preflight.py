@@ -177,7 +177,7 @@ async def examine(
     named: dict[tuple[str, Api], list[str]] = {}
     persons = []
     for model in models:
-        if entry(provider_of(model)).in_person:
+        if entry(provider_of(model)).origin == "person":
             persons.append(PreflightResult(model, True, ASKED_IN_BROWSER))
             continue
         named.setdefault((provider_of(model), reach(model).api), []).append(model)

@@ -18,7 +18,7 @@ from ...errors import Halt, UsageError
 from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...providers import sdk_clients
 from ...providers.simulated import PREFIX
-from ...run.execution import execute
+from ...run.execution import Execution
 from ...run.observer import ProgressDisplay
 from ...run.run import Run
 from ...run.settings import RunSettings
@@ -120,18 +120,19 @@ def _rehearsed(
         settings = replace(settings, store=Path(place) / "store", folder=Path(place) / "run")
         planned = asyncio.run(plan_sweep(ready, None, settings.price_list, batched))
         with Run.open(ready, settings) as run:
+            execution = Execution(run)
 
             async def timed() -> Halt | None:
                 nonlocal seconds
                 clock = asyncio.get_running_loop().time
                 began = clock()
                 try:
-                    return await execute(run, ProgressDisplay(speed=speed))
+                    return await execution.execute(ProgressDisplay(speed=speed))
                 finally:
                     seconds = clock() - began
 
             loop = partial(FastLoop, speed)
-            halt = under_signals(timed, ready.stop_token, run.snapshot, loop)
+            halt = under_signals(timed, ready.stop_token, execution.snapshot, loop)
         rehearsed = Rehearsed(
             ready.sweep.name,
             profile,
@@ -141,7 +142,7 @@ def _rehearsed(
             run.folder.failed,
             "" if halt is None else str(halt),
             planned,
-            run.accounts(),
+            execution.accounts(),
             counts(url),
             seconds,
         )

@@ -15,12 +15,10 @@ from ....protocols.judges.judge import ParsedReply
 from ....protocols.transcript import Failure, Verdict
 from ...models.accounting.prices import PriceList, charged
 from ...models.directory import Directory
+from ...providers.catalogue import entry, provider_of
 from ...providers.simulated import PREFIX
 from ...sweep.sweep import Cell, Sweep
 from .values import CallCost, NotRun, Origin, RecordedCall, RecordedCell, RecordedJudgement
-
-PERSON = "person/"
-"""Prefix of the names of models that are people."""
 
 JUDGE = "judge"
 """Role of a judge's reply that the protocol itself asks for, and no layer such as best of N."""
@@ -130,7 +128,7 @@ class Capture:
         if ours or call.address in self._new:
             self._new.discard(call.address)
             at = int(time.time())
-            origin = "person" if model.startswith(PERSON) else "new"
+            origin = "new" if model.startswith(PREFIX) else entry(provider_of(model)).origin
             if batch:
                 origin, price = "batch", price and price.batched()
         return CallCost(

@@ -13,12 +13,11 @@ from ...errors import Halt, UsageError
 from ...models.accounting.ledger import Accounting, Ledger, UsageTotals
 from ...models.accounting.ledger_file import LedgerFile
 from ...models.router import Router
-from ...run.batching import BatchedWork, Deferred, batching
 from ...run.cached_models import CachedModels
 from ...run.folders import store_noted
+from ...run.later import Addition, ExecutionWork, added_to
 from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import ProgressDisplay
-from ...run.run import batched_models
 from ...run.run_folder import QUARANTINE
 from ...run.settings import AskSettings
 from ...run.stores import open_store, store_name
@@ -40,7 +39,7 @@ def ask_beside(
     opened: LoadedSweep,
     folder: Path,
     replies: Store,
-    work: Callable[[Ask, Deferred | None], Awaitable[None]],
+    work: Callable[[Ask, Addition | None], Awaitable[None]],
     asks: AskSettings = AskSettings(),
     roles: Iterable[tuple[str, str]] | None = None,
     cells: Callable[[], tuple[int, int, int]] | None = None,
@@ -62,9 +61,6 @@ def ask_beside(
         answering=opened.answering,
     )
     names = tuple(dict.fromkeys(model for model, _ in asked))
-    batched = batched_models(opened.models, names, asks.batch)
-    make = batching()
-
     asking: CachedModels | None = None
 
     def standing() -> Snapshot:
@@ -78,14 +74,14 @@ def ask_beside(
     async def ask() -> Halt | None:
         nonlocal asking
         asking = CachedModels(models, replies)
-        work_in_batches = BatchedWork(
-            folder, models, asking.cache, asks, batched, accounts.by_model()
+        entered = accounts.by_model()
+        asking.added = added_to(
+            ExecutionWork(folder, models, names, asking.cache, asks, entered=entered)
         )
-        asking.deferred = None if make is None else make(work_in_batches)
         display = ProgressDisplay().watching(standing) if cells else nullcontext()
         try:
             async with accounts.kept(opened.stop_token, ledger), display:
-                await work(asking.cache, asking.deferred)
+                await work(asking.cache, asking.added)
         finally:
             await asking.cache.close()
             await asking.close()

@@ -18,13 +18,12 @@ from ...display.quantity import counted
 from ...errors import (
     AllRefused,
     AuthenticationFailed,
-    BatchesOut,
     BudgetReached,
     Halt,
     Interrupted,
     KeyRepeated,
+    Later,
     OutOfMemory,
-    PeopleAsked,
     QuotaExhausted,
     RowsPaused,
     RunFolderError,
@@ -33,7 +32,7 @@ from ...errors import (
 from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...providers.simulated import PREFIX
-from ...run.execution import execute
+from ...run.execution import Execution
 from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import Observer, ProgressDisplay
 from ...run.reader import RunReader
@@ -82,17 +81,19 @@ def run_in_terminal(
     nothing is missing.
     """
     with Run.open(loaded, settings) as run:
+        execution = Execution(run)
         try:
-            return _execute(run, shown, observers)
+            return _execute(execution, shown, observers)
         except MemoryError:
-            return _stopped(OutOfMemory(), run, shown)
+            return _stopped(OutOfMemory(), execution, shown)
 
 
 def _execute(
-    run: Run,
+    execution: Execution,
     shown: Presentation,
     observers: Callable[[Run], Sequence[Observer]],
 ) -> int:
+    run = execution.run
     if run.run_again:
         say(f"retrying {counted(run.run_again, 'failed cell')}")
     say(_headline(run))
@@ -112,12 +113,12 @@ def _execute(
     if not run.folder.finished:
         others.append(LeakNote(run.loaded.sweep.problems))
     halt = under_signals(
-        partial(execute, run, ProgressDisplay(), *others),
+        partial(execution.execute, ProgressDisplay(), *others),
         run.loaded.stop_token,
-        run.snapshot,
+        execution.snapshot,
         grace=shown.grace,
     )
-    return _stopped(halt, run, shown) if halt is not None else _finished(run, shown, ran)
+    return _stopped(halt, execution, shown) if halt is not None else _finished(run, shown, ran)
 
 
 def under_signals(
@@ -207,13 +208,15 @@ def _leave(terminals: Iterable[int]) -> None:
         os.close(nowhere)
 
 
-def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
+def _stopped(halt: Halt, execution: Execution, shown: Presentation) -> int:
     from .faults import halt_code
 
+    run = execution.run
+    when = halt.when if isinstance(halt, Later) else WHEN.get(type(halt), "resume with")
     if run.folder.refused:
         say(f"{halt}")
         say("nothing was sent, and no run folder is left")
-        say(f"{WHEN[type(halt)]}: {_again(halt, shown.again)}")
+        say(f"{when}: {_again(halt, shown.again)}")
         return halt_code(halt)
     done = f"{run.folder.finished:,} of {len(run.loaded.sweep):,} cells done"
     unsaved = ""
@@ -223,19 +226,19 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
         say(f"{unsaved or 'all completed cells are saved'}. {done}.")
     else:
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
-    if run.awaited and not isinstance(halt, BatchesOut):
-        say(f"in flight at the vendors, and left there: {run.awaited}")
+    if execution.awaited and not isinstance(halt, Later):
+        say(f"in flight at the vendors, and left there: {execution.awaited}")
     _why_failed(run)
     _caveats(origins(run.loaded.sweep, run.folder.path))
     say(f"run folder  {run.folder.path}")
-    say(f"{WHEN.get(type(halt), 'resume with')}: {_again(halt, shown.again)}")
+    say(f"{when}: {_again(halt, shown.again)}")
     return halt_code(halt)
 
 
 def _again(halt: Halt, typed: str) -> str:
     """The command that goes on; where the budget was reached, with the cap that it names."""
-    if isinstance(halt, PeopleAsked):
-        return typed.replace("oversight run", "oversight human serve", 1)
+    if isinstance(halt, Later):
+        return typed.replace("oversight run", halt.again or "oversight run", 1)
     enough = re.search(r"(--max-(?:cost|tokens)) ([\d.]+)$", str(halt))
     if not isinstance(halt, BudgetReached) or enough is None:
         return typed
@@ -253,8 +256,6 @@ WHEN: Mapping[type[Halt], str] = {
     AuthenticationFailed: "when the key is right",
     KeyRepeated: "with a new key",
     BudgetReached: "with a higher cap",
-    BatchesOut: "in a while",
-    PeopleAsked: "serve their pages with",
     **dict.fromkeys((StoreFailed, AllRefused, OutOfMemory, RowsPaused), "when that is put right"),
 }
 """By why a run stopped, when it goes on; else at once."""

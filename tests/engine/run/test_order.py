@@ -1,20 +1,19 @@
-"""What every order keeps to, and what each adds: waves, canaries and pauses."""
+"""What every order keeps to, and what each adds: passes, canaries and pauses."""
 
 import asyncio
 import itertools
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from oversight.cache.cache import CacheStatistics
 from oversight.cache.call import Call
 from oversight.engine.errors import Interrupted, InvalidRequest, Pending, RowsPaused
-from oversight.engine.run.batching import Deferred, Waves
 from oversight.engine.run.lanes import attempt_noted, run_lanes
+from oversight.engine.run.later import Passes
 from oversight.engine.run.order import CANARIES, FAILED_ALIKE, Canaries, Order, Plain
 from oversight.engine.run.record.values import CellEnd, RecordedCell
 from oversight.engine.stop import StopToken
@@ -34,42 +33,30 @@ GRID = sweep(NaiveJudge(GOOD), NaiveJudge(BAD), problems=20)
 ROWS = GRID.rows
 
 
-class Later(Deferred):
-    """Replies come between two waves, after a second; three of them at most."""
+class Replies:
+    """Replies come between two passes, after a second; three of them at most."""
 
     def __init__(self, stop_token: StopToken) -> None:
-        self._stop, self.waves, self.under_way = stop_token, 0, 0
+        self._stop, self.passes, self.under_way = stop_token, 0, 0
 
-    async def next_wave(self) -> bool:
-        assert not self.under_way, "a wave ends before the next begins"
+    async def begin(self) -> bool:
+        assert not self.under_way, "a pass ends before the next begins"
         await asyncio.sleep(1)
-        self.waves += 1
-        return self._stop.halt is None and self.waves <= 4
-
-    async def finish(self) -> None:
-        """Nothing is out."""
-
-    def counted(self, calls: CacheStatistics) -> CacheStatistics:
-        return calls
-
-    def lines(self, live: Sequence[str]) -> Sequence[str]:
-        return live
-
-    awaited = ""
-
-    async def close(self) -> None:
-        """Nothing to release."""
+        self.passes += 1
+        return self._stop.halt is None and self.passes <= 4
 
 
-Make = Callable[[Callable[[], Iterator[Cell]], Later], Order[Cell, RecordedCell]]
+Make = Callable[[Callable[[], Iterator[Cell]], Replies], Order[Cell, RecordedCell]]
 ORDERS: dict[str, Make] = {
     "plain": lambda missing, later: Plain(missing()),
-    "waves": Waves,
+    "passes": lambda missing, later: Passes(missing, later.begin),
     "canaries": lambda missing, later: Canaries(Plain(missing()), ROWS, None, total=len(GRID)),
     "one canary": lambda missing, later: Canaries(Plain(missing()), ROWS, None, canaries=1),
     "pauses": lambda missing, later: Canaries(Plain(missing()), ROWS, canaries=None),
     "paused canaries": lambda missing, later: Canaries(Plain(missing()), ROWS, total=len(GRID)),
-    "paused waves": lambda missing, later: Canaries(Waves(missing, later), ROWS, canaries=None),
+    "paused passes": lambda missing, later: Canaries(
+        Passes(missing, later.begin), ROWS, canaries=None
+    ),
 }
 
 
@@ -90,7 +77,7 @@ class Work:
         self.kept: dict[int, RecordedCell] = {}
         self.most = 0
         self.stop_token, self._end = StopToken(), end
-        self.later = Later(self.stop_token)
+        self.later = Replies(self.stop_token)
         self.order = make(self._missing, self.later)
 
     def _missing(self) -> Iterator[Cell]:
@@ -166,15 +153,15 @@ def test_every_order_may_be_cancelled_while_lanes_wait_for_it(make):
     run(main())
 
 
-def test_waves_run_again_what_waits_and_nothing_else():
+def test_passes_run_only_waiting_work_again():
     def end(cell: Cell, before: int) -> RecordedCell | Exception:
         return Pending("a") if before < cell.place % 3 else VERDICT
 
-    work = Work(ORDERS["waves"], end)
+    work = Work(ORDERS["passes"], end)
     work.run()
     assert sorted(work.kept) == list(range(len(GRID)))
     assert all(times == 1 + place % 3 for place, times in work.begun.items())
-    assert work.later.waves == 3
+    assert work.later.passes == 3
 
 
 def watched(

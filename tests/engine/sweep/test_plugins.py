@@ -260,4 +260,4 @@ def test_the_observer_of_the_page_sees_every_cell(place):
     diary = shown("extending.md", "diary.py")["Diary"]()
     with Run.open(open_sweep(place / "small.yaml"), RunSettings(store=place / "store")) as run:
         assert asyncio.run(execute(run, diary)) is None
-        assert diary.failed == run.snapshot().failed
+        assert diary.failed == run.folder.failed

@@ -231,8 +231,8 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
         lives = [model.live for model in plan.models if model.live is not None]
         much = f"; asked live, these calls would cost ${sum(c.likely for c in lives):,.2f}"
         notes.append(
-            f"in batches: {counted(plan.waves, 'wave')}, each after the one before: typically "
-            f"{counted(plan.waves, 'hour')}, and {counted(plan.waves, 'day')} at most"
+            f"in batches: {counted(plan.waves, 'pass', 'passes')}, one after another: typically "
+            f"{counted(plan.waves, 'hour')}, and at most {counted(plan.waves, 'day')}"
             f"{much if lives else ''}"
         )
     if (timing := plan.timing) is not None:

@@ -8,7 +8,7 @@ from .....cache.call import Ask
 from .....cache.store import Store
 from ....display.quantity import counted
 from ....models.directory import MIN_CELLS
-from ....run.batching import Deferred
+from ....run.later import Addition
 from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep
 from ....run.lookup import cells_with_verdict
@@ -71,10 +71,10 @@ def _asked(
         file = Probes(run)
         known = len(file.known)
 
-        async def work(ask: Ask, later: Deferred | None) -> None:
+        async def work(ask: Ask, added: Addition | None) -> None:
             lanes = opened.file.top.max_cells or MIN_CELLS
             await run_probes(
-                probes, ask, file, lanes=lanes, stop_token=opened.stop_token, replies=later
+                probes, ask, file, lanes=lanes, stop_token=opened.stop_token, added=added
             )
 
         halt, paid = ask_beside(opened, folder, replies, work, asks)

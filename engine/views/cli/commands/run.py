@@ -54,7 +54,7 @@ def command(
     A new run folder sends only the calls whose replies are not in the store. A run with other code
     is not resumed: the changes are listed row by row, and --adopt-code resumes it all the same.
 
-    With --batch, calls go to the batch endpoints of OpenAI and Anthropic, wave after wave. A stop
+    With --batch, calls go to the batch endpoints of OpenAI and Anthropic, pass after pass. A stop
     leaves them there, and the same command collects their replies.
 
     Exit codes: 0 complete, 1 some cells failed, 2 the sweep file or a flag is wrong, 3

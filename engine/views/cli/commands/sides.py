@@ -11,15 +11,16 @@ from .....protocols.transcript import Failure
 from ....display.quantity import counted
 from ....errors import UsageError
 from ....models.directory import MIN_CELLS
-from ....run.batching import Deferred, run_all
+from ....providers.catalogue import entry, provider_of
+from ....providers.simulated import PREFIX
 from ....run.events import add_event, sync_events
 from ....run.lanes import failure
+from ....run.later import Addition, run_all
 from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep
 from ....run.lookup import cells_with_verdict
 from ....run.opened import open_run
 from ....run.reader import RunReader
-from ....run.record.capture import PERSON
 from ....run.settings import AskSettings
 from ....run.sides import COUNTS, SIDES, SidesRead, check_cell
 from ....sweep.node import Node
@@ -70,7 +71,7 @@ def command(
     def left() -> Iterator[Cell]:
         return (cell for cell in cells if cell.place not in read and cell.place not in failed)
 
-    async def work(ask: Ask, later: Deferred | None) -> None:
+    async def work(ask: Ask, added: Addition | None) -> None:
         async def attempt(cell: Cell) -> SidesRead | Failure:
             (recorded,) = reader.tables.cells([cell.place])
             try:
@@ -79,7 +80,7 @@ def command(
                 return failure(f"the side check of cell {cell.id}", exc)
 
         lanes, token = opened.file.top.max_cells or MIN_CELLS, opened.stop_token
-        await run_all(left, attempt, keep, replies=later, lanes=lanes, stop_token=token)
+        await run_all(left, attempt, keep, added=added, lanes=lanes, stop_token=token)
 
     def keep(cell: Cell, end: SidesRead | Failure) -> None:
         if isinstance(end, Failure):
@@ -126,7 +127,9 @@ def _side_check(opened: LoadedSweep, checker: str) -> SideCheck:
     checks = {(part.checker, part.candor): part for part in parts}
     if len(checks) == 1 and not checker:
         return next(iter(checks.values()))
-    models = {model for model in sweep.models if not model.startswith(PERSON)}
+    models = {
+        m for m in sweep.models if m.startswith(PREFIX) or entry(provider_of(m)).origin == "new"
+    }
     judges = {
         (agent.model, agent.effort)
         for agent in (protocol.judge.base_agent for protocol in protocols)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.extensions.batches import dispatch, endpoint, outbox, rounds
+from oversight.engine.extensions.batches import batches, endpoints
 from tests.batches import BatchBench
 from tests.waiting import PATIENCE
 
@@ -13,11 +13,11 @@ from tests.waiting import PATIENCE
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Vendors take hours; this server takes none. What it denies or lacks comes in time, however
     slow the machine; who tests what never comes sets `NOT_FOUND_SECONDS` to 0."""
-    monkeypatch.setattr(dispatch, "SETTLE", 0.05)
-    monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", PATIENCE)
-    monkeypatch.setattr(outbox, "LAST_SECONDS", PATIENCE)
-    monkeypatch.setattr(rounds, "MIN_POLL", 0.01)
-    monkeypatch.setattr(endpoint, "MAX_WAIT", 0.05)
+    monkeypatch.setattr(batches, "SETTLE", 0.05)
+    monkeypatch.setattr(batches, "NOT_FOUND_SECONDS", PATIENCE)
+    monkeypatch.setattr(batches, "LAST_SECONDS", PATIENCE)
+    monkeypatch.setattr(batches, "MIN_POLL", 0.01)
+    monkeypatch.setattr(endpoints, "MAX_WAIT", 0.05)
 
 
 @pytest.fixture(params=["openai", "anthropic"])

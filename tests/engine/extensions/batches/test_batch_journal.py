@@ -1,21 +1,22 @@
 """The journal of batches, and the rehearsal server's endpoints under the vendors' own clients."""
 
 import copy
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import to_builtins
 
 from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.batches import journal as batch_journal
-from oversight.engine.extensions.batches.journal import BatchJournal, Submission
+from oversight.engine.extensions.batches.journal import FOLDER, Batch, BatchJournal
 from oversight.engine.models.accounting.ledger import sum_usage
 from oversight.engine.run.events import EVENTS, add_event, read_events
-from oversight.engine.run.settings import FOLDER
 
 A, B = "a1" * 8, "b2" * 8
-FIRST = Submission(A, "openai/gpt-4o", 3, 100.0, 0.5)
-SECOND = Submission(B, "openai/gpt-4o", 2, 200.0, 0.4)
+FIRST = Batch(A, "openai/gpt-4o", 3, 100.0, 0.5)
+SECOND = Batch(B, "openai/gpt-4o", 2, 200.0, 0.4)
 
 
 def standing(journal: BatchJournal) -> Any:
@@ -25,7 +26,6 @@ def standing(journal: BatchJournal) -> Any:
 def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(tmp_path, monkeypatch):
     """Otherwise it would be looked for, for a day, though it never left."""
     journal = BatchJournal(tmp_path)
-    journal.intend(FIRST)
 
     def full(*given: object) -> None:
         raise RunFolderError("no space left")
@@ -33,10 +33,18 @@ def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(tmp
     with monkeypatch.context() as patched:
         patched.setattr(batch_journal, "write_owed", full)
         with pytest.raises(RunFolderError):
-            journal.send(A, 101.0)
-    assert not journal.liabilities
-    again = BatchJournal(tmp_path)
-    assert again.intended and not again.liabilities
+            journal.send(FIRST)
+    assert not journal.pending and not BatchJournal(tmp_path).pending
+
+
+def test_batch_whose_request_never_left_is_free_again(tmp_path):
+    """A process was killed between the event and the name under which the calls may leave."""
+    journal = BatchJournal(tmp_path)
+    journal.file(A, "packing").write_bytes(b"{}\n")
+    journal.note(submitting=asdict(FIRST))
+    assert BatchJournal(tmp_path, reads_only=True).owed == {A: FIRST}
+    assert not BatchJournal(tmp_path).pending
+    assert not list((tmp_path / "batches").iterdir())
 
 
 @pytest.mark.wire
@@ -44,13 +52,17 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
     journal = BatchJournal(tmp_path)
     file, stood = tmp_path / EVENTS, {0: standing(journal)}
     steps = [
-        lambda: journal.intend(FIRST),
-        lambda: journal.send(A, 101.0),
-        lambda: journal.note(denied=A),
+        lambda: journal.send(FIRST),
+        lambda: journal.note(denied=A, at=101.0),
         lambda: journal.note(submitted=A, id="batch_2"),
-        lambda: journal.intend(SECOND),
-        lambda: journal.note(dropped=B),
-        lambda: journal.land("batch_2", sum_usage([]), {"00": (400, b"no")}, ["11", "22"]),
+        lambda: journal.send(SECOND),
+        lambda: journal.cancel(SECOND, "never made"),
+        lambda: journal.note(
+            collected=A,
+            account=to_builtins(sum_usage([])),
+            faults={"00": [400, "no"]},
+            again=["11", "22"],
+        ),
         lambda: journal.note(forgiven=1),
     ]
     for step in steps:
@@ -58,7 +70,7 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
         stood[file.stat().st_size] = standing(journal)
         if step is steps[-2]:
             assert journal.faults == {"00": (400, b"no")}
-    assert (journal.intended, journal.out, journal.faults) == ({}, {}, {})
+    assert (journal.pending, journal.out, journal.faults) == ({}, {}, {})
     assert journal.tries == {"11": 1, "22": 1}
     whole, last = file.read_bytes(), stood[0]
     for size in range(len(whole) + 1):
@@ -69,7 +81,7 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
             # What is written after a torn line begins a line of its own.
             again = BatchJournal(tmp_path)
             assert standing(again) == last
-            again.note(denied="another")
+            again.note(denied="another", at=1.0)
             assert "another" in BatchJournal(tmp_path, reads_only=True).denied
 
 
@@ -81,9 +93,9 @@ def test_a_book_of_another_version_is_not_guessed_at(tmp_path):
 
 def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path):
     journal = BatchJournal(tmp_path)
-    journal.intend(FIRST)
+    journal.send(FIRST)
     folder = tmp_path / "batches"
-    ours = (f"{A}.calls", f"{B}.packing", f"{A}.body", f"{'0' * 16}.noted", f"{A}.results")
+    ours = (f"{A}.calls", f"{B}.packing")
     theirs = ("book.jsonl", "thesis.tex", f"{B}.calls")
     for name in (*ours, *theirs):
         (folder / name).write_bytes(b"")
@@ -98,11 +110,11 @@ def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path):
 
 
 def test_no_mark_is_a_path(tmp_path):
-    BatchJournal(tmp_path).intend(FIRST)
-    [intended] = read_events(tmp_path, FOLDER, msgspec.json.Decoder(dict[str, Any]))
+    BatchJournal(tmp_path).send(FIRST)
+    [sent] = read_events(tmp_path, FOLDER, msgspec.json.Decoder(dict[str, Any]))
     (tmp_path / EVENTS).unlink()
-    add_event(tmp_path, FOLDER, {"intend": {**intended["intend"], "mark": "../../thesis"}})
-    with pytest.raises(RunFolderError, match="is no mark of a batch"):
+    add_event(tmp_path, FOLDER, {"submitting": {**sent["submitting"], "mark": "../../thesis"}})
+    with pytest.raises(RunFolderError, match="is not the mark of a batch"):
         BatchJournal(tmp_path)
 
 

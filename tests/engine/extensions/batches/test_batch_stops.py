@@ -4,6 +4,7 @@ lines and batches that fail: which cells fail with them, and what stops the run.
 
 import asyncio
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import orjson
@@ -14,10 +15,9 @@ from oversight.cache.reply import Reply
 from oversight.engine.errors import (
     AllRefused,
     AuthenticationFailed,
-    BatchesOut,
-    BatchRefused,
     Interrupted,
     InvalidRequest,
+    Later,
     ModelNotFound,
     OutcomeUnknown,
     Overloaded,
@@ -27,11 +27,13 @@ from oversight.engine.errors import (
     RunFolderError,
     StoreFailed,
 )
-from oversight.engine.extensions.batches import dispatch, endpoint, results
+from oversight.engine.extensions.batches import batches, endpoints, results
 from oversight.engine.extensions.batches import journal as batch_journal
-from oversight.engine.extensions.batches.vendors import ENDPOINTS
+from oversight.engine.extensions.batches.batches import BatchRefused
+from oversight.engine.extensions.batches.endpoints import ENDPOINTS
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
+from oversight.engine.run.observer import Observer
 from tests.batches import DEPTH, MODELS, BatchBench, end_batches
 from tests.desk import Desk
 from tests.waiting import PATIENCE
@@ -49,7 +51,7 @@ async def test_a_stop_while_waiting_leaves_batches_there_and_the_same_command_ta
         loaded.stop_token.sleep = interrupted
         stopped = await bench.run(server, loaded=loaded)
         assert isinstance(stopped.halt, Interrupted)
-        assert stopped.run.awaited == f"2 batches of {server.counts()['lines']} calls"
+        assert stopped.execution.awaited == f"2 batches of {server.counts()['lines']} calls"
         assert stopped.account.sent == 0, "what is out is not paid yet"
         end_batches(server, BatchProfile())
         went = await bench.whole(server)
@@ -60,7 +62,7 @@ async def test_whoever_does_not_wait_hands_in_and_goes_home(bench):
     live = await bench.live()
     async with bench.server(delay=60.0) as server:
         sittings = 0
-        while isinstance((went := await bench.run(server, no_wait=True)).halt, BatchesOut):
+        while isinstance((went := await bench.run(server, no_wait=True)).halt, Later):
             sittings += 1
             end_batches(server)
         seen = server.counts()
@@ -98,12 +100,12 @@ async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(bench, m
             if fault is not None:
                 patched.setattr(ENDPOINTS[bench.vendor], "cancel", refused)
             went = await bench.run(server, loaded=loaded)
-        assert isinstance(fault, Interrupted) == bool(went.run.awaited) == bool(went.halt)
+        assert isinstance(fault, Interrupted) == bool(went.execution.awaited) == bool(went.halt)
         # Every cell has an outcome by now.
         went = await bench.run(server, batch=False)
         seen = server.counts()
     assert went.halt is None
-    assert not went.run.awaited
+    assert not went.execution.awaited
     assert seen["lines"] == out == seen.get("lines_ok", 0) + seen.get("lines_cancelled", 0)
     assert went.account.sent == out
     assert went.account.stored == seen.get("lines_ok", 0)
@@ -122,12 +124,12 @@ async def test_a_batch_that_is_listed_late_is_a_liability_until_it_is_found(benc
     """By the vendor's clock, which may be hours ahead: it is neither asked again nor cancelled."""
     async with bench.server(deaf=1.0, delay=60.0, unlisted=3600.0, ahead=ahead) as server:
         went = await bench.run(server, no_wait=True)
-        assert isinstance(went.halt, BatchesOut)
+        assert isinstance(went.halt, Later)
         owed = server.counts()["lines"]
         assert went.account.count("ambiguous") == went.account.sent == owed
         assert went.account.doubtful > 0
         again = await bench.run(server, no_wait=True)
-        assert isinstance(again.halt, BatchesOut) and server.counts()["lines"] == owed
+        assert isinstance(again.halt, Later) and server.counts()["lines"] == owed
         end_batches(server, BatchProfile(ahead=ahead))
         assert (await bench.whole(server)).account.doubtful == 0
 
@@ -147,7 +149,7 @@ async def test_what_the_vendor_never_lists_is_free_again_once_its_window_has_pas
             patched.setattr(ENDPOINTS[bench.vendor], "create", lost)
             await bench.run(server, no_wait=True)
         out = await bench.run(server, no_wait=True)
-        assert isinstance(out.halt, BatchesOut) and "lines" not in server.counts()
+        assert isinstance(out.halt, Later) and "lines" not in server.counts()
         server.desk.profile = A_DAY_LATER
         went = await bench.whole(server)
         assert (went.account.sent, went.account.doubtful) == (server.counts()["lines"], 0)
@@ -168,7 +170,7 @@ async def test_a_batch_of_somebody_else_is_neither_adopted_nor_cancelled(bench, 
         with monkeypatch.context() as patched:
             patched.setattr(ENDPOINTS[bench.vendor], "create", failed)
             await bench.run(server, no_wait=True)
-            await bench.run(server, cancels=True)
+            await bench.run(server, ends=True)
         assert not any(batch.cancelled for batch in theirs)
         end_batches(server, A_DAY_LATER)
         went, theirs_again = await bench.run(server), await team.run(server)
@@ -178,8 +180,45 @@ async def test_a_batch_of_somebody_else_is_neither_adopted_nor_cancelled(bench, 
     assert went.account.sent == live.account.stored
 
 
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ({"id": 7}, "an answer cannot be read: the id of a batch is missing: 7"),
+        ({"id": "batch_of_others"}, "the vendor answered about 'batch_of_others'"),
+        ({"request_counts": None}, "0 done there"),
+    ],
+    ids=["garbled id", "another id", "null counts"],
+)
+async def test_progress_line_names_the_cause_of_a_wait(bench, monkeypatch, answer, says):
+    class Lines(Observer):
+        def watching(self, snapshot):
+            self.snapshot = snapshot
+            return nullcontext()
+
+    observer, seen = Lines(), []
+    async with bench.server(delay=60.0) as server:
+        await bench.run(server, no_wait=True)
+        shown, loaded = server.desk._shown, bench.loaded(server.url)
+        sleep = loaded.stop_token.sleep
+
+        async def looked(seconds: float) -> None:
+            seen.append(observer.snapshot().models)
+            if len(seen) == 3:
+                monkeypatch.setattr(server.desk, "_shown", shown)
+                end_batches(server, BatchProfile())
+            await sleep(seconds)
+
+        monkeypatch.setattr(loaded.stop_token, "sleep", looked)
+        monkeypatch.setattr(server.desk, "_shown", lambda *given: shown(*given) | answer)
+        went = await bench.run(server, loaded=loaded, observers=[observer])
+        assert server.counts()["lines_twice"] == 0
+    assert went.halt is None
+    assert any(says in line for line in seen[1]), seen
+    assert not any("waiting" in line for line in seen[-1])
+
+
 async def test_results_that_stay_short_stop_the_run_and_nothing_is_asked_again(bench, monkeypatch):
-    monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.0)
+    monkeypatch.setattr(batches, "NOT_FOUND_SECONDS", 0.0)
     async with bench.server(missing=0.4) as server:
         went = await bench.run(server)
         seen = server.counts()
@@ -203,7 +242,7 @@ async def test_a_batch_whose_id_was_never_noted_is_found_again_and_not_paid_twic
             patched.setattr(batch_journal, "add_event", torn)
             stopped = await bench.run(server)
         assert isinstance(stopped.halt, StoreFailed)
-        assert stopped.run.awaited == "1 submission of 3 calls without an answer"
+        assert stopped.execution.awaited == "1 submission of 3 calls without an answer"
         assert stopped.account.count("ambiguous") == server.counts()["lines"] == 3
         went = await bench.whole(server)
         assert (went.account.sent, went.account.doubtful) == (server.counts()["lines"], 0)
@@ -214,7 +253,7 @@ async def test_what_was_landed_and_not_entered_is_entered_once(bench):
         await bench.run(server, no_wait=True)
         end_batches(server)
         half = await bench.run(server, no_wait=True)
-        assert isinstance(half.halt, BatchesOut)
+        assert isinstance(half.halt, Later)
         known = half.account
         # As a kill leaves it between the book and the ledger.
         (half.folder / "ledger").unlink()
@@ -238,11 +277,11 @@ async def test_a_stop_does_not_wait_for_a_vendor_that_never_answers(openai, monk
         async with asyncio.timeout(PATIENCE):
             stopped = await openai.run(server, loaded=loaded)
     assert isinstance(stopped.halt, Interrupted)
-    assert stopped.run.awaited == out.run.awaited
+    assert stopped.execution.awaited == out.execution.awaited
 
 
 async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(openai, monkeypatch):
-    monkeypatch.setattr(endpoint, "GIVE_UP", 1.0)
+    monkeypatch.setattr(batches, "GIVE_UP", 1.0)
     async with openai.server(delay=60.0) as server:
         out = await openai.run(server, lines=1, no_wait=True)
         assert len(out.marks("submitted")) >= 8
@@ -258,10 +297,10 @@ async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(o
     down = await openai.run(server, loaded=loaded)
     assert isinstance(down.halt, ProviderDown)
     # What is one wait too long is not slept any more.
-    assert sum(waits) <= endpoint.GIVE_UP
-    assert down.run.awaited == out.run.awaited
+    assert sum(waits) <= batches.GIVE_UP
+    assert down.execution.awaited == out.execution.awaited
     with pytest.raises(ProviderDown, match="it asks to wait 2 hours"):
-        endpoint.backoff(1, RateLimited("429", 7_200.0))
+        endpoints.backoff(1, RateLimited("429", 7_200.0))
 
 
 def test_batches_are_listed_and_cancelled_and_what_is_paid_is_kept(tmp_path, monkeypatch):
@@ -398,13 +437,14 @@ async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_
         await bench.run(server, no_wait=True)
         lost, kept = server.desk.batches
         owner, lost.owner = lost.owner, b"of another account"
-        monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.0)
+        monkeypatch.setattr(batches, "NOT_FOUND_SECONDS", 0.0)
         end_batches(server, BatchProfile())
         stopped = await bench.run(server)
         assert isinstance(stopped.halt, BatchRefused)
-        told = f"the batch {lost.id} for a while: it was handed in with another key"
+        told = f"the batch {lost.id} for a while: it was submitted with another key"
         assert told in str(stopped.halt)
-        assert kept.id in [step["landed"] for step in stopped.marks("landed")]
+        marks = {step["id"]: step["submitted"] for step in stopped.marks("submitted")}
+        assert marks[kept.id] in [step["collected"] for step in stopped.marks("collected")]
         # In a folder of its own, on the same store, it is not waited for.
         (bench.folder / "anew-store").symlink_to(bench.folder / "run-store")
         anew = await bench.run(server, "anew")

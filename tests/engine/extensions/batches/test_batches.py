@@ -8,15 +8,15 @@ from msgspec import structs
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, Usage
-from oversight.engine.errors import BatchesOut, BudgetReached, RowsPaused, UsageError
-from oversight.engine.extensions.batches.vendors import AnthropicEndpoint, OpenAIEndpoint
+from oversight.engine.errors import BudgetReached, Later, RowsPaused, UsageError
+from oversight.engine.extensions.batches.endpoints import AnthropicEndpoint, OpenAIEndpoint
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.models.accounting.ledger import sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.models.accounting.prices import listed
-from tests.batches import DEPTH, MODELS, SWEEP, end_batches, waves
+from tests.batches import DEPTH, MODELS, SWEEP, end_batches, passes
 from tests.desk import Desk
 
 pytestmark = pytest.mark.wire
@@ -47,20 +47,21 @@ async def test_whatever_a_vendor_does_the_outcomes_are_those_of_a_live_run_at_ha
         went = await bench.whole(server, **asked)
         seen, account = server.counts(), went.account
     assert "requests" not in seen, "a call went live"
-    assert waves(went) >= DEPTH
+    assert passes(went) >= DEPTH
     assert seen["lines_ok"] == live.account.stored
     # Each line is in the ledger once, with what the vendor says of it.
     lost = seen.get("lines_overloaded", 0) + seen.get("lines_expired", 0)
     assert (account.sent, account.stored) == (seen["lines"], seen["lines_ok"])
     assert (account.count("failed"), account.doubtful) == (lost, 0)
-    assert sum(len(step["again"]) for step in went.marks("landed")) == lost
+    assert sum(len(step["again"]) for step in went.marks("collected")) == lost
     assert account.usage == live.account.usage
     assert account.dollars == pytest.approx(live.account.dollars / 2)
     assert sum(cost.dollars or 0 for cost in went.costs.values()) == pytest.approx(account.dollars)
-    assert went.run.calls.asked == account.stored, "waves repeat calls"
-    most = max(step["intend"]["lines"] for step in went.marks("intend"))
+    assert went.calls.asked == account.stored, "waves repeat calls"
+    most = max(step["submitting"]["lines"] for step in went.marks("submitting"))
     assert most <= asked.get("lines", most)
-    assert bool(went.marks("refused")) == ("batches_refused" in seen)
+    refused = [step["why"] for step in went.marks("cancelled") if "token_limit" in step["why"]]
+    assert bool(refused) == ("batches_refused" in seen)
     # Nothing stays behind but the journal.
     assert not list((went.folder / "batches").iterdir())
 
@@ -98,7 +99,7 @@ async def test_live_calls_and_batches_share_one_budget(openai, monkeypatch):
         enough = await openai.run(server, batch=False, max_cost=5.0)
         seen = server.counts()
     assert (enough.halt, enough.bytes) == (None, live.bytes)
-    assert waves(enough) == 1, "what is asked live is answered within a wave"
+    assert passes(enough) == 1, "what is asked live is answered within a wave"
     assert (seen["lines_twice"], seen.get("repeats", 0)) == (0, 0)
     assert seen["lines"] > 0 < seen["ok"]
     assert enough.account.sent == seen["lines"] + seen["ok"]
@@ -109,10 +110,10 @@ async def test_a_live_call_that_the_cap_has_no_room_for_waits_for_the_batches_th
     openai.text = SWEEP.format(agent, judge) + f"models:\n  {agent}: {{batch: true}}\n"
     async with openai.server(delay=3600.0) as server:
         sitting = partial(openai.run, server, batch=False, no_wait=True, lines=2, max_cost=0.0046)
-        assert isinstance((await sitting()).halt, BatchesOut)
+        assert isinstance((await sitting()).halt, Later)
         server.desk.batches[0].ends = server.desk.batches[0].made
         # It leaves some room, and a judgement takes more.
-        assert isinstance((await sitting()).halt, BatchesOut)
+        assert isinstance((await sitting()).halt, Later)
         end_batches(server)
         assert isinstance((await sitting()).halt, BudgetReached)
         assert server.counts()["lines"] == server.counts()["lines_ok"]
@@ -177,12 +178,12 @@ async def test_near_the_cap_batches_are_smaller_and_one_waits_for_the_other(benc
     whole = live.account.dollars / 2
     async with bench.server(delay=0.05) as server:
         free = await bench.run(server, "free")
-        worst = max(step["intend"]["worst"] for step in free.marks("intend"))
+        worst = max(step["submitting"]["worst"] for step in free.marks("submitting"))
         cap = whole + worst / 2
         went = await bench.run(server, max_cost=cap)
     assert went.halt is None or isinstance(went.halt, BudgetReached)
     assert went.account.dollars <= cap
-    assert len(went.marks("intend")) > len(free.marks("intend"))
+    assert len(went.marks("submitting")) > len(free.marks("submitting"))
 
 
 LOCAL = "ollama/llama3.1:8b"

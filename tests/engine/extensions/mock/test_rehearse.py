@@ -202,7 +202,7 @@ def test_a_plan_in_batches_costs_half_and_tells_the_waves(desk):
     assert half["cost"]["likely"] == pytest.approx(whole["cost"]["likely"] / 2)
     assert (whole["plan"]["waves"], half["plan"]["waves"]) == (0, 5)
     told = desk.here("plan", "sweep.yaml", "--limit", "2", "--batch").out
-    assert "in batches: 5 waves" in told
+    assert "in batches: 5 passes" in told
     assert "typically 5 hours, and 5 days at most; asked live" in told
 
 

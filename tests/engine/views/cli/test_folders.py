@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import pytest
 
-from oversight.engine.extensions.batches.journal import BatchJournal, Submission
+from oversight.engine.extensions.batches.journal import Batch, BatchJournal
 from oversight.engine.extensions.mock.process import serving
 from oversight.engine.views.cli.exit_codes import ExitCode
 from tests import starting
@@ -257,9 +257,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_text(text)
     shutil.copytree(place / "store", folder / "kept")
     journal = BatchJournal(folder)
-    batch = Submission("0123456789abcdef", "openai/gpt-6-luna", 1, 0.0)
+    batch = Batch("0123456789abcdef", "openai/gpt-6-luna", 1, 0.0)
     journal.file(batch.mark).write_bytes(b"{}\n")
-    journal.intend(batch)
+    journal.send(batch)
     journal.note(submitted=batch.mark, id="batch_1")
     (place / "outside").mkdir()
     (place / "outside/victim").write_text("three years of work\n" * 100)

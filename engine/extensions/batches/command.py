@@ -2,26 +2,27 @@
 
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
-from ....display.quantity import counted, dollars
-from ....extensions.batches.journal import BatchJournal
-from ....models.accounting.ledger import sum_usage
-from ....models.accounting.ledger_file import read_ledger
-from ....run.execution import execute
-from ....run.folders import store_noted
-from ....run.manifest import read_manifest
-from ....run.opened import open_run
-from ....run.run import Run
-from ....run.settings import RunSettings
-from ....run.stores import store_name
-from ....system.flags import flag
-from ....views.cli.faults import halt_code
-from ....views.cli.flags import as_command
-from ....views.cli.naming import RUN
-from ....views.cli.options import JSON, OWN_SWEEP, RUN_STORE
-from ....views.cli.output import say, show, show_json, show_line
-from ....views.cli.terminal import under_signals
+from ...display.quantity import counted, dollars
+from ...models.accounting.ledger import sum_usage
+from ...models.accounting.ledger_file import read_ledger
+from ...run.execution import Execution
+from ...run.folders import store_noted
+from ...run.manifest import read_manifest
+from ...run.opened import open_run
+from ...run.run import Run
+from ...run.settings import RunSettings
+from ...run.stores import store_name
+from ...system.flags import flag
+from ...views.cli.faults import halt_code
+from ...views.cli.flags import as_command
+from ...views.cli.naming import RUN
+from ...views.cli.options import JSON, OWN_SWEEP, RUN_STORE
+from ...views.cli.output import say, show, show_json, show_line
+from ...views.cli.terminal import under_signals
+from .journal import BatchJournal
 
 
 @as_command
@@ -42,7 +43,7 @@ def command(
         _list(BatchJournal(run, reads_only=True), as_json)
         return
     show(_cancelled(run, sweep, store))
-    owed = sum(batch.lines for batch in BatchJournal(run, reads_only=True).liabilities.values())
+    owed = sum(batch.lines for batch in BatchJournal(run, reads_only=True).owed.values())
     if owed:
         say(
             f"{counted(owed, 'call')} of unknown fate: nothing proves which batch they are in, so "
@@ -51,7 +52,7 @@ def command(
 
 
 def _list(journal: BatchJournal, as_json: bool) -> None:
-    out = {**journal.out, **{f"({mark})": batch for mark, batch in journal.intended.items()}}
+    out = {**journal.out, **{f"({mark})": batch for mark, batch in journal.owed.items()}}
     if as_json:
         show_json([{"id": id, **asdict(batch)} for id, batch in out.items()])
         return
@@ -74,15 +75,16 @@ def _cancelled(run: Path, own: Path | None, store: str | None) -> str:
     settings = RunSettings(store=known, folder=run, part=manifest.part)
     before = _batches_out(run)
     with Run.open(loaded, settings) as opened:
-        opened.cancels = True
-        halt = under_signals(lambda: execute(opened), loaded.stop_token, opened.snapshot)
+        ended = Execution(opened)
+        end = partial(ended.execute, ends=True)
+        halt = under_signals(end, loaded.stop_token, ended.snapshot)
     left = _batches_out(run)
     paid = sum_usage(read_ledger(run).values())
     if halt is not None:
         say(f"{str(halt).rstrip('.')}. Still in flight: {counted(left, 'batch', 'batches')}")
         raise SystemExit(halt_code(halt))
-    ended = counted(before - left, "batch", "batches")
-    return f"{ended} ended; the run has cost {dollars(paid.dollars)} so far"
+    many = counted(before - left, "batch", "batches")
+    return f"{many} ended; the run has cost {dollars(paid.dollars)} so far"
 
 
 def _batches_out(run: Path) -> int:

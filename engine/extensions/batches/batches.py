@@ -1,0 +1,579 @@
+"""A run in batches. One loop: collect the batches that are back, submit the missing calls, wait.
+
+Work runs as far as stored replies go. The calls that are missing go into the next batches, as many
+as vendor, queue and budget have room for. Files without a name lie in the folder of the batches:
+memory is too small for them, and so may /tmp be.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from secrets import token_hex
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, TypeVar
+
+from msgspec import to_builtins
+
+from ....cache.cache import CacheStatistics
+from ....cache.call import Ask, Call
+from ....cache.codec import read_call
+from ....cache.reply import Reply
+from ...display.quantity import counted
+from ...errors import (
+    BudgetReached,
+    Halt,
+    InvalidRequest,
+    Later,
+    ModelNotFound,
+    OutcomeUnknown,
+    Overloaded,
+    Pending,
+    ProviderDown,
+    RateLimited,
+    RunFolderError,
+    StoreFailed,
+    TransientError,
+    Unreachable,
+    UsageError,
+)
+from ...models.limits.breaker import GIVE_UP
+from ...providers.connecting import wire_of
+from ...providers.fault import ErrorAnswer
+from ...run.later import Addition, ExecutionWork, Passes
+from ...run.order import Missing, Order, Work
+from ...system.files import sync_folder, unwritable
+from .endpoints import (
+    CLOCK_SLACK,
+    ENDPOINTS,
+    INCONCLUSIVE,
+    BatchEndpoint,
+    BatchState,
+    backoff,
+    reason,
+)
+from .journal import Batch, BatchJournal
+from .results import Results, keys_of, price_of, result_bytes, worst_case
+
+T = TypeVar("T")
+
+MIN_POLL, MAX_POLL = 0.5, 60.0
+"""Seconds between two polls of batches."""
+POLL_FRACTION = 0.05
+"""The next poll comes after this part of the time waited so far, so it is late by no more."""
+SETTLE = 180.0
+"""Seconds for which a batch is looked for that the vendor said it could not make."""
+NOT_FOUND_SECONDS = 120.0
+"""Seconds for which a vendor may deny a batch that it has made, or lack lines of its results."""
+LAST_SECONDS = 3.0
+"""Seconds that a stop leaves a vendor to answer a submission."""
+QUEUE_FULL = "token_limit_exceeded"
+"""OpenAI's code for a queue that has no room for a batch just now."""
+
+log = logging.getLogger(__name__)
+
+
+class Outbox:
+    """An `Ask` for one model, behind the cache: it gets the calls that have no stored reply.
+
+    Raises Pending for a call that is out or noted, the vendor's fault for one that can never be
+    served, and the wire's error for one that it cannot express. Notes are kept on disk: a pass may
+    lack more calls than memory should hold.
+    """
+
+    def __init__(
+        self, model: str, endpoint: BatchEndpoint, journal: BatchJournal, live: Ask | None
+    ) -> None:
+        """live: asked for calls that are in no batch yet; None: they go into the next one."""
+        self.model, self.endpoint = model, endpoint
+        self.notes: BinaryIO | None = None
+        """The noted calls, one a line, in the order in which they were asked."""
+        self._journal, self._live = journal, live
+        self._noted, self._out = set[bytes](), set[bytes]()
+
+    def reset(self) -> None:
+        """Begin a pass: forget the notes, and read which calls are out."""
+        self.close()
+        batches = (b for b in self._journal.pending.values() if b.model == self.model)
+        self._noted.clear()
+        self._out = {key for batch in batches for key in keys_of(self._journal.file(batch.mark))}
+
+    async def __call__(self, call: Call) -> Reply:
+        address, key = call.address, bytes.fromhex(call.address)
+        if key in self._out or key in self._noted:
+            raise Pending(address)
+        if (fault := self._journal.faults.get(address)) is not None:
+            return self.endpoint.wire.reply(fault[0], {}, fault[1])
+        if self._live is not None:
+            return await self._live(call)
+        # A call that the wire cannot express fails here, as it would live, not inside a batch.
+        self.endpoint.wire.body(call)
+        try:
+            self.notes = self.notes or TemporaryFile(dir=self._journal.folder)  # noqa: SIM115
+            self.notes.write(call.canonical + b"\n")
+        except OSError as exc:
+            raise StoreFailed(str(unwritable(self._journal.folder, exc))) from exc
+        self._noted.add(key)
+        raise Pending(address)
+
+    def close(self) -> None:
+        if self.notes is not None:
+            self.notes.close()
+            self.notes = None
+
+
+class BatchRefused(Halt):
+    """A batch endpoint refuses a whole batch, or does not know it any more."""
+
+
+class Batches(Addition):
+    """Asks some models in batches, and the others live. Batches that are out are collected in any
+    case; a submission of unknown fate is owed until its fate is known."""
+
+    def __init__(self, work: ExecutionWork, batched: Sequence[str]) -> None:
+        models, accounting = work.models, work.models.accounting
+        self.journal, self.budget = BatchJournal(work.folder), accounting.budget
+        if self.budget is not None and self.budget.tokens:
+            raise UsageError("--max-tokens caps live calls alone: cap batches by --max-cost")
+        self.passes = 0
+        """Passes of this session in which some call was missing."""
+        self._work, self._stop, self._accounting = work, models.stop_token, accounting
+        self._begun = False
+        self._pause = MIN_POLL
+        """Seconds until the next poll."""
+        self._endpoints: dict[str, BatchEndpoint] = {}
+        """By provider and API, made when they are first needed."""
+        self._done: dict[str, int] = {}
+        """By mark of a batch that is out, how many lines the vendor has done."""
+        self._dearest: dict[str, float] = {}
+        """By model, dollars of the dearest line above its worst case: the least to reserve for the
+        next."""
+        self._doubts: dict[str, tuple[float, str]] = {}
+        """By mark or provider, the loop time (s) at which this session first saw something wrong,
+        and what it was."""
+        self._others: set[tuple[str, str]] = set()
+        """(mark, id) of batches that could have been one of ours, and are not."""
+        self._cancelled: set[str] = set()
+        self._most_out: dict[str, int] = {}
+        """By model whose queue had no room once, how many lines may be out together."""
+        self._full = 0
+        """How often in a row a queue had no room."""
+        pending = self.journal.pending.values()
+        self.asks: dict[str, Outbox] = {}
+        for model in dict.fromkeys((*batched, *(batch.model for batch in pending))):
+            live = None if model in batched else models.live
+            self.asks[model] = Outbox(model, self._endpoint(model), self.journal, live)
+        if work.forgives and self.journal.faults:
+            self.journal.note(forgiven=len(self.journal.faults))
+        # Batches that completed earlier may be missing from the ledger, which counts them.
+        for model, completed in self.journal.completed.items():
+            known = work.entered[model].batches if model in work.entered else 0
+            for account in completed[known:]:
+                self._settle(0.0, account.dollars + account.doubtful)
+                accounting.ledger.page(model, accounting.prices.find(model)).land(account)
+        if self.budget is not None:
+            self.budget.held += sum(batch.worst for batch in pending)
+
+    async def close(self) -> None:
+        for outbox in self.asks.values():
+            outbox.close()
+        for endpoint in self._endpoints.values():
+            await endpoint.close()
+
+    def counted(self, calls: CacheStatistics) -> CacheStatistics:
+        """New replies alone: each pass asks again for replies that earlier ones stored."""
+        return replace(calls, asked=calls.new, stored=0, shared=0)
+
+    @property
+    def pending(self) -> str:
+        out, owed = self.journal.out, self.journal.owed
+        many, owing = counted(len(out), "batch", "batches"), counted(len(owed), "submission")
+        parts = [f"{many} of {_calls(out.values())}"] if out else []
+        parts += [f"{owing} of {_calls(owed.values())} without an answer"] if owed else []
+        return " and ".join(parts)
+
+    def lines(self, live: Sequence[str]) -> Sequence[str]:
+        waits = [
+            f"waiting: {why}" for why in dict.fromkeys(why for _, why in self._doubts.values())
+        ]
+        if self.pending:
+            done = f"{self.pending}; {sum(self._done.values()):,} done there"
+            waits.insert(0, f"pass {self.passes}: {done}")
+        return [*waits, *live]
+
+    def order(self, missing: Missing[Work]) -> Order[Work, Any]:
+        return Passes(missing, self._next_pass)
+
+    async def _next_pass(self) -> bool:
+        with self._halting():
+            if not self._begun:
+                self._begun = True
+                await self._collect()
+            else:
+                # Attempts that ended as Pending leave their conversations in cycles of frames.
+                gc.collect()
+                self._stop.raise_if_stopped()
+                noted = [outbox for outbox in self.asks.values() if outbox.notes is not None]
+                self.passes += bool(noted)
+                for outbox in noted:
+                    await self._submit_all(outbox)
+                await self._wait()
+            for outbox in self.asks.values():
+                outbox.reset()
+        return self._stop.halt is None
+
+    async def end(self) -> None:
+        """Have the vendors stop what is out, and collect what is paid for. Until a batch has ended,
+        its calls stay with it. Batches that may be somebody else's are left alone."""
+        with self._halting():
+            while out := self.journal.out:
+                for id, batch in out.items():
+                    # A batch that has ended cannot be cancelled, which the vendor may say by a
+                    # 409: so this is tried once, and again after the next poll.
+                    with suppress(InvalidRequest, ModelNotFound, *INCONCLUSIVE):
+                        if id not in self._cancelled:
+                            endpoint = self._endpoint(batch.model)
+                            await self._asked(endpoint, endpoint.cancel, id)
+                            self._cancelled.add(id)
+                if not await self._collect():
+                    await self._stop.sleep(MIN_POLL)
+
+    async def _wait(self) -> None:
+        """Wait until something is new, or nothing is out."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while self.journal.pending:
+            waited = loop.time() - began
+            self._pause = min(max(POLL_FRACTION * waited, MIN_POLL), MAX_POLL)
+            if await self._collect():
+                return
+            if self._work.settings.no_wait:
+                raise Later(f"{self.pending} are out")
+            await self._stop.sleep(self._pause)
+
+    @contextmanager
+    def _halting(self) -> Iterator[None]:
+        """Stop the run for a fault that ends the work on its batches."""
+        try:
+            yield
+        except RunFolderError as fault:
+            self._stop.stop(StoreFailed(str(fault)))
+        except OSError as exc:
+            self._stop.stop(StoreFailed(str(unwritable(self.journal.folder, exc))))
+        except Halt as halt:
+            self._stop.stop(halt)
+
+    async def _collect(self) -> bool:
+        """Look for batches of unknown fate, check those that are out, and collect what has ended.
+
+        Whether anything is new: replies, or calls that are free again and could go out now.
+        """
+        news, stops, down = False, None, set[str]()
+        for mark, batch in list(self.journal.pending.items()):
+            endpoint, id = self._endpoint(batch.model), self.journal.ids.get(mark)
+            provider = endpoint.settings.provider
+            if provider in down:
+                continue
+            try:
+                step = self._check(endpoint, batch, id) if id else self._look_for(endpoint, batch)
+                news = await step or news
+                self._doubts.pop(mark, None)
+                self._doubts.pop(provider, None)
+            except (Halt, InvalidRequest, *INCONCLUSIVE) as exc:
+                self._stop.raise_if_stopped()
+                # Other batches that have ended are collected before the run stops. A vendor that is
+                # down is waited for once, and not for each batch.
+                stops = stops or self._stops(endpoint, batch, exc)
+                down |= {provider} if isinstance(exc, TransientError) else set()
+        if stops is not None:
+            raise stops
+        return news
+
+    def _stops(self, endpoint: BatchEndpoint, batch: Batch, fault: Exception) -> Halt | None:
+        """The Halt for a fault at a batch; None while the batch is looked at again."""
+        id = self.journal.ids.get(batch.mark, "")
+        if batch.mark not in self.journal.pending and isinstance(fault, Halt):
+            return fault
+        if isinstance(fault, (InvalidRequest, ModelNotFound)):
+            fault = _Short(
+                f"{fault}. The vendor has not known the batch {id} for a while: it was submitted "
+                "with another key, or another project or address; restore that, and the same "
+                "command collects it"
+            )
+        if isinstance(fault, _Short):
+            if self._doubt(batch.mark, str(fault)) < NOT_FOUND_SECONDS:
+                return None
+            most = f", ${batch.worst:.2f} at most" if batch.worst else ""
+            return BatchRefused(
+                f"{fault}. Another folder on the same store knows nothing of the batch: there its "
+                f"calls are asked again, and may be paid twice{most}"
+            )
+        return fault if isinstance(fault, Halt) else self._passes(endpoint, batch, fault)
+
+    def _passes(
+        self, endpoint: BatchEndpoint, batch: Batch, fault: Exception, tries: int = 1
+    ) -> Halt | None:
+        """The Halt for a fault that has not passed for too long, or will not have when it is tried
+        again; else None, with the next try after `_pause`."""
+        provider = endpoint.settings.provider
+        self._pause = max(self._pause, backoff(tries, fault))
+        name = provider if isinstance(fault, TransientError) else batch.mark
+        if self._doubt(name, reason(provider, fault)) + self._pause <= GIVE_UP:
+            return None
+        return ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {fault!r}")
+
+    def _doubt(self, name: str, why: str) -> float:
+        """Note something wrong; the seconds since this session first saw it."""
+        now = asyncio.get_running_loop().time()
+        since, _ = self._doubts.get(name, (now, ""))
+        self._doubts[name] = since, why
+        return now - since
+
+    async def _asked(
+        self, endpoint: BatchEndpoint, request: Callable[..., Awaitable[T]], *args: Any
+    ) -> T:
+        return await self._stop.until_stopped(endpoint.asked(request, *args))
+
+    async def _look_for(self, endpoint: BatchEndpoint, batch: Batch) -> bool:
+        """Look for a batch of unknown fate at the vendor; whether its calls are free again."""
+        mark, undecided = batch.mark, False
+        for state in await self._asked(endpoint, endpoint.candidates, batch):
+            if state.id in self.journal.ids.values() or (mark, state.id) in self._others:
+                continue
+            ours = state.mark == mark or await self._is_ours(endpoint, batch, state)
+            if ours:
+                self.journal.note(submitted=mark, id=state.id)
+                return False
+            undecided = undecided or ours is None
+        denied = self.journal.denied.get(mark)
+        settled = denied is not None and endpoint.now() - denied >= SETTLE
+        passed = endpoint.now() > batch.at + endpoint.window + CLOCK_SLACK
+        if undecided or not (settled or passed):
+            return False
+        self._free(batch, "it was never made")
+        return True
+
+    async def _is_ours(
+        self, endpoint: BatchEndpoint, batch: Batch, state: BatchState
+    ) -> bool | None:
+        """Whether a batch of the account is this one, by the custom ids in its results; None as
+        long as they cannot be read."""
+        if not state.ended:
+            return None
+        with TemporaryFile(dir=self.journal.folder) as file:
+            await self._download(endpoint, batch, state, file)
+            places, others = self._results(endpoint, batch).places(file)
+        if others:
+            self._others.add((batch.mark, state.id))
+        return None if not places and not others else not others
+
+    async def _check(self, endpoint: BatchEndpoint, batch: Batch, id: str) -> bool:
+        """Look at a batch that is out, and collect it once it has ended. Whether it has."""
+        state = await self._asked(endpoint, endpoint.state, id)
+        self._done[batch.mark] = state.done or 0
+        if not state.ended:
+            return False
+        if state.fault is not None:
+            return await self._refused(batch, state.fault)
+        results = self._results(endpoint, batch)
+        with TemporaryFile(dir=self.journal.folder) as file:
+            await self._download(endpoint, batch, state, file)
+            places, _ = results.places(file)
+            if len(places) < min(batch.lines if state.done is None else state.done, batch.lines):
+                stated = "no count"
+                if state.done is not None:
+                    stated = f"{state.done:,} by the vendor's counts"
+                raise _Short(
+                    f"the batch {id} of {batch.model} has ended ({state.status}), and "
+                    f"{len(places):,} of its {batch.lines:,} lines can be read ({stated}). "
+                    "Downloading again brought no more; nothing is asked again. The same command "
+                    "looks again"
+                )
+            await results.store(file, places, state.absent, self._work.cache)
+        self._land(results)
+        return True
+
+    async def _download(
+        self, endpoint: BatchEndpoint, batch: Batch, state: BatchState, into: BinaryIO
+    ) -> None:
+        for name in state.files:
+            if not await self._asked(endpoint, endpoint.download, name, into, batch.most_bytes):
+                log.warning("the results of %s are larger than its calls allow", state.id)
+
+    async def _refused(self, batch: Batch, fault: ErrorAnswer) -> bool:
+        """Handle a batch refused as a whole; whether to go on without waiting for others."""
+        queued = self._lines_out(batch.model)
+        self._free(batch, str(fault))
+        if fault.code != QUEUE_FULL:
+            error = fault.error()
+            if isinstance(error, Halt):
+                raise error
+            raise BatchRefused(f"{error}; no call of that batch was asked")
+        self._most_out[batch.model] = queued // 2
+        if self._lines_out(batch.model):
+            return False
+        # Nothing of ours is in the queue: others fill it, or the batch alone was too large.
+        self._full += 1
+        await self._stop.sleep(backoff(self._full))
+        return True
+
+    def _land(self, results: Results) -> None:
+        """Enter a batch, whose replies are stored, into journal and ledger."""
+        batch, page, account = results.batch, results.page, results.page.account()
+        dearest = max(results.dearest, self._dearest.get(batch.model, 0.0))
+        self._dearest[batch.model] = dearest
+        faults = {key: [status, body.decode()] for key, (status, body) in results.faults.items()}
+        self.journal.note(
+            collected=batch.mark, account=to_builtins(account), faults=faults, again=results.again
+        )
+        self._accounting.ledger.page(batch.model, page.price).land(account)
+        self._full = 0
+        self._settle(batch.worst, account.dollars + account.doubtful)
+        self._done.pop(batch.mark, None)
+        self.journal.delete_files(batch.mark)
+        if results.halt is not None:
+            raise results.halt
+
+    def _free(self, batch: Batch, why: str) -> None:
+        """Enter that no call of a batch was asked."""
+        self._done.pop(batch.mark, None)
+        self.journal.cancel(batch, why)
+        self._settle(batch.worst, 0.0)
+
+    def _endpoint(self, model: str) -> BatchEndpoint:
+        settings = self._work.models.directory.settings_of(model)
+        name = f"{settings.provider} {settings.api}"
+        if name not in self._endpoints:
+            self._endpoints[name] = ENDPOINTS[settings.provider](settings, wire_of(settings))
+        return self._endpoints[name]
+
+    def _results(self, endpoint: BatchEndpoint, batch: Batch) -> Results:
+        origin = f"batch {endpoint.settings.base_url} {self._work.cache.token}".rstrip()
+        return Results(batch, endpoint, self.journal, self._accounting, origin)
+
+    def _lines_out(self, model: str) -> int:
+        return sum(batch.lines for batch in self.journal.out.values() if batch.model == model)
+
+    def _settle(self, worst: float, spent: float) -> None:
+        """Free the dollars that were held for a batch. spent: dollars that it cost."""
+        if self.budget is not None:
+            # Reset, since calls would wait for a rounding error to be settled.
+            self.budget.held = self.budget.held - worst if self.journal.pending else 0.0
+            self.budget.spent += spent
+
+    async def _submit_all(self, outbox: Outbox) -> None:
+        """Submit the noted calls, as far as queue and budget have room."""
+        assert outbox.notes is not None
+        outbox.notes.seek(0)
+        while True:
+            self._stop.raise_if_stopped()
+            room = outbox.endpoint.most_lines
+            if (most := self._most_out.get(outbox.model)) is not None:
+                # However small the room, one call goes into an empty queue.
+                room = min(room, max(most, 1) - self._lines_out(outbox.model))
+            with TemporaryFile(dir=self.journal.folder) as body:
+                batch, size, lacked = self._pack(outbox, outbox.notes, body, room)
+                if batch.lines:
+                    if self.budget is not None:
+                        self.budget.held += batch.worst
+                    await self._submit(outbox.endpoint, batch, body, size)
+            if lacked and self.budget is not None and not self.journal.pending:
+                raise BudgetReached(self.budget.reached(lacked))
+            if lacked or not batch.lines:
+                return
+
+    def _pack(
+        self, outbox: Outbox, notes: BinaryIO, body: BinaryIO, room: int
+    ) -> tuple[Batch, int, float]:
+        """(the next batch; bytes of its body; dollars that lacked for the call after it). The calls
+        of the batch are durable, as `packing`, when this returns. OSError."""
+        endpoint, price, lacked = outbox.endpoint, price_of(self._accounting, outbox.model), 0.0
+        batch = Batch(token_hex(8), outbox.model, 0, endpoint.now(), most_bytes=2**20)
+        opening, between, closing = endpoint.frame
+        size = body.write(opening)
+        with self.journal.file(batch.mark, "packing").open("wb") as packing:
+            while batch.lines < room and (noted := notes.readline()):
+                call = read_call("", noted.rstrip(b"\n"))
+                line = endpoint.line(batch.custom_id(call.address), endpoint.wire.body(call))
+                worst = max(worst_case(call, price), self._dearest.get(outbox.model, 0.0))
+                if self.budget is not None and not self.budget.fits(batch.worst + worst):
+                    lacked = worst
+                larger = size + len(between + line + closing)
+                if lacked or (batch.lines and larger > endpoint.most_bytes):
+                    notes.seek(-len(noted), os.SEEK_CUR)
+                    break
+                size += body.write(between + line if batch.lines else line)
+                packing.write(noted)
+                batch = replace(
+                    batch,
+                    lines=batch.lines + 1,
+                    worst=batch.worst + worst,
+                    most_bytes=batch.most_bytes + result_bytes(call),
+                )
+            packing.flush()
+            os.fsync(packing.fileno())
+        sync_folder(self.journal.folder)
+        if not batch.lines:
+            self.journal.delete_files(batch.mark)
+        return batch, size + body.write(closing), lacked
+
+    async def _submit(
+        self, endpoint: BatchEndpoint, batch: Batch, body: BinaryIO, size: int
+    ) -> None:
+        """Submit a batch. While nothing proves whether the vendor made it, it is owed."""
+        provider, tries, uploaded = endpoint.settings.provider, 0, None
+        try:
+            while True:
+                try:
+                    if uploaded is None:
+                        uploaded = await self._asked(endpoint, endpoint.upload, body, size)
+                    batch = replace(batch, at=endpoint.now())
+                    self.journal.send(batch)
+                    id = await self._created(endpoint, batch, body, size, uploaded)
+                    self._doubts.pop(provider, None)
+                    return self.journal.note(submitted=batch.mark, id=id)
+                except INCONCLUSIVE as exc:
+                    if uploaded is not None and not isinstance(exc, (RateLimited, Unreachable)):
+                        raise
+                    tries, self._pause = tries + 1, 0.0
+                    if (halt := self._passes(endpoint, batch, exc, tries)) is not None:
+                        raise halt from exc
+                    await self._stop.sleep(self._pause)
+        except Overloaded:
+            self.journal.note(denied=batch.mark, at=endpoint.now())
+        except (InvalidRequest, ModelNotFound) as exc:
+            self._free(batch, str(exc))
+            raise BatchRefused(f"{exc}; no call of {batch.model} went out") from exc
+        except INCONCLUSIVE as exc:
+            log.warning("a batch may have been made, or not: %r", exc)
+        except Halt as halt:
+            self._free(batch, str(halt))
+            raise
+
+    async def _created(
+        self, endpoint: BatchEndpoint, batch: Batch, body: BinaryIO, size: int, uploaded: str
+    ) -> str:
+        """The id of the batch that is made. A stop gives the vendor a moment to answer."""
+        request = endpoint.asked(endpoint.create, batch, body, size, uploaded)
+        making = asyncio.create_task(request)
+        try:
+            with suppress(Halt):
+                await self._stop.until_stopped(asyncio.wait((making,)))
+            await asyncio.wait((making,), timeout=LAST_SECONDS)
+            if not making.done():
+                raise OutcomeUnknown("the run was stopped before the vendor answered")
+            return making.result()
+        finally:
+            if making.cancel():
+                await asyncio.wait((making,))
+
+
+class _Short(BatchRefused):
+    """The results of a batch that has ended lack lines, which the vendor may yet bring."""
+
+
+def _calls(batches: Iterable[Batch]) -> str:
+    return counted(sum(batch.lines for batch in batches), "call")
