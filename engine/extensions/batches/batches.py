@@ -346,13 +346,17 @@ class Batches(Addition):
             ours = state.mark == mark or await self._is_ours(endpoint, batch, state)
             if ours:
                 self.journal.note(submitted=mark, id=state.id)
+                self._doubts.pop(f"{mark} denied", None)
                 return False
             undecided = undecided or ours is None
-        denied = self.journal.denied.get(mark)
-        settled = denied is not None and endpoint.now() - denied >= SETTLE
+        settled, denied = False, f"{mark} denied"
+        if mark in self.journal.denied:
+            why = f"{endpoint.settings.provider}: a submission that was denied may appear yet"
+            settled = self._doubt(denied, why) >= SETTLE
         passed = endpoint.now() > batch.at + endpoint.window + CLOCK_SLACK
         if undecided or not (settled or passed):
             return False
+        self._doubts.pop(denied, None)
         self._free(batch, "it was never made")
         return True
 
@@ -543,7 +547,7 @@ class Batches(Addition):
                         raise halt from exc
                     await self._stop.sleep(self._pause)
         except Overloaded:
-            self.journal.note(denied=batch.mark, at=endpoint.now())
+            self.journal.note(denied=batch.mark)
         except (InvalidRequest, ModelNotFound) as exc:
             self._free(batch, str(exc))
             raise BatchRefused(f"{exc}; no call of {batch.model} went out") from exc

@@ -67,8 +67,8 @@ class BatchJournal:
         """Batches that the vendor has, or may have, by mark."""
         self.ids: dict[str, str] = {}
         """By mark, the vendor's id of each batch that was ever submitted."""
-        self.denied: dict[str, float] = {}
-        """By mark, when the vendor said that it could not make a batch, by its clock."""
+        self.denied: set[str] = set()
+        """Marks of batches that the vendor said it could not make."""
         self.faults: dict[str, tuple[int, bytes]] = {}
         """By address, (status, body) of the answer to a call that can never be served."""
         self.tries: dict[str, int] = {}
@@ -174,8 +174,8 @@ class BatchJournal:
                     raise LookupError(f"{batch.mark!r:.40} is not the mark of a batch")
                 self._marks.add(batch.mark)
                 self.pending[batch.mark] = batch
-            case {"denied": mark, "at": now}:
-                self.denied[mark] = now
+            case {"denied": mark}:
+                self.denied.add(mark)
             case {"submitted": mark, "id": id} if mark in self.pending:
                 self.ids[mark] = id
             case {"cancelled": mark}:

@@ -36,7 +36,7 @@ class Climb(AdaptiveConcurrency):
     as many are tried as long as that pays, or four times as many where the last try paid whole.
     Once all places of the server are taken, calls only wait longer, and as many are answered. Then
     the width returns to the last one that paid, and a quarter more, so that a free place finds the
-    next call waiting. (Gradient limiters, which go by latency alone, would keep servers that batch
+    next call waiting. (Gradient limiters, which go by latency alone, would keep servers that group
     at a few calls: each takes longer in company, and all together much less.) A call that passes
     its deadline narrows as an overload does, and ends the first round or a try of more calls.
 

@@ -53,7 +53,7 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
     file, stood = tmp_path / EVENTS, {0: standing(journal)}
     steps = [
         lambda: journal.send(FIRST),
-        lambda: journal.note(denied=A, at=101.0),
+        lambda: journal.note(denied=A),
         lambda: journal.note(submitted=A, id="batch_2"),
         lambda: journal.send(SECOND),
         lambda: journal.cancel(SECOND, "never made"),
@@ -81,7 +81,7 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
             # What is written after a torn line begins a line of its own.
             again = BatchJournal(tmp_path)
             assert standing(again) == last
-            again.note(denied="another", at=1.0)
+            again.note(denied="another")
             assert "another" in BatchJournal(tmp_path, reads_only=True).denied
 
 
