@@ -39,10 +39,10 @@ from oversight.engine.views.pages.answer import compare_page
 from oversight.engine.views.pages.failures import causes_part
 from oversight.engine.views.pages.findings import shown_part
 from oversight.engine.views.pages.guard import is_loopback
+from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
 from oversight.engine.views.pages.measures import cost_page
 from oversight.engine.views.pages.overview import overview_page
 from oversight.engine.views.pages.reading import read
-from oversight.engine.views.pages.routes import Asked, Served, page_of
 from oversight.engine.views.pages.site import telling
 from oversight.protocols.transcript import Failure, Transcript
 from tests import world
@@ -135,7 +135,7 @@ def test_what_failed_is_taken_first_counted_by_cause_and_read_up_to_its_fault(
     with RunReader(mine) as run:
         taken = telling(run, 9)
         failed = [place for place in taken if not {*places, at}.isdisjoint(run.worlds(place))]
-        causes = causes_part(run, read_rows(run), Served("a")).lines
+        causes = causes_part(run, read_rows(run), ServerLinks("a")).lines
         (spoken,) = read(run, Place(debated, 5)).worlds[0].turns
     assert len(taken) == 9 and len(failed) >= 3
     assert [(each.count, each.share) for each in causes] == [(12, 12 / 13), (1, 1 / 13)]
@@ -264,7 +264,7 @@ def test_the_overview_has_naive_judges_beside_the_rows_and_the_worst_of_those_th
     opened: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("oversight.engine.views.pages.overview.run_page", lambda *_, **told: told)
-    told: Any = overview_page(opened, Served("a"), Asked())
+    told: Any = overview_page(opened, ServerLinks("a"), Asked())
     rows = read_rows(opened).results("brier").rows
     naive = {its.row.judge: its.asd.value for its in rows if its.row.naive and its.asd}
     groups = {line.cells[0].text: line.members for line in told["rows"].lines}
@@ -281,7 +281,7 @@ def test_the_whole_run_has_a_price_where_each_of_its_models_has_one(
     price = listed().need("openai/gpt-4o-mini")
     for models, known in ((opened.sweep.models, True), (["sim/judge"], False)):
         monkeypatch.setattr(RunReader, "prices", PriceList(dict.fromkeys(models, price)))
-        whole = re.search(r"The whole run: [^<]*", cost_page(opened, Served("a"), Asked()))
+        whole = re.search(r"The whole run: [^<]*", cost_page(opened, ServerLinks("a"), Asked()))
         assert whole and ("at list prices" in whole[0]) is known
 
 
@@ -289,7 +289,7 @@ def test_an_answer_counts_every_contrast_and_lists_both_ends(
     opened: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def page() -> tuple[str, list[float]]:
-        shown = compare_page(opened, Served("a"), Asked(first="debate", second="o"))
+        shown = compare_page(opened, ServerLinks("a"), Asked(first="debate", second="o"))
         differences = re.findall(r">([+−]?\d\.\d+) <small", shown.partition("<tbody>")[2])
         return shown, [float(each.replace("−", "-")) for each in differences]
 
@@ -312,10 +312,10 @@ def test_a_frontier_tells_its_judges_apart(opened: RunReader) -> None:
 def test_a_page_says_in_words_what_a_rare_error_could_reverse(opened: RunReader) -> None:
     pair = Asked(first="debate sim/strong", second="consultancy sim/strong")
     told = "With 6 problems, one rare error could reverse "
-    assert f"{told}any of these signs." in compare_page(opened, Served("a"), pair)
+    assert f"{told}any of these signs." in compare_page(opened, ServerLinks("a"), pair)
     # No row is decided, but groups of rows are.
     assert not any(each.decided for each in verdicts(read_rows(opened).results("brier")).contrasts)
-    assert told in overview_page(opened, Served("a"), Asked())
+    assert told in overview_page(opened, ServerLinks("a"), Asked())
 
 
 def test_what_cannot_be_drawn_says_what_it_takes(small: Path, place: Path) -> None:
@@ -339,7 +339,7 @@ def test_reader_show_and_report_tell_one_asd_of_four_answers(tmp_path: Path) -> 
     folder = next((tmp_path / "runs").glob("four-*"))
     (row,) = orjson.loads(within("report", folder, "--json", cwd=tmp_path).out)["rows"]
     with RunReader(folder) as run:
-        read_page = page_of("reading")(run, Served("four"), Asked())
+        read_page = page_of("reading")(run, ServerLinks("four"), Asked())
         one = read(run, Place(0, 0))
     assert len(one.worlds) == 4 and one.asd == pytest.approx(row["asd"]["value"])
     for drafts in (each.turns[0].drafts for each in one.worlds):

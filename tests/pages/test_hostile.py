@@ -12,9 +12,9 @@ import pytest
 
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.record.database import RunDatabase
+from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
 from oversight.engine.views.pages.reader import calls_section
 from oversight.engine.views.pages.reading import read
-from oversight.engine.views.pages.routes import Asked, Served, page_of
 from oversight.engine.views.pages.site import write_bundle
 from oversight.engine.views.pages.text import TextMark, quoted, shown
 from oversight.protocols.transcript import Quote
@@ -38,7 +38,7 @@ def run(made: RunReader) -> Iterator[RunReader]:
 
 def made_page(run: RunReader, name: str, **asked: object) -> str:
     values: dict[str, Any] = asked
-    return page_of(name)(run, Served("run"), Asked(**values))
+    return page_of(name)(run, ServerLinks("run"), Asked(**values))
 
 
 async def test_a_hostile_transcript_is_shown_as_text_and_cut_to_a_page_that_opens(
@@ -52,8 +52,8 @@ async def test_a_hostile_transcript_is_shown_as_text_and_cut_to_a_page_that_open
 
 async def test_a_request_that_is_cut_can_be_had_whole(run: RunReader) -> None:
     one = read(run, Place(0, 0), requests=True)
-    (found,) = set(re.findall(r"only=(\w{12})", calls_section(one, Served("run"))))
-    whole = calls_section(one, Served("run"), only=found)
+    (found,) = set(re.findall(r"only=(\w{12})", calls_section(one, ServerLinks("run"))))
+    whole = calls_section(one, ServerLinks("run"), only=found)
     assert "more characters" not in whole and "only=" not in whole
     assert whole.count("&lt;b&gt;") >= LONG.count("<b>")
 
@@ -68,7 +68,7 @@ async def test_ten_thousand_turns_are_read_by_the_hundred(tmp_path: Path) -> Non
         assert len(one.lines) == 100
         at = {"row": 1, "turns": one.page}
         assert len(made_page(run, "reading", **at).encode()) < MOST_BYTES
-    assert len(calls_section(first, Served("run")).encode()) < MOST_BYTES
+    assert len(calls_section(first, ServerLinks("run")).encode()) < MOST_BYTES
 
 
 @pytest.mark.wire

@@ -27,8 +27,8 @@ from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import TAKEN_BACK
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import NotRun
+from oversight.engine.views.pages.links import Asked, ServerLinks
 from oversight.engine.views.pages.measures import measure_page
-from oversight.engine.views.pages.routes import Asked, Served
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
 from tests.command_line import Ran, Running, run_in, running, within
@@ -186,7 +186,7 @@ def test_the_export_scores_and_what_a_rater_takes_back_is_in_it_no_more(judged, 
     assert scored.code == 0 and "40 judgements" in scored.out, scored.err
     direct = within("measure", "judgements", run, cwd=tmp_path)
     assert direct.out == scored.out.replace("people.jsonl", str(run))
-    page = measure_page(RunReader(run), Served(run.name), Asked(kind="people"))
+    page = measure_page(RunReader(run), ServerLinks(run.name), Asked(kind="people"))
     assert "The judge of the run and persons on the same transcripts" in page
     gone = within("human", "withdraw", run, "raters-2", "--erase", cwd=tmp_path)
     assert gone.code == 0 and "deleted: 20 stored replies" in gone.err, gone.err

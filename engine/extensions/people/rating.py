@@ -16,7 +16,7 @@ from ...run.observer import Observer
 from ...views.cli.output import say
 from ...views.pages.environment import EVERY, page
 from ...views.pages.guard import TOKEN, AccessRules, Handler
-from ...views.pages.routes import AtDesk
+from ...views.pages.links import Links
 from ...views.pages.serving import Server, html
 from .desk import Desk, NotReady, NotTheirs
 from .panel import Rater
@@ -219,9 +219,15 @@ class RaterServer(Server, Observer):
         return response
 
 
+class DeskLinks(Links):
+    """The pages of a rater: without links, but listening for events."""
+
+    connects = True
+
+
 def rater_page(stage: str, title: str, **values: object) -> str:
     """A page of the raters. stage: which part of it, with the values that this part takes."""
-    return page(f"{PAGES}rating", AtDesk(), title=title, sheets=SHEETS, stage=stage, **values)
+    return page(f"{PAGES}rating", DeskLinks(), title=title, sheets=SHEETS, stage=stage, **values)
 
 
 def refusal(said: str, status: int, posted: Mapping[str, str] | None = None) -> web.Response:

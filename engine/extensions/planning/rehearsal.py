@@ -28,7 +28,7 @@ from ...views.cli.exit_codes import ExitCode
 from ...views.cli.faults import halt_code
 from ...views.cli.output import show, show_json, width
 from ...views.cli.terminal import under_signals
-from ...views.pages.live import COUNTS
+from ...views.pages.strip import COUNTS
 from ..mock.clock import FastLoop
 from ..mock.process import counts, serving
 from ..mock.profile import load_profile

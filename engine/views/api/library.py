@@ -44,9 +44,9 @@ from ...sweep.in_python import python_sweep
 from ...sweep.sweepfile import SweepFile, Top, check_fit, read_sweep_file
 from ...system.flags import check_flags
 from ...system.process import event_loop
+from ..pages.links import Asked, Links
 from ..pages.overview import overview_page
 from ..pages.reader import reader_page
-from ..pages.routes import Addresses, Asked
 from .prepared import prepared
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """The overview page, in a frame, for notebooks."""
-        return framed(overview_page(self.reader, Addresses(), Asked(score=self.results.score)))
+        return framed(overview_page(self.reader, Links(), Asked(score=self.results.score)))
 
     def read(
         self,
@@ -149,7 +149,7 @@ class Report:
         console.print(side_by_side(row, about, worlds_of(run, place), score, console.width))
         asked = Asked(place.row, place.problem, place.draw, score=score)
         with run:
-            return NotebookPage(text.getvalue(), reader_page(run, Addresses(), asked))
+            return NotebookPage(text.getvalue(), reader_page(run, Links(), asked))
 
     @property
     def reader(self) -> RunReader:

@@ -16,8 +16,8 @@ from ...analysis.scoring.inference import averaged
 from ...errors import UsageError
 from ...run.reader import Place, RunReader
 from .findings import Linked, shown_part
-from .provenance import run_page
-from .routes import Addresses, Asked
+from .links import Asked, Links
+from .strip import run_page
 
 MOST_PAIRS = 14
 """Rows of a run up to which a site has the contrasts of all pairs of them."""
@@ -56,14 +56,14 @@ class ApartProblem:
         return " ".join(text for text, _ in self.links["read"])
 
 
-def compare_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+def compare_page(run: RunReader, links: Links, asked: Asked) -> str:
     """The contrasts that two words mean: names of rows, or parts of them, as `oversight compare`
     takes them; by default of each row with the naive judge."""
     words, score = (asked.first, asked.second), asked.score
     fault, comparison, lines = "", None, tuple[Compared, ...]()
     rows = read_rows(run)
     # A site cannot ask again: with few rows, it has the answer for every pair.
-    every = not links.live and len(rows.names) <= MOST_PAIRS
+    every = not links.form("compare") and len(rows.names) <= MOST_PAIRS
     contrasts = (" - ".join(words),) if all(words) else ()
     how = replace(BY_DEFAULT, contrasts=contrasts, pairs="all" if every else None)
     try:
@@ -76,11 +76,12 @@ def compare_page(run: RunReader, links: Addresses, asked: Asked) -> str:
 
     def own(line: Compared) -> dict[str, str]:
         first, second = (rows.names[row] for _, row in line.places)
-        return {"first": links.to("compare", first=first, second=second)} if links.live else {}
+        to = links.to("compare", first=first, second=second)
+        return {"first": to} if to else {}
 
     parts = []
     if comparison:
-        short = links.live or len(lines) > MOST_LINES
+        short = bool(links.form("compare")) or len(lines) > MOST_LINES
         listed, flips, *_ = comparison_finding(comparison, short=short).parts
         if single:
             parts = [shown_part(part, {}) for part in (_apart(rows, links, single, score), flips)]
@@ -121,7 +122,7 @@ def _mean(rows: RunRows, found: Sequence[Compared], score: str) -> Estimate | No
     return mean.estimate(interval=rows.sweep.interval) if mean else None
 
 
-def _apart(rows: RunRows, links: Addresses, found: Compared, score: str) -> Part:
+def _apart(rows: RunRows, links: Links, found: Compared, score: str) -> Part:
     """The problems that differ most, each way, with links to the transcripts of both rows."""
     places = [row for _, row in found.places]
     values = rows.asd_by_problem(score)[:, places].tolist()

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from ...display.printable import printable
 from ...display.quantity import counted, dollars, signed
-from .routes import Addresses
+from .links import Links
 from .text import shown
 
 SHEETS = ("base.css", "table.css", "base.js")
@@ -25,7 +25,7 @@ EVERY = tuple(dict.fromkeys((*SHEETS, *READER)))
 
 def page(
     template: str,
-    addresses: Addresses,
+    links: Links,
     *,
     title: str,
     sheets: Sequence[str] = SHEETS,
@@ -37,13 +37,13 @@ def page(
         _environment()
         .get_template(f"{template}.html")
         .render(
-            links=addresses,
+            links=links,
             title=title,
             styles=[each for each in sheets if each.endswith(".css")],
             scripts=[each for each in sheets if each.endswith(".js")],
             # Safe to mark: neither contains text from models.
             static=lambda name: Markup(static(name)),
-            policy=policy(addresses.live, addresses.shared, (*EVERY, *sheets)),
+            policy=policy(links.connects, links.shared, (*EVERY, *sheets)),
             **values,
         )
     )
@@ -62,11 +62,11 @@ def packed(text: bytes) -> str:
 
 
 @cache
-def policy(live: bool, beside: bool = False, sheets: tuple[str, ...] = EVERY) -> str:
+def policy(connects: bool, beside: bool = False, sheets: tuple[str, ...] = EVERY) -> str:
     """The Content-Security-Policy: our own styles and scripts by their hashes, and nothing else.
 
-    live: pages of a server, which may send its forms and listen to its events. beside: pages of a
-    site, whose styles, scripts and texts lie beside them, on a disk or on a web server.
+    connects: pages of a server, which may send forms to it and listen to its events. beside: pages
+    of a site, whose styles, scripts and texts lie beside them, on a disk or on a web server.
     """
     own = {
         ending: "'self' file:"
@@ -80,7 +80,7 @@ def policy(live: bool, beside: bool = False, sheets: tuple[str, ...] = EVERY) ->
         f"script-src {own['.js']}",
         "img-src data:",
         "base-uri 'none'",
-        *(("connect-src 'self'", "form-action 'self'") if live else ("form-action 'none'",)),
+        *(("connect-src 'self'", "form-action 'self'") if connects else ("form-action 'none'",)),
     ]
     return "; ".join(rules)
 

@@ -10,7 +10,7 @@ from ...analysis.rows import RunRows, read_rows
 from ...run.reader import RunReader
 from ...run.run_folder import SWEEP
 from .findings import Linked, finding_page
-from .routes import Addresses, Asked
+from .links import Asked, Links
 
 READ = 3
 """Transcripts that are linked for each cause."""
@@ -32,9 +32,7 @@ class Cause:
         return " ".join(text for text, _ in self.links["read"]) if self.links else ""
 
 
-def causes_part(
-    run: RunReader, completed: RunRows, links: Addresses, most: int | None = None
-) -> Part:
+def causes_part(run: RunReader, completed: RunRows, links: Links, most: int | None = None) -> Part:
     """Causes of failures, the most frequent first. most: causes that are named; all by default."""
     failures = completed.table.failed
     alike: dict[tuple[str, str], list[int]] = {}
@@ -58,7 +56,7 @@ def causes_part(
     return Part("causes", title, columns, lines, notes)
 
 
-def failures_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+def failures_page(run: RunReader, links: Links, asked: Asked) -> str:
     """Failures by cause, then doubts by kind."""
     completed = read_rows(run)
     table = completed.table
@@ -92,13 +90,11 @@ def failures_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     )
 
 
-def _cause(
-    run: RunReader, links: Addresses, told: str, cells: list[int], of: int, quote: str
-) -> Cause:
+def _cause(run: RunReader, links: Links, told: str, cells: list[int], of: int, quote: str) -> Cause:
     return Cause(told, len(cells), len(cells) / of, quote, {"read": read_links(run, links, cells)})
 
 
-def read_links(run: RunReader, links: Addresses, cells: Sequence[int]) -> Linked:
+def read_links(run: RunReader, links: Links, cells: Sequence[int]) -> Linked:
     """Links to a few of these cells, of different problems where they are many."""
     some = cells[:: max(len(cells) // READ, 1)][:READ]
     read = [link for at in some if (link := links.reading(run.where(at)[0]))]

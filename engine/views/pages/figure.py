@@ -8,7 +8,7 @@ from ...analysis.pictures.painting import draw, save
 from ...run.reader import RunReader
 from ...run.sources import origins
 from .findings import DRAWN
-from .routes import one_of
+from .links import one_of
 
 ENDINGS = ("svg", "pdf")
 

@@ -13,8 +13,8 @@ from ...analysis.rows import row_names
 from ...analysis.scoring.contrasts import Contrast
 from ...analysis.scoring.estimate import Estimate
 from ...run.reader import RunReader
-from .provenance import run_page
-from .routes import Addresses
+from .links import Links
+from .strip import run_page
 
 Linked: TypeAlias = tuple[tuple[str, str], ...]
 """Texts with their links."""
@@ -155,7 +155,7 @@ class ShownFigure:
     command: str
 
 
-def figure_of(run: RunReader, links: Addresses, kind: str, score: str) -> ShownFigure | None:
+def figure_of(run: RunReader, links: Links, kind: str, score: str) -> ShownFigure | None:
     """None for a chart that is no picture of `oversight export plot`."""
     if kind not in DRAWN:
         return None
@@ -168,7 +168,7 @@ def figure_of(run: RunReader, links: Addresses, kind: str, score: str) -> ShownF
 
 def finding_page(
     run: RunReader,
-    links: Addresses,
+    links: Links,
     finding: Finding,
     *,
     title: str,
@@ -190,12 +190,12 @@ def finding_page(
         heading=title,
         lead=lead,
         said=(*said, *finding.lead),
-        parts=[shown_part(part, rows, pointed=links.live) for part in parts],
+        parts=[shown_part(part, rows, pointed=bool(links.form("overview"))) for part in parts],
         **values,
     )
 
 
-Links: TypeAlias = Mapping[str, str | Linked]
+LineLinks: TypeAlias = Mapping[str, str | Linked]
 """The links of a line, by the heads of columns."""
 
 
@@ -204,7 +204,7 @@ def shown_part(
     links: Mapping[str, str],
     *,
     pointed: bool = True,
-    own: Callable[[Any], Links] = lambda line: getattr(line, "links", {}),
+    own: Callable[[Any], LineLinks] = lambda line: getattr(line, "links", {}),
 ) -> ShownPart:
     """A part as a table. Its lines may bring what a ShownLine has beside its cells. links: by the
     text of a cell that names a row. own: the links of a line, by default those that it brings.
@@ -257,7 +257,7 @@ def _cell(
     cell: Callable[[Any], str],
     line: Any,
     links: Mapping[str, str],
-    own: Links,
+    own: LineLinks,
 ) -> ShownCell:
     text, value = cell(line), column.value(line)
     estimate = value if isinstance(value, Estimate) else None

@@ -15,8 +15,8 @@ from ...analysis.scoring.arrays import Floats, Places
 from ...display.printable import printable
 from ...run.reader import Place, RunReader
 from ...sweep.grid import GridRow
-from .provenance import run_page
-from .routes import Addresses, Asked, nth
+from .links import Asked, Links, nth
+from .strip import run_page
 
 SHADES = [*(f"n{n}" for n in range(4, 0, -1)), "z", *(f"p{n}" for n in range(1, 5))]
 
@@ -54,7 +54,7 @@ def state_name(state: int) -> str:
     return "" if state & (VALUE | IMPUTED) == VALUE else STATES[state & (IMPUTED | FAILED)]
 
 
-def map_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+def map_page(run: RunReader, links: Links, asked: Asked) -> str:
     """ASD of every problem under every row: problems from the hardest, rows from the best."""
     completed = read_rows(run)
     values = completed.asd_by_problem(asked.score)
@@ -69,7 +69,7 @@ def map_page(run: RunReader, links: Addresses, asked: Asked) -> str:
         "states": states[problems][:, rows].tolist(),
         "most": 100 * min(high - low, float(np.nanmax(np.abs(values), initial=1.0))),
         "links": _links(run, links, problems, rows),
-        "numbers": [problems, rows] if links.live else None,
+        "numbers": [problems, rows] if links.form("map") else None,
     }
     return run_page(
         "map",
@@ -90,11 +90,11 @@ def map_page(run: RunReader, links: Addresses, asked: Asked) -> str:
 
 
 def _links(
-    run: RunReader, links: Addresses, problems: list[int], rows: list[int]
+    run: RunReader, links: Links, problems: list[int], rows: list[int]
 ) -> list[list[str]] | str:
     """On the server, the address of a reading with `{r}` and `{p}` for what stands where; of a
     site, whose files have names of their own, every one."""
-    if links.live:
+    if links.form("map"):
         return links.reading(Place(0, 0)).replace("/row/0/problem/0", "/row/{r}/problem/{p}")
     return [[links.any_reading(r, p, run.sweep.draws) for r in rows] for p in problems]
 
@@ -121,7 +121,7 @@ class RowOnProblem:
     """`imputed`, `failed`, `not run`, or empty for a measurement."""
 
 
-def problem_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+def problem_page(run: RunReader, links: Links, asked: Asked) -> str:
     """The page of one problem, with the judge's probabilities under every row, the worst first."""
     completed = read_rows(run)
     number = nth(asked.problem, len(run.sweep.problems), "problem")

@@ -13,12 +13,11 @@ from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.reader import RunReader
 from .findings import figure_of, finding_page
-from .live import PAID
-from .provenance import run_page
-from .routes import Addresses, Asked, one_of
+from .links import Asked, Links, one_of
+from .strip import PAID, run_page
 
 
-def cost_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+def cost_page(run: RunReader, links: Links, asked: Asked) -> str:
     """What was paid for each model, and what each row costs over a sample of problems, so that the
     page is there at once."""
     ledger = read_ledger(run.folder)
@@ -86,7 +85,7 @@ def measures_of(run: RunReader) -> list[str]:
     return [name for name in names() if (kind := analysis(name)).title and kind().suits(run)]
 
 
-def measure_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+def measure_page(run: RunReader, links: Links, asked: Asked) -> str:
     """An analysis. What cannot be told of this run is said in its place."""
     name = one_of(asked.kind, measures_of(run), "measure")
     kind = analysis(name)
@@ -106,7 +105,7 @@ def measure_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     )
 
 
-def more_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+def more_page(run: RunReader, links: Links, asked: Asked) -> str:
     """The other pages of the run: those that have something to show."""
     kinds = {name: analysis(name) for name in measures_of(run)}
     pages = [

@@ -37,9 +37,8 @@ from ...run.run_folder import REPORT
 from ...system.files import holder
 from .failures import causes_part, read_links
 from .findings import Linked, ShownPart, figure_of, shown_part
-from .live import COLUMNS, TILES, Watcher
-from .provenance import run_page
-from .routes import REPORT_FILES, Addresses, Asked, one_of
+from .links import REPORT_FILES, Asked, Links, one_of
+from .strip import COLUMNS, TILES, Watcher, run_page
 
 MOST_OPEN = 30
 """Rows from which on groups are closed at first."""
@@ -97,7 +96,7 @@ class GroupCost:
     links: dict[str, str]
 
 
-def overview_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+def overview_page(run: RunReader, links: Links, asked: Asked) -> str:
     """The page. Rows are averaged in groups, by protocol unless `by` names another thing that tells
     them apart."""
     completed = read_rows(run)
@@ -129,7 +128,7 @@ def overview_page(run: RunReader, links: Addresses, asked: Asked) -> str:
         scores=run.scores,
         missing=sum(its.missing for its in results.rows),
         files=[each for each in REPORT_FILES if (run.folder / REPORT / f"report.{each}").exists()],
-        live=Watcher(run).snapshot() if running and links.live else None,
+        strip=Watcher(run).snapshot() if running and links.events else None,
         tiles=TILES,
         columns=COLUMNS,
         parts=[
@@ -167,7 +166,7 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
 
 
 def _table(
-    run: RunReader, completed: RunRows, results: Results, by: str, links: Addresses, plot: str
+    run: RunReader, completed: RunRows, results: Results, by: str, links: Links, plot: str
 ) -> ShownPart:
     """The rows by group, each group with its mean; naive judges first. plot: what is drawn."""
     names, head, asd = row_names(run.sweep.rows), by.replace("_", " "), plot == "asd"
@@ -228,7 +227,7 @@ def _facts(run: RunReader, results: Results, state: str) -> list[tuple[str, str]
 
 
 def _beside(
-    run: RunReader, completed: RunRows, results: Results, by: str, links: Addresses
+    run: RunReader, completed: RunRows, results: Results, by: str, links: Links
 ) -> Iterator[Part]:
     """What to look at next: problems that go badly, why cells failed, what a problem costs."""
     yield _worst(run, completed, results.score, links)
@@ -277,7 +276,7 @@ def _costs(
         )
 
 
-def _worst(run: RunReader, completed: RunRows, score: str, links: Addresses) -> Part:
+def _worst(run: RunReader, completed: RunRows, score: str, links: Links) -> Part:
     """The problems of the lowest ASD, over rows in which somebody argues."""
     rows = run.sweep.rows
     measured = completed.asd(score)

@@ -11,9 +11,9 @@ from ....protocols.settings import PARAMETERS
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
 from .environment import READER, packed, part
-from .provenance import run_page
+from .links import Asked, Links, NoPage, anchor, nth
 from .reading import TURNS_A_PAGE, AskedCall, Reading, read
-from .routes import Addresses, Asked, NoPage, anchor, nth
+from .strip import run_page
 
 MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
 """Bytes of markup that the texts of a page of calls may take together, and each in any case."""
@@ -23,9 +23,6 @@ JUDGE = "judge"
 
 MAX_JUDGE_TEXT = 100_000
 """Bytes of markup of a text that a judge read, on the page of all calls."""
-
-MAX_SITE_TEXT = 600_000
-"""Bytes of markup of a text of a site, where no longer one has a page of its own."""
 
 PROBABLE_TOKENS = 50
 """Tokens of a reply whose log probabilities are shown."""
@@ -46,7 +43,7 @@ class Neighbours:
     pages: tuple[tuple[str, str, bool], ...]
 
 
-def neighbours(run: RunReader, links: Addresses, one: Reading) -> Neighbours:
+def neighbours(run: RunReader, links: Links, one: Reading) -> Neighbours:
     """The neighbours of a reading that have a page."""
     place, sweep = one.place, run.sweep
 
@@ -81,7 +78,7 @@ def neighbours(run: RunReader, links: Addresses, one: Reading) -> Neighbours:
     )
 
 
-def reader_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+def reader_page(run: RunReader, links: Links, asked: Asked) -> str:
     """The page of one reading."""
     one = read(run, _place(run, asked), asked.score, asked.turns, read_probes(run.folder))
     return readers_page(
@@ -89,7 +86,7 @@ def reader_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     )
 
 
-def calls_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+def calls_page(run: RunReader, links: Links, asked: Asked) -> str:
     """Every request and reply of a reading, or one call in full."""
     place = _place(run, asked)
     one = read(run, place, asked.score, asked.turns, requests=True)
@@ -109,7 +106,7 @@ def _place(run: RunReader, asked: Asked) -> Place:
     )
 
 
-def section(run: RunReader, links: Addresses, one: Reading) -> Markup:
+def section(run: RunReader, links: Links, one: Reading) -> Markup:
     """One reading, for a page that may hold several."""
 
     def call_link(address: str, whole: bool = False) -> str:
@@ -118,7 +115,7 @@ def section(run: RunReader, links: Addresses, one: Reading) -> Markup:
     return part("readings", "reading", one, neighbours(run, links, one), call_link)
 
 
-def readers_page(run: RunReader, links: Addresses, sections: list[Markup], title: str) -> str:
+def readers_page(run: RunReader, links: Links, sections: list[Markup], title: str) -> str:
     """A page of several readings; the key j moves to the next one."""
     return run_page(
         "readers",
@@ -132,7 +129,7 @@ def readers_page(run: RunReader, links: Addresses, sections: list[Markup], title
     )
 
 
-def calls_section(one: Reading, links: Addresses, back: str = "", only: str = "") -> Markup:
+def calls_section(one: Reading, links: Links, back: str = "", only: str = "") -> Markup:
     """Every request and reply of a reading. only: beginning of the address of the one call to show,
     in full."""
     asked = [each for each in one.asked if each.address.startswith(only)]
@@ -144,14 +141,14 @@ def calls_section(one: Reading, links: Addresses, back: str = "", only: str = ""
         """Bytes of markup for each text of a call; None: as many as it has."""
         if only:
             return None
-        if not links.live:
-            return MAX_SITE_TEXT
+        if most := links.most("calls"):
+            return most
         return MAX_JUDGE_TEXT if each.call.role == JUDGE else share
 
     def whole(each: AskedCall, messages: Sequence[Message]) -> str:
         """Link to the full text of a call that is cut here; empty for other calls."""
         most = rooms(each)
-        if most is None or not links.live:
+        if most is None or links.most("calls"):
             return ""
         said = [each.call.text, *(message.text for message in messages)]
         longest = max(len(escape(text)) for text in said)
@@ -173,9 +170,7 @@ def probabilities(reply: Reply) -> str:
     )
 
 
-def called_page(
-    run: RunReader, links: Addresses, sections: list[Markup], name: str, back: str
-) -> str:
+def called_page(run: RunReader, links: Links, sections: list[Markup], name: str, back: str) -> str:
     """Requests and replies, in the order in which they were answered."""
     return run_page(
         "calls",
@@ -190,7 +185,7 @@ def called_page(
     )
 
 
-def _texts(links: Addresses, sections: Sequence[Markup]) -> Markup:
+def _texts(links: Links, sections: Sequence[Markup]) -> Markup:
     """Sections as they stand in a page; in one of a site packed, as worlds, drafts and requests
     repeat each other."""
     texts = Markup("").join(sections)

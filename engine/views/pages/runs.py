@@ -8,7 +8,7 @@ from ...analysis.findings.finding import Column, Part, column, number, people, p
 from ...display.quantity import dollars
 from ...run.listing import RunSummary, summaries
 from .environment import page
-from .routes import Served
+from .links import ServerLinks
 
 
 def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummary], str]) -> Part:
@@ -55,5 +55,5 @@ def runs_page(place: Path, folders: Mapping[str, Path]) -> str:
     names = {folder: name for name, folder in folders.items()}
     runs, faults = summaries(names)
     part = runs_part("Runs", runs, lambda run: names[run.folder])
-    shown = shown_part(part, {name: Served(name).run for name in folders})
-    return page("runs", Served(""), title="runs", place=str(place), part=shown, faults=faults)
+    shown = shown_part(part, {name: ServerLinks(name).run for name in folders})
+    return page("runs", ServerLinks(""), title="runs", place=str(place), part=shown, faults=faults)

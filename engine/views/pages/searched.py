@@ -11,9 +11,9 @@ from ...errors import UsageError
 from ...run.reader import RunReader
 from ...run.record.search import Query, search
 from .environment import packed
-from .provenance import run_page
+from .links import Asked, Links, turn_anchor
 from .reading import TURNS_A_PAGE, Reading
-from .routes import Addresses, Asked, turn_anchor
+from .strip import run_page
 
 HITS_A_PAGE = 50
 
@@ -35,7 +35,7 @@ class ShownHit:
     cells: int
 
 
-def search_page(run: RunReader, links: Addresses, asked: Asked, parts: int = 0) -> str:
+def search_page(run: RunReader, links: Links, asked: Asked, parts: int = 0) -> str:
     """The page of a search. parts: files of texts beside a site's, which searches by itself."""
     words, page = asked.q, asked.page
     fault, hits, count = "", list[ShownHit](), 0
@@ -61,7 +61,7 @@ def search_page(run: RunReader, links: Addresses, asked: Asked, parts: int = 0) 
     )
 
 
-def _hits(run: RunReader, links: Addresses, query: Query, page: int) -> tuple[int, list[ShownHit]]:
+def _hits(run: RunReader, links: Links, query: Query, page: int) -> tuple[int, list[ShownHit]]:
     names = row_names(run.sweep.rows)
     found = search(run.tables, query, range(len(run.sweep.rows)))
     shown = []

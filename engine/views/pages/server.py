@@ -13,10 +13,10 @@ from ...run.reader import RunReader
 from ...run.run_folder import REPORT
 from ...system.files import read_bounded
 from .guard import AccessRules
-from .live import Watcher
-from .routes import DEFAULTS, REPORT_FILES, ROUTES, Served, asked, page_of
+from .links import DEFAULTS, REPORT_FILES, ROUTES, ServerLinks, asked, page_of
 from .runs import runs_page
 from .serving import Server, html
+from .strip import Watcher
 
 SNAPSHOT_INTERVAL = 1.0
 """Seconds between two snapshots of a run under way."""
@@ -92,7 +92,7 @@ class PageServer(Server):
             known = {"score", *route.query}
             query = {key: text for key, text in request.query.items() if key in known}
             told = asked(query | request.match_info)
-            links = Served(run.name, told.score)
+            links = ServerLinks(run.name, told.score)
 
             def make() -> str:
                 return page_of(name)(run, links, told)

@@ -14,7 +14,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 from ...errors import EngineError
 from .environment import EVERY, page
 from .guard import EVERYWHERE, AccessRules, Handler, Listener, bodies_in_time, guard, headed
-from .routes import NoPage, Served
+from .links import NoPage, ServerLinks
 
 
 class Server(ABC):
@@ -106,7 +106,7 @@ async def _faults_as_pages(request: web.Request, handler: Handler) -> web.Stream
 
 def fault_page(title: str, said: str) -> str:
     """What went wrong, and what to do."""
-    return page("fault", Served(""), title=title, said=said)
+    return page("fault", ServerLinks(""), title=title, said=said)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:

@@ -20,10 +20,10 @@ from ...run.reader import Place, RunReader
 from ...run.run_folder import REPORT
 from ...system.files import read_bounded, replace_file, unwritable
 from .environment import EVERY, static
+from .links import Asked, SiteLinks, page_of, parts
 from .measures import measures_of
 from .reader import called_page, calls_section, readers_page, section
 from .reading import ends_of, reading_page
-from .routes import Asked, SiteAddresses, page_of, parts
 from .searched import SearchedTexts, search_page
 from .transcripts import Transcripts
 
@@ -106,7 +106,7 @@ def _write(
     run: RunReader, to: Path, most: int | None, calls: bool, told: Callable[[int, int], None]
 ) -> Written:
     places = telling(run, most)
-    links = SiteAddresses(row_names(run.sweep.rows))
+    links = SiteLinks(row_names(run.sweep.rows))
     links.taken = _taken(run, len(places), most)
     texts, written = SearchedTexts(), Written(to)
     pages = [*_pages(run, places)]
@@ -176,7 +176,7 @@ class _Requests:
     """The files of requests and replies, each filled with as many readings as it holds."""
 
     run: RunReader
-    links: SiteAddresses
+    links: SiteLinks
     written: Written
     sections: list[Markup] = field(default_factory=list)
     number: int = 1

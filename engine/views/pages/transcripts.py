@@ -11,14 +11,9 @@ from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.arrays import Flags, Floats, Places
 from ...run.reader import Place, RunReader
 from .findings import Linked, shown_part
+from .links import Asked, Links, nth, one_of
 from .overview import row_facts
-from .provenance import run_page
-from .routes import Addresses, Asked, nth, one_of
-
-LINES_A_PAGE = 100
-
-MOST_IN_FILE = 1_000
-"""Lines of the list of a site, which has no further pages."""
+from .strip import run_page
 
 KINDS = {
     "failed": "a world has no verdict",
@@ -112,17 +107,17 @@ class Transcripts:
         return found[np.lexsort((sign * self.asd[found], self.by_design[found]))]
 
 
-def transcripts_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+def transcripts_page(run: RunReader, links: Links, asked: Asked) -> str:
     """The list of all rows."""
     return _listed(run, links, asked, None)
 
 
-def row_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+def row_page(run: RunReader, links: Links, asked: Asked) -> str:
     """The transcripts of one row, under its figures."""
     return _listed(run, links, asked, nth(asked.row, len(run.sweep.rows), "row"))
 
 
-def _listed(run: RunReader, links: Addresses, asked: Asked, row: int | None) -> str:
+def _listed(run: RunReader, links: Links, asked: Asked, row: int | None) -> str:
     if asked.show:
         one_of(asked.show, KINDS, "kind")
     completed = read_rows(run)
@@ -132,8 +127,8 @@ def _listed(run: RunReader, links: Addresses, asked: Asked, row: int | None) -> 
     empty = not len(found) and bool(fits.any())
     if empty:
         found = every.chosen(run, names, Asked(order=asked.order), fits)
-    most = LINES_A_PAGE if links.live else MOST_IN_FILE
-    if links.live:
+    most, asks = links.most("transcripts"), bool(links.form("transcripts"))
+    if asks:
         listed = found[asked.page * most : (asked.page + 1) * most].tolist()
     else:
         there = (at for at in found.tolist() if links.reading(every.place(at)))
@@ -159,20 +154,20 @@ def _listed(run: RunReader, links: Addresses, asked: Asked, row: int | None) -> 
         name="" if row is None else names[row],
         facts=[] if row is None else row_facts(run, row, asked.score),
         part=shown_part(Part("list", "Transcripts", columns, lines), {}),
-        count=len(found) if links.live else len(lines),
+        count=len(found) if asks else len(lines),
         all=int(fits.sum()),
         kinds=KINDS,
         counts={name: int((kind & fits).sum()) for name, kind in every.kinds.items()},
         asked=asked,
         empty=empty,
-        pages=-(-len(found) // most) if links.live else 1,
+        pages=-(-len(found) // most) if asks else 1,
         page="transcripts" if row is None else "row",
     )
 
 
 def _line(
     run: RunReader,
-    links: Addresses,
+    links: Links,
     every: Transcripts,
     names: tuple[str, ...],
     at: int,
@@ -180,7 +175,7 @@ def _line(
 ) -> TranscriptLine:
     place = every.place(at)
     to: dict[str, str | Linked] = {"problem": links.reading(place)}
-    if of_all and links.live:
+    if of_all and links.form("transcripts"):
         to["row"] = links.to("row", row=place.row)
     figures = (float(each[at]) for each in (every.asd, every.truth, every.lie))
     asd, truth, lie = (None if value != value else value for value in figures)

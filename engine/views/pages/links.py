@@ -20,6 +20,10 @@ MAX_WORDS = 500
 """Characters of a parameter that are read."""
 
 
+MOST_ON_SERVER, MOST_IN_FILE = {"transcripts": 100}, {"transcripts": 1_000, "calls": 600_000}
+"""By page, the most that it holds: lines of a list, bytes of markup for each text of a call."""
+
+
 class NoPage(Exception):
     """There is no such page; what it says names those that there are."""
 
@@ -51,7 +55,7 @@ class Asked:
     """Beginning of the address of the one call to show."""
 
 
-Page: TypeAlias = Callable[[RunReader, "Addresses", Asked], str]
+Page: TypeAlias = Callable[[RunReader, "Links", Asked], str]
 
 
 class Route(NamedTuple):
@@ -85,7 +89,7 @@ ROUTES: Mapping[str, Route] = {
     "failures": Route("/failures", "failures:failures_page"),
     "cost": Route("/cost", "measures:cost_page"),
     "measure": Route("/measure/{kind}", "measures:measure_page"),
-    "origin": Route("/origin", "provenance:origin_page"),
+    "origin": Route("/origin", "strip:origin_page"),
 }
 
 CHOICES: Mapping[str, Collection[str]] = {
@@ -135,14 +139,16 @@ def nth(number: int, count: int, what: str) -> int:
 Key: TypeAlias = tuple[str, frozenset[tuple[str, object]]]
 
 
-class Addresses:
+class Links:
     """Links from one page to others of the same run; empty where there is no such page.
 
     Here there is none: a page that stands alone, as in a notebook, links to no other.
     """
 
-    live = False
+    connects = False
     """Whether pages may send requests while they are open."""
+    events = ""
+    """Where a page hears from its run while it goes on."""
     runs = ""
     """The list of all runs."""
     taken = ""
@@ -151,8 +157,17 @@ class Addresses:
     """Whether style and script lie beside the page, in files that all pages share."""
 
     def to(self, page: str, /, **asked: int | str) -> str:
-        """A page of `routes.ROUTES`, with its parameters."""
+        """A page of ROUTES, with its parameters."""
         return ""
+
+    def form(self, page: str) -> str:
+        """Where a form asks for a page with other parameters; empty where none can be asked for."""
+        return ""
+
+    def most(self, page: str) -> int:
+        """How much a page holds: lines of a list, or bytes of each text of a call; 0 if the page
+        itself decides."""
+        return MOST_IN_FILE.get(page, 0)
 
     def file(self, name: str) -> str:
         """A report of the run folder: `csv`, `tex`, `json`."""
@@ -184,15 +199,16 @@ class Addresses:
         return f"{page}#c{address[:12]}" if page and address else page
 
 
-class Served(Addresses):
+class ServerLinks(Links):
     """The addresses of one run on the server."""
 
-    live = True
+    connects = True
     runs = "/"
 
     def __init__(self, name: str, score: str = "brier") -> None:
         """score: the one that was chosen, which every link keeps."""
         self.run = f"/run/{quote(name, safe='')}"
+        self.events = f"{self.run}/events"
         self._score = score
 
     def to(self, page: str, /, **asked: int | str) -> str:
@@ -204,6 +220,12 @@ class Served(Addresses):
             if value != DEFAULTS[name] and f"{{{name}}}" not in path
         }
         return f"{self.run}{path.format(**asked)}{'?' if query else ''}{urlencode(query)}"
+
+    def form(self, page: str) -> str:
+        return self.to(page)
+
+    def most(self, page: str) -> int:
+        return MOST_ON_SERVER.get(page, 0)
 
     def file(self, name: str) -> str:
         return f"{self.run}/report.{name}"
@@ -217,7 +239,7 @@ class Served(Addresses):
         return super().calls(place, address)
 
 
-class SiteAddresses(Addresses):
+class SiteLinks(Links):
     """Links between the files of a site, which all lie in one folder."""
 
     shared = True
@@ -259,12 +281,6 @@ class SiteAddresses(Addresses):
     def calls(self, place: Place, address: str = "", whole: bool = False) -> str:
         file = super().calls(place, address)
         return file if "#" in file or not file else f"{file}#{anchor(place)}"
-
-
-class AtDesk(Addresses):
-    """The pages of a rater: without links, but listening for events."""
-
-    live = True
 
 
 def _key(page: str, asked: dict[str, int | str]) -> Key:
