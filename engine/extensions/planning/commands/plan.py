@@ -232,7 +232,7 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
         much = f"; asked live, these calls would cost ${sum(c.likely for c in lives):,.2f}"
         notes.append(
             f"in batches: {counted(plan.waves, 'pass', 'passes')}, one after another: typically "
-            f"{counted(plan.waves, 'hour')}, and at most {counted(plan.waves, 'day')}"
+            f"{counted(plan.waves, 'hour')}, at most {counted(plan.waves, 'day')}"
             f"{much if lives else ''}"
         )
     if (timing := plan.timing) is not None:
