@@ -13,6 +13,7 @@ import math
 import re
 import tomllib
 import unicodedata
+from ast import literal_eval
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -32,17 +33,24 @@ _Names = Annotated[
 
 OPPOSITES = (("True", "False"), ("yes", "no"))
 
+MAX_LIST = 100_000
+"""Characters of a list of choices that is written as a text."""
 CODE_INDENT = 4
 """Columns of white space before a text of one line that are taken as the indentation of code."""
 
-_UNSEEN = dict.fromkeys(
-    [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xAD, 0x61C, 0xFEFF]
-) | dict.fromkeys([*range(0x2000, 0x200B), 0xA0, 0x1680, 0x202F, 0x205F, 0x3000], " ")
-"""Characters without a shape of their own, which go, and spaces of every kind."""
+_UNSEEN: dict[int, str | None] = dict.fromkeys(
+    n
+    for first, last in ((0, 8), (11, 31), (127, 159), (0x200B, 0x200F), (0x202A, 0x202E))
+    for n in range(first, last + 1)
+)
+_UNSEEN |= dict.fromkeys((0xAD, 0x61C, 0xFEFF, *range(0x2060, 0x2070)))
+_UNSEEN |= dict.fromkeys((0xA0, 0x1680, 0x202F, 0x205F, 0x3000, *range(0x2000, 0x200B)), " ")
+"""Characters without a shape, which go, and spaces of every kind."""
+_FULL_WIDTH = {n: n - 0xFEE0 for n in range(0xFF01, 0xFF5F)}
 _ROMAN = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii")
 _OWN_LETTER = re.compile(
-    r"\s*(?:[(\[]\s*(\w{1,4})\s*[)\]][.:]?|(\w{1,4})\)|([^\W\d]{1,4})[.:\uff0e\u3001]"
-    r"|(\d{1,2})(?:\.(?=\s)|\uff0e))\s*(?=\S)"
+    r"[\s*_]*(?:[(\[]\s*(\w{1,4})\s*[)\]][.:]?|(\w{1,4})\)"
+    r"|([^\W\d]{1,4})[.:\u3001]|(\d{1,2})\.(?=[\s*_]))[\s*_]*(?=\S)"
 )
 _QUANTIFIER = r"(?:all|none|any|both|neither|either)(?: of)?(?: the)?"
 _OPTIONS = r"(?:answer|option|choice|alternative)s?\b"
@@ -53,14 +61,17 @@ _REFERS = re.compile(
     rf"|\b{_QUANTIFIER}(?: these)?(?: other| given| listed)? {_OPTIONS}"
     rf"|\b(?:above|previous|preceding) {_OPTIONS}|\b{_OPTIONS} above"
     r"|^(?:all|none|both|neither)(?: are| is)? (?:correct|incorrect|right|wrong|true|false)\.?$"
-    r"|^(?:all|both|neither)[.!]?$",
+    r"|^(?:all|both|neither)[.!]?$"
+    # As Chinese, French, German and Spanish exams put it.
+    "|\u4ee5\u4e0a|\u4e0a\u8ff0|ci-dessus|genannten\\b|(?:todas|ninguna) (?:de )?las anteriores",
     re.IGNORECASE,
 )
 _LETTER = r"(?:\([A-H]\)|[A-H](?!\w)\)?)"
+_NUMERAL = r"\(?(?:[1-9]|[ivx]{1,4})\b\)?"
 _LETTERS = re.compile(
     rf"(?:(?:both|either|neither|only|all of) )?{_LETTER}"
     rf"(?: only|(?:(?:, ?| ?,? ?(?:and|or|nor|&|\+|but not) ?){_LETTER})+"
-    r"(?: (?:only|both|are .*))?)\.?",
+    rf"(?: (?:only|both|are .*))?)\.?|(?:both|neither) {_NUMERAL} (?:and|nor|or) {_NUMERAL}\.?",
     re.IGNORECASE,
 )
 _OPTION_LETTER = re.compile(rf"\b(?i:{_OPTIONS}) \(?[A-H]\)?(?!\w)")
@@ -146,7 +157,10 @@ class Columns(BaseModel):
             right = list(filter(None, self._texts(row, (self.answer,))))
             if not right:
                 raise ValueError(f"{self.answer}: {key!r} has no text in it; leave the row out")
-            return Options(tuple(right), tuple(filter(None, self._texts(row, self.wrong))))
+            texts, ends = [*right, *filter(None, self._texts(row, self.wrong))], len(right)
+            carried = own_letters(texts) if self.letters == "strip" and ends == 1 else None
+            texts = carried[0] if carried else texts
+            return Options(tuple(texts[:ends]), tuple(texts[ends:]), stripped=bool(carried))
         for pair in OPPOSITES:
             if (text := str(key).strip().casefold()) in map(str.casefold, pair):
                 right = [word for word in pair if word.casefold() == text]
@@ -165,6 +179,8 @@ class Columns(BaseModel):
             raw = [text_of(f"{self.choices[0]}.{name}", text) for name, text in kept.items()]
         else:
             raw = self._texts(row, self.choices)
+            if len(raw) == 1 and (parts := _written_list(raw[0])):
+                raw = [text_of(self.choices[0], part) for part in parts]
         if self.labels:
             given = value_of(row, self.labels)
             labels = [text_of(self.labels, label).strip() for label in _listed(given)]
@@ -174,9 +190,9 @@ class Columns(BaseModel):
                 raise ValueError(f"{self.labels}: {labels} are not distinct")
         if sum(map(bool, raw)) < 2:
             raise ValueError(f"{self.choices[0]}: {raw} has no two choices")
-        if len(raw) > len(LABELS):
+        if (count := sum(map(bool, raw))) > len(LABELS):
             raise ValueError(
-                f"{self.choices[0]}: {len(raw)} choices; labels go from A to Z, so that "
+                f"{self.choices[0]}: {count} choices; labels go from A to Z, so that "
                 f"{len(LABELS)} are the most"
             )
         texts, own = raw, list[str]()
@@ -364,7 +380,7 @@ def optional_text(row: Mapping[str, Any], name: str) -> str:
     value = lookup(row, name) if name else None
     if value is _ABSENT or is_missing(value) or (isinstance(value, str) and is_mark(value)):
         return ""
-    return str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def is_missing(value: Any) -> bool:
@@ -397,6 +413,17 @@ def text_of(name: str, value: Any) -> str:
     if is_mark(text := str(value)):
         raise ValueError(f"{name}: {text.strip()!r} marks a missing value; write the text")
     return tidy(text)
+
+
+def _written_list(text: str) -> list[Any]:
+    """The list that a text is, as JSON or Python writes it; empty for another text."""
+    if not (text.startswith("[") and text.endswith("]") and len(text) < MAX_LIST):
+        return []
+    try:
+        value = literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return []
+    return value if isinstance(value, list) else []
 
 
 def _listed(value: Any) -> list[Any]:
@@ -434,7 +461,7 @@ def tidy(text: str) -> str:
 def seen(text: str) -> str:
     """Key of what a reader sees of a text: not how its characters are composed, nor which kind of
     space separates words, nor what is invisible. Case, signs, units and layout count."""
-    plain = text if text.isascii() else unicodedata.normalize("NFC", text.translate(_UNSEEN))
+    plain = unicodedata.normalize("NFC", text.translate(_UNSEEN))
     return tidy("\n".join(line.rstrip() for line in plain.split("\n")))
 
 
@@ -452,7 +479,7 @@ def refers(text: str) -> bool:
 def own_letters(texts: Sequence[str]) -> tuple[list[str], list[str]] | None:
     """(texts without, letters) of options that all carry letters or numbers of their own; None if
     they carry none. ValueError if some carry them and others do not."""
-    marks = [_OWN_LETTER.match(text) for text in texts]
+    marks = [_OWN_LETTER.match(text.translate(_FULL_WIDTH)) for text in texts]
     tokens = [next(filter(None, mark.groups())).casefold() if mark else "" for mark in marks]
     used = [n for n, text in enumerate(texts) if text]
     for family in (
@@ -467,13 +494,16 @@ def own_letters(texts: Sequence[str]) -> tuple[list[str], list[str]] | None:
                 text[mark.end() :] if mark else text
                 for text, mark in zip(texts, marks, strict=True)
             ]
+            if len(set(rest)) < len(rest):
+                # As in `(A) only` and `(B) only`, the letters are the text.
+                return None
             return rest, [token.upper() for token in tokens]
-        plain = [n for n in used if not tokens[n]]
-        if right[:1] == [0] and 1 < len(right) == len(used) - len(plain) > len(plain):
+        bare = [n for n in used if not tokens[n]]
+        if right[:1] == [0] and 1 < len(right) == len(used) - len(bare) > len(bare):
             shown = ", ".join(str(n + 1) for n in right)
             raise ValueError(
                 f"choices {shown} begin with letters of their own, as {texts[0][:20]!r} does, and "
-                f"{brief(texts[plain[0]])} does not; take the letters off, or keep them with "
+                f"{brief(texts[bare[0]])} does not; take the letters off, or keep them with "
                 "columns: {letters: keep}"
             )
     return None

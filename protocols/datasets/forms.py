@@ -118,6 +118,8 @@ class Mapper:
                         inner_id = f"{id.partition('-')[0]}-{digest(text)[:8]}"
                     if not self._takes(part):
                         continue
+                    if not inner_id.isprintable():
+                        raise ValueError(f"id: {inner_id!r} is not one line of text")
                     if inner_id in lines:
                         raise ValueError(
                             f"id: {inner_id!r} is taken by line {lines[inner_id]}; rename one"
