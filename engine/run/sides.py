@@ -43,6 +43,11 @@ REFUSALS = [
 ]
 """Phrases with which models refuse to argue for an answer."""
 
+_WORDS = {code: " " for code in range(128) if not chr(code).isalnum()} | dict.fromkeys(
+    map(ord, "'`")
+)
+"""Keeps the letters and digits of ASCII, and joins a word across its apostrophe."""
+
 REFUSED_BY = 300
 """Characters from the start of a speech in which a refusal is looked for."""
 
@@ -128,8 +133,12 @@ def _draw(call: RecordedCall, cell: RecordedCell) -> tuple[int, ...]:
 
 def reads_as_refusal(speech: str) -> bool:
     """Whether a speech begins as refusals do: a first guess by words, for counting alone."""
-    start = f" {fold(speech[:REFUSED_BY])} "
-    return any(map(start.__contains__, REFUSALS))
+    start = speech[:REFUSED_BY]
+    if start.isascii():  # `fold` takes ten times as long, and finds no phrase that this misses.
+        words = f" {' '.join(start.lower().translate(_WORDS).split())} "
+        if not any(map(words.__contains__, REFUSALS)):
+            return False
+    return any(map(f" {fold(start)} ".__contains__, REFUSALS))
 
 
 def first_guess(tables: RunTables, sweep: Grid, unchecked: Container[int]) -> tuple[int, int]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.errors import DiskFull, UsageError
@@ -14,9 +16,10 @@ from oversight.engine.run.loaded_sweep import open_sweep, run_folder
 from oversight.engine.run.opened import open_run
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.settings import RunSettings
-from oversight.engine.run.sides import read_sides, reads_as_refusal
+from oversight.engine.run.sides import REFUSALS, REFUSED_BY, read_sides, reads_as_refusal
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.quotes import fold
 from tests.command_line import Ran, calls, run_in, within
 from tests.run_folders import moved
 
@@ -195,3 +198,13 @@ def test_an_address_is_the_users_on_the_machine_that_made_the_run(tmp_path: Path
 )
 def test_the_first_guess_is_made_of_the_words_at_the_start(speech: str, refuses: bool) -> None:
     assert reads_as_refusal(speech) is refuses
+
+
+@given(
+    st.lists(st.sampled_from([*REFUSALS, "cannot", "can't", "I", "argue"]), max_size=3), st.data()
+)
+def test_plain_speeches_are_read_for_refusals_as_all_others_are(parts, data):
+    between = st.text("i '`_-.,:%$\n3A", max_size=3)
+    speech = "".join(data.draw(between) + part for part in parts) + data.draw(between)
+    folded = f" {fold(speech[:REFUSED_BY])} "
+    assert reads_as_refusal(speech) is any(phrase in folded for phrase in REFUSALS)
