@@ -101,18 +101,18 @@ def mean_ranges(
 
 
 def envelope(rows: Sequence[Sequence[ProbabilityRange]]) -> tuple[ProbabilityRange, ...]:
-    """The smallest ranges that contain those of every row. One row is one possible outcome."""
+    """The smallest ranges that contain every row's ranges. One row is one possible outcome."""
     return tuple(
         (min(low for low, _ in column), max(high for _, high in column))
         for column in zip(*rows, strict=True)
     )
 
 
-def ranges_given(known: ProbabilityRange, index: int, answers: int) -> tuple[ProbabilityRange, ...]:
+def ranges_given(exact: ProbabilityRange, index: int, answers: int) -> tuple[ProbabilityRange, ...]:
     """The ranges of all answers, given the range of the answer at `index`."""
-    low, high = known
+    low, high = exact
     others = (1 - high if answers == 2 else 0.0, 1 - low)
-    return tuple(known if n == index else others for n in range(answers))
+    return tuple(exact if n == index else others for n in range(answers))
 
 
 def shifted(probs: Sequence[float], index: int, p: float) -> tuple[float, ...]:

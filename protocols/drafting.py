@@ -112,9 +112,10 @@ class BestOf(Wrapper):
         # verdict is the call that picked the speech.
         stance = for_side(prompt.judging or prompt.words.text("judge.role"), side.label)
         hearing = structs.replace(prompt, title="Judge", stance=stance)
-        heard = transcript.of_sides if prompt.judge_hears_sides else transcript
+        judged_transcript = transcript.of_sides if prompt.judge_hears_sides else transcript
         verdicts = await parse_all(
-            *(self.judge.judge(heard.then(turn), rating, hearing) for turn in turns), needed=False
+            *(self.judge.judge(judged_transcript.then(turn), rating, hearing) for turn in turns),
+            needed=False,
         )
         index = transcript.question.place(side)
         # Beliefs that differ only by rounding tie.

@@ -37,8 +37,8 @@ class BeliefHistory(Struct, frozen=True, gc=False):
 
         IndexError if no belief was stated by then.
         """
-        stated = [probs for n, probs in self.beliefs if rounds is None or n <= rounds]
-        return stated[-1]
+        probabilities = [probs for n, probs in self.beliefs if rounds is None or n <= rounds]
+        return probabilities[-1]
 
 
 class RecordedConversation(Struct, frozen=True, gc=False):

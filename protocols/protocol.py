@@ -325,14 +325,14 @@ class Conversation(Protocol):
         index = question.place(side)
         verdict = min(verdicts, key=lambda verdict: verdict.spans[index][0])
         bounds = envelope([verdict.spans for verdict in verdicts])
-        heard = verdict.transcript.turns
+        heard_turns = verdict.transcript.turns
         turns = (*result.drafts, *(turn for transcript in transcripts for turn in transcript.turns))
         return structs.replace(
             verdict,
             measures=(*verdict.measures, *result.measures),
             bounds=bounds if result.otherwise else verdict.bounds,
             doubts=(*(doubt for verdict in verdicts for doubt in verdict.doubts), *result.doubts),
-            unheard=tuple(dict.fromkeys(turn for turn in turns if turn not in heard)),
+            unheard=tuple(dict.fromkeys(turn for turn in turns if turn not in heard_turns)),
         )
 
 

@@ -31,8 +31,8 @@ class Parameters:
     @computed_once
     def parameters(self) -> dict[str, Any]:
         """The parameters that are set, as fields of a `Request`."""
-        named = ((name, getattr(self, name)) for name in PARAMETERS)
-        return {name: value for name, value in named if value not in (None, (), "")}
+        values = ((name, getattr(self, name)) for name in PARAMETERS)
+        return {name: value for name, value in values if value not in (None, (), "")}
 
 
 PARAMETERS = tuple(parameter.name for parameter in fields(Parameters))

@@ -1,8 +1,8 @@
-"""Texts of models: their limits, and their tags, which are escaped where they mislead.
+"""Texts of models: their limits, and the tags in them, which are escaped if they mislead.
 
 Prompts are laid out with tags that only this program can write. A model that writes such a tag into
-its own speech could forge a tool's result, a verified quote or another debater's turn. So whatever
-a model wrote is escaped before anyone else reads it, and each attempt counted. The texts of a data
+its speech could imitate a tool's result, a verified quote or another debater's turn. So models'
+texts are escaped before anyone else reads them, and each attempt is counted. The texts of a data
 set, which anyone may have written, are shown without live tags as well.
 """
 
@@ -29,38 +29,38 @@ TAGS = (
     "rules",
     "statement",
 )
-"""The tags that structure prompts; what we did not write never contains a live one."""
+"""The tags that structure prompts. Texts of others never contain a live one."""
 
 _LONGEST = 32
-"""Characters that may belong to a tag's name, or stand between a tag and the mark behind it."""
+"""Maximum characters of a tag's name, and between a tag and the mark after it."""
 
 FINDINGS = ("verified", "unverified", "unchecked", "refuted")
 """A program's findings about quotes and claims."""
 _MARKED = ("quote", "claim", "tool")
 _ANGLES, _SYMBOLS = "‹«\uff1c", " \t\n/✓✔✅☑:*_-"
-"""Characters that pass for <; and characters that may stand before a name in brackets."""
+"""Characters that may imitate <, and characters that may precede a name in brackets."""
 
 MAX_CLAIMS = 32
-"""Most claims of a speech that are looked at."""
+"""Maximum number of claims of a speech that are checked."""
 
 COLUMNS = 8
-"""Columns that a word may take, with the blank behind it. A wide character takes two."""
+"""Maximum columns of a word, including the blank after it. A wide character takes two."""
 _BACK = 40
-"""Most characters that are given up so that no word is cut in two, and least columns of a text."""
+"""Maximum characters given up to avoid splitting a word, and minimum columns of a text."""
 
 
 class Tag(NamedTuple):
     start: int
-    """Of its <."""
+    """Position of its <."""
     end: int
-    """Behind its >; -1 if more than white space stands between it and the name, or it has none."""
+    """Position after its >. -1 if it has none, or if more than white space precedes it."""
     name: str
     closing: bool
 
 
 def find_tags(text: str, names: Collection[str]) -> Iterator[Tag]:
-    """What looks like a tag of one of these names, in any case and with any white space, or with
-    characters in it that nobody sees, as a text of a data set may have."""
+    """Text that looks like a tag with one of these names, in any case, with any white space, or
+    with invisible characters inside, as texts of data sets may have."""
     start = text.find("<")
     while start >= 0:
         following = text.find("<", start + 1)
@@ -69,20 +69,22 @@ def find_tags(text: str, names: Collection[str]) -> Iterator[Tag]:
         if not inside:
             start = following
             continue
-        name, closing, rest = _read(inside)
+        name, closing, remainder = _read(inside)
         if name in names:
-            end = limit - len(rest) + 1 if rest.startswith(">") else -1
+            end = limit - len(remainder) + 1 if remainder.startswith(">") else -1
             yield Tag(start, end, name, closing)
         elif not inside.isprintable() or not inside.isascii():
-            seen = (char for char in folded(inside)[0] if char.isprintable() or char in " \t\n\r")
-            name, closing, _ = _read("".join(seen))
+            visible = (
+                char for char in folded(inside)[0] if char.isprintable() or char in " \t\n\r"
+            )
+            name, closing, _ = _read("".join(visible))
             if name in names:
                 yield Tag(start, -1, name, closing)
         start = following
 
 
 def _read(inside: str) -> tuple[str, bool, str]:
-    """What follows a <, up to the next one: a name, whether of a closing tag, and the rest."""
+    """Parse the text after a <, up to the next one: name, whether it closes, and the remainder."""
     inside = inside.lstrip()
     if closing := inside.startswith("/"):
         inside = inside[1:].lstrip()
@@ -95,8 +97,7 @@ def _read(inside: str) -> tuple[str, bool, str]:
 
 
 def pairs(text: str, names: Collection[str]) -> Iterator[tuple[Tag, Tag]]:
-    """Each `<name>` without white space in it, with the next `</name>`, in order; none is within
-    another."""
+    """Each `<name>` without white space in it, with the next `</name>`, in order, not nested."""
     opening: Tag | None = None
     for tag in find_tags(text, names):
         if tag.end - tag.start != len(tag.name) + 2 + tag.closing:
@@ -109,25 +110,25 @@ def pairs(text: str, names: Collection[str]) -> Iterator[tuple[Tag, Tag]]:
 
 
 def without_thoughts(text: str, white: str = " \t\r\n") -> str:
-    """`text` without anything between <private> and </private>, and `white` behind it.
+    """`text` without the parts between <private> and </private>, and without `white` after them.
 
-    An unpaired tag hides all that it may enclose: the text before a lone end, or after a lone
-    start. A speech cut too short is better than a thought that others read.
+    An unpaired tag hides everything that it may enclose: the text before a lone end tag, or after a
+    lone start tag. It is better to cut too much than to show private thoughts.
     """
-    kept: list[str] = []
-    opened = done = 0
+    parts: list[str] = []
+    opened = position = 0
     for tag in find_tags(text, ("private",)):
         if tag.end < 0:
             continue
         if not opened:
-            kept.append(text[done : tag.start])
+            parts.append(text[position : tag.start])
         if tag.closing and not opened:
-            kept = []
+            parts = []
         opened += -1 if tag.closing and opened else not tag.closing
-        done = tag.end
-        while done < len(text) and text[done] in white and tag.closing:
-            done += 1
-    return "".join(kept if opened else [*kept, text[done:]])
+        position = tag.end
+        while position < len(text) and text[position] in white and tag.closing:
+            position += 1
+    return "".join(parts if opened else [*parts, text[position:]])
 
 
 class Claim(NamedTuple):
@@ -135,11 +136,11 @@ class Claim(NamedTuple):
     expected: str
     body: str
     tags: tuple[int, int]
-    """Where its tags start."""
+    """Positions of its tags."""
 
 
 def claims_in(speech: str) -> list[Claim]:
-    """Each `<claim tool="…" expect="…">…</claim>` that is looked at, in order."""
+    """Each `<claim tool="…" expect="…">…</claim>` to be checked, in order."""
     claims: list[Claim] = []
     claim, end = ("", "", 0), -1
     for tag in find_tags(speech, ("claim",)):
@@ -166,65 +167,65 @@ class Shown(NamedTuple):
 
     text: str
     forged: int
-    """How many reserved tags it held."""
+    """Number of reserved tags in it."""
     malformed: int
-    """How many quotes, claims and marks it held that no program looks up."""
+    """Number of quotes, claims and marks in it that no program checks."""
     cut: bool
 
 
-def shown(text: str, words: int, checks: tuple[str, ...] = (), here: bool = False) -> Shown:
+def shown(text: str, words: int, checks: tuple[str, ...] = (), checked_here: bool = False) -> Shown:
     """A model's text as others may read it: limited, and without a live tag.
 
-    checks: `quote`, `claim` or both, if a program looks them up for this speaker. here: whether it
-    will do so in this text.
+    checks: `quote`, `claim` or both, if a program checks them for this speaker. checked_here:
+    whether it does so in this text.
     """
     text, cut = limit_words(text.strip(), words)
-    places = _misleading(text, checks, here)
-    starts = (0, *(end for _, end in places))
-    ends = (*(place for place, _ in places), len(text))
+    misleading = _misleading(text, checks, checked_here)
+    starts = (0, *(end for _, end in misleading))
+    ends = (*(start for start, _ in misleading), len(text))
     text = "‹".join([text[start:end] for start, end in zip(starts, ends, strict=True)])
     text, forged = escape_and_count(text)
-    return Shown(text, forged, len(places), cut)
+    return Shown(text, forged, len(misleading), cut)
 
 
-def _misleading(text: str, checks: tuple[str, ...], here: bool) -> list[tuple[int, int]]:
-    """The parts of a text to be replaced by ‹: the < of quotes and claims that no program looks up,
-    brackets before the name of a mark, and the character that joins a finding to a tag."""
-    places: dict[int, int] = {}
+def _misleading(text: str, checks: tuple[str, ...], checked_here: bool) -> list[tuple[int, int]]:
+    """The parts of a text to replace by ‹: the < of unchecked quotes and claims, brackets before
+    the name of a mark, and the character that joins a finding to a tag."""
+    spans: dict[int, int] = {}
     tags, checked = [*find_tags(text, ("quote", "claim"))], set[int]()
-    if tags and (here or "quote" not in checks):
+    if tags and (checked_here or "quote" not in checks):
         checked.update(tag.start for pair in pairs(text, ("quote",)) for tag in pair)
-    if tags and (here or "claim" not in checks):
+    if tags and (checked_here or "claim" not in checks):
         checked.update(start for claim in claims_in(text) for start in claim.tags)
     for tag in tags:
         if tag.start not in checked:
-            places[tag.start] = tag.start + 1
-        behind = text[tag.end : tag.end + _LONGEST] if tag.closing and tag.end >= 0 else ""
-        first = next((n for n, char in enumerate(behind) if char.isalnum()), len(behind))
-        gap = behind[:first].rstrip()
-        if _read(behind[first:])[0] in FINDINGS and gap[-1:] not in (*".,;!?<",):
-            place = tag.end + max(len(gap) - 1, 0)
-            places[place] = place + bool(gap)
+            spans[tag.start] = tag.start + 1
+        after = text[tag.end : tag.end + _LONGEST] if tag.closing and tag.end >= 0 else ""
+        first = next((n for n, char in enumerate(after) if char.isalnum()), len(after))
+        gap = after[:first].rstrip()
+        if _read(after[first:])[0] in FINDINGS and gap[-1:] not in (*".,;!?<",):
+            position = tag.end + max(len(gap) - 1, 0)
+            spans[position] = position + bool(gap)
     brackets = [char for char in set(text) if char in _ANGLES or category(char) == "Ps"]
     for bracket in (*brackets, "&lt;", "&#60;"):
-        place = text.find(bracket)
-        while place >= 0:
-            end = place + len(bracket)
-            name, _, rest = _read(text[end : end + _LONGEST].lstrip(_SYMBOLS))
+        position = text.find(bracket)
+        while position >= 0:
+            end = position + len(bracket)
+            name, _, remainder = _read(text[end : end + _LONGEST].lstrip(_SYMBOLS))
             if bracket == "(":
-                # Only where findings are shown does a word in parentheses pass for one.
-                misleads = bool(checks) and name in FINDINGS and rest.startswith(")")
+                # A word in parentheses imitates a finding only if findings are shown.
+                misleads = bool(checks) and name in FINDINGS and remainder.startswith(")")
             else:
-                tag_like = not rest[:1].isalnum() or "=" in rest
+                tag_like = not remainder[:1].isalnum() or "=" in remainder
                 misleads = name in FINDINGS or (name in _MARKED and tag_like)
             if misleads:
-                places[place] = end
-            place = text.find(bracket, end)
-    return sorted(places.items())
+                spans[position] = end
+            position = text.find(bracket, end)
+    return sorted(spans.items())
 
 
 def holds_escaped_mark(text: str) -> bool:
-    """Whether a text holds a quote, a claim or a mark that was escaped."""
+    """Whether a text contains an escaped quote, claim or mark."""
     parts = text.split("‹")[1:]
     names = [_read(part[:_LONGEST].lstrip(_SYMBOLS))[0] for part in parts]
     return any(name in FINDINGS or name in _MARKED for name in names)
@@ -237,16 +238,16 @@ def limit_words(text: str, words: int) -> tuple[str, bool]:
 
 
 def size_in_words(text: str) -> int:
-    """Length in words; a text with few blanks counts as a word for every `COLUMNS`."""
+    """Length in words. A text with few blanks counts as one word per `COLUMNS`."""
     return max(len(text.split()), -(-sum(map(_width, text)) // COLUMNS))
 
 
 def end_of_words(text: str, words: int) -> int:
     """The end of the first `words` words: before the next one, or at the end of their columns. No
-    character that people see is cut in two, and no word if it starts close by."""
+    visible character is split, and no word if it starts close to the end."""
     room = max(COLUMNS * words, _BACK)
     columns = accumulate(map(_width, text[: room + 1]))
-    end = next((place for place, column in enumerate(columns) if column > room), len(text))
+    end = next((position for position, column in enumerate(columns) if column > room), len(text))
     least = end - _BACK
     while 0 < end < len(text) and (
         category(text[end]) in ("Mn", "Mc", "Me", "Sk")
@@ -262,11 +263,11 @@ def _width(char: str) -> int:
 
 
 def escape_and_count(text: str) -> tuple[str, int]:
-    """`text` with a ‹ for the < of every reserved tag, and the number of these tags."""
+    """`text` with ‹ for the < of every reserved tag, and the number of these tags."""
     return _escaped(text) if "<" in text else (text, 0)
 
 
-@lru_cache(maxsize=1024)  # every later reader has the text laid out again
+@lru_cache(maxsize=1024)  # laid out again for every later reader
 def _escaped(text: str) -> tuple[str, int]:
     parts, end, count = [], 0, 0
     for tag in find_tags(text, TAGS):
@@ -276,5 +277,5 @@ def _escaped(text: str) -> tuple[str, int]:
 
 
 def escape_tags(text: str) -> str:
-    """A text of a data set with its reserved tags escaped, as readers are shown it."""
+    """A text of a data set with its reserved tags escaped, as readers see it."""
     return escape_and_count(text)[0]

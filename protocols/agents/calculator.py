@@ -72,8 +72,8 @@ def _value(node: ast.expr, depth: int) -> float:
             return -_value(inner, depth + 1)
         case ast.UnaryOp(op=ast.UAdd(), operand=inner):
             return _value(inner, depth + 1)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            a, b = _value(left, depth + 1), _value(right, depth + 1)
+        case ast.BinOp(left=first, op=op, right=second) if type(op) in _BINARY:
+            a, b = _value(first, depth + 1), _value(second, depth + 1)
             if isinstance(op, ast.Pow):
                 _refuse_large_power(a, b)
             return _small(_BINARY[type(op)](a, b))

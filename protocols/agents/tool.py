@@ -150,7 +150,7 @@ CHECKERS = ("calculator", "query")
 
 def tool_of_text(
     name: str,
-    what: str,
+    description: str,
     argument: str,
     use: Callable[[str, ToolContext], Awaitable[ToolResult]],
     cost: float = 0.0,
@@ -166,7 +166,7 @@ def tool_of_text(
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return await use(arguments[argument], context)
 
-    return Tool(ToolSpec(name, what, orjson.dumps(schema).decode()), run, cost)
+    return Tool(ToolSpec(name, description, orjson.dumps(schema).decode()), run, cost)
 
 
 def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:
@@ -320,8 +320,8 @@ async def _checked(allowed: ToolBudget, claim: Claim, context: ToolContext) -> T
         return ToolUse(CLAIM, "", used.result, used.cost)
     value = _number(used.result)
     holds = value is not None and math.isclose(value, number, rel_tol=1e-9)
-    shown = f"{name}: {used.arguments} = {expected}"
-    return ToolUse(CLAIM, shown, VERIFIED if holds else REFUTED, used.cost)
+    display = f"{name}: {used.arguments} = {expected}"
+    return ToolUse(CLAIM, display, VERIFIED if holds else REFUTED, used.cost)
 
 
 def _number(text: str) -> float | None:

@@ -62,14 +62,14 @@ class Renaming:
     def text(self, text: str) -> str:
         """The text with its labels exchanged, except inside quotes."""
         # The pattern has no repetition, so that matching takes linear time.
-        parts, done = [], 0
+        parts, position = [], 0
         for tag, last in pairs(text, ("quote",)):
             parts += [
-                self._named.sub(self._other, text[done : tag.start]),
+                self._named.sub(self._other, text[position : tag.start]),
                 text[tag.start : last.end],
             ]
-            done = last.end
-        return "".join([*parts, self._named.sub(self._other, text[done:])])
+            position = last.end
+        return "".join([*parts, self._named.sub(self._other, text[position:])])
 
     def turn(self, turn: Turn, sides: dict[Answer, Answer]) -> Turn:
         # A client without a side is named after the consultant that it asks.

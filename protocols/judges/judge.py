@@ -178,17 +178,17 @@ class ModelJudge(Parameters, Judge):
         if case.transcript.question.passage and not self.reads_passage:
             visible, blind = case.without_passage(), True
         try:
-            shown = self.shown(visible, blind=blind)
+            view = self.shown(visible, blind=blind)
             if not self.both_orders:
-                return verdict_of([await self.elicit(shown, ask)], case.transcript)
+                return verdict_of([await self.elicit(view, ask)], case.transcript)
             from .exchange import exchanged
 
             # A statement has no labels to exchange: only its two options change places.
             other, order = (
-                (visible, shown.order[::-1]) if case.statement else (exchanged(visible), None)
+                (visible, view.order[::-1]) if case.statement else (exchanged(visible), None)
             )
             replies = await parse_all(
-                self.elicit(shown, ask), self.elicit(self.shown(other, order, blind), ask)
+                self.elicit(view, ask), self.elicit(self.shown(other, order, blind), ask)
             )
         except Unreadable as fault:
             fault.seat = fault.seat or case.judge_prompt.title
@@ -215,19 +215,19 @@ class ModelJudge(Parameters, Judge):
 
     @memoized
     def _preamble(
-        self, prompt: RolePrompt, graded: bool, blind: bool, stated: bool
+        self, prompt: RolePrompt, graded: bool, blind: bool, on_statement: bool
     ) -> tuple[Words, tuple[Words, ...]]:
         """The rules, and the instructions between the judge's role and the request to answer."""
         words = prompt.words
         details = [words.text("judge.blind")] if blind else []
-        if stated:
+        if on_statement:
             affirm, deny = Words(AFFIRM), Words(DENY)
             details.append(words.fill("judge.statement", affirm=affirm, deny=deny))
         return Words.joined(Words(self.persona), prompt.rules(graded)), tuple(details)
 
     def call(
         self,
-        shown: "Shown",
+        view: "Shown",
         task: str,
         way: str,
         form: ResponseFormat | None = None,
@@ -239,23 +239,23 @@ class ModelJudge(Parameters, Judge):
         task: its name for programs that read prompts. way: the block of the prompt set with the
         format of the answer. cue: whether that block stands alone at the end, so that the reply
         continues it."""
-        case, prompt = shown.case, shown.prompt
+        case, prompt = view.case, view.prompt
         # The wording depends on the question: a statement, the best answer, or the right answer.
         kind = "graded_" if case.transcript.question.graded else ""
         block = f"judge.{'statement_' if case.statement else kind}{way}"
-        todo, form = self._todo(task, block, prompt, shown.labels, shown.details, form, cue)
+        todo, form = self._todo(task, block, prompt, view.labels, view.details, form, cue)
         room = REASONING_ROOM if self.reason != "none" else 0
         return Call(
             Request(
                 self.model,
                 messages(
-                    shown.rules,
+                    view.rules,
                     case.transcript,
                     todo,
                     prompt.prompts or default_prompts(),
                     statement=case.statement,
-                    order=None if case.statement else shown.order,
-                    examples=shown.examples,
+                    order=None if case.statement else view.order,
+                    examples=view.examples,
                 ),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room + self.reasoning_tokens,
@@ -308,7 +308,7 @@ class ModelJudge(Parameters, Judge):
         """The reply in which this judge would state the probabilities of a shot."""
 
     @abstractmethod
-    async def elicit(self, shown: "Shown", ask: Ask) -> "Elicitation":
+    async def elicit(self, view: "Shown", ask: Ask) -> "Elicitation":
         """Ask in one order of presentation. One Judgement per reply, over the options in their
         original order. Unreadable if no reply can be read."""
 
@@ -350,8 +350,8 @@ def ranges_with_unread(
 ) -> tuple[ProbabilityRange, ...]:
     """The range of each answer's mean over these readings and `unread` unread replies."""
     total = len(rows) + unread
-    known = mean_ranges(rows, [1 / total] * len(rows))
-    return tuple((low, high + unread / total) for low, high in known)
+    ranges = mean_ranges(rows, [1 / total] * len(rows))
+    return tuple((low, high + unread / total) for low, high in ranges)
 
 
 def verdict_of(
@@ -399,18 +399,18 @@ def average(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
 
 
 def as_probabilities(
-    stated: Sequence[float], reply: Reply, whole: float | None = None
+    numbers: Sequence[float], reply: Reply, scale: float | None = None
 ) -> tuple[float, ...]:
     """Stated numbers as probabilities, scaled to sum to 1.
 
-    whole: 100 for percentages, None for 100 or 1. Unreadable if a number is negative, or if the sum
+    scale: 100 for percentages, None for 100 or 1. Unreadable if a number is negative, or if the sum
     is off by more than 2 in 100 or half a point per answer.
     """
-    total, tolerance = sum(stated), max(2, len(stated) / 2) / 100
-    for full in (100, 1) if whole is None else (whole,):
-        if min(stated) >= 0 and abs(total - full) <= full * tolerance + ROUNDING:
-            return tuple([number / total for number in stated])
-    if min(stated) < 0:
-        raise unreadable(f"a probability of {min(stated):g} is stated", reply, "sum")
-    sign = " %" if whole else ""
+    total, tolerance = sum(numbers), max(2, len(numbers) / 2) / 100
+    for full in (100, 1) if scale is None else (scale,):
+        if min(numbers) >= 0 and abs(total - full) <= full * tolerance + ROUNDING:
+            return tuple([number / total for number in numbers])
+    if min(numbers) < 0:
+        raise unreadable(f"a probability of {min(numbers):g} is stated", reply, "sum")
+    sign = " %" if scale else ""
     raise unreadable(f"the stated probabilities add up to {total:g}{sign}", reply, "sum")

@@ -1,4 +1,4 @@
-"""A judge whose probabilities are those of the label tokens in its reply."""
+"""A judge that reads its probabilities from the label tokens of its reply."""
 
 import math
 from collections.abc import Container
@@ -57,8 +57,8 @@ class LogprobJudge(ModelJudge):
                 "judge that states probabilities can reason first"
             )
 
-    def compose(self, shown: Shown) -> Call:
-        return self.call(shown, "label", "label", top_logprobs=self.top_logprobs, cue=True)
+    def compose(self, view: Shown) -> Call:
+        return self.call(view, "label", "label", top_logprobs=self.top_logprobs, cue=True)
 
     def ways(self, labels: tuple[str, ...]) -> dict[str, Words]:
         return {"labels": Words(" or ".join(labels))}
@@ -66,9 +66,9 @@ class LogprobJudge(ModelJudge):
     def put(self, question: Question, shot: Shot) -> str:
         return likeliest(question, shot)
 
-    async def elicit(self, shown: Shown, ask: Ask) -> Elicitation:
-        reply = await ask(self.compose(shown))
-        masses = read_masses(reply, shown.options)
+    async def elicit(self, view: Shown, ask: Ask) -> Elicitation:
+        reply = await ask(self.compose(view))
+        masses = read_masses(reply, view.options)
         # A sum above 1 can only come from the provider's rounding.
         total = sum(masses)
         probs = tuple([mass / total for mass in masses])

@@ -41,10 +41,10 @@ class PublishedJudge(Judge):
         conversation = question.held if isinstance(question, DiscussedQuestion) else None
         if conversation is None or case.statement:
             raise NotRun("published judges decided only recorded conversations")
-        heard = conversation.until(0)[: len(case.transcript.turns)]
-        rounds = max((turn.round for turn in heard), default=0)
+        turns = conversation.until(0)[: len(case.transcript.turns)]
+        rounds = max((turn.round for turn in turns), default=0)
         histories = [one for one in conversation.judged if one.mode == self.mode]
-        last = None if heard and rounds == conversation.rounds else rounds
+        last = None if turns and rounds == conversation.rounds else rounds
         beliefs = [h.after(last) for h in histories if last is None or h.beliefs[0][0] <= last]
         if not beliefs:
             raise NotRun(f"nobody judged this conversation {self.mode} after {rounds} rounds")

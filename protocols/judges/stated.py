@@ -49,19 +49,19 @@ class StatedJudge(ModelJudge):
 
     kind: ClassVar[str] = "stated"
 
-    def compose(self, shown: Shown) -> Call:
-        return self.call(shown, "percentages", "percentages")
+    def compose(self, view: Shown) -> Call:
+        return self.call(view, "percentages", "percentages")
 
     def ways(self, labels: tuple[str, ...]) -> dict[str, Words]:
         return {"lines": Words("\n".join([f"{label}: <percentage>%" for label in labels]))}
 
     def put(self, question: Question, shot: Shot) -> str:
-        stated = zip(question.answers, shot.probs, strict=True)
-        return "\n".join(f"{answer.label}: {100 * prob:.6g}%" for answer, prob in stated)
+        pairs = zip(question.answers, shot.probs, strict=True)
+        return "\n".join(f"{answer.label}: {100 * prob:.6g}%" for answer, prob in pairs)
 
-    async def elicit(self, shown: Shown, ask: Ask) -> Elicitation:
-        reply = await ask(self.compose(shown))
-        probs = read_percentages(reply, shown.options)
+    async def elicit(self, view: Shown, ask: Ask) -> Elicitation:
+        reply = await ask(self.compose(view))
+        probs = read_percentages(reply, view.options)
         return Elicitation((Judgement.read(reply, probs),))
 
 
@@ -71,17 +71,17 @@ class DistributionJudge(ModelJudge):
 
     kind: ClassVar[str] = "distribution"
 
-    def compose(self, shown: Shown) -> Call:
-        form = probabilities_form(shown.options)
-        return self.call(shown, "probabilities", "distribution", form)
+    def compose(self, view: Shown) -> Call:
+        form = probabilities_form(view.options)
+        return self.call(view, "probabilities", "distribution", form)
 
     def put(self, question: Question, shot: Shot) -> str:
-        stated = zip(question.answers, shot.probs, strict=True)
-        return orjson.dumps({answer.label: prob for answer, prob in stated}).decode()
+        pairs = zip(question.answers, shot.probs, strict=True)
+        return orjson.dumps({answer.label: prob for answer, prob in pairs}).decode()
 
-    async def elicit(self, shown: Shown, ask: Ask) -> Elicitation:
-        reply = await ask(self.compose(shown))
-        probs = read_percentages(reply, shown.options)
+    async def elicit(self, view: Shown, ask: Ask) -> Elicitation:
+        reply = await ask(self.compose(view))
+        probs = read_percentages(reply, view.options)
         return Elicitation((Judgement.read(reply, probs),))
 
 
@@ -118,14 +118,14 @@ def _as_asked(reply: Reply, question: Question) -> list[float] | None:
         return None
     numbers, is_own = [], False
     for line, answer in zip(lines, question.answers, strict=True):
-        label, _, stated = line.partition(": ")
-        whole, point, part = stated.removesuffix("%").partition(".")
-        is_number = stated.isascii() and whole.isdecimal() and part.isdecimal() == bool(point)
-        if not (is_number and stated[-1] == "%" and len(stated) <= _LONGEST_PERCENTAGE):
+        label, _, value = line.partition(": ")
+        integer, point, decimals = value.removesuffix("%").partition(".")
+        is_number = value.isascii() and integer.isdecimal() and decimals.isdecimal() == bool(point)
+        if not (is_number and value[-1] == "%" and len(value) <= _LONGEST_PERCENTAGE):
             return None
         if label != answer.label or not "A" <= label <= "Z" or len(label) > 1:
             return None
-        numbers.append(float(stated[:-1]))
+        numbers.append(float(value[:-1]))
         is_own |= numbers[-1] not in _numbers(answer.text)
     return numbers if is_own else None
 
@@ -143,8 +143,8 @@ def _read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
             shares += later
         is_signed = any([share.is_signed for share in shares])
         try:
-            stated = _agreed(shares, question, reply)
-            return as_probabilities(stated, reply, 100 if is_signed else None)
+            numbers = _agreed(shares, question, reply)
+            return as_probabilities(numbers, reply, 100 if is_signed else None)
         except Unreadable as unread:
             # Numbers without a sign that do not add up are ordinary text.
             if unread.cause == "two statements" or (unread.cause == "sum" and is_signed):

@@ -50,8 +50,8 @@ class VotesJudge(ModelJudge):
 
     kind: ClassVar[str] = "votes"
 
-    def compose(self, shown: Shown) -> Call:
-        return self.call(shown, "vote", "vote")
+    def compose(self, view: Shown) -> Call:
+        return self.call(view, "vote", "vote")
 
     def ways(self, labels: tuple[str, ...]) -> dict[str, Words]:
         return {"labels": Words(" or ".join(labels))}
@@ -59,10 +59,10 @@ class VotesJudge(ModelJudge):
     def put(self, question: Question, shot: Shot) -> str:
         return f"{shot.reasoning}\nAnswer: {likeliest(question, shot)}".lstrip()
 
-    async def elicit(self, shown: Shown, ask: Ask) -> Elicitation:
-        call = self.compose(shown)
+    async def elicit(self, view: Shown, ask: Ask) -> Elicitation:
+        call = self.compose(view)
         votes = await parse_all(
-            *(self._vote(call, shown.options, nth(ask, index)) for index in range(self.n))
+            *(self._vote(call, view.options, nth(ask, index)) for index in range(self.n))
         )
         return Elicitation(tuple(votes.read.values()), votes.doubts)
 

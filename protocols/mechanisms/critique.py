@@ -41,8 +41,8 @@ class Critique(Assisted, WithHorizon, Conversation):
          rated;
       4. with a `rebuttal`, the agent answers the critiques that are shown;
       5. the judge reads all of this, and decides.
-    An honest critic has no side. With `aux: sided` it argues for another answer (in turn, if there
-    are several), and an adversarial one works for the proposer. The judge knows which.
+    An honest critic has no side. With `aux: sided` it argues for another answer (several in
+    turn), and an adversarial one works for the proposer. The judge knows which.
     Shared: nothing, since every call quotes the proposal. An honest critic's prompt is the same in
     both worlds. Rows that differ in `aux` share the proposals. A row with a rebuttal begins with
     the calls of one without, unless the horizon is told, since nobody knows of the rebuttal.
@@ -118,13 +118,13 @@ class Critique(Assisted, WithHorizon, Conversation):
         if self.shown == self.critiques:
             return Measured(await self._answered(proposed.then(*drafts), side, ask))
         helps = self.words.data("critique.helpful", label=side)
-        ratings = (self._likelihood(helps, proposed.then(each), ask) for each in drafts)
+        ratings = (self._likelihood(helps, proposed.then(draft), ask) for draft in drafts)
         rated = await best(drafts, self.shown, ratings)
-        shown, *otherwise = await gather_deterministic(
-            *(self._answered(proposed.then(*chosen), side, ask) for chosen in rated.choices)
+        chosen, *otherwise = await gather_deterministic(
+            *(self._answered(proposed.then(*choice), side, ask) for choice in rated.choices)
         )
         helpful = (("helpfulness", max(rated.ratings)),) if rated.ratings else ()
-        return Measured(shown, helpful, tuple(otherwise), rated.doubts, tuple(drafts))
+        return Measured(chosen, helpful, tuple(otherwise), rated.doubts, tuple(drafts))
 
     async def _answered(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         """The transcript, with the agent's answer to the critiques where it may give one."""
@@ -140,7 +140,7 @@ class Critique(Assisted, WithHorizon, Conversation):
         flaw = problem.flaws[problem.question.place(side)]
         wrong = ("included", {"flaw": flaw}) if flaw else ("hallucinated", {})
         transcript = verdict.transcript
-        shown = [
+        views = [
             structs.replace(transcript, turns=(transcript.turns[0], turn))
             for turn in transcript.turns
             if turn.speaker == CRITIC
@@ -150,11 +150,11 @@ class Critique(Assisted, WithHorizon, Conversation):
             statement = self.words.data(f"critique.{name}", **values)
             try:
                 likely = await gather_deterministic(
-                    *(self._likelihood(statement, each, ask) for each in shown)
+                    *(self._likelihood(statement, view, ask) for view in views)
                 )
             except Unreadable:
                 continue  # the verdict stands, whether or not this can be measured
-            measures.append((name, most(each.value for each in likely)))
+            measures.append((name, most(belief.value for belief in likely)))
         return tuple(measures)
 
     async def _likelihood(self, statement: str, transcript: Transcript, ask: Ask) -> Belief:
@@ -165,10 +165,10 @@ class Critique(Assisted, WithHorizon, Conversation):
 
 @dataclass(frozen=True)
 class ProposerCritic(Assisted, Conversation):
-    """The agent proposes `side`; a critic decides in private what is right, then speaks for that.
+    """The agent proposes `side`. A critic privately decides which answer is right, and supports it.
 
-    A critic who must attack (critique) or oppose (debate) has to invent flaws where there are none;
-    this one is free to confirm.
+    A critic who must attack (critique) or oppose (debate) has to invent flaws in a correct answer.
+    This one is free to confirm.
 
     World a:
       1. the agent proposes a;
@@ -177,11 +177,11 @@ class ProposerCritic(Assisted, Conversation):
       3. the critic speaks in public for that answer;
       4. the judge reads the proposal and the speech, and decides.
     A critic that is not honest skips step 2: it speaks for a (`aux: adversarial`), or for another
-    answer (sided); of several others each has a critic of its own, who do not hear each other.
-    Shared: nothing, since every call quotes the proposal. An honest critic is asked the same in
+    answer (sided). With several others, one critic speaks for each, without hearing the others.
+    Shared: nothing, since every call quotes the proposal. An honest critic's prompt is the same in
     both worlds, and rows that differ in `aux` share the proposals.
     Reward: for the agent the judge's belief in a; for the critic the judge's belief in the answer
-    that it speaks for.
+    that it supports.
     Measured: that answer, `critic_chose`, and whether it is a, `agrees`.
     """
 
@@ -189,7 +189,7 @@ class ProposerCritic(Assisted, Conversation):
     critic: Speaker | None = None
     """None: the agent reviews itself."""
     aux: Aux = "honest"
-    """Whose side the critic is on."""
+    """The side of the critic."""
 
     row: ClassVar[str] = "proposer critic"
     sections: ClassVar[tuple[str, ...]] = ("proposer_critic",)
@@ -197,16 +197,16 @@ class ProposerCritic(Assisted, Conversation):
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
         transcript = await hear(transcript, self.seat(self.agent, side, REVIEWED), ask=ask)
         critic, question = self.critic or self.agent, transcript.question
-        held: tuple[Answer, ...]
+        supported: tuple[Answer, ...]
         if self.aux == "honest":
-            held = (await choose(critic, transcript, ask, self.role_prompt(VERDICT)),)
-            seats = tuple(self.seat(critic, each, REVIEW) for each in held)
+            supported = (await choose(critic, transcript, ask, self.role_prompt(VERDICT)),)
+            seats = tuple(self.seat(critic, answer, REVIEW) for answer in supported)
         else:
-            held = question.others(side) if self.aux == "sided" else (side,)
+            supported = question.others(side) if self.aux == "sided" else (side,)
             seats = self.aux_seats(critic, question, side, REVIEW.title, REVIEW.act)
         reviews = await gather_deterministic(
             *(seat.speak_unlabelled(transcript, ask) for seat in seats)
         )
-        chose = ", ".join(each.label for each in held)
-        measures = (("critic_chose", chose), ("agrees", held == (side,)))
+        chose = ", ".join(answer.label for answer in supported)
+        measures = (("critic_chose", chose), ("agrees", supported == (side,)))
         return Measured(laid_down(transcript, *reviews), measures)

@@ -108,9 +108,9 @@ class CrossExamination(WithHorizon, Conversation):
         exchanges: tuple[Turn, ...] = ()
         rivals = transcript.question.others(side)
         for number in range(self.challenges if sentences else 0):
-            heard = transcript.then(listed, *exchanges)
+            so_far = transcript.then(listed, *exchanges)
             against = rivals[number % len(rivals)]
-            up_to, challenge = await self._challenge(heard, side, against, sentences, ask)
+            up_to, challenge = await self._challenge(so_far, side, against, sentences, ask)
             # The copy hears neither later claims nor the opponent's reasoning. The whole speech
             # stays as an unspoken draft, for the cost of its tools.
             claims = sum(use.tool == CLAIM for use in speech.tools) - len(claims_in(up_to))
@@ -155,10 +155,10 @@ class CrossExamination(WithHorizon, Conversation):
 
         properties = {"statement": whole_number(numbers), "part": PART, "question": TEXT}
         form = Form("challenge", properties, read, ("part",))
-        heard, challenge = await seat.fill(form, transcript, ask)
+        speech_part, challenge = await seat.fill(form, transcript, ask)
         if challenge.doubts:
-            heard, challenge = await seat.fill(form, transcript, nth(ask, 1))
-        return heard, challenge
+            speech_part, challenge = await seat.fill(form, transcript, nth(ask, 1))
+        return speech_part, challenge
 
 
 def statements(speech: str) -> tuple[Statement, ...]:

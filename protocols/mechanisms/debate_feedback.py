@@ -77,8 +77,8 @@ class DebateFeedback(Assisted, WithHorizon, Conversation):
 
     @property
     def size(self) -> str:
-        own = " as their own" if self.own else ""
-        return f"{len(self.roles)} roles {self.rounds} rounds best of {self.candidates}{own}"
+        ownership = " as their own" if self.own else ""
+        return f"{len(self.roles)} roles {self.rounds} rounds best of {self.candidates}{ownership}"
 
     @property
     def helpers(self) -> int:
@@ -96,10 +96,10 @@ class DebateFeedback(Assisted, WithHorizon, Conversation):
             )
         )
         scored = await best(debates, 1, (self._score(debate, side, ask) for debate in debates))
-        (shown,), *otherwise = scored.choices
+        (chosen,), *otherwise = scored.choices
         most, least = max(scored.ratings, default=0.0), min(scored.ratings, default=0.0)
         return Measured(
-            shown,
+            chosen,
             (("score", most), ("spread", most - least)) if scored.ratings else (),
             tuple(alternative for (alternative,) in otherwise),
             scored.doubts,

@@ -130,21 +130,21 @@ class DebateGame(Debate):
             (AGENT_GAIN, first if argues_first else second),
             (OPPONENT_GAIN, second if argues_first else first),
         )
-        shown, low, high = game.likeliest, ends[0].value, ends[1].value
-        heard = [replace(turn, at_once=False) for turn in shown.transcript.turns]
+        verdict, low, high = game.likeliest, ends[0].value, ends[1].value
+        turns = [replace(turn, at_once=False) for turn in verdict.transcript.turns]
         return replace(
-            shown,
+            verdict,
             probs=(game.value, 1 - game.value),
             measures=measures,
             bounds=ranges_given((low, high), 0, 2) if ends[0] is not ends[1] else (),
-            unheard=tuple(turn for turn in game.drafts if turn not in heard),
+            unheard=tuple(turn for turn in game.drafts if turn not in turns),
         )
 
     async def _play(
         self, transcript: Transcript, steps: Sequence[tuple[Seat, ...]], ask: Ask
     ) -> Ends:
-        """The game from this transcript on. steps: the further speakers; those of one step speak
-        concurrently."""
+        """The game from this transcript on. steps: the further speakers. The seats of a step
+        speak concurrently."""
         if not steps:
             return await self._decided(transcript, ask)
         seats, *later = steps

@@ -45,7 +45,7 @@ class DoubleConsultancy(Consultancy):
         consultancies = await gather_deterministic(
             *(self._consult(transcript, side, advised, ask) for advised in question.answers)
         )
-        return transcript.then(*(turn for heard in consultancies for turn in heard.turns))
+        return transcript.then(*(turn for one in consultancies for turn in one.turns))
 
     async def _consult(
         self, transcript: Transcript, side: Answer, advised: Answer, ask: Ask

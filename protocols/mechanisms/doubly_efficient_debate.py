@@ -84,10 +84,10 @@ class Sampling:
             return 1 - (1 - self.threshold) ** statements
         return min(1.0, 1 - (1 - self.far) ** statements + self.failure_of(votes))
 
-    def passes(self, stated: float, share: float) -> bool:
+    def passes(self, claimed: float, share: float) -> bool:
         """Whether a stated probability agrees with the fraction of votes."""
         # Both are usually decimals: 0.6 against 0.5 must count as exactly 0.1 off.
-        return round(abs(stated - share), 9) < round(self.threshold, 9)
+        return round(abs(claimed - share), 9) < round(self.threshold, 9)
 
     @property
     def _error(self) -> float:
@@ -161,10 +161,10 @@ class DoublyEfficientDebate(Protocol):
             gain = self.sampling.gain(self.steps + 1, votes)
             if gain > MOST_GAIN:
                 high = self.far if votes else self.sampling.threshold
-                who = f" before a judge of {votes} votes" if votes else ""
+                clause = f" before a judge of {votes} votes" if votes else ""
                 raise ValueError(
-                    f"far: {self.steps + 1} steps, each stated up to {high:g} too high{who}, gain "
-                    f"a liar up to {gain:.2f} of a verdict for any argument; at most "
+                    f"far: {self.steps + 1} steps, each stated up to {high:g} too high{clause}, "
+                    f"gain a liar up to {gain:.2f} of a verdict for any argument; at most "
                     f"{MOST_GAIN:g} is useful. Take a smaller far, fewer steps, or a judge that "
                     f"states probabilities (of votes n: {self.sampling.votes:,} are needed for "
                     "each challenged step)"
@@ -257,8 +257,8 @@ class DoublyEfficientDebate(Protocol):
     ) -> Belief:
         """The judge's probability that the last of these steps holds."""
         statement = self.words.data("doubly_efficient_debate.holds", number=len(steps))
-        shown = self._shown(question, steps)
-        return await self.judge.believes(statement, shown, ask, self.judging(), side=side)
+        evidence = self._shown(question, steps)
+        return await self.judge.believes(statement, evidence, ask, self.judging(), side=side)
 
     def _shown(self, question: Question, steps: tuple[Turn, ...]) -> Transcript:
         """The transcript for the judge: the challenged step and the earlier ones it depends on."""

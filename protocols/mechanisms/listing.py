@@ -124,5 +124,5 @@ async def commit(
 
 
 def whole(entries: Sequence[Turn], most: int) -> Sequence[Turn] | None:
-    """The entries if there are at most `most`, otherwise None."""
+    """The entries, or None if they are more than `most`."""
     return entries if len(entries) <= most else None

@@ -145,7 +145,7 @@ class AdversarialPropaganda(WithHorizon):
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         transcript, prices = await traded(
-            lambda heard: self._price(heard, ask),
+            lambda speeches: self._price(speeches, ask),
             self.seat(self.agent, side, ADVOCATE),
             Transcript(question),
             ask,
@@ -165,14 +165,14 @@ class AdversarialPropaganda(WithHorizon):
         bounds = (ANYTHING,) * len(verdict.probs) if unread else verdict.bounds
         return replace(verdict, transcript=transcript, measures=measures, bounds=bounds)
 
-    async def _price(self, heard: Transcript, ask: Ask) -> tuple[Turn, Prices]:
+    async def _price(self, speeches: Transcript, ask: Ask) -> tuple[Turn, Prices]:
         """M's prices after these speeches. Unreadable if it states none."""
         if self.market is not None:
             market = self.seat(self.market, None, FORECASTER)
-            return await market.fill(prices_form(market, heard.question), heard, ask)
-        belief = await self.judge.judge(heard, ask, self.judging())
+            return await market.fill(prices_form(market, speeches.question), speeches, ask)
+        belief = await self.judge.judge(speeches, ask, self.judging())
         call = belief.judgements[-1].call if belief.judgements else ""
-        text = in_words(heard.question, belief.probs)
+        text = in_words(speeches.question, belief.probs)
         return Turn(FORECASTER.title, text, call=call, doubts=belief.doubts), belief.probs
 
 

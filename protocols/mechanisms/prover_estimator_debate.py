@@ -63,7 +63,7 @@ class ProverEstimatorDebate(Assisted, WithHorizon):
          (one form each). It reads every subclaim separately, as the judge would: a subclaim that
          referred to others would change its meaning;
       3. the agent picks one of them, and says whether the truth is higher or lower (a form);
-      4. steps 1 to 3 are repeated on the picked subclaim, until there are `depth` splits. If the
+      4. steps 1 to 3 are repeated on the picked subclaim, up to `depth` splits. If the
          truth was said to be lower, its opposite is split, so that a split claim is always said to
          be more likely than estimated;
       5. the judge states the probability of the last pick: the label.
@@ -118,17 +118,17 @@ class ProverEstimatorDebate(Assisted, WithHorizon):
         levels: list[Level] = []
         asked_again = 0
         for _ in range(self.depth):
-            shown = Transcript(question, current)
-            split = await self._split(shown, side, ask)
+            view = Transcript(question, current)
+            split = await self._split(view, side, ask)
             if split is None:
                 break
             asked_again += split.asked_again
-            shown = shown.then(as_list(split.entries))
+            view = view.then(as_list(split.entries))
             estimates, estimate_turn = await self._estimates(question, split.entries, side, ask)
-            shown = shown.then(estimate_turn)
-            level, picked = await self._pick(shown, side, estimates, split.stated, ask)
+            view = view.then(estimate_turn)
+            level, picked = await self._pick(view, side, estimates, split.stated, ask)
             levels.append(level)
-            transcript = transcript.then(*shown.turns, picked)
+            transcript = transcript.then(*view.turns, picked)
             leaf = split.entries[level.picked]
             current = _doubted(leaf, level, self.words)
         if not levels:
@@ -144,17 +144,17 @@ class ProverEstimatorDebate(Assisted, WithHorizon):
         ends = sorted(chained(levels, end) for end in label.ends)
         return label.verdict(side, transcript, measures, (ends[0], ends[1]))
 
-    async def _split(self, shown: Transcript, side: Answer, ask: Ask) -> Commitment[int] | None:
+    async def _split(self, view: Transcript, side: Answer, ask: Ask) -> Commitment[int] | None:
         """The subclaims of the current claim, with that it follows, and how many of them must hold.
         None if it is not split."""
-        claim = shown.turns[0].text
+        claim = view.turns[0].text
 
         def ending(subclaims: tuple[Turn, ...], needed: int) -> Turn:
             text = follows(claim, [subclaim.text for subclaim in subclaims], needed, self.words)
             return replace(subclaims[0], text=text, forged=0, malformed=0, cut=False, reasoning="")
 
         prover = self.seat(self.agent, side, ESTIMATED_PROVER, most=self.subclaims)
-        return await commit(SPLIT, prover, shown, ask, most=self.subclaims, ending=ending)
+        return await commit(SPLIT, prover, view, ask, most=self.subclaims, ending=ending)
 
     async def _estimates(
         self, question: Question, subclaims: tuple[Turn, ...], side: Answer, ask: Ask
@@ -173,7 +173,12 @@ class ProverEstimatorDebate(Assisted, WithHorizon):
         return tuple(p for p, _ in filled), estimate_turn
 
     async def _pick(
-        self, shown: Transcript, side: Answer, estimates: tuple[float, ...], needed: int, ask: Ask
+        self,
+        view: Transcript,
+        side: Answer,
+        estimates: tuple[float, ...],
+        needed: int,
+        ask: Ask,
     ) -> tuple[Level, Turn]:
         """The level with the agent's pick, and the turn that announces it."""
         prover = self.seat(self.agent, side, PICKER, conduct=self.conduct)
@@ -186,7 +191,7 @@ class ProverEstimatorDebate(Assisted, WithHorizon):
             return Level(estimates, number - 1, truth_is, needed), prover.turn(filled, text)
 
         fields = {"subclaim": whole_number(numbers), "truth_is": choice_of(DIRECTIONS)}
-        return await prover.fill(Form("pick", fields, read), shown, ask)
+        return await prover.fill(Form("pick", fields, read), view, ask)
 
 
 ESTIMATE: Form[tuple[float, Filled]] = Form(

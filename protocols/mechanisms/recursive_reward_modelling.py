@@ -95,10 +95,12 @@ class RecursiveRewardModelling(Assisted):
                 for index in range(self.candidates)
             )
         )
-        rewarded = await parse_all(*(self._verdict(heard, side, ask) for heard, _ in assessed))
+        rewarded = await parse_all(
+            *(self._verdict(transcript_read, side, ask) for transcript_read, _ in assessed)
+        )
         verdicts, index = rewarded.read, question.place(side)
         rewards = {n: verdict.spans[index] for n, verdict in verdicts.items()}
-        turns_by_draw = [heard.turns + below for heard, below in assessed]
+        turns_by_draw = [transcript_read.turns + below for transcript_read, below in assessed]
         silent = {n for n, turns in enumerate(turns_by_draw) if any(turn.silent for turn in turns)}
         best = max(rewards, key=lambda n: (n not in silent, rewards[n][0]))
         doubts = (*rewarded.doubts, *(doubt for v in verdicts.values() for doubt in v.doubts))
@@ -141,7 +143,7 @@ class RecursiveRewardModelling(Assisted):
         self, transcript: Transcript, criterion: Turn, helper: Seat, depth: int, ask: Ask
     ) -> Assessment:
         """A helper's assessment by a criterion of the candidate on the transcript."""
-        heard = transcript.then(criterion)
+        context = transcript.then(criterion)
         below: tuple[Turn, ...] = ()
         if depth > 1:
             judge = self.judge_seat(self.role_prompt(NARROWER, most=self.criteria))
@@ -150,11 +152,11 @@ class RecursiveRewardModelling(Assisted):
             assessments = await gather_deterministic(
                 *(self._found(transcript, narrow, helper, depth - 1, ask) for narrow in narrower)
             )
-            heard = transcript.then(
+            context = transcript.then(
                 *(turn for assessment in assessments for turn in assessment[:2]), criterion
             )
             below = tuple(turn for *pair, under in assessments for turn in (*pair, *under))
-        return criterion, await helper.speak_unlabelled(heard, ask), below
+        return criterion, await helper.speak_unlabelled(context, ask), below
 
     async def _verdict(self, assessed: Transcript, side: Answer, ask: Ask) -> Verdict:
         prompt = self.judging()

@@ -30,7 +30,7 @@ class WeakToStrong(Debate):
     others. The verdict is their mean. The weak judges are `size` draws of the row's judge at
     temperature 1, or that judge and the `weak` ones, each asked once.
     Shared: all calls that the debate shares. The speeches are shared with the plain debate, and
-    named judges have the calls of their own rows.
+    named judges share the calls of their rows.
     Reward: as in debate, with the mean as the judge's belief.
     Measured: `spread`, the mean distance of a judgement from the verdict, in [0, 1]. It is 0 if all
     agree; then one judge would have been enough.

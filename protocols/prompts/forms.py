@@ -1,7 +1,6 @@
-"""Forms: replies that must be JSON of a given shape, and how they are read.
+"""JSON forms: replies with a given JSON Schema, and how they are read.
 
-A mechanism defines the forms of its own seats, and `oversight.protocols.seat.Seat.fill` has them
-filled in.
+A mechanism defines the forms of its seats. `oversight.protocols.seat.Seat.fill` fills them in.
 """
 
 import json
@@ -29,13 +28,13 @@ Schema: TypeAlias = Mapping[str, Any]
 """JSON Schema of one field."""
 
 REASONING = "reasoning"
-"""The field of a form in which its seat thinks first."""
+"""The field of a form for the seat's reasoning, which comes first."""
 
 _FREE = "<text>"
-"""Placeholder in a prompt for a form's free-text field."""
+"""Placeholder in a prompt for a free-text field."""
 
 _DRESS = " \t\r`.,;-*•"
-"""What may stand around an object on its lines."""
+"""Characters that may surround an object on its lines."""
 
 _QUOTES = ('"', "'", "“", "\u2018", "«", "„", "「")
 
@@ -53,16 +52,16 @@ class Filled:
 
     @property
     def reasoning(self) -> str:
-        """What the model wrote down before it filled in the rest; empty if it was not asked to."""
+        """The model's reasoning before the other fields. Empty if it was not asked for."""
         value = self.fields.get(REASONING, "")
         return value.strip() if isinstance(value, str) else ""
 
     def number(self, key: str, least: float = -math.inf, most: float = math.inf) -> float:
         """A finite number from `least` to `most`."""
-        found = number_in(self.fields[key])
-        if found is None:
+        parsed = number_in(self.fields[key])
+        if parsed is None:
             raise unreadable(f"{key!r} is {self.fields[key]!r:.40}, not a number", self.reply)
-        number = found[0] / 100 if found[1] else found[0]
+        number = parsed[0] / 100 if parsed[1] else parsed[0]
         if not least <= number <= most:
             raise unreadable(
                 f"{key!r} is {number:g}, not a number from {least:g} to {most:g}", self.reply
@@ -79,47 +78,47 @@ class Filled:
         return int(value)
 
     def text(self, key: str) -> str:
-        """A text that says something."""
+        """A text that is not blank."""
         value = self.fields[key]
         if not isinstance(value, str) or not value.strip():
             raise unreadable(f"{key!r} is {value!r}, not a text", self.reply)
         return value.strip()
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts, blank ones left out."""
+        """A list of texts, without blank ones."""
         value = self.fields[key]
         if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
             raise unreadable(f"{key!r} is {str(value)[:40]!r}, not a list of texts", self.reply)
         return tuple(text.strip() for text in value if text.strip())
 
     def one_of(self, key: str, options: Iterable[_Option]) -> _Option:
-        """One of the options, in any dress."""
+        """One of the options, with or without surrounding characters."""
         value, allowed = self.fields[key], list(options)
         chosen = label_at(value, allowed) if isinstance(value, str) else None
         if chosen is None or chosen[1].strip(AROUND):
-            listed = ", ".join(allowed)
-            raise unreadable(f"{key!r} is {str(value)[:40]!r}, none of {listed}", self.reply)
+            names = ", ".join(allowed)
+            raise unreadable(f"{key!r} is {str(value)[:40]!r}, none of {names}", self.reply)
         return allowed[chosen[0]]
 
 
 @dataclass(frozen=True)
 class Form(Generic[_T]):
-    """What a seat is asked to fill in, and how that is read."""
+    """The fields that a seat fills in, and how they are read."""
 
     name: str
-    """Also the seat's task, as programs read it in the prompt."""
+    """Name of the form, also the seat's task as programs read it in the prompt."""
     properties: Mapping[str, Schema]
-    """JSON Schema of every field, by name; all of them are asked for."""
+    """JSON Schema of every field, by name. All are requested."""
     read: Callable[[Filled], _T]
     may_lack: tuple[str, ...] = ()
-    """Fields without which it can be read, for models that leave out what they have no use for."""
+    """Fields that a reply may lack, since some models leave out unused fields."""
 
     @cached_property
     def format(self) -> ResponseFormat:
         return as_format(self.name, self.properties)
 
     def of(self, reply: Reply) -> _T:
-        """What a reply says. Unreadable, or Declined, if it is not such a form."""
+        """The value of a reply. Unreadable, or Declined, if it is not such a form."""
         return self.read(read_form(reply, self.format, self.may_lack))
 
 
@@ -128,7 +127,7 @@ def whole_number(numbers: range) -> Schema:
 
 
 def object_of(properties: Mapping[str, Schema]) -> dict[str, Any]:
-    """JSON Schema of an object that has these fields, and all of them."""
+    """JSON Schema of an object with exactly these fields."""
     return {
         "type": "object",
         "properties": {key: dict(field) for key, field in properties.items()},
@@ -142,16 +141,15 @@ def choice_of(options: Iterable[str]) -> Schema:
 
 
 def probabilities_form(question: Question) -> ResponseFormat:
-    """One number for each answer label."""
+    """A form with one number for each answer label."""
     labels = [answer.label for answer in question.answers]
     return as_format("probabilities", dict.fromkeys(labels, NUMBER))
 
 
 @lru_cache(maxsize=256)
 def fields_of(form: ResponseFormat) -> Words:
-    """The fields of a form as its reader is told them, for models whose server enforces no schema:
-    `{"steps": [<text>, …], "step": <1 to 9>}`. What a field is called and may hold is ours, or a
-    label."""
+    """The fields of a form as shown to models, whose servers may enforce no schema:
+    `{"steps": [<text>, …], "step": <1 to 9>}`. Names and options are our own texts, or labels."""
     return Words(_placeholder_of(orjson.loads(form.schema)))
 
 
@@ -162,16 +160,17 @@ def asks_for_text(form: ResponseFormat) -> bool:
 
 
 def _placeholder_of(schema: Schema) -> str:
-    """How a value of a JSON Schema is told."""
+    """The text that describes a value of a JSON Schema."""
     if options := schema.get("enum"):
         if schema.get("type") == "integer":
             return f"<{options[0]} to {options[-1]}>" if len(options) > 1 else str(options[0])
         return " or ".join(orjson.dumps(option).decode() for option in options)
     match schema["type"]:
         case "object":
-            named = schema["properties"].items()
+            properties = schema["properties"].items()
             inner = ", ".join(
-                f"{orjson.dumps(name).decode()}: {_placeholder_of(of)}" for name, of in named
+                f"{orjson.dumps(name).decode()}: {_placeholder_of(field)}"
+                for name, field in properties
             )
             return f"{{{inner}}}"
         case "array":
@@ -186,16 +185,16 @@ def _placeholder_of(schema: Schema) -> str:
 
 
 def with_reasoning(form: ResponseFormat) -> ResponseFormat:
-    """The form with a text to think in, which is filled in first."""
+    """The form with a reasoning field in front."""
     schema = orjson.loads(form.schema)
     fields = {REASONING: dict(TEXT)} | schema["properties"]
     return as_format(form.name, fields)
 
 
 def read_form(reply: Reply, form: ResponseFormat, may_lack: tuple[str, ...] = ()) -> Filled:
-    """The filled-in form, with every field but those that it may lack. Unreadable if it is not.
+    """The filled-in form, with every field except those that it may lack. Otherwise Unreadable.
 
-    A fenced or introduced object is read as well, for models that decorate what they return.
+    A fenced or introduced object is read as well, since models decorate their replies.
     """
     value = object_in(reply)
     if value is None:
@@ -206,9 +205,9 @@ def read_form(reply: Reply, form: ResponseFormat, may_lack: tuple[str, ...] = ()
     return Filled(value, reply)
 
 
-@lru_cache(maxsize=256)  # a sweep has few forms, and reads each of them again and again
+@lru_cache(maxsize=256)  # a sweep has few forms, and reads each of them many times
 def _required(schema: str) -> tuple[str, ...]:
-    """The fields that a form must have."""
+    """The required fields of a form."""
     return tuple(orjson.loads(schema)["required"])
 
 
@@ -217,16 +216,16 @@ def as_format(name: str, properties: Mapping[str, Any]) -> ResponseFormat:
 
 
 def object_in(reply: Reply) -> dict[str, Any] | None:
-    """The last JSON object in a reply's own words, its texts folded; None without one.
+    """The last JSON object in a reply, outside quotes, with normalised texts. None without one.
 
-    Unreadable if two that differ stand together, if one has a field twice, or if one does not end.
+    Unreadable if two adjacent objects differ, one repeats a field, or one does not end.
     """
-    found = groups(reply, partial(object_at, reply))
-    return agreed(found[-1], "its form", reply) if found else None
+    objects = groups(reply, partial(object_at, reply))
+    return agreed(objects[-1], "its form", reply) if objects else None
 
 
 def object_at(reply: Reply, text: str, start: int, end: int) -> Statement[dict[str, Any]] | None:
-    """The JSON object that begins in a line, and ends the line on which it ends."""
+    """The JSON object that starts in a line and ends at the end of a line."""
     at = text.find("{", start, end)
     if at < 0 or text[at + 1 : at + 24].lstrip()[:1] not in (*_QUOTES, "}"):
         return None
@@ -244,12 +243,12 @@ def object_at(reply: Reply, text: str, start: int, end: int) -> Statement[dict[s
     except (ValueError, RecursionError):
         if is_whole:
             return None
-        # The rest of the reply may be a part of it.
+        # The rest of the reply may be part of it.
         raise unreadable("the reply's JSON cannot be read to its end", reply) from None
     before = text[start:at].strip(_DRESS)
     line_end = text.find("\n", stop)
-    behind = text[stop : line_end if line_end >= 0 else len(text)].lstrip(_DRESS)
-    if before[-1:] in _QUOTES or behind[:1] not in ("", "<"):
+    after = text[stop : line_end if line_end >= 0 else len(text)].lstrip(_DRESS)
+    if before[-1:] in _QUOTES or after[:1] not in ("", "<"):
         return Statement(None, stop)
     return Statement(_folded(value), stop, before.removeprefix("json"))
 
@@ -259,10 +258,10 @@ class _Twice(ValueError):
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs) and any(made[key] != value for key, value in pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs) and any(fields[key] != value for key, value in pairs):
         raise _Twice("a form states one of its fields twice, and differently")
-    return made
+    return fields
 
 
 def _refused(constant: str) -> NoReturn:
@@ -273,12 +272,12 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_refused)
 
 
 def _folded(value: Any) -> Any:
-    """JSON whose texts are folded: what is written as \\u200b is seen by nobody either."""
+    """JSON with normalised texts: characters written as \\u200b are invisible, too."""
     match value:
         case str():
             return folded(value)[0]
         case list():
-            return [_folded(each) for each in value]
+            return [_folded(item) for item in value]
         case dict():
-            return {_folded(key): _folded(each) for key, each in value.items()}
+            return {_folded(key): _folded(item) for key, item in value.items()}
     return value

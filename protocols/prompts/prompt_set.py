@@ -1,9 +1,9 @@
-"""Prompt sets: every word that a seat reads, by name, so that a study can change it and say so.
+"""Prompt sets: all texts of prompts by name, so that a study can change them and record it.
 
 A block is named `section.block`, such as `debate.rules`. `protocols/prompts/default.yaml` has all
-of them, with the placeholders that each may have. Most blocks are instructions, which may hold no
-text but that of the prompt set and of the sweep file; those listed as `shown_as_data` become the
-text of a turn or of a statement, and may hold what a participant wrote.
+of them, with their placeholders. Most blocks are instructions, which may contain only text of the
+prompt set and of the sweep file. Those listed in `shown_as_data` become the text of a turn or of a
+statement, and may contain a participant's words.
 """
 
 import hashlib
@@ -27,45 +27,45 @@ COMMON = ("agent", "judge", "data")
 """Sections that every mechanism uses."""
 
 LATE = "label"
-"""Placeholder for the answer that a seat argues for, filled in when its prompt is laid out."""
+"""Placeholder for the answer to argue for. It is filled in when the prompt is laid out."""
 
 ADVOCACY = "advocacy"
-"""Placeholder for what every advocate is told, the block `agent.advocacy`."""
+"""Placeholder for the block `agent.advocacy`, the general instructions of advocates."""
 
 UNTRUSTED = ("answer", "statement", "question", "claim", "subclaims", "flaw")
-"""Placeholders for what a participant wrote, or anyone may have put into a data set."""
+"""Placeholders for texts of participants or of data sets."""
 
 NEEDED = {LATE, "lines", "labels", "fields", "question", "flaw"}
-"""Placeholders that the reader of a block cannot do without."""
+"""Placeholders that a block must not omit."""
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _BRACES = re.compile(r"\{\{([^{}]*)\}\}")
-"""Braces that are meant as such: `{{a}}` is shown as `{a}`."""
+"""Literal braces: `{{a}}` is shown as `{a}`."""
 _LATEX = re.compile(r"\\[A-Za-z]+(?:\{[^{}]*\})+")
-"""A command of LaTeX with its arguments."""
+"""A LaTeX command with its arguments."""
 _INSTRUCTIONS = re.compile(r"<\s*/?\s*instructions\b", re.IGNORECASE)
 
 
 class PromptError(ProtocolError, ValueError):
-    """A block that does not exist, or a placeholder that its block does not have."""
+    """An unknown block, or a placeholder that its block does not have."""
 
 
 @dataclass(frozen=True)
 class PromptSet:
-    """The blocks of one set, or those of them that one mechanism uses."""
+    """The blocks of a set, or the blocks that one mechanism uses."""
 
     name: str
     blocks: tuple[tuple[str, Words], ...] = field(hash=False)
-    """(name, text) of each, sorted by name."""
+    """(name, text) of each block, sorted by name."""
     added: tuple[tuple[str, Words], ...] = field(default=(), hash=False, metadata=ABSENT)
-    """The blocks that protocols brought along, as these have them."""
+    """The blocks that protocols define, with their original texts."""
 
     def __str__(self) -> str:
         return self.name
 
     @cached_property
     def digest(self) -> str:
-        """12 hex digits of all blocks; what the set is called does not count."""
+        """12 hex digits of all blocks. The name of the set is not included."""
         joined = "\0".join(part for block in self.blocks for part in block)
         return hashlib.sha256(joined.encode()).hexdigest()[:12]
 
@@ -79,14 +79,14 @@ class PromptSet:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether every text of it is as our file, or the protocol that brought it, has it."""
+        """Whether every text is the original of our file or of the protocol that defines it."""
         return all(self._as_written[block] == text for block, text in self.blocks)
 
     def __contains__(self, block: str) -> bool:
         return block in self._as_written
 
     def placeholders(self, block: str) -> frozenset[str]:
-        """Those that a block may have: all that it has as it was written first."""
+        """The placeholders that a block may have, taken from its original text."""
         return _placeholders_in(self._as_written.get(block, ""))
 
     @cached_property
@@ -99,7 +99,7 @@ class PromptSet:
         return sections
 
     def text(self, block: str) -> Words:
-        """A block as it was written. PromptError if the set has none of that name."""
+        """The text of a block, unfilled. PromptError if unknown."""
         text = self._texts.get(block) or self._as_written.get(block)
         if text is None:
             raise PromptError(f"no block {block!r} in {self.name}{suggestion(block, self._texts)}")
@@ -108,49 +108,49 @@ class PromptSet:
     @memoized
     def fill(self, block: str, /, **values: "int | Words | Answer") -> Words:
         """A block of instructions with its placeholders filled in, except the label of the answer
-        that is argued for. An answer is named by its label.
+        to argue for. An answer is shown by its label.
 
-        PromptError unless `values` are all that the block may have, so that no set can use a
-        placeholder that is left unfilled; TypeError for a value that may come from a participant.
+        PromptError unless `values` are exactly the block's placeholders, so that no set can use an
+        unfilled one. TypeError for a value that may come from a participant.
         """
         if block in data_blocks():
-            raise PromptError(f"{block} is no block of instructions: its text may be anyone's")
+            raise PromptError(f"{block} is not a block of instructions: its text may be anyone's")
         for name, value in values.items():
             if not isinstance(value, (int, Words, Answer)):
                 raise TypeError(f"{block}: {name} is a plain {type(value).__name__}, not Words")
         return Words(self._filled(block, values))
 
     def data(self, block: str, /, **values: "int | str | Answer") -> str:
-        """A block whose text is shown as data, with its placeholders filled in by anything.
+        """A block that is shown as data, with its placeholders filled in by any text.
 
         PromptError as in `fill`.
         """
         if block not in data_blocks():
-            raise PromptError(f"{block} is a block of instructions, and can hold nobody's words")
+            raise PromptError(f"{block} is a block of instructions, so it holds no other text")
         return self._filled(block, values)
 
     def _filled(self, block: str, values: "Mapping[str, int | str | Answer]") -> str:
         allowed = self.placeholders(block)
-        told: dict[str, object] = {
+        filled: dict[str, object] = {
             name: value.label if isinstance(value, Answer) else value
             for name, value in values.items()
         }
         if ADVOCACY in allowed:
-            told[ADVOCACY] = self.text(f"agent.{ADVOCACY}")
+            filled[ADVOCACY] = self.text(f"agent.{ADVOCACY}")
         if LATE in allowed and block not in data_blocks():
-            told.setdefault(LATE, f"{{{LATE}}}")
-        if told.keys() != allowed:
-            unfilled = sorted(allowed - told.keys())
+            filled.setdefault(LATE, f"{{{LATE}}}")
+        if filled.keys() != allowed:
+            unfilled = sorted(allowed - filled.keys())
             wrong = [f"nothing fills {{{name}}} in its text" for name in unfilled]
-            wrong += [f"its text has no {{{name}}}" for name in sorted(told.keys() - allowed)]
+            wrong += [f"its text has no {{{name}}}" for name in sorted(filled.keys() - allowed)]
             raise PromptError(f"{block}: {', and '.join(wrong)}")
-        return _PLACEHOLDER.sub(lambda found: str(told.get(found[1], found[0])), self.text(block))
+        return _PLACEHOLDER.sub(lambda match: str(filled.get(match[1], match[0])), self.text(block))
 
     def only(self, sections: Iterable[str]) -> "PromptSet":
-        """The blocks of some sections, and of those that every mechanism uses."""
-        kept = {*sections, *COMMON}
+        """The blocks of some sections, and of the common ones."""
+        names = {*sections, *COMMON}
         texts = sorted({**self._as_written, **self._texts}.items())
-        return PromptSet(self.name, *(_in(kept, blocks) for blocks in (texts, self.added)))
+        return PromptSet(self.name, *(_in(names, blocks) for blocks in (texts, self.added)))
 
     def changed(self, name: str, texts: Mapping[str, str]) -> "PromptSet":
         """This set with other texts. PromptError as in `check`."""
@@ -160,42 +160,41 @@ class PromptSet:
         return replace(self, name=name, blocks=tuple(sorted({**self._texts, **changed}.items())))
 
     def extended(self, section: str, texts: Mapping[str, str]) -> "PromptSet":
-        """This set with the words of a protocol that brings its own.
+        """This set with the texts of a protocol that defines its own.
 
-        PromptError for a section that is another's, or where a text writes our tags.
+        PromptError if the section exists already, or if a text contains our tags.
         """
-        own = read_blocks({section: texts})
-        if own.items() <= dict(self.added).items():
+        added = read_blocks({section: texts})
+        if added.items() <= dict(self.added).items():
             return self
         if any(block.startswith(f"{section}.") for block in self._as_written):
-            raise PromptError(f"there is a section {section!r} already; take another name")
-        for block, text in own.items():
+            raise PromptError(f"section {section!r} already exists; take another name")
+        for block, text in added.items():
             _no_tags(block, text)
-        blocks = tuple(sorted([*self.blocks, *own.items()]))
-        return replace(self, blocks=blocks, added=(*self.added, *own.items()))
+        blocks = tuple(sorted([*self.blocks, *added.items()]))
+        return replace(self, blocks=blocks, added=(*self.added, *added.items()))
 
     def check(self, block: str, text: str) -> None:
-        """PromptError if there is no such block, if the text has a placeholder that is not its own,
-        if it would put somebody else's words among the instructions, or if it does not say what
-        its reader cannot do without."""
+        """Raise PromptError for an unknown block, an unknown placeholder, a placeholder that would
+        put a participant's words among the instructions, or a missing necessary placeholder."""
         if block not in self:
-            raise PromptError(f"there is no block {block!r}{suggestion(block, self._texts)}")
+            raise PromptError(f"unknown block {block!r}{suggestion(block, self._texts)}")
         allowed, used = self.placeholders(block), _placeholders_in(_BRACES.sub("", text))
-        if kept := sorted(allowed & frozenset(_BRACES.findall(text))):
+        if braced := sorted(allowed & frozenset(_BRACES.findall(text))):
             raise PromptError(
-                f"{block} has {{{{{kept[0]}}}}}, and {{{kept[0]}}} would be filled in"
+                f"{block} has {{{{{braced[0]}}}}}, and {{{braced[0]}}} would be filled in"
             )
         for name in sorted(_unknown(text) - allowed):
             if name in UNTRUSTED:
                 raise PromptError(f"{block} has {{{name}}}, {_KEPT_OUT[name == 'answer']}")
-            has = ", ".join(f"{{{each}}}" for each in sorted(allowed)) or "none"
+            has = ", ".join(f"{{{name}}}" for name in sorted(allowed)) or "none"
             raise PromptError(
                 f"{block} has no placeholder {{{name}}}; it has {has}. For braces as such, write "
                 f"{{{{{name}}}}}"
             )
         _no_tags(block, text)
         if missing := NEEDED & allowed - used:
-            raise PromptError(f"{block} must say {{{min(missing)}}}: its reader cannot do without")
+            raise PromptError(f"{block} must contain {{{min(missing)}}}: its reader needs it")
 
 
 @cache
@@ -205,7 +204,7 @@ def default_prompts() -> PromptSet:
 
 
 def read_blocks(sections: Mapping[str, Mapping[str, str]]) -> dict[str, Words]:
-    """`section.block` -> text."""
+    """Blocks by `section.block`."""
     return {
         f"{section}.{block}": Words(text.strip())
         for section, blocks in sections.items()
@@ -215,30 +214,30 @@ def read_blocks(sections: Mapping[str, Mapping[str, str]]) -> dict[str, Words]:
 
 @cache
 def data_blocks() -> frozenset[str]:
-    """The blocks that are shown as data; all others are instructions."""
+    """The blocks that are shown as data. All others are instructions."""
     return frozenset(_written().shown_as_data)
 
 
 def _no_tags(block: str, text: str) -> None:
-    if found := _INSTRUCTIONS.search(text):
-        raise PromptError(f"{block} has {found[0]!r}: that tag is written around it, not in it")
+    if tag := _INSTRUCTIONS.search(text):
+        raise PromptError(f"{block} has {tag[0]!r}: that tag is written around it, not in it")
 
 
 _KEPT_OUT = (
     "which may be a participant's words: no block of instructions can hold them; they are shown "
-    "above the instructions, in a tag of their own",
-    "a text of the data set, which no block of instructions can hold: write ({label}), by which "
+    "above the instructions, in separate tags",
+    "a text of the data set, which no block of instructions can hold: write ({label}); "
     "the answer is shown with the question",
 )
 
 
 def for_side(text: Words, label: str) -> Words:
-    """A text with the label of the answer that is argued for."""
+    """A text with the label of the answer to argue for filled in."""
     return Words(text.replace(f"{{{LATE}}}", label))
 
 
 def _in(sections: set[str], blocks: Iterable[tuple[str, Words]]) -> tuple[tuple[str, Words], ...]:
-    return tuple(each for each in blocks if each[0].partition(".")[0] in sections)
+    return tuple(entry for entry in blocks if entry[0].partition(".")[0] in sections)
 
 
 @cache
@@ -247,7 +246,7 @@ def _placeholders_in(text: str) -> frozenset[str]:
 
 
 def _unknown(text: str) -> frozenset[str]:
-    """The placeholders in a text, without its braces as such and the arguments of LaTeX."""
+    """The placeholders in a text, without literal braces and arguments of LaTeX commands."""
     plain = _BRACES.sub("", text)
     while (shorter := _LATEX.sub("", plain)) != plain:
         plain = shorter
@@ -260,7 +259,7 @@ def _ours() -> Mapping[str, Words]:
 
 
 class _Written(NamedTuple):
-    """The file of the default set."""
+    """The content of the file with the default set."""
 
     shown_as_data: list[str]
     sections: Mapping[str, Mapping[str, str]]

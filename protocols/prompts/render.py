@@ -1,12 +1,12 @@
-"""Layout of a prompt: the same transcript always gives the same words.
+"""Layout of prompts. Equal transcripts give equal prompts.
 
-What most calls have in common stands first, so that a provider's prompt cache can keep it: the
-passage and the question, which all calls about a problem share, then the rules of the protocol,
-then what was said, and last what the reader is to do now. The system message ends with the rules.
-`oversight.protocols.prompts.parse` takes a prompt apart again.
+The parts that most calls share come first, so that a provider's prompt cache can keep them: the
+passage and the question, which all calls about a problem share, then the protocol's rules, the
+transcript, and last the instructions. The system message ends with the rules.
+`oversight.protocols.prompts.parse` parses prompts.
 
-What a participant wrote stands in tags of its own, which no model can write; whoever reads it is
-told what these tags mean. Instructions are `Words`, and hold none of it.
+Participants' words are in tags that no model can write, and readers are told the meaning of these
+tags. Instructions are `Words`, and contain none of them.
 """
 
 from collections.abc import Sequence
@@ -24,32 +24,32 @@ from .words import NOTHING, Words, lines, require_words
 
 
 class Instructions(Struct, frozen=True, dict=True):
-    """What a reader is to do now, marked so that no speech can pass for it."""
+    """The reader's instructions, marked so that no speech can imitate them."""
 
     task: str
-    """Its name, for programs that read the prompt."""
+    """Name of the task, for programs that read the prompt."""
     role: Words
-    """Who the reader is, and what for."""
+    """The reader's role and its purpose."""
     asked: Words = NOTHING
-    """What is asked, after the warnings."""
+    """The request, after the warnings."""
     side: str = ""
-    """Label of the answer that the reader argues for; empty for no side."""
+    """Label of the answer that the reader argues for. Empty for no side."""
     marks: tuple[tuple[str, str | int], ...] = ()
-    """Attributes for programs that read the prompt, by name; models can ignore them."""
+    """Attributes for programs that read the prompt, by name. Models can ignore them."""
     cue: Words = NOTHING
-    """What stands last by itself, for a reply that continues it."""
+    """Text that stands alone at the end, for a reply that continues it."""
 
     def __post_init__(self) -> None:
         require_words(role=self.role, asked=self.asked, cue=self.cue)
 
     @memoized
     def text(self, warnings: tuple[Words, ...] = ()) -> str:
-        """The block of instructions. warnings: about what stands above it."""
-        named = ((("side", self.side),) if self.side else ()) + self.marks
-        attributes = "".join([f' {name}="{value}"' for name, value in named])
-        told = lines((self.role, *warnings, self.asked))
-        block = f'<instructions task="{self.task}"{attributes}>\n{told}\n</instructions>'
-        # Tags close the text: a weak model goes on with another tag, and not with an answer.
+        """The block of instructions. warnings: about the texts above it."""
+        marks = ((("side", self.side),) if self.side else ()) + self.marks
+        attributes = "".join([f' {name}="{value}"' for name, value in marks])
+        body = lines((self.role, *warnings, self.asked))
+        block = f'<instructions task="{self.task}"{attributes}>\n{body}\n</instructions>'
+        # Closing tags come last: weak models continue with another tag instead of an answer.
         return f"{block}\n\n{self.cue}" if self.cue else block
 
 
@@ -65,17 +65,17 @@ def messages(
 ) -> tuple[Message, ...]:
     """The prompt of one reader.
 
-    statement: what the reader decides about, in anybody's words; empty if it is the question.
-    order: places of the answers in the order of presentation; theirs if None. examples: stand
-    before the question.
+    statement: the statement to decide about, in anybody's words; empty for the question. order:
+    indices of the answers in the order shown; None: their own. examples: shown before the question.
     """
+
     if type(rules) is not Words:
         require_words(rules=rules)
     parts = [*map(turn_block, transcript.turns)]
     if statement:
         parts.append(f"<statement>\n{escape_tags(statement)}\n</statement>")
-    shown = transcript.turns if examples is None else (*transcript.turns, *examples.turns)
-    parts.append(todo.text(_warnings(shown, statement, words)))
+    turns = transcript.turns if examples is None else (*transcript.turns, *examples.turns)
+    parts.append(todo.text(_warnings(turns, statement, words)))
     system = _system(
         "" if examples is None else examples.text,
         transcript.question,
@@ -86,38 +86,38 @@ def messages(
 
 
 class Examples(Struct, frozen=True):
-    """Decided cases that a reader is shown, laid out, and the turns in them."""
+    """Decided cases for a reader as laid out, and their turns."""
 
     text: str
     turns: tuple[Turn, ...]
 
 
 def _warnings(turns: Sequence[Turn], statement: str, words: PromptSet) -> tuple[Words, ...]:
-    """What a reader of these turns, and of this statement, is told about them."""
-    told = []
+    """Explanations for a reader of these turns and of this statement."""
+    warnings = []
     at_once = tools = quotes = False
     for turn in turns:
         at_once |= turn.at_once
-        # Readers of an escaped mark are told what ours mean.
+        # Readers of an escaped mark get the explanation of ours.
         escaped = turn.malformed > 0 and holds_escaped_mark(turn_block(turn))
         tools |= bool(turn.tools) or escaped
         quotes |= bool(turn.quotes) or escaped
     if turns:
-        told.append(words.text("data.turns"))
+        warnings.append(words.text("data.turns"))
     if at_once:
-        told.append(words.text("data.simultaneous"))
+        warnings.append(words.text("data.simultaneous"))
     if tools:
-        told.append(words.text("data.tools"))
+        warnings.append(words.text("data.tools"))
     if quotes:
-        told.append(words.text("data.quotes"))
+        warnings.append(words.text("data.quotes"))
         if any([quote.verified is None for turn in turns for quote in turn.quotes]):
-            told.append(words.text("data.unchecked"))
+            warnings.append(words.text("data.unchecked"))
     if statement:
-        told.append(words.text("data.statement"))
-    return tuple(told)
+        warnings.append(words.text("data.statement"))
+    return tuple(warnings)
 
 
-@lru_cache(maxsize=1024)  # every turn about a question lays it out again
+@lru_cache(maxsize=1024)  # laid out again for every turn about a question
 def _system(
     examples: str, question: Question, rules: Words, order: tuple[int, ...] | None
 ) -> Message:
@@ -134,28 +134,28 @@ def question_block(question: Question, order: Sequence[int] | None = None) -> st
     parts = [f"<question>\n{escape_tags(question.text)}\n</question>"]
     if question.passage:
         parts.insert(0, f"<passage>\n{escape_tags(question.passage)}\n</passage>")
-    for place in order if order is not None else range(len(question.answers)):
-        answer = question.answers[place]
+    for index in order if order is not None else range(len(question.answers)):
+        answer = question.answers[index]
         parts.append(f'<answer label="{answer.label}">\n{answer_body(answer)}\n</answer>')
     return "\n\n".join(parts)
 
 
-@lru_cache(maxsize=1024)  # whoever speaks later reads it again
+@lru_cache(maxsize=1024)  # read again by every later speaker
 def turn_block(turn: Turn) -> str:
-    """One turn as the others read it; results of tools and checked quotes carry our tags, which no
-    model can write."""
-    used = "".join([f"{_tool_block(use)}\n" for use in turn.tools]) if turn.tools else ""
-    thought = f"{escape_tags(turn.reasoning)}\n" if turn.aloud and turn.reasoning else ""
-    said = escape_tags(turn.text) if "<" in turn.text else turn.text
+    """One turn as others read it. Tool results and checked quotes carry our tags, which no model
+    can write."""
+    tool_blocks = "".join([f"{_tool_block(use)}\n" for use in turn.tools]) if turn.tools else ""
+    reasoning = f"{escape_tags(turn.reasoning)}\n" if turn.aloud and turn.reasoning else ""
+    text = escape_tags(turn.text) if "<" in turn.text else turn.text
     if turn.quotes:
         from ..quotes import marked
 
-        said = marked(said, turn.quotes)
-    return f'<turn speaker="{turn.speaker}">\n{used}{thought}{said}\n</turn>'
+        text = marked(text, turn.quotes)
+    return f'<turn speaker="{turn.speaker}">\n{tool_blocks}{reasoning}{text}\n</turn>'
 
 
 def answer_body(answer: Answer) -> str:
-    """An answer as everyone is shown it: its text, and its work below, without a live tag."""
+    """An answer as everyone sees it: its text followed by its work, without live tags."""
     return escape_tags(answer.whole)
 
 

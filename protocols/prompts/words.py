@@ -1,9 +1,9 @@
-"""Words: the texts that may stand among a reader's instructions.
+"""Words: trusted texts that may be part of instructions.
 
-A model follows whatever looks like an instruction. So instructions are made of `Words` alone:
-blocks of a prompt set, and settings of the user's. Every other string is untrusted: what a
-participant wrote, and the texts of a data set, which anyone may have written. Those are laid out as
-data, by `oversight.protocols.prompts.render`, which warns whoever reads them.
+Models follow any text that looks like an instruction. So instructions consist only of `Words`:
+blocks of a prompt set, and the user's settings. Every other string is untrusted: participants'
+words, and texts of data sets, which anyone may have written. `oversight.protocols.prompts.render`
+shows those as data, with a warning.
 """
 
 from collections.abc import Iterable
@@ -12,16 +12,16 @@ from collections.abc import Iterable
 class Words(str):
     """A text of a prompt set or of a sweep file.
 
-    Whatever string methods, `+` and f-strings make of one is a plain `str` again: what has met
-    other text is untrusted until it is known to be safe. So `Words(...)` is written where a text
-    is made of literals, numbers, labels and settings, and nowhere else.
+    String methods, `+` and f-strings return a plain `str`, since text combined with other text is
+    untrusted until it is known to be safe. So `Words(...)` is written only where a text consists of
+    literals, numbers, labels and settings.
     """
 
     __slots__ = ()
 
     @classmethod
     def joined(cls, *parts: "Words", by: str = " ") -> "Words":
-        """The parts that are not empty, one after another."""
+        """The nonempty parts, one after another."""
         return cls(by.join(filter(None, parts)))
 
 
@@ -29,7 +29,7 @@ NOTHING = Words("")
 
 
 def require_words(**texts: object) -> None:
-    """TypeError, with the remedy, if one of these texts is no `Words`."""
+    """Raise TypeError, with the fix, if one of these texts is not `Words`."""
     for name, text in texts.items():
         if not isinstance(text, Words):
             raise TypeError(
@@ -39,10 +39,10 @@ def require_words(**texts: object) -> None:
 
 
 def as_words(text: str) -> Words:
-    """A text of a protocol's author, in which an answer is named by its label alone."""
+    """A text of a protocol's author, with answers shown only by their labels."""
     return Words(text.replace("({label}) {answer}", "({label})").replace("{answer}", "({label})"))
 
 
 def lines(parts: Iterable[Words]) -> Words:
-    """The parts that are not empty, each on a line of its own."""
+    """The nonempty parts, one per line."""
     return Words("\n".join(filter(None, parts)))

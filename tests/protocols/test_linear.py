@@ -125,7 +125,10 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "thoughts": (split, "<think></think>"),
     "reply": (Reply, "</think>"),
     "tags": (escape_and_count, "< /turn"),
-    "marks": (lambda text: shown(text, len(text), ("quote", "claim"), here=True), "[</quote> ("),
+    "marks": (
+        lambda text: shown(text, len(text), ("quote", "claim"), checked_here=True),
+        "[</quote> (",
+    ),
     "parts": (lambda text: numbered([text]), "[2]"),
     "quotes": (lambda text: find_quotes(text, "a b c"), "<quote>"),
     "marked quotes": (lambda text: marked(text, (Quote("a", True),)), "<quote>a</quote>"),

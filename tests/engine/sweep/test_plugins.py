@@ -91,7 +91,7 @@ def test_two_protocols_with_words_of_one_name_are_refused(examples):
     copy = FILES["steelman.py"].replace("Decide which answer is right.", "Decide.")
     (examples / "copy.py").write_text(copy)
     both = "protocols=[steelman.py:Steelman, copy.py:Steelman]"
-    with pytest.raises(UsageError, match="there is a section 'steelman' already; take another"):
+    with pytest.raises(UsageError, match="section 'steelman' already exists; take another"):
         open_sweep(examples / "steelman.yaml", [both])
 
 
