@@ -59,6 +59,7 @@ PLACES: Mapping[str, str] = MappingProxyType(
         "worlds": "calibration:Worlds",
         "calibration": "calibration:Calibration",
         "compare": "comparison:Compare",
+        "scores": "scores:MeasureScores",
     }
 )
 """`module:Class` below this package."""

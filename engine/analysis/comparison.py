@@ -11,16 +11,18 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ..display.quantity import signed
+from ..display.quantity import counted, signed
 from ..display.table import NONE
 from ..errors import UsageError
 from ..system.flags import flag
 from .catalogue import Analysis
 from .differences import (
     DifferenceBounds,
+    McNemar,
     difference_bounds,
     flips_between,
     instrument_notes,
+    mcnemar,
     most_apart,
     ranks_of,
     swayed,
@@ -46,6 +48,7 @@ from .reports.family import fragile, rare_errors, same_verdicts
 from .reports.formats import CLUSTER, COLUMNS, ERROR, INTERVAL, above_0
 from .reports.results import SCORE_NAMES
 from .rows import RunRows, against_naive, distinct, pairs_between, pairs_within
+from .scores import FILTER, METRIC, cluster_of, is_scores, read_scores, score_pairs
 from .scoring.calibration import Flips
 from .scoring.contrasts import MARGIN, Contrast, RankSet, comparable, contrasts
 from .scoring.estimate import Interval
@@ -55,6 +58,9 @@ RowPlace: TypeAlias = tuple[int, int]
 """A row: the index of its run, and its index in that run; a setting: 0, and its index."""
 
 Places: TypeAlias = Sequence[tuple[RowPlace, RowPlace]]
+
+MEAN_SCORE = "mean score"
+"""The score of a comparison of score files."""
 
 DETAILED = 100
 """Most contrasts for which the questions that differ most are listed."""
@@ -83,6 +89,8 @@ class Compared:
     contrasts."""
     swayed: bool = False
     """Whether leaving out some one cluster moves the difference by more than its standard error."""
+    mcnemar: McNemar | None = None
+    """For paired scores of 0 and 1 without groups."""
     shared: float | None = None
     """Of tables, the share of the problems of both that both judged: 1 is paired, 0 are two
     samples."""
@@ -102,7 +110,7 @@ class Comparison:
     equivalence: float
     contrasts: tuple[Compared, ...]
     notes: tuple[str, ...] = ()
-    """Differences between two runs beside the compared rows, and contrasts left out."""
+    """Other differences between two runs, and contrasts left out."""
     ranks: tuple[tuple[str, RankSet], ...] = ()
     """By row name, its simultaneous set of possible ranks; () unless all rows of a run were
     compared."""
@@ -146,6 +154,8 @@ class Compare(Analysis):
         read=above_0,
         metavar="DIFFERENCE",
     )
+    metric: str | None = METRIC
+    filter: str | None = FILTER
     columns: Mapping[str, str] = COLUMNS
     ways: tuple[str, ...] = CLUSTER
     error: ErrorKind = ERROR
@@ -319,6 +329,8 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         program("effective_clusters", "contrast.estimate.effective"),
         program("equivalent", "contrast.equivalent"),
         program("errors", "contrast.estimate.errors"),
+        *[people("McNemar", _mcnemar)] * any(line.mcnemar for line in lines),
+        program("mcnemar", "mcnemar"),
         *[people("bounds", _bounds)] * doubtful,
         program("bounds", "bounds"),
         *[people("clusters", _clusters)] * clustered,
@@ -330,9 +342,10 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         ),
         program("origins", lambda line: "; ".join(comparison.origins)),
     ]
-    title = (
-        f"{comparison.name}: differences of ASD ({SCORE_NAMES[comparison.score]}), first - second"
-    )
+    measure = MEAN_SCORE
+    if comparison.score != MEAN_SCORE:
+        measure = f"ASD ({SCORE_NAMES[comparison.score]})"
+    title = f"{comparison.name}: differences of {measure}, first - second"
     every = Part(
         "contrasts", title, columns, lines, (*comparison.notes, *_notes(comparison, doubtful))
     )
@@ -384,7 +397,7 @@ def _ends(part: Part) -> Part:
 
 def _names(lines: Sequence[Compared]) -> list[Column]:
     """The two rows of each contrast. For people, without the agents and judges that all rows share,
-    and the first without those of the second."""
+    and the first without the second's."""
     named = [(line.contrast.first.split(SEP), line.contrast.second.split(SEP)) for line in lines]
     every = [set(parts[1:]) for pair in named for parts in pair if parts[1:]]
     shared = set.intersection(*every) if every else set()
@@ -412,6 +425,11 @@ class _Rank(NamedTuple):
 
 def _clusters(line: Compared) -> str:
     return f"{line.contrast.estimate.clusters} (effective {line.contrast.estimate.effective:.0f})"
+
+
+def _mcnemar(line: Compared) -> str:
+    test = line.mcnemar
+    return f"{test.first} : {test.second}, p {significance(test.mid_p)}" if test else NONE
 
 
 def _bounds(line: Compared) -> str:
@@ -454,6 +472,10 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
         yield "bounds: with every failed or flagged world at its worst, and at its best."
     if any(one.shared is not None for one in comparison.contrasts):
         yield "shared: of the problems or texts of both, those that both judged."
+    if any(one.mcnemar for one in comparison.contrasts):
+        yield "McNemar: samples that only the first, or only the second row has right; mid-p."
+    elif comparison.score == MEAN_SCORE and fewest.clusters < fewest.n:
+        yield "McNemar: – (grouped samples; the p of the contrast holds)."
     if len(found) <= NAMED:
         for one in comparison.contrasts:
             if one.apart:
@@ -465,10 +487,19 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
 def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Comparison:
     """Contrasts of settings of one table or several, each `A - B`; by default of all pairs.
 
-    UsageError for unknown names, a single setting, or a file that cannot be read.
+    Files of scores have rows instead of settings. UsageError for unknown names, a single setting,
+    or a file that cannot be read.
     """
     if how.baseline or how.pairs:
         raise UsageError("--baseline and --pairs need a run; a judgement table takes --contrast")
+    of_scores = [is_scores(file, dict(how.columns)) for file in files]
+    if all(of_scores):
+        return compare_scores(files, how)
+    if any(of_scores):
+        first, other = (files[of_scores.index(kind)] for kind in (True, False))
+        raise UsageError(f"{first} has scores and {other} has none: a score is not a judgement")
+    if how.metric or how.filter:
+        raise UsageError("--metric and --filter choose scores; a judgement table takes --score")
     every = read_judgements(*files, columns=dict(how.columns))
     rows = asds(every, score, ways_of(every, how.ways))
     if len(rows) < 2:
@@ -477,20 +508,77 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Compariso
             f"contrast needs two; give lines a 'setting', or compare two files"
         )
     pairs = [pair_of(words, rows) for words in how.contrasts] or None
-    number = {name: n for n, name in enumerate(rows)}
     parts = by_setting(every)
     of = {name: {*parts[name].clusters(WAY)["problem"].tolist()} for name in rows}
-    try:
-        lines = tuple(
-            Compared(
-                ((0, number[each.first]), (0, number[each.second])),
-                each,
-                shared=len(ours & theirs) / len(ours | theirs),
-            )
-            for each in how.tested(rows, pairs)
-            for ours, theirs in [(of[each.first], of[each.second])]
-        )
-    except ValueError as exc:
-        raise UsageError(f"{', '.join(map(str, files))}: {exc}") from exc
+    lines = _table_lines(files, rows, pairs, of, how)
     name = " and ".join(file.stem for file in files)
     return Comparison(name, score, how.equivalence, lines, family=len(lines))
+
+
+def _table_lines(
+    files: Sequence[Path],
+    rows: Mapping[str, Influences],
+    pairs: Sequence[tuple[str, str]] | None,
+    of: Mapping[str, set[Any]],
+    how: Compare,
+) -> tuple[Compared, ...]:
+    """The contrasts of rows of files. of: the problems of each row, or their groups."""
+    try:
+        tested = how.tested(rows, pairs)
+    except ValueError as exc:
+        raise UsageError(f"{', '.join(map(str, files))}: {exc}") from exc
+    index = {name: n for n, name in enumerate(rows)}
+    return tuple(
+        Compared(
+            ((0, index[each.first]), (0, index[each.second])),
+            each,
+            shared=len(of[each.first] & of[each.second]) / len(of[each.first] | of[each.second]),
+        )
+        for each in tested
+    )
+
+
+def compare_scores(files: Sequence[Path], how: Compare) -> Comparison:
+    """Contrasts of rows of score files, paired sample by sample within a task.
+
+    Rows of different tasks are two samples, and compared only by name. UsageError for rows that
+    share fewer than two samples, and as `read_scores`.
+    """
+    scores = read_scores(
+        files,
+        columns=dict(how.columns),
+        cluster=cluster_of(how.ways),
+        metric=how.metric,
+        filter=how.filter,
+    )
+    means = {name: row.influences for name, row in scores.rows.items()}
+    pairs = [pair_of(words, means) for words in how.contrasts] or score_pairs(scores.rows)
+    of = {name: {*mean.questions} for name, mean in means.items()}
+    across = {scores.rows[one].parts.task != scores.rows[two].parts.task for one, two in pairs}
+    if len(across) > 1:
+        raise UsageError("--contrast: compare rows of different tasks separately")
+    paired = across == {False}
+    for one, two in pairs if paired else ():
+        if len(of[one] & of[two]) < 2:
+            shared = counted(len(of[one] & of[two]), "scored sample")
+            raise UsageError(f"{one} and {two} share {shared}: a contrast needs two")
+    if not paired:
+        for name, mean in means.items():
+            means[name] = replace(mean, questions=(), values=mean.psi[:0])
+    lines = _table_lines(files, means, pairs, of, how)
+    if paired:
+        lines = tuple(_paired(line, means, len(pairs) <= DETAILED) for line in lines)
+    name = " and ".join(file.resolve().stem for file in files)
+    return Comparison(name, MEAN_SCORE, how.equivalence, lines, scores.notes, family=len(lines))
+
+
+def _paired(line: Compared, means: Mapping[str, Influences], detailed: bool) -> Compared:
+    """A contrast with the samples behind it."""
+    first, second = means[line.contrast.first], means[line.contrast.second]
+    apart = first - second
+    return replace(
+        line,
+        apart=most_apart(apart) if detailed else (),
+        swayed=swayed(apart),
+        mcnemar=mcnemar(first, second),
+    )

@@ -15,7 +15,7 @@ from .scoring.asd import bounded
 from .scoring.calibration import Flips, flips
 from .scoring.contrasts import RankSet, contrasts, rank_sets, shared_samples
 from .scoring.estimate import Ends, Interval
-from .scoring.inference import ErrorKind, Influences, estimates
+from .scoring.inference import ErrorKind, Influences, estimates, together
 
 Extremes = tuple[Influences, Influences] | None
 """Least and most ASD of the questions of a row."""
@@ -23,7 +23,7 @@ Extremes = tuple[Influences, Influences] | None
 
 @dataclass(frozen=True, slots=True)
 class DifferenceBounds:
-    """Bounds of the mean ASD of one row minus that of another (Manski 1990)."""
+    """Bounds of the difference between the mean ASD of two rows (Manski 1990)."""
 
     n: int
     """Questions that both rows ran."""
@@ -98,6 +98,34 @@ def most_apart(apart: Influences) -> tuple[tuple[str, float], ...]:
         key=lambda one: (-abs(one[1]), one[0]),
     )
     return tuple(one for one in by_size[:MAX_DIFFERENT] if abs(one[1]) > TIE)
+
+
+@dataclass(frozen=True, slots=True)
+class McNemar:
+    """McNemar's test of paired outcomes of 0 and 1."""
+
+    first: int
+    """Questions that the first row alone has right."""
+    second: int
+    exact_p: float
+    mid_p: float
+    """The mid-p value (Fagerland, Lydersen and Laake 2013)."""
+
+
+def mcnemar(first: Influences, second: Influences) -> McNemar | None:
+    """None if a value is not 0 or 1, or if a group has two questions."""
+    one, two = first.alike(second)
+    rows = together({"first": one, "second": two})
+    if len({*rows.keys.tolist()}) < len(rows.keys) or not np.isin(rows.values, (0.0, 1.0)).all():
+        return None
+    b, c = (int((rows.values[n] > rows.values[1 - n]).sum()) for n in (0, 1))
+    n = b + c
+    term = total = 1  # whole numbers, so that nothing is rounded before the division
+    for k in range(min(b, c)):
+        term = term * (n - k) // (k + 1)
+        total += term
+    exact = min(1.0, 2 * total / 2**n)
+    return McNemar(b, c, exact, exact - term / 2 ** (n + (b == c)) if n else 1.0)
 
 
 def instrument_notes(

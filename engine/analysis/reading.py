@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...protocols.datasets.rows import DELIMITERS, PARQUET, json_line, records, regular
+from ...protocols.datasets.rows import DELIMITERS, TABLES, ending, json_line, records, regular
 from ...protocols.errors import DatasetError
 from ...protocols.scores import check_probabilities
 from ...protocols.spelling import suggestion
@@ -46,8 +46,7 @@ from ..system.entry_points import JUDGEMENTS_GROUP, load_one, registered
 from .scoring.judgements import Judgement, Judgements
 
 TABLE = ".jsonl"
-ENDINGS = (TABLE, *DELIMITERS, PARQUET)
-"""Endings of judgement tables."""
+"""Ending of JSON Lines; other tables have the endings of data sets."""
 
 STDIN = Path("-")
 
@@ -113,7 +112,7 @@ class JudgementSource(ABC):
 
 def is_table(path: Path) -> bool:
     """Whether judgements can be read from the path, and it is not a run."""
-    if path.suffix in ENDINGS and not path.is_dir():
+    if ending(path) in (TABLE, *TABLES) and not path.is_dir():
         return True
     return not is_run(path) and _source(path) is not None
 
@@ -153,9 +152,9 @@ def _judgements(path: Path, columns: Mapping[str, str]) -> Iterator[Judgement]:
         yield from parsed(sys.stdin.buffer, "<stdin>", columns)
         return
     try:
-        if path.suffix in (*DELIMITERS, PARQUET):
-            rows = records(path)
-            yield from _parsed(rows, str(path), columns, text=path.suffix in DELIMITERS)
+        if ending(path) in TABLES or path.suffix == ".gz":
+            text, strict = ending(path) in DELIMITERS, ending(path) == TABLE
+            yield from _parsed(records(path), str(path), columns, text=text, strict=strict)
         elif source := _source(path):
             yield from _guarded(source.judgements(path), path)
         else:

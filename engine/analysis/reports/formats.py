@@ -38,7 +38,8 @@ COLUMNS = flag(
 )
 CLUSTER = flag(
     "Kinds of clusters that cross: group (the shared text, or the question), question, judge, "
-    "speaker, line. Default: group, and judge where lines name one.",
+    "speaker, line; of scores, a field such as metadata.subject. Default: group, and judge where "
+    "lines name one.",
     name="--cluster",
     default="",
     metavar="KEY,KEY,…",

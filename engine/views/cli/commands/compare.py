@@ -10,6 +10,8 @@ from ....analysis.comparison import (
 )
 from ....analysis.reading import is_table
 from ....analysis.rows import read_rows
+from ....analysis.scores import is_scores
+from ....errors import UsageError
 from ....system.flags import argument, flag
 from ..flags import as_command
 from ..naming import run_named
@@ -38,15 +40,19 @@ def command(
     --interval conservative, intervals allow for such errors. docs/statistics.md has the coverage.
 
     RUN, and RUN2, may be studies, or judgement tables, as `oversight measure judgements` reads
-    them: then settings are compared, paired where they judged the same questions.
+    them: then settings are compared, paired where they judged the same questions. Or they are score
+    files or folders of them, as `oversight measure scores` reads them: logs of Inspect, samples of
+    lm-eval, or tables. Rows of one task are compared, paired sample by sample.
 
     Exit codes: 0 compared, 2 a flag or a run is wrong.
     """
-    if is_table(Path(one)):
+    if is_table(Path(one)) or is_scores(Path(one), dict(how.columns)):
         files = [Path(each) for each in (one, other) if each]
         tables = comparison_finding(compare_tables(files, how, score), short=not every)
         show(tables.text(format, width()))
         return
+    if how.metric or how.filter or how.columns:
+        raise UsageError("--metric, --filter and --column are for files, and this is a run")
     first = read_rows(run_named(one))
     second = read_rows(run_named(other)) if other is not None else None
     comparison = compare_rows(first, second, how, score)

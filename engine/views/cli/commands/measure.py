@@ -40,6 +40,7 @@ def _command(name: str) -> click.Command:
     from ....analysis.catalogue import analysis
     from ....analysis.reading import is_table
     from ....analysis.rows import read_rows
+    from ....analysis.scores import MeasureScores
 
     kind = analysis(name)
 
@@ -50,7 +51,8 @@ def _command(name: str) -> click.Command:
         settings: Any,
         format: str = TABLES_FORMAT,
     ) -> None:
-        table = Path(named) if is_table(Path(named)) else None
+        elsewhere = kind is MeasureScores or is_table(Path(named))
+        table = Path(named) if elsewhere else None
         run = None if table else read_rows(run_named(named))
         try:
             found = settings.of_table(table, score) if table else settings.sourced(run, score)

@@ -1,0 +1,148 @@
+"""`compare` and `measure scores` on tables of scores, against arithmetic of a line or two."""
+
+import json
+import math
+import random
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet as parquet
+import pytest
+
+from oversight.engine.analysis.differences import mcnemar
+from oversight.engine.analysis.scoring.inference import of_questions
+from tests.command_line import Command
+from tests.engine.analysis.test_judged import judged, table
+
+RNG = random.Random(0)
+ONE, TWO = ([RNG.gauss(far, 1) for _ in range(50)] for far in (0.6, 0.0))
+
+
+def written(file: Path, scores: Sequence[Any], more: Sequence[str] = ()) -> Path:
+    lines = [f"q{n},{'' if score is None else score}" for n, score in enumerate(scores)]
+    file.write_text("\n".join(["question,score", *lines, *more]) + "\n")
+    return file
+
+
+def contrast(command: Command, *words: Any) -> Any:
+    ran = command("compare", *words, "--json")
+    assert ran.code == 0, ran.err
+    (found,) = json.loads(ran.out)["contrasts"]
+    return found
+
+
+def test_error_is_the_one_of_paired_differences(place: Path, command: Command) -> None:
+    a, b = written(place / "a.csv", ONE), written(place / "b.csv", TWO)
+    found = contrast(command, a, b)
+    apart = [x - y for x, y in zip(ONE, TWO, strict=True)]
+    error = statistics.stdev(apart) / math.sqrt(50)
+    assert found["difference"]["value"] == pytest.approx(statistics.fmean(apart), abs=1e-12)
+    assert found["difference"]["error"] == pytest.approx(error, abs=1e-12)
+    assert (found["first"], found["second"], found["n"]) == ("a", "b", 50)
+    assert found["mcnemar"] is None and found["shared"] == 1
+    assert "ASD" not in command("compare", a, b).out
+    header, *lines = b.read_text().splitlines()
+    b.write_text("\n".join([header, *sorted(lines, reverse=True)]))
+    other = contrast(command, a, b)
+    assert other["difference"] == pytest.approx(found["difference"]) and other["p"] == found["p"]
+
+
+def test_equal_files_differ_by_nothing(place: Path, command: Command) -> None:
+    found = contrast(command, written(place / "a.csv", ONE), written(place / "b.csv", ONE))
+    assert (found["difference"]["value"], found["p"]) == (0, 1)
+
+
+def test_missing_scores_change_n_alone_and_epochs_are_averaged(
+    place: Path, command: Command
+) -> None:
+    scores = [1, 0, 1, 1, 0, 1, 0, 1]
+    file = written(place / "a.csv", [*scores, *[None] * 5])
+    (row,) = json.loads(command("measure", "scores", file, "--json").out)["rows"]
+    assert (row["n"], row["lost"], row["mean"]["value"]) == (8, 5, 5 / 8)
+    assert (row["mean"]["least"], row["mean"]["most"]) == (0, 1)
+    columns = {
+        "id": [*range(8), *range(8)],
+        "right": [bool(score) for score in scores] * 2,
+        "model": ["x"] * 16,
+        "epoch": [1] * 8 + [2] * 8,
+        "text": [f"t{n // 2}" for n in range(8)] * 2,
+    }
+    parquet.write_table(pyarrow.table(columns), place / "p.parquet")
+    named = ("question=id", "score=right", "row=model", "group=text")
+    words = [word for name in named for word in ("--column", name)]
+    ran = command("measure", "scores", "p.parquet", *words, "--json")
+    (row,) = json.loads(ran.out)["rows"]
+    assert (row["n"], row["mean"]["value"], row["mean"]["clusters"]) == (8, 5 / 8, 4)
+    by = command("measure", "scores", "p.parquet", *words[:6], "--cluster", "text", "--json")
+    assert json.loads(by.out)["rows"][0]["mean"] == row["mean"]
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "exact", "mid"),
+    [(10, 2, 0.0386, 0.0225), (25, 11, 0.0288, 0.0201), (3, 3, 1, 0.844)],
+)
+def test_mcnemar_has_the_published_values(
+    place: Path, command: Command, b: int, c: int, exact: float, mid: float
+) -> None:
+    """Fagerland, Lydersen and Laake (2013)."""
+    first, second = [1] * b + [0] * c + [1, 1, 0], [0] * b + [1] * c + [1, 1, 0]
+    found = contrast(command, written(place / "a.csv", first), written(place / "b.csv", second))[
+        "mcnemar"
+    ]
+    assert (found["first"], found["second"]) == (b, c)
+    assert [found["exact_p"], found["mid_p"]] == pytest.approx(
+        [exact, mid], abs=5e-5 if c != 3 else 5e-4
+    )
+
+
+def test_mcnemar_needs_outcomes_of_0_and_1_without_groups() -> None:
+    ids = [f"q{n}" for n in range(8)]
+    values = [0.0, 1.0] * 4
+    alone = of_questions(ids, values)
+    assert mcnemar(alone, of_questions(ids, values[::-1])) is not None
+    assert mcnemar(alone, of_questions(ids, np.array(values) / 2)) is None
+    groups = ["g", "g", *[""] * 6]
+    assert mcnemar(of_questions(ids, values, groups), of_questions(ids, values, groups)) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "words", "message"),
+    [
+        (("q9,abc",), (), "a.csv:10: score: 'abc' is not a number"),
+        (("q9,inf",), (), "a.csv:10: score: 'inf' is not a number"),
+        (("q0,1",), (), "sample q0 stands twice in one epoch"),
+        ((",1",), (), "a.csv:10: question: empty"),
+        ((), ("--metric", "acc"), "--metric acc: unknown"),
+        ((), ("--cluster", "subject"), "a.csv:2: unknown column 'subject'"),
+        ((), ("--cluster", "a,b"), "scores have one kind of cluster"),
+        ((), ("--column", "score=nope"), "no scores: needed are"),
+    ],
+)
+def test_bad_tables_of_scores_are_refused_with_the_place(
+    place: Path, command: Command, more: Sequence[str], words: Sequence[str], message: str
+) -> None:
+    file = written(place / "a.csv", [0, 1] * 4, more)
+    ran = command("measure", "scores", file, *words)
+    assert ran.code == 2 and message in ran.err, ran.err
+
+
+def test_only_files_that_fit_each_other_are_compared(place: Path, command: Command) -> None:
+    scores = written(place / "a.csv", ONE)
+    (place / "b.csv").write_text("question,score\nz1,1\nz2,0\nq1,1\n")
+    (place / "empty").mkdir()
+    verdicts = table(place / "v.jsonl", judged("debate", 0.4))
+    for words, message in (
+        ((scores, verdicts), "a score is not a judgement"),
+        ((scores, "b.csv"), "a and b share 1 scored sample: a contrast needs two"),
+        ((scores, scores), "the same file twice"),
+        ((scores,), "no two rows have one task and metric"),
+        ((verdicts, "--metric", "acc"), "choose scores"),
+        ((scores, "b.csv", "--baseline", "a"), "--baseline and --pairs need a run"),
+    ):
+        ran = command("compare", *words)
+        assert ran.code == 2 and message in ran.err, ran.err
+    assert "no scores: needed are" in command("measure", "scores", "empty").err

@@ -1,0 +1,176 @@
+"""Scores from logs that Inspect wrote."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oversight.engine.run.reader import RunReader
+from oversight.protocols.scores import ALL_SCORES
+from oversight.protocols.transcript import Verdict
+from tests.command_line import Command, environment
+from tests.engine.kept_runs import muddled
+
+pytestmark = [pytest.mark.wire, pytest.mark.filterwarnings("ignore")]
+
+
+def evaluated(folder: Path, model: str, right: list[bool | None], **values: Any) -> None:
+    """A log of one evaluation. right: whether each sample is; None for one that fails."""
+    from inspect_ai import Task, eval
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import ModelOutput
+    from inspect_ai.scorer import Score, accuracy, match, scorer
+    from inspect_ai.solver import solver
+
+    @solver
+    def answers() -> Any:
+        async def solve(state: Any, generate: Any) -> Any:
+            if right[int(state.sample_id)] is None:
+                raise RuntimeError("lost")
+            state.output = ModelOutput.from_content(
+                "m", "7" if right[int(state.sample_id)] else "8"
+            )
+            return state
+
+        return solve
+
+    @scorer(metrics=[accuracy()])
+    def graded() -> Any:
+        async def score(state: Any, target: Any) -> Any:
+            return Score(value=values.get("value", {"half": "P", "number": 2.5}))
+
+        return score
+
+    samples = [
+        Sample(input=f"{n}?", target="7", id=n, metadata={"text": n // 2, "long": "x" * 5000})
+        for n in range(len(right))
+    ]
+    task = Task(
+        samples, solver=answers(), scorer=[match(), graded()], name="sevens", fail_on_error=False
+    )
+    eval(
+        task, model=f"mockllm/{model}", log_dir=str(folder), display="none", **values.get("how", {})
+    )
+
+
+def rows(command: Command, *words: Any) -> dict[str, Any]:
+    ran = command("measure", "scores", *words, "--json")
+    assert ran.code == 0, ran.err
+    return {row["row"]: row for row in json.loads(ran.out)["rows"]}
+
+
+ONE = [True, True, False, True, True, False, True, True]
+TWO = [True, False, False, True, False, False, True, False]
+
+
+@pytest.mark.parametrize("format", ["eval", "json"])
+def test_models_are_paired_by_sample(format, place: Path, command: Command) -> None:
+    for model, right in (("one", ONE), ("two", [*TWO, *[None] * 5])):
+        evaluated(place / "logs", model, right, how={"log_format": format, "epochs": 2})
+    means = rows(command, "logs")
+    assert means["mockllm/one match"]["mean"]["value"] == 6 / 8
+    assert (means["mockllm/two match"]["n"], means["mockllm/two match"]["lost"]) == (8, 10)
+    assert means["mockllm/two match"]["mean"]["value"] == 3 / 8
+    assert means["mockllm/one graded.half"]["mean"]["value"] == 0.5
+    assert means["mockllm/one graded.number"]["mean"]["value"] == 2.5
+    grouped = rows(command, "logs", "--metric", "match", "--cluster", "metadata.text")
+    assert {row["mean"]["clusters"] for row in grouped.values()} == {4}
+    ran = command("compare", "logs", "--metric", "match", "--json")
+    (found,) = json.loads(ran.out)["contrasts"]
+    assert (found["first"], found["second"]) == ("mockllm/one", "mockllm/two")
+    assert found["difference"]["value"] == 3 / 8
+    assert [found["mcnemar"][name] for name in ("first", "second", "exact_p")] == [3, 0, 0.25]
+    assert "no metadata 'topic'" in command("compare", "logs", "--cluster", "metadata.topic").err
+    files = sorted((place / "logs").iterdir())
+    copy = place / f"copy.{format}"
+    copy.write_bytes(files[0].read_bytes())
+    (same,) = json.loads(command("compare", files[0], copy, "--metric", "match", "--json").out)[
+        "contrasts"
+    ]
+    assert (same["difference"]["value"], same["p"]) == (0, 1)
+    copy.write_bytes(copy.read_bytes()[:-200])
+    ran = command("compare", files[0], copy)
+    assert ran.code == 2 and f"copy.{format}: not a log that Inspect can read" in ran.err
+
+
+def test_other_texts_are_refused_and_unfinished_logs_are_named(
+    place: Path, command: Command
+) -> None:
+    evaluated(place / "logs", "one", ONE, value="blue")
+    ran = command("measure", "scores", "logs")
+    assert ran.code == 2 and "sample 0: graded: 'blue' is not a number" in ran.err
+    evaluated(place / "stopped", "one", [True, *[None] * 7], value=1, how={"fail_on_error": 3})
+    out = " ".join(command("measure", "scores", "stopped", "--metric", "match").out.split())
+    assert "the evaluation ended with the status 'error'" in out
+
+
+def test_an_exported_run_has_the_figures_of_the_run(kept, command, place: Path) -> None:
+    run = kept(muddled(0.3))
+    assert command("export", "inspect", run, "-o", "logs").code == 0
+    read = RunReader(run)
+    cells = read.cells(range(len(read.sweep))).values()
+    means = rows(command, "logs").values()
+    for file in sorted((place / "logs").iterdir()):
+        (number,) = (n for n, row in enumerate(read.sweep.rows) if row.address == _row_of(file))
+        verdicts = [
+            (cell.outcome.probs, cell.side)
+            for cell in cells
+            if cell.row == number and isinstance(cell.outcome, Verdict)
+        ]
+        for name, score in (("agent_score", "brier"), ("accuracy", "accuracy")):
+            scores = [ALL_SCORES[score](*verdict) for verdict in verdicts]
+            (found,) = (
+                m for m in means if m["metric"] == name and m["file"] == f"logs/{file.name}"
+            )
+            assert found["n"] == len(scores)
+            mean = math.fsum(scores) / len(scores)
+            assert found["mean"]["value"] == pytest.approx(mean, abs=1e-12)
+
+
+def _row_of(file: Path) -> str:
+    from inspect_ai.log import read_eval_log
+
+    return str(read_eval_log(str(file), header_only=True).eval.metadata["row"])
+
+
+def test_a_log_of_100_megabytes_is_read_with_less_than_300(place: Path) -> None:
+    """10,000 samples with messages of 10 kB."""
+    from inspect_ai import log
+    from inspect_ai.model import ChatMessageUser
+    from inspect_ai.scorer import Score
+
+    evaluated(place / "logs", "one", ONE, value=1)
+    (file,) = (place / "logs").iterdir()
+    whole = log.read_eval_log(str(file))
+    first = (whole.samples or [])[0]
+    long = ChatMessageUser(content="word " * 2000)
+    whole.samples = [
+        first.model_copy(
+            update={
+                "id": n,
+                "uuid": str(n),
+                "messages": [long],
+                "events": [],
+                "attachments": {},
+                "scores": {"match": Score(value="C")},
+            }
+        )
+        for n in range(10_000)
+    ]
+    log.write_eval_log(whole, str(file))
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from oversight.engine.analysis.scores import read_scores\n"
+        "(row,) = read_scores([Path(sys.argv[1])], columns={}, metric='match').rows.values()\n"
+        "(peak,) = (x for x in open('/proc/self/status') if x.startswith('VmHWM'))\n"
+        "print(row.n, int(peak.split()[1]) // 1024)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(file)], capture_output=True, text=True, env=environment({})
+    )
+    n, megabytes = map(int, ran.stdout.split())
+    assert n == 10_000 and megabytes < 300, ran.stderr
