@@ -71,7 +71,7 @@ def own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in filter(FOREIGN.fullmatch, [*os.environ]):
             patch.delenv(name)
         calendar = SimpleNamespace(today=lambda: TODAY, fromisoformat=date.fromisoformat)
-        patch.setattr("oversight.engine.providers.retirements.date", calendar)
+        patch.setattr("oversight.engine.providers.capabilities.date", calendar)
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
 

@@ -17,8 +17,7 @@ from .accounting.prices import PriceList
 
 if TYPE_CHECKING:
     from ...cache.thoughts import Tags
-    from ..providers.capabilities import Endpoint
-    from ..providers.retirements import Retirement
+    from ..providers.capabilities import Endpoint, Retirement
     from .limits.limits import Limits
 
 MEANING = "is"
@@ -257,7 +256,7 @@ class Directory:
 
     def retirements(self, models: Iterable[str]) -> "list[Retirement]":
         """When these models end, as far as known; of those asked at the vendor's own endpoint."""
-        from ..providers.retirements import retirement
+        from ..providers.capabilities import retirement
 
         return [
             end

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from ..errors import UsageError
 from ..providers.catalogue import entry, provider_of
-from ..providers.environment import Environment, environment
 from ..providers.keys import missing_key
+from ..providers.settings import Environment, environment
 from ..providers.simulated import PREFIX
 from .directory import Directory
 

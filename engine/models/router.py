@@ -21,7 +21,7 @@ from .limits.breaker import GIVE_UP
 if TYPE_CHECKING:
     from ..providers.provider import Provider
     from ..throughput import LimitStatistics
-    from .limits.admission_gate import Connections
+    from .limits.concurrency import Connections
     from .limits.limits import Limits
     from .own_servers import OwnServers
     from .sender import Sender
@@ -63,7 +63,7 @@ class Router:
         if real:
             directory.require_ready(real)
             require_room()
-            from .accounting.quarantine import Quarantine
+            from .accounting.budget import Quarantine
 
             if quarantine is not None:
                 accounting = replace(accounting, quarantine=Quarantine(quarantine))
@@ -106,9 +106,8 @@ class Router:
             self._ready.pop(model, None)
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
-        """What has been diverted goes there (to batches, say); a model whose servers are known goes
-        straight to its sender; all else goes through `live`, which finds out about servers first.
-        """
+        """Ask the model's sender, or batches, say, where the model is diverted to them. The first
+        calls of a model go through `live`, which asks its server about itself."""
         model = call.request.model
         return (self.diverted.get(model) or self._ready.get(model) or self.live)(call)
 
@@ -118,7 +117,7 @@ class Router:
         if not model.startswith(PREFIX):
             servers = self.servers
             if model not in servers and await servers.inquire(model):
-                # Made anew with the limits now known; nothing has gone through it yet.
+                # Another is made with the limits now known; nothing has gone through this one.
                 self._senders.pop(model, None)
             servers.require_context(call)
             sender = self._sender(model)
@@ -136,7 +135,7 @@ class Router:
 
     @cached_property
     def servers(self) -> "OwnServers":
-        """The user's own servers among those of the models."""
+        """The models' servers that the user runs."""
         from .own_servers import OwnServers
 
         return OwnServers(self.directory.settings_of)
@@ -184,8 +183,8 @@ class Router:
         if model not in self._senders:
             # Here and below: a run on simulated models alone does without half of the engine.
             from ..providers.connecting import connect
-            from ..providers.prompt_cache import keeps_prefixes, kept_prefix
-            from .limits.admission_gate import Connections
+            from ..providers.wire import keeps_prefixes, kept_prefix
+            from .limits.concurrency import Connections
             from .prefix_warmup import PrefixWarmup
             from .sender import Sender
 

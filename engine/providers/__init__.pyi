@@ -4,14 +4,14 @@ from .capabilities import abilities as abilities
 from .capabilities import missing_abilities as missing_abilities
 from .catalogue import provider_of as provider_of
 from .connecting import connect as connect
-from .environment import environment as environment
+from .fault_table import Allowance as Allowance
+from .fault_table import HeaderLimits as HeaderLimits
 from .keys import require_keys as require_keys
 from .keys import settings_of as settings_of
-from .limit_headers import Allowance as Allowance
-from .limit_headers import HeaderLimits as HeaderLimits
 from .provider import HttpProvider as HttpProvider
 from .provider import OnLimits as OnLimits
 from .provider import Provider as Provider
 from .settings import Settings as Settings
+from .settings import environment as environment
 from .vendors import PROVIDERS as PROVIDERS
 from .vendors import Entry as Entry

@@ -9,8 +9,7 @@ from ...protocols.prompts.parse import leading, marked_parts
 from ..errors import ModelNotFound
 from .capabilities import Abilities
 from .payload import brief, compact, counts, functions, given_back, given_json, text, written
-from .prompt_cache import kept_prefix
-from .wire import Wire
+from .wire import Wire, kept_prefix
 
 _FIELDS = {name: name for name in ("temperature", "top_p", "top_k", "service_tier")}
 _FIELDS["stop"] = "stop_sequences"

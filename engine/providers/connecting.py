@@ -58,8 +58,7 @@ def _sdk_transport(settings: Settings) -> Transport:
     import httpx2
 
     from .http_client import HttpClient
-    from .sdk_clients import anthropic_client, openai_client
-    from .sdk_transport import SdkTransport
+    from .sdk import SdkTransport, anthropic_client, openai_client
 
     name = settings.provider
     client = anthropic_client if name in _ANTHROPIC else openai_client

@@ -1,19 +1,22 @@
 """A connection to a server: one request out at a time, and its answer, parsed by llhttp.
 
-HTTP/1.1 does not say which request an answer belongs to. So what comes while no request is out
-ends the connection, and so does anything behind an answer's end.
+HTTP/1.1 does not say which request an answer belongs to. So anything that comes while no request is
+out, or behind an answer's end, ends the connection. An answer that a server or a proxy sends once
+more may arrive while the next request is out. Body and headers then carry an id that was given
+before: the answer is stale.
 """
 
 import asyncio
 import math
+import re
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Mapping
 from typing import cast
 
 import httptools
 
-from .target import Origin, Target
-from .transport import Response
+from .transport import Origin, Response, Target
 
 LATE = 0.5
 """Seconds; a deadline's timer that is later means that the process was suspended or busy."""
@@ -217,3 +220,55 @@ class Connection(asyncio.Protocol):
             self._fail(TimeoutError())
         else:
             self.until, self._late = now + GRACE, True
+
+
+REMEMBERED_IDS = 2**15
+"""Ids kept, those seen last: some minutes of the fastest server, where stale answers come within
+seconds."""
+PROVEN = 2
+"""Different ids that show that a server gives each answer one of its own. Of one that draws from
+few, the first that comes again with other words shows as much."""
+FRESH_REPEATS = 3
+"""Repetitions in a row on connections without an earlier answer, where none can be stale, that show
+that it does not."""
+
+_BODY_ID = re.compile(rb'"id"\s*:\s*"([\x21\x23-\x5b\x5d-\x7e]{20,200})"')
+"""Shorter ids are counted, drawn from few, or the same in all answers: Ollama draws from 999."""
+_WITHIN = 1024
+"""Bytes at the start of a body in which its id stands."""
+
+
+class AnswerIds:
+    """The ids of one server's last answers: those in bodies, or else in headers."""
+
+    def __init__(self) -> None:
+        self.proven = False
+        """Whether the last answer carried an id that would show a repetition."""
+        self._seen: dict[str, int] = {}
+        """By id, a hash of the body that came with it."""
+        self._fresh_repeats = 0
+        self._shared = False
+        """Whether different answers have had one id."""
+
+    def repeated(self, headers: Mapping[str, str], body: bytes, fresh: bool) -> str:
+        """The id of an answer that was given before, on this connection or any; else empty.
+
+        fresh: whether it is the first answer on its connection.
+        """
+        found = _BODY_ID.search(body, 0, _WITHIN)
+        stated = found[1].decode() if found else headers.get("x-request-id", "")
+        stated = stated or headers.get("request-id", "")
+        seen, content = self._seen, hash(body)
+        before = seen.get(stated)
+        if before is None:
+            self._fresh_repeats = 0 if fresh else self._fresh_repeats
+            if stated:
+                seen[stated] = content
+                if len(seen) > REMEMBERED_IDS:
+                    del seen[next(iter(seen))]
+        else:
+            self._fresh_repeats += fresh
+            if before != content or self._fresh_repeats >= FRESH_REPEATS:
+                self._shared = True
+        self.proven = bool(stated) and len(seen) >= PROVEN and not self._shared
+        return "" if before is None or self._shared else stated

@@ -12,13 +12,21 @@ from urllib.parse import urlsplit
 import httptools
 
 from ..errors import Malformed, OutcomeUnknown, ProviderDown, Unreachable
-from .answer_ids import AnswerIds
-from .connection import Answer, Came, Connection, Owner
-from .diagnosis import distrusted, mix_up
-from .secret import Secret
+from .connection import Answer, AnswerIds, Came, Connection, Owner
 from .settings import Settings
-from .target import Origin, Target
-from .transport import BODY_CAP, PROXY_REMEDY, Response, Transport, chain, forget
+from .transport import (
+    BODY_CAP,
+    PROXY_REMEDY,
+    Origin,
+    Response,
+    Secret,
+    Target,
+    Transport,
+    chain,
+    distrusted,
+    forget,
+    mix_up,
+)
 
 if TYPE_CHECKING:
     import httpx2

@@ -11,8 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from ..errors import UsageError
 from .catalogue import entry, provider_names, provider_of
-from .environment import Environment
-from .settings import CONNECTIONS, DEADLINE, Api, Settings
+from .settings import CONNECTIONS, DEADLINE, Api, Environment, Settings
 
 NONE = ("", "")
 

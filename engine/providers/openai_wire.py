@@ -24,8 +24,7 @@ from .payload import (
     text,
     written,
 )
-from .prompt_cache import cache_key
-from .wire import Wire
+from .wire import Wire, cache_key
 
 _FIELDS = {name: name for name in PARAMETERS}
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")

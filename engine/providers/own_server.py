@@ -1,18 +1,87 @@
-"""What the user's own server states of itself: its models, context, slots and load."""
+"""Free requests to servers about themselves: models, context, slots, load and end dates.
+
+They are sent before a run or by a checkup, never while a call is under way.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
-from ..errors import Unreachable, UsageError
+from ..errors import EngineError, Malformed, Unreachable, UsageError
+from .capabilities import Abilities, Retirement
 from .catalogue import entry
-from .inquiry import Unanswered, fetch, inquire, model_names
+from .connecting import wire_of
 from .keys import settings_of
 from .settings import Settings
+from .transport import Target
+
+INQUIRY_TIMEOUT = 20.0
+"""Timeout of one request, in seconds."""
+
+_CAP = 4 * 2**20
+"""Maximum size of one answer, in bytes."""
+
+
+class Unanswered(EngineError):
+    """The server was reached, but does not offer this information."""
+
+    status = 200
+    """Of the answer, which may hold something else."""
+
+
+async def inquire(settings: Settings, url: str, body: object = None) -> dict[str, Any]:
+    """GET a JSON object from one of the server's URLs, or POST to it if there is a body.
+
+    Raises: Unreachable if there was no connection; Unanswered for anything but a JSON object.
+    """
+    try:
+        data = orjson.loads(await fetch(settings, url, body))
+    except orjson.JSONDecodeError:
+        data = None
+    if not isinstance(data, dict):
+        raise Unanswered(f"{settings.provider} says no JSON object at {url}")
+    return data
+
+
+async def model_names(settings: Settings, base_url: str) -> list[str]:
+    """A server's names of its models, in its order. Raises as `inquire`."""
+    listed = (await inquire(settings, f"{base_url.rstrip('/')}/models")).get("data")
+    rows = listed if isinstance(listed, list) else []
+    names = (row.get("id") for row in rows if isinstance(row, dict))
+    return [name for name in names if isinstance(name, str) and name]
+
+
+async def fetch(settings: Settings, url: str, body: object = None) -> bytes:
+    """What stands at one of the server's URLs. Raises as `inquire`, whatever it is."""
+    # Not at the top: where the store has all replies, nobody is asked anything.
+    from .http_client import HttpClient
+
+    wire = wire_of(settings)
+    headers = wire.headers() | (wire.auth(settings.key) if settings.key else {})
+    client = HttpClient(replace(settings, deadline=INQUIRY_TIMEOUT), cap=_CAP, diagnoses=False)
+    try:
+        target = Target("GET" if body is None else "POST", url, headers)
+        content = b"" if body is None else orjson.dumps(body)
+        answer = client.read(await client.send(target, content))
+    except Malformed as exc:
+        raise Unanswered(f"{exc} at {url}") from None
+    except EngineError as exc:
+        raise Unreachable(f"{settings.provider}: no answer from {url}: {exc}") from None
+    finally:
+        del headers
+        await client.close()
+    if answer.status != 200:
+        unanswered = Unanswered(f"{settings.provider} says {answer.status} to {url}")
+        unanswered.status = answer.status
+        raise unanswered
+    return answer.body
+
 
 OWN = "compatible/own"
 """The provider that a server of the user's is called in a sweep file that is made for it."""
@@ -187,3 +256,53 @@ async def own_server(address: str, environment: Mapping[str, str]) -> OwnServer:
         )
     limits = await local_server(there, models[0])
     return OwnServer(base_url, tuple(models), limits.slots, limits.context)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """A Models endpoint's facts about one model; 0 or None where it states nothing."""
+
+    retired: bool = False
+    """Whether it is no longer served."""
+    ends: date | None = None
+    """The first day on which it is no longer served; None if none is announced."""
+    context: int = 0
+    max_output: int = 0
+
+    def differences(self, able: Abilities, known: Retirement | None) -> Iterator[str]:
+        """A phrase for each fact that our tables state differently. able: the table's entry."""
+        if self.ends != (known.day if known else None) and not self.retired:
+            here = known.day if known else "not announced"
+            yield f"its end is {self.ends or 'not announced'} there, {here} here"
+        for what, theirs, ours in (
+            ("context", self.context, able.context),
+            ("max_tokens", self.max_output, able.max_output),
+        ):
+            if theirs and ours and theirs != ours:
+                yield f"{what} is {theirs:,} there, {ours:,} here"
+
+
+async def model_facts(settings: Settings, name: str) -> ModelFacts:
+    """The vendor's facts about a model, by its name there. Raises as `inquire` does."""
+    path = f"models/{quote(name, safe='')}"
+    if settings.provider != "anthropic":
+        told = await inquire(settings, f"{settings.base_url}/{path}")
+        return ModelFacts(ends=_day(told.get("shutdown_date")))
+    told = await inquire(settings, f"{settings.base_url}/v1/{path}")
+    return ModelFacts(
+        told.get("lifecycle") == "retired",
+        _day(told.get("retires_at")),
+        _count(told.get("max_input_tokens")),
+        _count(told.get("max_tokens")),
+    )
+
+
+def _day(told: Any) -> date | None:
+    try:
+        return date.fromisoformat(str(told)[:10])
+    except ValueError:
+        return None
+
+
+def _count(told: Any) -> int:
+    return told if isinstance(told, int) and told > 0 else 0

@@ -9,9 +9,8 @@ import msgspec
 from ...cache.call import Call
 from ...cache.reply import Reply
 from ..errors import EngineError, KeyRepeated, Malformed
-from .limit_headers import LIMIT_HEADERS, HeaderLimits, stated_limits
-from .secret import HIDDEN
-from .transport import NOTHING, Response, Transport, forget
+from .fault_table import LIMIT_HEADERS, HeaderLimits, stated_limits
+from .transport import HIDDEN, NOTHING, Response, Transport, forget
 from .wire import Wire
 
 OnLimits: TypeAlias = Callable[[str, HeaderLimits], None]

@@ -9,8 +9,7 @@ from ...cache.reply import Reply, Token, ToolCall
 from ..errors import ModelNotFound
 from .openai_wire import tokens, usage_of
 from .payload import brief, compact, functions, given_back, strict_format, text, written
-from .prompt_cache import cache_key
-from .wire import Wire
+from .wire import Wire, cache_key
 
 _FIELDS = {name: name for name in ("temperature", "top_p", "service_tier")}
 

@@ -1,15 +1,22 @@
-"""Wires: the request and response formats of one family of servers."""
+"""Wires: the request and response formats of one family of servers, and the prefixes they cache.
 
+A prompt begins with the passage and question, which all calls about a problem share. Then come the
+rules, which the prompts of one protocol share (oversight.protocols.prompts.render).
+"""
+
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import orjson
 from msgspec.structs import replace
 
-from ...cache.call import Call
+from ...cache.call import Call, ToolSpec
 from ...cache.reply import UNKNOWN_STOP, Outcome, Reply
+from ...protocols.prompts.parse import leading, marked_parts, problem_prefix, shared_beginning
 from ..errors import Malformed, OutcomeUnknown, UnrecognizedReply
 from .capabilities import Abilities, abilities
 from .fault import read_fault
@@ -139,3 +146,51 @@ def _with_cost(reply: Reply, stated: str) -> Reply:
         return reply
     told = orjson.loads(reply.usage.raw or "{}") | {"cost": cost}
     return replace(reply, usage=replace(reply.usage, raw=compact(told)))
+
+
+_CHARACTERS_A_TOKEN = 4
+_OPENAI_MINIMUM = 1024 * _CHARACTERS_A_TOKEN
+"""Characters. OpenAI caches longer prompts by itself, whatever the model."""
+
+
+def keeps_prefixes(model: str) -> bool:
+    """Whether the vendor of a model caches marked prefixes."""
+    return bool(abilities(model).prompt_cache_minimum)
+
+
+def kept_prefix(call: Call) -> tuple[tuple[ToolSpec, ...], str] | None:
+    """The tools and the shortest part of the leading system text that the vendor caches if it is
+    marked: what the problem's calls share if that is long enough, or else all of it; None if
+    neither is."""
+    least = abilities(call.model).prompt_cache_minimum * _CHARACTERS_A_TOKEN
+    if not least:
+        return None
+    begun = ""
+    for part in marked_parts(call):
+        begun += part
+        if len(begun) >= least:
+            return call.tools, begun
+    return None
+
+
+def cache_key(call: Call) -> str:
+    """A short name of what all calls about the problem share, by which OpenAI sends them to one
+    machine; empty for a call that is too short to be cached."""
+    texts = leading(call)
+    if not texts or sum([len(each.text) for each in call.messages]) < _OPENAI_MINIMUM:
+        return ""
+    return _key(texts[0].text)
+
+
+def expected_prefix(call: Call) -> str:
+    """The text that the vendor's cache should have once the first call with it was answered; empty
+    if it keeps none of this call."""
+    if kept := kept_prefix(call):
+        return kept[1]
+    shared = shared_beginning(call)
+    return shared if call.model.startswith("openai/") and len(shared) >= _OPENAI_MINIMUM else ""
+
+
+@lru_cache(maxsize=1024)  # the calls of a problem come one after another
+def _key(system: str) -> str:
+    return hashlib.sha256(problem_prefix(system).encode()).hexdigest()[:16]

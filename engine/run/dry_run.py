@@ -25,8 +25,7 @@ from ..sweep.sweep import Cell, Sweep, dataclasses_in
 from .lanes import CRASH, attempt
 
 if TYPE_CHECKING:
-    from ..providers.capabilities import Endpoint, Unsupported
-    from ..providers.retirements import Retirement
+    from ..providers.capabilities import Endpoint, Retirement, Unsupported
 
 TURNS_OF_A_STEP = 4
 """Turns of the event loop in which all that a cell asks at once has been asked."""

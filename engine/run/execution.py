@@ -245,7 +245,7 @@ class Execution:
         loaded, mode, stop_token = run.loaded, run.settings.cache, run.loaded.stop_token
         await require_abilities(loaded.sweep, loaded.models.simulated, loaded.models.reach)
         if mode != "replay" and not all(model.startswith(PREFIX) for model in loaded.sweep.models):
-            from ..providers.retirements import today
+            from ..providers.capabilities import today
 
             require_service(loaded.models.retirements(loaded.sweep.models), today())
         if mode in ("use", "replay") and beside(run.folder.path):

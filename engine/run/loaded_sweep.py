@@ -14,8 +14,7 @@ from msgspec.json import encode
 from ...cache.store import Reader
 from ..errors import RunFolderError, UsageError
 from ..models.directory import Directory, base_url_of
-from ..providers.environment import environment
-from ..providers.settings import Api
+from ..providers.settings import Api, environment
 from ..stop import StopToken
 from ..sweep.code import RowCode, combined, row_codes
 from ..sweep.loading import problems_of, shots_files

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import UsageError
-from ..providers.catalogue import entry, provider_of
-from ..providers.same_model import same_model
+from ..providers.catalogue import entry, provider_of, same_model
 from ..providers.simulated import PREFIX
 from ..sweep.grid import Grid
 from .mixed import mixed_lines

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, TypeVar
 import orjson
 
 from ...errors import EngineError, OutcomeUnknown, ProviderDown, TransientError, Unreachable
-from ...models.limits.halts import overlong_delay
+from ...models.limits.breaker import overlong_delay
 from ...providers.fault import ErrorAnswer, read_fault
 from ...providers.payload import text
-from ...providers.sdk_clients import anthropic_client, openai_client
-from ...providers.secret import Secret
+from ...providers.sdk import anthropic_client, openai_client
 from ...providers.settings import Settings
+from ...providers.transport import Secret
 from ...providers.wire import Wire
 from .journal import Batch
 

@@ -28,8 +28,7 @@ from ...errors import (
 )
 from ...models.accounting.ledger import Accounting, Page, fate
 from ...models.accounting.prices import Price, charged
-from ...models.limits.breaker import MAX_IN_A_ROW
-from ...models.limits.halts import MAX_ALIKE
+from ...models.limits.breaker import MAX_ALIKE, MAX_IN_A_ROW
 from ...providers.provider import keyless, require_length
 from ...system.files import open_plain
 from ...tokens import CAUTION, prompt_tokens

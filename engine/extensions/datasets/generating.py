@@ -20,7 +20,7 @@ from ...models.accounting.ledger import Accounting, sum_usage
 from ...models.directory import Directory
 from ...models.router import Router
 from ...providers.capabilities import missing_abilities
-from ...providers.environment import environment
+from ...providers.settings import environment
 from ...providers.simulated import PREFIX
 from ...run.cached_models import CachedModels
 from ...run.lanes import failure

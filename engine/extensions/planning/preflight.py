@@ -25,19 +25,19 @@ from ...errors import (
 from ...providers.capabilities import (
     RESPONSES_LEAST,
     Endpoint,
+    Retirement,
     abilities,
     default_endpoint,
     reached_abilities,
+    retirement,
+    today,
 )
-from ...providers.catalogue import entry, provider_of
+from ...providers.catalogue import entry, provider_of, same_model
 from ...providers.connecting import connect
-from ...providers.limit_headers import HeaderLimits
-from ...providers.model_facts import model_facts
-from ...providers.own_server import local_server
+from ...providers.fault_table import HeaderLimits
+from ...providers.own_server import local_server, model_facts
 from ...providers.provider import Provider
-from ...providers.retirements import Retirement, retirement, today
-from ...providers.same_model import same_model
-from ...providers.sdk_clients import load_clients
+from ...providers.sdk import load_clients
 from ...providers.settings import Api, Settings
 
 ANSWER_SECONDS = 60.0

@@ -16,7 +16,6 @@ from ...analysis.findings.finding import Finding, Part, people
 from ...display.quantity import counted, duration, short
 from ...errors import Halt, UsageError
 from ...models.accounting.ledger import UsageTotals, sum_usage
-from ...providers import sdk_clients
 from ...providers.simulated import PREFIX
 from ...run.execution import Execution
 from ...run.observer import ProgressDisplay
@@ -96,8 +95,10 @@ def rehearse(
     flags = ["--sweep", str(sweep), "--profile", profile, "--speed", "1", "--clock", str(speed)]
     flags += [flag for override in overrides for flag in ("--set", override)]
     flags += [] if limit is None else ["--limit", str(limit)]
+    from ...providers.sdk import load_clients
+
     # On a fast clock the import would count as many seconds, and deadlines would pass.
-    sdk_clients.load_clients()
+    load_clients()
     with serving(flags) as url:
         rehearsed, halt = _rehearsed(file, url, profile, speed, settings)
     if as_json:

@@ -22,8 +22,8 @@ from ....protocols.question import Problem
 from ...analysis.scoring.arrays import Floats
 from ...errors import InvalidRequest, Pending
 from ...providers.capabilities import abilities
-from ...providers.prompt_cache import expected_prefix
 from ...providers.simulated import SimulatedModel
+from ...providers.wire import expected_prefix
 from ...run.dry_run import Walker, stand_ins
 from ...run.lanes import attempt
 from ...sweep.sweep import Sweep

@@ -1,14 +1,19 @@
-"""The budget of a run: its cap, what is spent, and what is reserved for calls in flight.
+"""The budget of a run, and the quarantine of malformed answers that were paid for.
 
-It is in dollars, or in tokens, each of which counts one, where no price is known.
+A budget counts dollars, or tokens, each as one, where no price is known.
 """
 
+import logging
 import math
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....cache.call import Call
 from ....cache.reply import Usage
 from ...display.quantity import dollars, short
+from ...errors import Malformed
 from .prices import TOKEN, Price, PriceList, charged
 
 if TYPE_CHECKING:
@@ -127,3 +132,44 @@ class ModelBudget:
         if spent > worst:
             self._dearest = max(self._dearest, spent)
         self.budget.settle(worst, spent, worst if usage is None else 0.0)
+
+
+log = logging.getLogger(__name__)
+
+MAX_BODIES = 200
+"""Maximum bodies in one folder: a server that sends garbage all night must not fill the disk."""
+
+
+class Quarantine:
+    """A folder of malformed bodies, one file each, created with the first one.
+
+    Files are named by number, model and address of the call. They are never read back: they are
+    evidence, not replies.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._next: int | None = None
+
+    def keep(self, call: Call, fault: Malformed) -> Path | None:
+        """Write the body to a file and return its path; None where the folder is full, or cannot be
+        written: that is only logged, since it must not end the run."""
+        try:
+            return self._write(call, fault)
+        except OSError as exc:
+            log.error("a malformed body could not be kept in %s: %s", self.folder, exc)
+            return None
+
+    def _write(self, call: Call, fault: Malformed) -> Path | None:
+        if self._next is None:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._next = len(list(self.folder.glob("*.body")))
+        if self._next >= MAX_BODIES:
+            return None
+        model = re.sub(r"[^\w.-]+", "-", call.model)
+        path = self.folder / f"{self._next:03}-{model}-{call.address[:12]}.body"
+        with path.open("xb") as file:
+            file.write(fault.body)
+        self._next += 1
+        log.warning("%s: %s; the body is in %s", call.model, fault, path)
+        return path

@@ -33,15 +33,26 @@ from ...throughput import Bottleneck, LimitStatistics, ThroughputMeter
 from ...tokens import TokenEstimate, TokenEstimator
 from ..accounting.budget import ModelBudget
 from ..accounting.ledger import billed
-from .admission_gate import AdmissionGate, Connections
-from .breaker import GIVE_UP, MAX_UNKNOWN, Breaker
-from .bucket import Bucket
-from .climb import Climb
-from .concurrency import MIN_VENDOR_WIDTH, START, AdaptiveConcurrency
-from .halts import EqualFailures, overlong_delay, spoken, with_return
+from .breaker import (
+    GIVE_UP,
+    MAX_UNKNOWN,
+    Breaker,
+    EqualFailures,
+    overlong_delay,
+    spoken,
+    with_return,
+)
+from .buckets import Bucket, TokenBuckets, TokenReservation
+from .concurrency import (
+    MIN_VENDOR_WIDTH,
+    START,
+    AdaptiveConcurrency,
+    AdmissionGate,
+    Climb,
+    Connections,
+)
 from .limits import Limits
 from .throttle import Throttle
-from .token_buckets import TokenBuckets, TokenReservation
 from .tries import Tries
 
 MAX_FAILING = 2

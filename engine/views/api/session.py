@@ -14,8 +14,8 @@ from ...models.accounting.ledger import Accounting
 from ...models.accounting.prices import listed
 from ...models.directory import Directory
 from ...models.router import Router
-from ...providers.environment import environment
 from ...providers.keys import missing_key
+from ...providers.settings import environment
 from ...providers.simulated import PREFIX
 from ...run.stores import open_store, store_name
 from ...stop import StopToken

@@ -15,8 +15,7 @@ from ...display.printable import printable
 from ...display.quantity import dollars, duration, short
 from ...display.table import NONE
 from ...errors import EngineError, RateLimited
-from ...models.accounting.latency import QUANTILES
-from ...models.accounting.ledger import ABANDONED, CUT_OFF, UsageTotals, sum_usage
+from ...models.accounting.ledger import ABANDONED, CUT_OFF, QUANTILES, UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...providers.simulated import PREFIX
 from ...run.listing import state_of

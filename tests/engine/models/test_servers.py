@@ -22,17 +22,17 @@ from oversight.engine.models import own_servers
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Router
-from oversight.engine.providers.capabilities import abilities
+from oversight.engine.providers.capabilities import abilities, retirement
 from oversight.engine.providers.keys import settings_of
-from oversight.engine.providers.model_facts import ModelFacts, model_facts
 from oversight.engine.providers.own_server import (
     LocalServer,
+    ModelFacts,
     ServerLoad,
     load_in,
     local_server,
+    model_facts,
     server_load,
 )
-from oversight.engine.providers.retirements import retirement
 from oversight.engine.providers.settings import Settings
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from tests.answering import Asked, answering, pages

@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
-from oversight.engine.providers.capabilities import Abilities, abilities, missing_abilities
-from oversight.engine.providers.retirements import NOTICE, retirement
+from oversight.engine.providers.capabilities import (
+    NOTICE,
+    Abilities,
+    abilities,
+    missing_abilities,
+    retirement,
+)
 from tests.sessions import sessions
 from tests.tables import printed
 

@@ -20,9 +20,9 @@ from oversight.engine.extensions.mock.openai_server_wire import (
 )
 from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.providers.connecting import connect
-from oversight.engine.providers.environment import environment
 from oversight.engine.providers.keys import require_keys, settings_of
-from oversight.engine.providers.secret import Secret
+from oversight.engine.providers.settings import environment
+from oversight.engine.providers.transport import Secret
 from tests.answering import alike, answering
 from tests.sessions import sessions
 from tests.tables import printed

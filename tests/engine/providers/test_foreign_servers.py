@@ -23,7 +23,7 @@ from oversight.engine.providers import connect, settings_of
 from oversight.engine.providers.http_client import HttpClient
 from oversight.engine.providers.own_server import LocalServer, local_server
 from oversight.engine.providers.settings import Settings
-from oversight.engine.providers.target import Target
+from oversight.engine.providers.transport import Target
 from tests.engine.providers.test_recordings import RECORDED
 from tests.lines import http, listening, request
 

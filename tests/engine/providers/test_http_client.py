@@ -17,11 +17,11 @@ from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
 from oversight.engine.errors import Malformed
 from oversight.engine.extensions.mock import MockServer, Profile
-from oversight.engine.providers.answer_ids import FRESH_REPEATS, PROVEN, AnswerIds
+from oversight.engine.providers.connection import FRESH_REPEATS, PROVEN, AnswerIds
 from oversight.engine.providers.http_client import HttpClient
 from oversight.engine.providers.provider import Provider
 from oversight.engine.providers.settings import Settings
-from oversight.engine.providers.target import Target
+from oversight.engine.providers.transport import Target
 from tests.command_line import ROOT
 from tests.lines import EACH_LINE, asked, good_body, http, listening, reached, request
 

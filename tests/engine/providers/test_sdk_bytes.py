@@ -23,9 +23,9 @@ from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.openai_wire import OpenAIWire
-from oversight.engine.providers.prompt_cache import kept_prefix
 from oversight.engine.providers.responses_wire import ResponsesWire
 from oversight.engine.providers.settings import Api
+from oversight.engine.providers.wire import kept_prefix
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy

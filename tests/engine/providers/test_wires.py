@@ -15,7 +15,7 @@ from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import EngineError, Malformed
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.fault import read_fault
-from oversight.engine.providers.limit_headers import (
+from oversight.engine.providers.fault_table import (
     LONGEST,
     Allowance,
     HeaderLimits,

@@ -11,7 +11,7 @@ from oversight.engine.errors import UsageError
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.reached import Reached
-from oversight.engine.providers.environment import environment
+from oversight.engine.providers.settings import environment
 from oversight.engine.run.dealing import LAST_PROBLEMS, LIVES, Deal, Hand
 from oversight.engine.run.loaded_sweep import load_sweep, open_sweep
 from oversight.engine.run.order import PAUSED, Plain

@@ -10,7 +10,7 @@ from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
 from oversight.engine.errors import UsageError
 from oversight.engine.extensions.simulation import PRESETS
-from oversight.engine.providers.retirements import retirement
+from oversight.engine.providers.capabilities import retirement
 from oversight.engine.run.dry_run import (
     Walker,
     chains,

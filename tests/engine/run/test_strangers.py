@@ -15,9 +15,9 @@ from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.directory import Directory
 from oversight.engine.models.router import Router
-from oversight.engine.providers.environment import environment
+from oversight.engine.providers.catalogue import same_model
 from oversight.engine.providers.keys import settings_of
-from oversight.engine.providers.same_model import same_model
+from oversight.engine.providers.settings import environment
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.sources import read_sources, source_lines

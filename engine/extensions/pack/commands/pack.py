@@ -10,7 +10,7 @@ from ....errors import UsageError
 from ....extensions.pack.making import make_pack
 from ....extensions.pack.opening import SUFFIX, Contents, open_pack
 from ....extensions.pack.verifying import verify
-from ....providers.environment import environment
+from ....providers.settings import environment
 from ....run.folders import RUNS
 from ....run.reader import REPLIES, RunReader, recorded
 from ....system.flags import argument, flag

@@ -10,10 +10,10 @@ from .....cache.call import Call
 from ....errors import UsageError
 from ....extensions.planning.estimate import cramped
 from ....extensions.planning.preflight import PreflightResult, ending, examine, key_of
+from ....providers.capabilities import today
 from ....providers.catalogue import provider_names
-from ....providers.environment import environment
 from ....providers.keys import settings_of
-from ....providers.retirements import today
+from ....providers.settings import environment
 from ....providers.simulated import PREFIX
 from ....run.dry_run import require_abilities
 from ....run.loaded_sweep import LoadedSweep, open_sweep

@@ -17,13 +17,12 @@ from ....display.table import Table, as_text, wrapped
 from ....errors import RunFolderError, UsageError
 from ....extensions.planning.estimate import Cost, Pace, Plan, cramped, plan_sweep
 from ....extensions.planning.power import Power, power_finding, power_plan
-from ....models.accounting.latency import Latency
-from ....models.accounting.ledger import Accounting
+from ....models.accounting.ledger import Accounting, Latency
 from ....models.accounting.ledger_file import read_ledger
 from ....models.accounting.prices import PriceList, listed, load_prices, public_names
 from ....models.router import Router
+from ....providers.capabilities import today
 from ....providers.catalogue import entry, provider_of
-from ....providers.retirements import today
 from ....providers.simulated import PREFIX
 from ....run.dry_run import require_abilities, require_service
 from ....run.folders import runs_of

@@ -49,8 +49,8 @@ def command(
 
 def _own(address: str) -> str:
     """The starter sweep file for the server at `address`."""
-    from ....providers.environment import environment
     from ....providers.own_server import own_server
+    from ....providers.settings import environment
 
     server = asyncio.run(own_server(address, environment(Path())))
     description = f"{server.base_url} serves {', '.join(server.models)}"

@@ -14,7 +14,7 @@ from oversight.cache.memory import MemoryStore
 from oversight.engine.analysis.rows import against_naive
 from oversight.engine.extensions.planning import estimate
 from oversight.engine.extensions.planning.estimate import cramped, plan_sweep, reasons
-from oversight.engine.models.accounting.latency import Latency
+from oversight.engine.models.accounting.ledger import Latency
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.manifest import read_manifest

@@ -13,10 +13,9 @@ from oversight.cache.reply import ToolCall
 from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.extensions.mock import PROFILES, MockServer
 from oversight.engine.extensions.mock.process import serving
-from oversight.engine.providers.catalogue import provider_of
+from oversight.engine.providers.catalogue import provider_of, same_model
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import settings_of
-from oversight.engine.providers.same_model import same_model
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.opened import open_run

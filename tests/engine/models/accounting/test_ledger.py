@@ -23,8 +23,14 @@ from oversight.engine.errors import (
     Unreachable,
     UnrecognizedReply,
 )
-from oversight.engine.models.accounting.latency import Latency, Stopwatch, sum_latency
-from oversight.engine.models.accounting.ledger import Ledger, UsageTotals, sum_usage
+from oversight.engine.models.accounting.ledger import (
+    Latency,
+    Ledger,
+    Stopwatch,
+    UsageTotals,
+    sum_latency,
+    sum_usage,
+)
 from oversight.engine.models.accounting.ledger_file import (
     EVERY,
     LEDGER_FILE,

@@ -23,8 +23,13 @@ from oversight.engine.errors import (
     UnknownFault,
     Unreachable,
 )
-from oversight.engine.models.limits.breaker import FIRST_PROBE, GIVE_UP, MAX_PROBE_WAIT, Breaker
-from oversight.engine.models.limits.halts import MAX_ALIKE
+from oversight.engine.models.limits.breaker import (
+    FIRST_PROBE,
+    GIVE_UP,
+    MAX_ALIKE,
+    MAX_PROBE_WAIT,
+    Breaker,
+)
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.limits.tries import MAX_ALONE
 from oversight.engine.providers.connecting import connect

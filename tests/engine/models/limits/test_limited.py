@@ -18,9 +18,8 @@ from oversight.engine.errors import (
     RateLimited,
     Unreachable,
 )
-from oversight.engine.models.limits.bucket import BURST_WINDOW
+from oversight.engine.models.limits.buckets import BURST_WINDOW, LOOKAHEAD
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.limits.token_buckets import LOOKAHEAD
 from oversight.engine.tokens import TokenEstimator
 from tests.server import Server, ask_all_at_once, busiest, call_of, mixed_sizes, sender
 from tests.virtual import now, run, virtually

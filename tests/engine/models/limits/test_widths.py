@@ -19,10 +19,16 @@ from oversight.engine.models import router
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.directory import Directory
-from oversight.engine.models.limits.admission_gate import Connections
-from oversight.engine.models.limits.bucket import BURST_WINDOW, MAX_SAVED, Bucket
-from oversight.engine.models.limits.climb import FEW, OWN_SERVER_START, Climb
-from oversight.engine.models.limits.concurrency import CUT, START, AdaptiveConcurrency
+from oversight.engine.models.limits.buckets import BURST_WINDOW, MAX_SAVED, Bucket
+from oversight.engine.models.limits.concurrency import (
+    CUT,
+    FEW,
+    OWN_SERVER_START,
+    START,
+    AdaptiveConcurrency,
+    Climb,
+    Connections,
+)
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
