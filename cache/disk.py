@@ -5,6 +5,7 @@ is our own SQL: many rows in a step, one commit for many replies, and no pickles
 
 import hashlib
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +19,7 @@ from uuid import uuid4
 
 import orjson
 
-from .bounded import BoundedConnection, log_of, open_bounded, side_size
+from .bounded import BoundedConnection, log_of, open_bounded, refuse_irregular, side_size
 from .checksum import SIZE, add_checksum
 from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
 from .lock import share_lock
@@ -80,6 +81,11 @@ _DROP_TEXTS = f"""
 _KNOWN = {b"Settings", b"Cache"}
 _THEIR_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 _TRIGGERS = "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
+
+_PAGE = 4096
+"""Page size of SQLite, in bytes; a damaged header may not have it."""
+_PAGES = slice(28, 32)
+"""Position of the number of pages in the header."""
 
 _Row: TypeAlias = tuple[str, float, float, bytes]
 
@@ -394,3 +400,56 @@ def _refuse_foreign(file: Path) -> None:
             "it is another program's, or damaged. Choose another folder with --store; or, if "
             f"it was a store: oversight cache verify --recover --store {file.parent}"
         )
+
+
+@contextmanager
+def recoverable(folder: Path) -> Iterator[RowReader]:
+    """The store in `folder`, for its `recover`; nothing there is changed.
+
+    StoreError if there is none, or if nothing of it can be read. Where the first page is damaged a
+    copy is read, beside the system's other temporary files.
+    """
+    refused = None
+    try:
+        refuse_irregular(file := folder / STORE_FILE)
+    except FAULTS as exc:
+        raise fault(exc, file) from exc
+    try:
+        store = ReadOnlyStore(folder)
+    except StoreError as exc:
+        if not (folder / STORE_FILE).exists():
+            raise
+        refused = exc
+    else:
+        with closing(store):
+            if _holds_any(store):
+                yield store
+                return
+    with TemporaryDirectory(prefix="oversight-") as place:
+        try:
+            store = ReadOnlyStore(_with_new_head(folder, Path(place)))
+        except StoreError as exc:
+            raise refused or exc from None
+        with closing(store):
+            if refused and not _holds_any(store):
+                raise refused
+            yield store
+
+
+def _holds_any(store: RowReader) -> bool:
+    return any(isinstance(value, bytes) for _, value in store.recover())
+
+
+def _with_new_head(folder: Path, place: Path) -> Path:
+    """A copy of the store in `folder` with the first page of a new one."""
+    DiskStore(place / "new").close()
+    head = bytearray((place / "new" / STORE_FILE).read_bytes()[:_PAGE])
+    copy = place / "copy"
+    copy.mkdir()
+    for name in (STORE_FILE, f"{STORE_FILE}-wal"):
+        if (folder / name).exists():
+            shutil.copyfile(folder / name, copy / name)
+    head[_PAGES] = ((copy / STORE_FILE).stat().st_size // _PAGE).to_bytes(4, "big")
+    with (copy / STORE_FILE).open("r+b") as file:
+        file.write(head)
+    return copy

@@ -8,7 +8,7 @@ CacheError
 │   │   └── RequestLeftOut  a reply without its request, from a pack
 │   ├── StoreFull     no room left to save a paid reply
 │   └── StoreGone     deleted or replaced while it was open: what is written now is in no store
-└── BundleError       a file that is no bundle, or one that was cut short or altered
+└── PackError         a portable file that is damaged, hostile, of another format or unwritable
 """
 
 import errno
@@ -69,8 +69,8 @@ class StoreGone(StoreError):
     """The file that is open stands in its folder no more."""
 
 
-class BundleError(CacheError):
-    """A bundle that cannot be read whole."""
+class PackError(CacheError):
+    """A portable file that cannot be read whole, or cannot be written."""
 
 
 class ReplayMiss(CacheError):

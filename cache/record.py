@@ -36,7 +36,7 @@ and the time to pack it, and each record can still be read without the others.""
 DICTIONARY = "data/record-1.zdict"
 """Belongs to the form and never changes; another one would be another form."""
 PLAIN = 2
-"""Form of a record whose parts are not compressed: a new one, and each one in a bundle."""
+"""Form of a record whose parts are not compressed: a new one, and each one in a portable file."""
 SHARING = 3
 """Form of a compressed record that has a shared part."""
 SHARES = bytes([SHARING])
@@ -52,7 +52,7 @@ IMPORTED = "imported"
 
 _LEVEL = 3
 
-_YEAR_9999 = 253_370_764_800
+MAX_TIME = 253_370_764_800
 """Seconds since 1970; datetime goes no further."""
 
 _HEAD = struct.Struct("<BBQHHIIII")
@@ -222,6 +222,14 @@ class Record(Struct, frozen=True, gc=False):
         return rest[:at] + text + rest[at:]
 
 
+def source(origin: str) -> str:
+    """An origin without the run: `live ADDRESS`, `batch ADDRESS`, `imported` or `unknown`."""
+    words = origin.split()
+    if not words:
+        return "unknown"
+    return words[0] if words[0] in ("simulated", IMPORTED) else " ".join(words[:2])
+
+
 @lru_cache(maxsize=64)  # the calls of a problem come one after another
 def _packed_text(text: str) -> tuple[bytes, bytes]:
     """A text as it stands within JSON, plain and compressed."""
@@ -253,7 +261,7 @@ def new_record(key: str, call: Call, reply: Reply, identity: str, stored_at: int
         key,
         PLAIN,
         reply.outcome,
-        min(max(stored_at, 0), _YEAR_9999),
+        min(max(stored_at, 0), MAX_TIME),
         identity,
         call.request.model,
         len(written),
@@ -266,7 +274,7 @@ def new_record(key: str, call: Call, reply: Reply, identity: str, stored_at: int
 def read_record(key: str, value: bytes) -> Record:
     """The record, nothing of it unpacked. DamagedEntry if it is none."""
     form, outcome, at, identity, model, reply_size, reply, call_size, call = _head(key, value)
-    if at > _YEAR_9999:
+    if at > MAX_TIME:
         raise DamagedEntry(key, f"it claims to be stored at {at}, which is no time")
     value, shared = split_shared(value)
     start, place = _HEAD.size, 0

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import structs
 
 from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.errors import RunFolderError
-from oversight.engine.extensions.pack.lines import cell_line
 from oversight.engine.models.accounting.ledger import UsageTotals
 from oversight.engine.models.accounting.ledger_file import LedgerFile
 from oversight.engine.run.folders import note_run
@@ -89,7 +89,8 @@ def spoken(run: Path) -> list[bytes]:
 
     with RunTables.open(run) as tables:
         cells = list(tables.cells())
-    return [cell_line(structs.replace(cell, calls=[*map(free, cell.calls)])) for cell in cells]
+    spoken_cells = [structs.replace(cell, calls=(*map(free, cell.calls),)) for cell in cells]
+    return [msgspec.json.encode(cell, enc_hook=str) for cell in spoken_cells]
 
 
 def refused(path: Path, grid: Sweep = GRID) -> str:

@@ -17,6 +17,7 @@ from ...cache.address import store_key
 from ...cache.call import Call
 from ...cache.record import read_record
 from ...cache.reply import Reply
+from ...cache.rows import STORE_FILE
 from ...cache.store import Reader
 from ...protocols.question import Problem
 from ...protocols.scores import applicable
@@ -62,8 +63,8 @@ class RunReader:
 
     folder: Path
     store: Path | str | None = None
-    """A store or a bundle of replies, for requests, which are in no record; None for the user's
-    own folder. What the run itself names is not opened."""
+    """A store of replies, for requests, which are in no record; None for the user's own store. A
+    store that the run itself names is not opened."""
     _tables: "tuple[object, RunTables] | None" = field(default=None, init=False, repr=False)
     _kept: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
     _held: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
@@ -194,7 +195,7 @@ class RunReader:
         name = str(self.store) if self.store else store_name(None)
         if not self.store and not _is_there(name):
             return None
-        return self._held.enter_context(closing(_opened(name)))
+        return self._held.enter_context(closing(open_for_reading(name)))
 
     @property
     def prices(self) -> "PriceList":
@@ -266,8 +267,8 @@ def _stamp(file: Path) -> object:
 
 _log = logging.getLogger(__name__)
 
-REPLIES = "replies.bundle"
-"""The replies of a run, in its folder, where it was taken from a pack."""
+REPLIES = "replies"
+"""In the folder of a run that came in a pack, the store of its replies."""
 
 
 @contextmanager
@@ -275,14 +276,13 @@ def recorded(run: Path, given: Path | str | None) -> Iterator[Reader]:
     """The store given, else the one that the run was made with on this machine, or the replies that
     came with it, else the user's; read-only. A store that a folder names is not opened.
 
-    A file is a bundle. RunFolderError, with the next step, if there is none.
+    RunFolderError, with the next step, if there is none.
     """
     told = str(given or _named_by(run))
     name = told if given or _is_there(told) else store_name(None)
     if not _is_there(name):
         raise RunFolderError(
-            f"{name}: there is no store there; name the one that has the replies of {run}, or a "
-            "bundle of them, with --store"
+            f"{name}: no store found; name the store that has the replies of {run} with --store"
         )
     if not given and name != told:
         why = "its store is not there" if told else "it was not made on this machine"
@@ -292,7 +292,7 @@ def recorded(run: Path, given: Path | str | None) -> Iterator[Reader]:
             why,
             name,
         )
-    with closing(_opened(name)) as store:
+    with closing(open_for_reading(name)) as store:
         yield store
 
 
@@ -301,18 +301,9 @@ def _is_there(name: str) -> bool:
     return bool(name) and (is_url(name) or Path(name).expanduser().exists())
 
 
-def _opened(name: str) -> Reader:
-    path = Path(name).expanduser()
-    if path.is_file():
-        from ...cache.bundle import BundleStore
-
-        return BundleStore(path)
-    return open_for_reading(name)
-
-
 def _named_by(run: Path) -> str:
     """Where the replies of a run are; empty if that is not known."""
-    replies = run / REPLIES
-    with_it = str(replies) if replies.is_file() and not replies.is_symlink() else ""
+    file = run / REPLIES / STORE_FILE
+    with_it = str(file.parent) if file.is_file() and not file.is_symlink() else ""
     store = store_noted(run)
     return store if _is_there(store) else with_it or store

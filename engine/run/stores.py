@@ -48,8 +48,15 @@ def open_store(named: str, id: str = "") -> Store:
 
 
 def open_for_reading(named: str) -> Reader:
-    """Open a store that is there. StoreError if it is not."""
-    return _database(named, False) if is_url(named) else ReadOnlyStore(Path(named).expanduser())
+    """Open a store that is there. StoreError if it is not, UsageError for a file."""
+    if is_url(named):
+        return _database(named, False)
+    if (folder := Path(named).expanduser()).is_file():
+        raise UsageError(
+            f"{named} is a file, and a store is a folder; add its replies to one: oversight cache "
+            f"import {named} --store FOLDER"
+        )
+    return ReadOnlyStore(folder)
 
 
 def _database(url: str, make: bool) -> Store:

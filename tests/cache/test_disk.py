@@ -14,13 +14,12 @@ import pytest
 
 from oversight.cache import bounded
 from oversight.cache.address import store_key
-from oversight.cache.backup import recoverable
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call, Message
 from oversight.cache.checksum import add_checksum
-from oversight.cache.disk import SETTINGS, DiskStore, ReadOnlyStore
+from oversight.cache.disk import SETTINGS, DiskStore, ReadOnlyStore, recoverable
 from oversight.cache.errors import DamagedEntry, PassageLost, StoreError, StoreGone
-from oversight.cache.merge import merge
+from oversight.cache.portable import merge
 from oversight.cache.record import checked_records, new_record, read_record, records
 from oversight.cache.rows import STORE_FILE
 from tests.cache.asking import FULL, REPLY, answers, home
@@ -258,7 +257,7 @@ async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
         plain = [(key, record.plain().to_bytes()) for key, record in found.items()]
         for place, entries in (("copy", store.items()), ("plain", plain)):
             with closing(DiskStore(folder / place)) as into:
-                merge(entries, into, foreign=True, shared=beginning)
+                merge(records(entries), into, foreign=True, shared=beginning)
                 assert {r.call() for _, r in records(into.items())} == {first, second, other}
             assert len(sql(folder / place, "SELECT 1 FROM Cache WHERE raw = 0")) == 2
         by_call = {record.call(): key for key, record in found.items()}
@@ -299,12 +298,12 @@ def test_without_its_passage_a_reply_is_whole_and_a_backup_brings_it_back(folder
         ):
             # A store that is recovered without the passage has the replies, and not its address.
             with closing(DiskStore(folder / "recovered")) as recovered:
-                merged = merge(store.recover(), recovered)
+                merged = merge(records(store.recover()), recovered)
                 assert merged.new == 2 and len(merged.damaged) == ("DELETE" not in loss)
-                assert merge(backup.items(), recovered, foreign=True).known == 2
+                assert merge(records(backup.items()), recovered, foreign=True).known == 2
                 assert dict(recovered.items()) == entries
-            assert merge(store.items(), store, foreign=True).damaged
-            assert merge(backup.items(), store, foreign=True).known == 2
+            assert merge(records(store.items()), store, foreign=True).damaged
+            assert merge(records(backup.items()), store, foreign=True).known == 2
         assert dict(reading.items()) == entries
     assert len(sql(folder, "SELECT 1 FROM Cache WHERE raw = 0")) == 1
 

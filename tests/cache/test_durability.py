@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from contextlib import closing
@@ -14,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.cache.backup import back_up, recoverable
-from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.disk import DiskStore, ReadOnlyStore, recoverable
 from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
 from oversight.cache.record import checked_records
 from oversight.cache.rows import STORE_FILE
@@ -291,46 +289,3 @@ def test_a_file_of_which_nothing_can_be_read_is_an_error_that_names_it(folder, c
     for read in (saved, ReadOnlyStore):
         with pytest.raises(StoreError, match=f"{folder / STORE_FILE} "):
             read(folder)
-
-
-def test_a_backup_is_whole_while_another_thread_writes(tmp_path):
-    def entries(first: int, count: int) -> list[tuple[str, bytes]]:
-        return [(f"key-{n:06}", f"{n}".encode() * 100) for n in range(first, first + count)]
-
-    store = DiskStore(tmp_path / "store")
-    store.put_many(entries(0, 2000))
-    going, stop = threading.Event(), threading.Event()
-
-    def write() -> None:
-        first = 2000
-        while not stop.is_set():
-            store.put_many(entries(first, 50))
-            first += 50
-            going.set()
-        store.close_thread()
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    going.wait()
-    count = back_up(tmp_path / "store", tmp_path / "copy")
-    stop.set()
-    writer.join()
-    with closing(store), closing(ReadOnlyStore(tmp_path / "copy")) as copy:
-        assert len(copy) == count >= 2050
-        # Commits are of fifty: all of one or nothing.
-        assert count % 50 == 0
-        assert dict(copy.items()) == dict(entries(0, count))
-        assert copy.id == store.id
-
-
-def test_a_backup_replaces_no_store_and_needs_a_sound_one(replies_folder, tmp_path):
-    with pytest.raises(StoreError, match="holds no store"):
-        back_up(tmp_path / "none", tmp_path / "copy")
-    back_up(replies_folder, tmp_path / "copy")
-    with pytest.raises(StoreError, match="holds a store already"):
-        back_up(replies_folder, tmp_path / "copy")
-    assert [each.name for each in (tmp_path / "copy").iterdir()] == ["cache.db"]
-    overwritten(replies_folder, 2 * 4096, bytes(4096))
-    with pytest.raises(StoreError, match="nothing was backed up"):
-        back_up(replies_folder, tmp_path / "other")
-    assert not list((tmp_path / "other").iterdir())

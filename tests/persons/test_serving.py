@@ -311,7 +311,7 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_
     assert elsewhere.code == 0, elsewhere.err
     assert (tmp_path / "other" / "outcomes.jsonl").read_bytes() == outcomes
     assert "I say (A)" in command("show", run, "apples-and-crates", "--protocol", "debate").out
-    exported = command("cache", "export", run, "-o", "replies.bundle")
+    exported = command("cache", "export", run, "-o", "replies.oversight")
     assert exported.code == 0, exported.err
     figures = orjson.loads(command("measure", "people", run, "--json").out)
     assert {each["rater"] for each in figures["standings"]} == {

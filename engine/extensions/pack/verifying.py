@@ -1,113 +1,192 @@
-"""Verifying a pack: every figure is computed again from the evidence inside, and every difference
-is told by its name. No code of the pack is executed, and no socket is opened.
-
-Figures follow from the record, the record from the replies: who invents replies is not found out,
-and whether the cells follow from the replies is for a replay of the opened run.
+"""Verifying a portable file: its figures and cells are computed again from its replies, and each
+difference is named by member, row and field. No code of a pack is executed, and no socket is
+opened. Invented replies are not detected.
 """
 
-import hashlib
+import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
-import msgspec
 import orjson
 
-from ....cache.bundle import BundleStore
-from ....cache.errors import CacheError
-from ...analysis.reports.report import report
-from ...analysis.rows import read_rows
-from ...errors import EngineError
-from ...run.opened import tags_named
+from ....cache.disk import ReadOnlyStore
+from ....cache.errors import CacheError, DamagedEntry, ReplayMiss
+from ....cache.portable import Contents, PortableFile
+from ....cache.store import Reader
+from ....protocols.errors import ProtocolError
+from ...errors import EngineError, UsageError
+from ...models.accounting.prices import PriceList
+from ...run.lanes import NotedOutcome
+from ...run.loaded_sweep import LoadedSweep
+from ...run.opened import open_run, tags_named
+from ...run.outcome import outcome_of
 from ...run.reader import REPLIES, RunReader
-from ...run.record.cells import replied
-from ...run.replay import unlike_replies
+from ...run.record.capture import Capture
+from ...run.record.schema import RUN_DB
+from ...run.replay import difference, difference_of_cells, replay_cells, unlike_replies
+from ...run.run_folder import OUTCOMES, SWEEP
+from ...sweep.grid import stored_grid
+from ...sweep.sweep import Cell
 from ...system.files import read_bounded, whole_lines
-from .lines import cell_line, cells_of
-from .opening import CELLS, CONTENTS, FIGURES, Contents, open_pack
+from ...system.process import event_loop
+from .pack import FIGURES, RUN, checked_cells, figures_of, unpack
 
 MAX_FIGURES = 2**30
-"""Bytes of the figures of a pack at most."""
+"""Maximum size of the figures of a pack, in bytes."""
 
 
-def figures_of(run: RunReader, contents: Contents) -> bytes:
-    """Every report under every score, a digest of each cell, and what else the pack holds."""
-    rows = read_rows(run)
-    told = {
-        "contents": msgspec.to_builtins(contents)
-        | {"files": {each.path: each.sha256 for each in contents.files}},
-        "cells": {
-            str(cell.place): hashlib.sha256(cell_line(cell)).hexdigest() for cell in cells_of(run)
-        },
-        "figures": {s: orjson.loads(report(rows.results(s), "json")) for s in run.scores},
-    }
-    return orjson.dumps(told, option=orjson.OPT_INDENT_2)
+class Verified(NamedTuple):
+    contents: Contents | None
+    """None for a file that cannot be opened."""
+    differences: tuple[str, ...]
+    not_run_again: str = ""
+    """Why its cells were not run again; empty if they were."""
 
 
-def verify(file: Path) -> tuple[Contents | None, tuple[str, ...]]:
-    """What a pack says that it holds, and by the names of files, cells and figures, what is not so.
-    None for the first where the pack is not even opened."""
+def verify(file: Path) -> Verified:
+    """Compare all that a portable file holds with its replies."""
     contents = None
     with TemporaryDirectory(prefix="oversight-pack") as at:
-        opened = Path(at) / "run"
+        folder = Path(at) / "run"
         try:
-            contents = open_pack(file, opened, keep_lines=True)
-            return contents, tuple(dict.fromkeys(_wrong(RunReader(opened), contents)))
-        except (EngineError, CacheError) as exc:
-            return contents, (str(exc).replace(str(opened), str(file)),)
+            with PortableFile(file) as packed:
+                contents = packed.contents
+                if contents.kind != "run":
+                    return Verified(contents, tuple(_wrong_replies(packed)))
+                folder.mkdir()
+                entries = unpack(packed, folder)
+            damaged = [f"replies: {entry.key}: {entry.reason}" for entry in entries]
+            with RunReader(folder) as run:
+                loaded, why = _opened(run, contents)
+                wrong = dict.fromkeys((*damaged, *_wrong(run, loaded)))
+            return Verified(contents, tuple(wrong), why)
+        except (EngineError, ProtocolError, CacheError) as exc:
+            return Verified(contents, (str(exc).replace(str(folder), "run"),))
 
 
-def _wrong(run: RunReader, contents: Contents) -> Iterator[str]:
-    for name in ("name", "identity", "version", "cells"):
-        told = {name: getattr(contents, name)}, {name: getattr(run.manifest, name)}
-        yield from (f"{CONTENTS}: {each}" for each in differences(*told))
-    yield from _contradictions(run)
-    beside = tuple(each for each in contents.files if each.path != FIGURES)
-    now = figures_of(run, msgspec.structs.replace(contents, files=beside))
+def _wrong_replies(packed: PortableFile) -> Iterator[str]:
+    count = 0
+    for key, record in packed.replies():
+        count += 1
+        try:
+            if isinstance(record, DamagedEntry):
+                raise record
+            record.check()
+        except DamagedEntry as damage:
+            yield f"replies: {key}: {damage.reason}"
+    if (listed := packed.contents.counts.get("replies")) != count:
+        yield f"replies: {listed} are listed, and there are {count:,}"
+
+
+def _opened(run: RunReader, contents: Contents) -> tuple[LoadedSweep | None, str]:
+    """The sweep of a run, ready to run again; or None, and why that cannot be."""
+    if not contents.counts.get("replies"):
+        return None, "no replies are inside that the evidence follows from"
+    if not contents.counts.get("requests"):
+        return (
+            None,
+            "its source texts were left out; open it, then oversight replay --passages FROM",
+        )
     try:
-        raw = read_bounded(run.folder / FIGURES, MAX_FIGURES)
-        then = orjson.loads(raw)
+        return open_run(run.folder), ""
+    except UsageError as exc:
+        return None, str(exc).splitlines()[0].replace(str(run.folder), "run")
+
+
+def _wrong(run: RunReader, loaded: LoadedSweep | None) -> Iterator[str]:
+    outcomes = whole_lines(run.folder / OUTCOMES)
+    for number, record in enumerate(run.recorded_outcomes(), 1):
+        line = next(outcomes, b"")
+        if line != record.line:
+            cell = named(run, record.place)
+            for path in _unlike(line, record.line) or ["it is spelled differently"]:
+                yield f"{RUN}{OUTCOMES}: line {number}, {cell}: {path}"
+    if next(outcomes, b""):
+        yield f"{RUN}{OUTCOMES}: it has more lines than there are outcomes"
+    if (run.folder / REPLIES).exists():
+        with closing(ReadOnlyStore(run.folder / REPLIES)) as replies:
+            yield from _unlike_replies(run, replies)
+            if loaded:
+                yield from _run_again(run, loaded, replies)
+    try:
+        stated = read_bounded(run.folder / FIGURES, MAX_FIGURES)
     except FileNotFoundError:
-        yield f"{FIGURES}: it is missing"
-    except orjson.JSONDecodeError as exc:
-        yield f"{FIGURES}: it cannot be read: {exc}"
-    else:
-        found = list(differences(then, orjson.loads(now)))
-        for path, *parts in (each.split(": ", 1) for each in found):
-            place = path.removeprefix("cells.")
-            shown = named(run, int(place)) if place != path and place.isdigit() else path
-            yield f"{FIGURES}: {': '.join((shown, *parts))}"
-        if not found and raw != now:
-            yield f"{FIGURES}: another spelling"
+        yield f"{RUN}{FIGURES}: it is missing"
+        return
+    if stated != (now := figures_of(run)):
+        for path in _unlike(stated, now) or ["it is spelled differently"]:
+            yield f"{RUN}{FIGURES}: {path}"
 
 
-def _contradictions(run: RunReader) -> Iterator[str]:
-    """Cells whose lines and replies contradict one another."""
-    known: dict[str, int] = {}
-    for cell, packed in zip(cells_of(run), whole_lines(run.folder / CELLS), strict=True):
-        same = [
-            known.setdefault(call.address, hash(replied(call))) == hash(replied(call))
-            for call in cell.calls
-        ]
-        if packed != cell_line(cell) or not all(same):
-            yield f"{CELLS}: {named(run, cell.place)}: it contradicts the cells before it"
-    file = run.folder / REPLIES
-    if file.exists():
-        with closing(BundleStore(file)) as replies:
-            for cell, difference in unlike_replies(cells_of(run), replies, tags_named(run)):
-                yield f"{CELLS}: {named(run, cell.place)}: {difference}"
+def _unlike_replies(run: RunReader, replies: Reader) -> Iterator[str]:
+    cells = checked_cells(run)
+    for cell, change in unlike_replies(cells, replies, tags_named(run)):
+        yield f"{RUN}{RUN_DB}: {named(run, cell.place)}: {change}"
+    asked = run.keys()
+    for key in replies.keys():  # noqa: SIM118
+        if key not in asked:
+            yield f"replies: {key}: no cell asks for it"
+
+
+def _run_again(run: RunReader, loaded: LoadedSweep, replies: Reader) -> Iterator[str]:
+    """Differences of cells that are run again from their replies."""
+    for path in _unlike(stored_grid(run.sweep), stored_grid(loaded.sweep)):
+        # The code of the program may have changed since, and its effect is compared below.
+        if not path.startswith("code: "):
+            yield f"{RUN}{RUN_DB}: grid: {path}"
+    if run.manifest.identity != loaded.sweep.identity:
+        yield f"{RUN}{RUN_DB}: identity: {SWEEP} and the problems make another sweep"
+        return
+    recorded = run.recorded_outcomes()
+    outcomes = {record.place: record for record in recorded if record.from_replies}
+    capture = Capture(loaded.sweep, loaded.models, PriceList({}), set())
+    under_way: list[Cell] = []
+    wrong: list[str] = []
+
+    def cells() -> Iterator[Cell]:
+        for cell in loaded.sweep.cells():
+            if cell.place in outcomes:
+                under_way[:] = [cell]
+                yield cell
+
+    def keep(cell: Cell, ended: NotedOutcome) -> None:
+        (then,) = run.tables.cells([cell.place])
+        now = capture.cell(cell, *ended)
+        change = difference(outcomes[cell.place], outcome_of(cell, ended.outcome))
+        change = change or difference_of_cells(then, now)
+        if not change and then.id != now.id:
+            change = f"id: {then.id} recorded, {now.id} now"
+        if not change and then.judgements != now.judgements:
+            change = "judgements before the verdict do not follow from its replies"
+        if change:
+            wrong.append(f"{RUN}{RUN_DB}: {named(run, cell.place)}: {change}")
+
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        models = loaded.models
+        try:
+            runner.run(replay_cells(cells(), replies, models.identity, keep, tags=models.tags))
+        except ReplayMiss as miss:
+            wrong.append(f"{RUN}{RUN_DB}: {named(run, under_way[0].place)}: {miss}")
+    yield from wrong
 
 
 def named(run: RunReader, place: int) -> str:
     """A cell, for people."""
-    if not 0 <= place < len(run.sweep):
-        return f"cell {place}, which the sweep does not have"
     where, side = run.where(place)
     row, problem = run.sweep.rows[where.row], run.problems[where.problem]
     label = problem.question.answers[side].label
     return f"cell {place} ({row.title}; {problem.id}, side {label}, draw {where.draw})"
+
+
+def _unlike(stated: bytes, now: bytes) -> list[str]:
+    """`differences` of two JSON texts, of which only the first may be damaged."""
+    try:
+        return list(differences(orjson.loads(stated), orjson.loads(now)))
+    except orjson.JSONDecodeError as exc:
+        return [f"it cannot be read: {exc}"]
 
 
 def differences(then: Any, now: Any, path: str = "") -> Iterator[str]:

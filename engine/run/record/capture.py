@@ -150,7 +150,7 @@ class Capture:
         model, known = call.request.model, ("", False)
         if not model.startswith(PREFIX):
             # Simulated models come from nowhere.
-            from ....cache.stats import source
+            from ....cache.record import source
 
             came, here = source(origin), self._live(call)
             known = came, came not in (here, here.replace("live ", "batch ", 1))

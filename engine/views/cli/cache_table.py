@@ -1,17 +1,14 @@
 """The tables of `oversight cache`, for people."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
-from rich.filesize import decimal
 
 from ....cache.call import Call, Request
 from ....cache.record import Record
-from ....cache.reply import Outcome, Reply, ToolCall
-from ....cache.stats import ReplyCounts, StoreStatistics
+from ....cache.reply import Reply, ToolCall
 from ...display.printable import one_line
-from ...display.quantity import counted
 from ...display.table import Table, as_text
 
 ADDRESS = 12
@@ -19,23 +16,6 @@ ADDRESS = 12
 TOKENS_SHOWN = 8
 SHORTEST = 8
 """Minimum width of the column of replies."""
-UNUSUAL: tuple[Outcome, ...] = ("refused", "truncated", "empty")
-"""Outcomes that are counted apart."""
-
-
-def statistics_text(store: str, size: int, statistics: StoreStatistics) -> str:
-    total = statistics.total
-    parts = [f"store {store}", counted(total.replies, "reply", "replies")]
-    if size:
-        parts.append(f"{decimal(size)} ({total.plain_size / size:.1f} × compressed)")
-    parts += [f"{n:,} {each}" for each in UNUSUAL if (n := total.outcomes.get(each, 0))]
-    if statistics.damaged:
-        parts.append(f"{statistics.damaged:,} damaged: oversight cache verify")
-    if not total.replies:
-        return " · ".join(parts)
-    came = ", ".join(f"{count:,} {origin}" for origin, count in statistics.origins.items())
-    tables = (_counts("model", statistics.models), _counts("month", statistics.months))
-    return "\n\n".join([" · ".join(parts), *map(as_text, tables), f"origins: {came}"])
 
 
 def list_text(listed: Sequence[Record], width: int | None) -> str:
@@ -103,19 +83,6 @@ def _settings(call: Call) -> dict[str, str]:
         if getattr(asked, name) != getattr(plain, name)
     }
     return changed | ({"draw": str(call.draw)} if call.draw else {})
-
-
-def _counts(of: str, counts: Mapping[str, ReplyCounts]) -> Table:
-    body = (
-        (
-            name,
-            f"{each.replies:,}",
-            *(f"{each.outcomes.get(outcome, 0):,}" for outcome in UNUSUAL),
-            decimal(each.plain_size),
-        )
-        for name, each in counts.items()
-    )
-    return Table(f"by {of}", (of, "replies", *UNUSUAL, "uncompressed"), tuple(body), left=1)
 
 
 def _when(record: Record) -> str:

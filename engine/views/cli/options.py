@@ -58,7 +58,7 @@ OWN_SWEEP = flag(
 JSON = flag("Print JSON.", name="--json", default=False)
 STORE = setting(FolderSettings, "store")
 RECORDED_STORE = flag(
-    "Folder of the reply store, or a bundle. Default: the store that the run was made with.",
+    "Folder of the reply store. Default: the store that the run was made with.",
     metavar="PATH|URL",
 )
 """`--store` of commands that read the replies of runs."""

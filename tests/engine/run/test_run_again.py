@@ -99,28 +99,26 @@ def test_a_replay_is_equal_to_the_byte_also_where_nothing_can_be_written(place, 
     assert everything(place) == before
 
 
-def test_a_run_is_exported_the_same_each_time_and_replayed_from_the_file_alone(
-    place, command, finished
-):
+def test_a_run_is_exported_the_same_each_time_and_replayed_once_imported(place, command, finished):
     ran, folder = finished.told, finished.folder
     command("run", "small.yaml", "--set", "agents.words=20", "--run-folder", "other")
     command("cache", "export", folder)
-    command("cache", "export", folder, "-o", "second.bundle")
-    bundle = folder / "replies.bundle"
-    assert bundle.read_bytes() == Path("second.bundle").read_bytes()
+    command("cache", "export", folder, "-o", "second.oversight")
+    exported = folder / "replies.oversight"
+    assert exported.read_bytes() == Path("second.oversight").read_bytes()
     elsewhere = place / "elsewhere"
     shutil.move(folder, elsewhere)
     shutil.rmtree(place / "store")
-    replay = command("replay", elsewhere, "--store", elsewhere / "replies.bundle")
+    without = command("replay", elsewhere)
+    assert without.code == 2 and "name the store that has the replies of" in without.err
+    file = command("replay", elsewhere, "--store", elsewhere / "replies.oversight")
+    assert file.code == 2 and "is a file, and a store is a folder" in file.err
+    assert not (place / "store").exists()
+    into = ("--store", "new")
+    assert command("cache", "import", elsewhere / "replies.oversight", *into).code == 0
+    replay = command("replay", elsewhere, *into)
     assert (replay.code, replay.out) == (0, ran.out)
     assert "40 of 40 outcomes are equal to the byte" in replay.err
-    assert command("replay", elsewhere).out == ran.out
-    bundle = elsewhere / "replies.bundle"
-    bundle.unlink()
-    without = command("replay", elsewhere)
-    assert without.code == 2
-    assert "name the one that has the replies of" in without.err
-    assert not (place / "store").exists()
 
 
 def test_replies_that_may_be_mixed_up_are_told_everywhere_and_asked_for_again(finished, command):

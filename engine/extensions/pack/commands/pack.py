@@ -4,21 +4,22 @@ from functools import partial
 from pathlib import Path
 
 import click
+from rich.filesize import decimal
 
+from .....cache.portable import SUFFIX
 from ....display.quantity import counted
 from ....errors import UsageError
-from ....extensions.pack.making import make_pack
-from ....extensions.pack.opening import SUFFIX, Contents, open_pack
-from ....extensions.pack.verifying import verify
 from ....providers.settings import environment
 from ....run.folders import RUNS
-from ....run.reader import REPLIES, RunReader, recorded
+from ....run.reader import RunReader, recorded
 from ....system.flags import argument, flag
 from ....views.cli.exit_codes import ExitCode
 from ....views.cli.flags import as_command
 from ....views.cli.naming import RUN
 from ....views.cli.options import JSON, OWN_SWEEP, RECORDED_STORE, output
 from ....views.cli.output import say, show, show_json, show_line
+from ..pack import make_pack, open_pack
+from ..verifying import verify
 
 FILE = argument(type=click.Path(path_type=Path, dir_okay=False))
 
@@ -28,71 +29,73 @@ def pack(
     run: Path = RUN,
     output: Path | None = output("RUN.oversight"),
     passages: bool = flag(
-        "Put source texts in, if you may hand them on; otherwise their digests go in.",
+        "Include source texts, if their licence allows; otherwise their hashes go in.",
         default=False,
     ),
     no_store: bool = flag("Leave out requests and replies, which are in the store.", default=False),
     sweep: Path | None = OWN_SWEEP,
     store: str | None = RECORDED_STORE,
 ) -> None:
-    """Write all of RUN that others may have into one file.
+    """Package RUN into one file to share.
 
-    It holds the sweep, its problems, the outcomes, the record of what was said, every figure, and
-    the requests and replies, by which others can replay the run. With --sweep it holds the files of
-    code that your sweep file names, too. All of it is searched for your keys. The same run gives
-    the same bytes.
+    It holds the sweep, its database with problems and cells, the outcomes, every figure, and the
+    requests and replies, by which others can replay the run. With --sweep it also holds the files
+    of code that your sweep file names. All of it is searched for your keys. The same run gives the
+    same bytes.
     """
-    read = RunReader(run.resolve())
-    to = output or Path(f"{read.name}{SUFFIX}")
+    reader = RunReader(run.resolve())
+    to = output or Path(f"{reader.name}{SUFFIX}")
     if to.suffix != SUFFIX:
         raise UsageError(f"-o {to}: a pack ends in {SUFFIX}, by which other commands know it")
     source = None if no_store else partial(recorded, run, store)
-    made = make_pack(read, to, passages, source, environment(Path()), sweep)
-    _listed(made, sweep)
-    say(f"{counted(len(made.files), 'file')}, {made.bytes:,} bytes, in {to.stat().st_size:,}")
+    contents, missing = make_pack(reader, to, passages, source, environment(Path()), sweep)
+    for name, member in contents.members.items():
+        say(f"{member.bytes:>14,}  {member.sha256[:12]}  {name}")
+    if contents.counts["passages_left_out"]:
+        say("source texts left out (hashes only); --passages includes them if their licence allows")
+    advice = "; to put it in, give your sweep file: --sweep FILE" if sweep is None else ""
+    for name in missing:
+        say(f"not in it: {name}, which the sweep names{advice}")
+    sizes = f"{decimal(contents.bytes)} ({decimal(to.stat().st_size)} packed)"
+    say(f"{counted(len(contents.members), 'file')}, {sizes}")
     show(str(to))
 
 
 @as_command
 def open_(file: Path = FILE, output: Path | None = output("runs/NAME")) -> None:
-    """Make a run folder of FILE, for every command that reads.
+    """Unpack FILE into a run folder.
 
     Nothing in it is executed, and its store and its addresses are never used. Its code runs only
-    where you start a sweep file of your own that names it.
+    if you start your sweep file that names it.
     """
     to = output or RUNS / file.name.removesuffix(SUFFIX)
-    contents = open_pack(file, to)
-    say(f"{contents.name}: {contents.cells:,} cells of {counted(contents.problems, 'problem')}")
+    counts = open_pack(file, to).counts
+    say(f"{counts['cells']:,} cells of {counted(counts['problems'], 'problem')}")
     say(f"read it: oversight report {to}; oversight view {to}")
     show(str(to))
 
 
 @as_command
 def verify_(file: Path = FILE, as_json: bool = JSON) -> None:
-    """Compute every figure of FILE again from the evidence inside, offline.
+    """Compare everything in FILE, a pack or exported replies, with its replies, offline.
 
-    Each file, cell, reply and figure that differs is named, and the exit code is 1. No code of the
-    pack runs: whether its cells follow from its replies is for oversight export open and replay.
+    Calls, outcomes and figures are computed again. Each member, row and field that differs is
+    named, and the exit code is 1. No code of a pack runs: its cells are then not run again, which
+    the last line says.
     """
-    contents, wrong = verify(file)
+    contents, wrong, why = verify(file)
     if as_json:
-        show_json({"pack": str(file), "wrong": wrong, "contents": contents})
-    for each in () if as_json else wrong:
-        show_line(f"! {each}")
+        show_json({"pack": str(file), "wrong": wrong, "not_run_again": why, "contents": contents})
+    for difference in () if as_json else wrong:
+        show_line(f"! {difference}")
     if wrong or contents is None:
         raise SystemExit(ExitCode.FAILED)
-    if not as_json:
-        replies = any(each.path == REPLIES for each in contents.files)
-        beside = "" if replies else ", but no replies are inside that the evidence follows from"
-        show(f"{file}: every figure of {contents.cells:,} cells follows from the evidence{beside}")
-
-
-def _listed(contents: Contents, own: Path | None) -> None:
-    """Say what a pack holds, in one line per file."""
-    for file in contents.files:
-        say(f"{file.size:>14,}  {file.sha256[:12]}  {file.path}")
-    if contents.passages == "digests":
-        say("source texts: digests alone; --passages puts them in, if you may hand them on")
-    advice = "; to put it in, give your sweep file: --sweep FILE" if own is None else ""
-    for name in contents.missing_code:
-        say(f"not in it: {name}, which the sweep names{advice}")
+    if as_json:
+        return
+    counts = contents.counts
+    if contents.kind == "run":
+        show(f"{file}: every figure of {counts['cells']:,} cells follows from the evidence")
+    else:
+        show(f"{file}: {counted(counts['replies'], 'intact reply', 'intact replies')}")
+    if why:
+        say(f"cells were not run again: {why}")

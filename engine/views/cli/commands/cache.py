@@ -5,9 +5,9 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
@@ -16,17 +16,14 @@ from typing import Any
 import click
 import msgspec
 
-from .....cache.backup import back_up, recoverable
-from .....cache.bundle import BundleStore, export_bundle
-from .....cache.disk import require_rescued, rescue_places
+from .....cache.disk import recoverable, require_rescued, rescue_places
 from .....cache.errors import DamagedEntry, PassageLost
 from .....cache.lock import exclusive_lock
 from .....cache.memory import MemoryStore
-from .....cache.merge import MergeStatistics, merge
-from .....cache.record import Record, checked_records, read_record, records
+from .....cache.portable import MergeStatistics, PortableFile, export_replies, merge
+from .....cache.record import Record, checked_records, read_record, records, source
 from .....cache.reply import Outcome
 from .....cache.rows import STORE_FILE, RowReader
-from .....cache.stats import store_statistics
 from .....cache.store import Reader
 from .....protocols.prompts.parse import shared_beginning
 from ....display.quantity import counted
@@ -86,23 +83,10 @@ class Selection:
 
 @click.group(cls=NamedGroup, path="cache", modules=["rebuild"])
 def command() -> None:
-    """Inspect, check, prune, back up, move and merge stored replies.
+    """List, check, prune, export and import stored replies.
 
-    Commands that only read change nothing, and read a bundle too: --store FILE.
+    Commands that only read change nothing.
     """
-
-
-@command.adds()
-def stats(store: str | None = STORE, as_json: bool = JSON) -> None:
-    """Count what is stored: replies, bytes, outcomes, by model and by month."""
-    with _reading(store) as (place, replies):
-        statistics, size = store_statistics(records(replies.items())), _size(place)
-    if as_json:
-        show_json({"store": place, "size": size, **asdict(statistics)})
-        return
-    from ..cache_table import statistics_text
-
-    show(statistics_text(place, size, statistics))
 
 
 @command.adds("list")
@@ -114,7 +98,7 @@ def list_(
     as_json: bool = JSON,
 ) -> None:
     """List stored replies, the newest first."""
-    with _reading(store) as (_, replies):
+    with _reading(store) as (place, replies):
         fitting = [(record.stored_at, record.key) for record in _selected(replies, selection)]
         newest = heapq.nlargest(limit or len(fitting), fitting)
         chosen = [read_record(key, replies.get(key) or b"") for _, key in newest]
@@ -126,8 +110,8 @@ def list_(
         from ..cache_table import list_text
 
         show(list_text(chosen, width()))
-    if len(newest) < len(fitting):
-        say(f"{len(newest):,} of {len(fitting):,}; more with --limit, fewer with --model")
+        more = "; more with --limit, fewer with --model" if len(newest) < len(fitting) else ""
+        say(f"{len(newest):,} of {counted(len(fitting), 'reply', 'replies')} in {place}{more}")
 
 
 @command.adds("show")
@@ -246,59 +230,49 @@ def prune(
 def export(
     *,
     run: Path | None = argument("[RUN]", type=RunFolder()),
-    output: Path | None = output("RUN/replies.bundle"),
+    output: Path | None = output("RUN/replies.oversight"),
     store: str | None = RECORDED_STORE,
     selection: Selection,
-    everything: bool = flag("Export the whole store.", name="--all", default=False),
+    everything: bool = flag("Export the whole store, as a backup.", name="--all", default=False),
 ) -> None:
-    """Write stored replies into one bundle: those of RUN, by which anyone can replay it, or others.
+    """Write stored replies into one file: those of RUN, by which anyone can replay it, or others.
 
-    oversight replay RUN --store FILE reads it. The same run gives the same bytes. A reply of RUN
-    that the store does not hold ends the export with exit code 5 and no file.
+    oversight cache import FILE reads it. The same replies give the same bytes. A reply of RUN that
+    the store does not hold ends the export with exit code 2 and no file. Damaged replies of a store
+    are left out and named, with exit code 1; runs may go on meanwhile.
     """
     if [run is not None, bool(selection), everything].count(True) != 1:
         raise click.UsageError(
-            "say what to export: RUN, or --all, or --model, --outcome, --older-than"
+            "choose what to export: RUN, or --all, or --model, --outcome, --older-than"
         )
     if output is None and run is None:
         raise click.UsageError("-o names the file to write")
-    path = output or Path(run or "") / "replies.bundle"
-    keys: Collection[str]
+    path = output or Path(run or "") / "replies.oversight"
+    damaged: list[DamagedEntry] = []
     if run is not None:
-        keys = RunReader(run).keys()
-        with recorded(run, store) as held:
-            export_bundle(held, keys, path)
+        with recorded(run, store) as replies:
+            count = export_replies(replies, RunReader(run).keys(), path)
     else:
         with _reading(store) as (_, replies):
-            keys = [record.key for record in _selected(replies, selection)]
-            export_bundle(replies, keys, path)
-    show(f"{counted(len(keys), 'reply', 'replies')} in {path} ({path.stat().st_size:,} bytes)")
+            keys = replies.keys() if everything else [r.key for r in _selected(replies, selection)]
+            count = export_replies(
+                replies, keys, path, "store" if everything else "replies", damaged
+            )
+    show(f"{counted(count, 'reply', 'replies')} in {path} ({path.stat().st_size:,} bytes)")
     if run is not None:
-        say(f"replay it anywhere: oversight replay {run} --store {path}")
+        say(f"replay it anywhere: oversight cache import {path}, then oversight replay {run}")
+    _end_with(damaged)
 
 
 @command.adds("import")
 def import_(source: Path = argument(exists=True), store: str | None = STORE) -> None:
-    """Add the replies in SOURCE, a bundle or the folder of another store, to the store.
+    """Add the replies in SOURCE, an exported file or the folder of another store, to the store.
 
     Each is checked first. Replies that the store already has stay as they are. A folder whose file
     is malformed is read as far as it can be. The replies are marked as imported, and runs that are
     answered by them say so. Exit code 1 if anything had to be left out.
     """
     _tell(_merged(source, named := store_name(store), foreign=True), named)
-
-
-@command.adds()
-def backup(
-    to: Path = argument(type=click.Path(path_type=Path, file_okay=False)), store: str | None = STORE
-) -> None:
-    """Copy the store into the folder TO, as it is at this moment, while runs go on.
-
-    The copy is a store: oversight cache verify --store TO checks it, and --store TO uses it.
-    """
-    count = back_up(store_path(store), to)
-    sync_folder(to)
-    show(f"{counted(count, 'reply', 'replies')} backed up into {to}")
 
 
 def _recover(path: Path) -> None:
@@ -331,14 +305,21 @@ def _recover(path: Path) -> None:
 def _merged(source: Path, named: str, *, foreign: bool = False) -> MergeStatistics:
     """Add the readable entries of `source` to the store `named`; see `merge`."""
     with ExitStack() as stack:
-        theirs: Reader
+        entries: Iterator[tuple[str, Record | DamagedEntry]]
         if source.is_file():
-            theirs = stack.enter_context(closing(BundleStore(source)))
+            file = stack.enter_context(PortableFile(source))
+            if file.contents.counts.get("requests") == 0 < file.contents.counts["replies"]:
+                raise file.fault(
+                    "its requests were left out, and a store needs them; to make a run of it: "
+                    f"oversight export open {source}"
+                )
+            entries, id = file.replies(), file.contents.store
         else:
             theirs = stack.enter_context(recoverable(source))
+            entries, id = records(theirs.recover()), theirs.id
         # A new store takes the place of the one that its replies come from.
-        ours = stack.enter_context(closing(open_store(named, id=theirs.id)))
-        return merge(_reachable(theirs), ours, foreign=foreign, shared=shared_beginning)
+        ours = stack.enter_context(closing(open_store(named, id=id)))
+        return merge(entries, ours, foreign=foreign, shared=shared_beginning)
 
 
 def _tell(merged: MergeStatistics, path: Path | str) -> None:
@@ -348,9 +329,14 @@ def _tell(merged: MergeStatistics, path: Path | str) -> None:
         f"{merged.known:,}; different and not replaced: {merged.other:,}; damaged: "
         f"{len(merged.damaged):,}"
     )
-    for damage in merged.damaged:
+    _end_with(merged.damaged)
+
+
+def _end_with(damaged: Sequence[DamagedEntry]) -> None:
+    """Name the entries that were left out, and exit with FAILED if there are any."""
+    for damage in damaged:
         say(f"left out {damage.key}: {damage.reason}")
-    if merged.damaged:
+    if damaged:
         raise SystemExit(ExitCode.FAILED)
 
 
@@ -358,10 +344,8 @@ def _tell(merged: MergeStatistics, path: Path | str) -> None:
 def _reading(store: str | None) -> Iterator[tuple[str, Reader]]:
     """The name of the store, and its reader: an empty one if nothing is stored yet."""
     named = store_name(store)
-    if Path(named).is_file():
-        replies: Reader = BundleStore(Path(named))
-    elif (Path(named) / STORE_FILE).exists():
-        replies = open_for_reading(named)
+    if Path(named).is_file() or (Path(named) / STORE_FILE).exists():
+        replies: Reader = open_for_reading(named)
     else:
         require_rescued(Path(named))
         replies = MemoryStore()
@@ -390,23 +374,18 @@ def _selected(replies: Reader, selection: Selection) -> Iterator[Record]:
         )
 
 
-def _size(named: str) -> int:
-    """Size on this disk in bytes; 0 for a database."""
-    path = Path(named)
-    files = path.iterdir() if path.is_dir() else [path] * path.exists()
-    return sum(file.stat().st_size for file in files)
-
-
 def _line(record: Record) -> dict[str, Any]:
-    usage = record.reply().usage
+    reply = record.reply()
+    simulated = "simulated" if record.model.startswith("sim/") else ""
     return {
         "key": record.key,
         "model": record.model,
         "endpoint": record.identity,
         "outcome": record.outcome,
         "stored_at": record.stored_at,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
+        "input_tokens": reply.usage.input_tokens,
+        "output_tokens": reply.usage.output_tokens,
+        "origin": source(reply.origin or simulated),
     }
 
 

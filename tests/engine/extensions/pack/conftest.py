@@ -1,4 +1,4 @@
-"""The pack of a run with a protocol of one's own, made once and copied where a test is."""
+"""The packs of two runs, of which one has a protocol of the user's: made once and copied."""
 
 import shutil
 from pathlib import Path
@@ -19,16 +19,19 @@ draws: 2
 """
 CELLS = 24
 """2 problems, 3 rows, 2 draws, 2 worlds."""
+PLAIN = SWEEP.replace(', {"steel.py:Steelman": {strength: 3}}', "").replace("logprob", "stated")
 
 
 @pytest.fixture(scope="session")
 def packed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("packed")
     (place / "steel.py").write_text(STEEL)
-    assert run_in(place, "own.yaml", SWEEP, "--run-folder", "run").code == 0
-    made = within("export", "pack", "run", "-o", "run.oversight", "--sweep", "own.yaml", cwd=place)
-    assert made.code == 0, made.err
-    assert "code/steel.py" in made.err and "cells.jsonl" in made.err
+    for name, sweep in {"run": SWEEP, "plain": PLAIN}.items():
+        assert run_in(place, f"{name}.yaml", sweep, "--run-folder", name).code == 0
+        flags = ("-o", f"{name}.oversight", "--sweep", f"{name}.yaml")
+        made = within("export", "pack", name, *flags, cwd=place)
+        assert made.code == 0, made.err
+        assert ("run/code/steel.py" in made.err) == (name == "run") and "run/run.db" in made.err
     (place / "executed").unlink()
     return place
 

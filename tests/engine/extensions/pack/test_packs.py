@@ -1,98 +1,39 @@
-"""Packs: the same bytes each time, nothing of a key, and nothing of a hostile one on the disk;
-every change of one is told by its name, and an unchanged one raises no alarm.
-"""
+"""Packs: the same bytes each time, no key, and no trace of a hostile one on the disk; each change
+is named, and an unchanged pack raises no alarm."""
 
-import hashlib
-import io
 import json
 import os
 import random
 import re
 import shutil
 import socket
-import tarfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from functools import partial
+from operator import setitem
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-import zstandard
 from msgspec.structs import replace
 
-from oversight.cache.bundle import BundleStore
-from oversight.cache.record import read_record
 from oversight.engine.extensions.mock.process import serving
+from oversight.engine.extensions.pack.pack import figures_of
 from oversight.engine.extensions.pack.verifying import verify
 from oversight.engine.run.manifest import read_manifest
+from oversight.engine.run.reader import RunReader
+from oversight.engine.run.record.values import RecordedCell
 from oversight.protocols.datasets.jsonl import write_jsonl
+from oversight.protocols.transcript import Failure
 from tests.engine.extensions.pack.conftest import CELLS
 from tests.fakes import APPLES, CRATES
+from tests.portable_files import Members, listed, members, write
+from tests.run_folders import noted, overwrite
 
-Members = list[tuple[tarfile.TarInfo, bytes]]
-
-
-def members(pack: Path) -> Members:
-    with (
-        pack.open("rb") as file,
-        zstandard.ZstdDecompressor().stream_reader(file) as raw,
-        tarfile.open(fileobj=raw, mode="r|") as tar,
-    ):
-        opened = ((each, tar.extractfile(each)) for each in tar)
-        return [(each, content.read() if content else b"") for each, content in opened]
-
-
-def packed(file: Path, content: Members) -> None:
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w") as tar:
-        for member, data in content:
-            tar.addfile(member, io.BytesIO(data))
-    file.write_bytes(repacked(raw.getvalue()))
-
-
-def unpacked(pack: Path) -> bytes:
-    return zstandard.ZstdDecompressor().stream_reader(pack.read_bytes()).readall()
-
-
-def repacked(raw: bytes) -> bytes:
-    return zstandard.ZstdCompressor().compress(raw)
-
-
-def member(
-    name: str, data: bytes = b"", kind: bytes = tarfile.REGTYPE
-) -> tuple[tarfile.TarInfo, bytes]:
-    member = tarfile.TarInfo(name)
-    member.size, member.type = len(data), kind
-    return member, data
-
-
-def resealed(file: Path, changed: Mapping[str, bytes], *, figures: bool = False) -> None:
-    """Replace members, and correct the digests in the table of contents. figures: also those of
-    files and cells that the figures state."""
-    found = {each.name: data for each, data in members(file)} | changed
-    contents = json.loads(found.pop("pack.json"))
-
-    def listed() -> list[dict[str, object]]:
-        return [
-            {"path": name, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-            for name, data in sorted(found.items())
-        ]
-
-    if figures:
-        told = json.loads(found["figures.json"])
-        told["contents"]["files"] = {
-            str(e["path"]): e["sha256"] for e in listed() if e["path"] != "figures.json"
-        }
-        lines = found["cells.jsonl"].splitlines(keepends=True)
-        told["cells"] = {
-            str(orjson.loads(line)["place"]): hashlib.sha256(line).hexdigest() for line in lines
-        }
-        found["figures.json"] = json.dumps(told).encode()
-    contents["files"] = listed()
-    found = {"pack.json": json.dumps(contents).encode(), **found}
-    packed(file, [member(name, data) for name, data in found.items()])
+REPLIES, DATABASE, SWEEP = "replies/000001.jsonl", "run/run.db", "run/sweep.yaml"
+OUTCOMES, FIGURES = "run/outcomes.jsonl", "run/figures.json"
+PASSAGE = "A text that nobody may copy."
 
 
 def test_a_store_in_the_home_folder_is_the_one_that_the_run_names(
@@ -105,26 +46,11 @@ def test_a_store_in_the_home_folder_is_the_one_that_the_run_names(
     assert not caplog.text
 
 
-def listed(content: Members, change: Callable[[dict[str, Any]], object]) -> Members:
-    """The same with a changed table of contents."""
-    contents = json.loads(content[0][1])
-    change(contents)
-    return [member("pack.json", json.dumps(contents).encode()), *content[1:]]
-
-
-def with_file(content: Members, name: str, data: bytes, kind: bytes = tarfile.REGTYPE) -> Members:
-    its, _ = member(name, data, kind)
-    entry = {"path": name, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    if kind != tarfile.REGTYPE:
-        its.linkname, its.size = "/etc/passwd", 0
-    return [*listed(content, lambda contents: contents["files"].append(entry)), (its, data)]
-
-
 @pytest.mark.wire
 def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
     pack, place, command, monkeypatch
 ):
-    again = command("export", "pack", "run", "-o", "again.oversight", "--sweep", "own.yaml")
+    again = command("export", "pack", "run", "-o", "again.oversight", "--sweep", "run.yaml")
     assert again.code == 0, again.err
     assert pack.read_bytes() == (place / "again.oversight").read_bytes()
     opened = command("export", "open", pack, "-o", "opened/run")
@@ -135,8 +61,13 @@ def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
     assert not (place / "executed").exists()
     packed_again = command("export", "pack", "opened/run", "-o", "third.oversight")
     assert packed_again.code == 0, packed_again.err
-    ours, theirs = ({m.name: d for m, d in members(place / f)} for f in (pack, "third.oversight"))
-    assert {n for n in ours if n != "pack.json" and ours[n] != theirs.get(n)} <= {"replies.bundle"}
+    ours, theirs = members(pack), members(place / "third.oversight")
+    # Replies say that they were imported.
+    assert {name for name in ours if ours[name] != theirs.get(name)} == {"manifest.json", REPLIES}
+    # Its replies are in the folder: no other store is needed.
+    shutil.rmtree(place / "store")
+    assert command("export", "open", "plain.oversight", "-o", "plain-again").code == 0
+    assert "outcomes are equal to the byte" in command("replay", "plain-again").err
 
 
 @pytest.mark.wire
@@ -148,99 +79,124 @@ def test_pack_of_wire_replies_is_verified(place, command, monkeypatch):
         ran = command("run", "small.yaml", *asks, *at, "--run-folder", "run")
     assert ran.code == 0, ran.err
     assert command("export", "pack", "run", "-o", "run.oversight").code == 0
-    assert verify(place / "run.oversight")[1] == ()
+    assert verify(place / "run.oversight")[1:] == ((), "")
 
 
-def test_replies_travel_without_their_requests_where_source_texts_stay(place, command):
-    told = replace(APPLES, question=replace(CRATES, passage="A text that nobody may copy."))
+def test_withheld_texts_and_requests_are_in_no_member(place, command):
+    told = replace(APPLES, question=replace(CRATES, passage=PASSAGE))
     write_jsonl([told], place / "own.jsonl")
     from_own = ("--set", "problems={file: own.jsonl}", "--set", "judges.reads_passage=true")
     sweep = (place / "small.yaml").read_text().replace("sim/judge", "{model: sim/judge}")
     (place / "small.yaml").write_text(sweep)
     assert command("run", "small.yaml", *from_own, "--run-folder", "run").code == 0
-    assert command("export", "pack", "run", "-o", "p.oversight").code == 0
-    assert verify(place / "p.oversight")[1] == ()
-    (data,) = (data for each, data in members(place / "p.oversight") if "replies" in each.name)
-    (place / "replies.bundle").write_bytes(data)
-    with closing(BundleStore(place / "replies.bundle")) as replies:
-        records = [read_record(key, replies.get(key) or b"") for key in list(replies.keys())]
-    assert records and not any(record.call_size or record.call_part for record in records)
+    for flags, passages in (((), 0), (("--passages",), 1)):
+        (place / "p.oversight").unlink(missing_ok=True)
+        assert command("export", "pack", "run", "-o", "p.oversight", *flags).code == 0
+        contents, wrong, why = verify(place / "p.oversight")
+        assert contents is not None and wrong == () and bool(why) != bool(passages)
+        assert contents.counts["passages"] == passages
+        assert contents.counts["requests"] == passages * contents.counts["replies"]
+        content = members(place / "p.oversight")
+        lines = [json.loads(line) for line in content[REPLIES].splitlines()]
+        assert lines and {"call" in line for line in lines} == {bool(passages)}
+        assert (PASSAGE.encode() in content[REPLIES]) == bool(passages)
+        words = b"".join(content[name] for name in content if name != REPLIES)
+        assert passages or PASSAGE.encode() not in words
+        shutil.rmtree(place / "opened", ignore_errors=True)
+        assert command("export", "open", "p.oversight", "-o", "opened").code == 0
+        with RunReader(place / "opened") as run:
+            assert (run.problems[0].question.passage == PASSAGE) == bool(passages)
+    imported = command("cache", "import", "p.oversight", "--store", "other")
+    assert imported.code == 0, imported.err
+    assert command("export", "pack", "run", "-o", "q.oversight").code == 0
+    refused = command("cache", "import", "q.oversight", "--store", "another")
+    assert refused.code == 2 and "its requests were left out" in refused.err
+    assert not (place / "another").exists()
 
 
-def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
+def in_folder(at: Path, content: Members, change: Callable[[Path], object]) -> Members:
+    """The members, after a change of the files of the run in a folder of their own."""
+    shutil.rmtree(at, ignore_errors=True)
+    for name, data in content.items():
+        if name.startswith("run/"):
+            (at / name).parent.mkdir(parents=True, exist_ok=True)
+            (at / name).write_bytes(data)
+    change(at / "run")
+    return content | {name: (at / name).read_bytes() for name in content if name.startswith("run/")}
+
+
+def with_cell(change: Callable[[RecordedCell], RecordedCell], place: int) -> Callable:
+    """Change the recorded cell at a place."""
+
+    def changed(folder: Path) -> None:
+        with RunReader(folder) as run:
+            (cell,) = run.tables.cells([place])
+        overwrite(folder, [change(cell)])
+
+    return changed
+
+
+def edited(statement: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        with closing(sqlite3.connect(folder / "run.db")) as db, db:
+            db.execute(statement)
+
+    return change
+
+
+def hostile(pack: Path, at: Path) -> Iterator[tuple[str, Members, str]]:
     content = members(pack)
 
-    def first(**changed: object) -> Members:
-        return listed(content, lambda contents: contents["files"][0].update(changed))
+    def counts(**changed: int) -> Members:
+        manifest = json.loads(content["manifest.json"])
+        manifest["counts"] |= changed
+        return listed(content | {"manifest.json": json.dumps(manifest).encode()})
 
-    def write(some: Members) -> Callable[[Path], None]:
-        return lambda file: packed(file, some)
+    def inside(change: Callable[[Path], object]) -> Members:
+        return listed(in_folder(at, content, change))
 
-    def wild(file: Path) -> None:
-        shutil.copyfile(pack, file)
-        cells = next(data for each, data in content if each.name == "cells.jsonl")
-        resealed(file, {"cells.jsonl": cells.replace(b'"place":0', b'"place":999999999', 1)})
-
-    for path in ("../evil", "/tmp/evil", "code/../../evil.py", "code/.hidden/x.py", "run.db"):
-        yield path, write(with_file(content, path, b"x")), re.escape(repr(path))
-    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):
-        linked = with_file(content, "code/l.py", b"", kind)
-        yield f"member of type {kind!r}", write(linked), "a link or a device"
-    yield "digest", write(first(sha256="0" * 64)), "is not what its"
-    yield "size", write(first(size=3)), "and 3 are listed"
-    yield "claim", write(first(size=10**15)), "would unpack to 1,000,000"
-    yield "negative", write(first(size=-1)), "-1 bytes"
-    yield "unlisted", write([*content, member("code/extra.py", b"x")]), "contents does not"
-    yield "lacking", write(content[:-1]), "it lacks figures.json"
-    yield "newer", write(listed(content, lambda c: c.update(format=9))), "of format 9"
-    yield "claimed cells", write(listed(content, lambda c: c.update(cells=10**9))), "cells"
-    yield "no contents", write(content[1:]), "does not begin with pack.json"
-    for name, raw in (("torn", pack.read_bytes()[:-200]), ("foreign", b"PK\x03\x04 no pack")):
-        yield name, partial(Path.write_bytes, data=raw), "no pack, or is damaged|it lacks"
-    raw = unpacked(pack)
-    first_file = 512 + len(content[0][1])
-    commented, _ = member("pack.json", content[0][1])
-    commented.uname = "hidden"
-    noted = io.BytesIO()
-    with tarfile.open(fileobj=noted, mode="w", pax_headers={"comment": "hidden"}) as tar:
-        tar.addfile(commented, io.BytesIO(content[0][1]))
-    skipped = b"\x50\x2a\x4d\x18\6\0\0\0hidden"
-    for name, some in {
-        "behind the frame": pack.read_bytes() + b"hidden",
-        "a second frame": pack.read_bytes() + repacked(b"hidden"),
-        "a frame that is skipped, behind": pack.read_bytes() + skipped,
-        "behind the last member": repacked(raw + b"hidden"),
-        "at the end": repacked(raw[:-6] + b"hidden"),
-        "between members": repacked(raw[:first_file] + b"hidden" + raw[first_file + 6 :]),
-    }.items():
-        yield name, partial(Path.write_bytes, data=some), "it holds more than the pack"
-    yield "head", write([(commented, content[0][1]), *content[1:]]), "in the head of 'pack.json'"
-    yield "before", partial(Path.write_bytes, data=skipped + pack.read_bytes()), "no pack"
-    yield "comment", partial(Path.write_bytes, data=repacked(noted.getvalue())), "no regular file"
-    yield "field", write(listed(content, lambda c: c.update(hidden="x"))), "unknown field `hidden`"
-    yield "bomb", write(with_file(content, "code/b.py", bytes(2**27))), "times its own size"
-    yield "wild place", wild, "out of place"
+    for name in ("evil", "run.db-journal", "lock", "code/x.sh", "replies/cache.db", "ledger"):
+        yield name, listed(content | {f"run/{name}": b"x"}), f"'run/{name}', which may not stand"
+    for name in ("code/../../evil.py", "code/.hidden/x.py", "prompts/../../evil"):
+        yield (
+            name,
+            listed(content | {f"run/{name}": b"x"}),
+            f"'run/{re.escape(name)}' may not stand",
+        )
+    lacking = listed({name: data for name, data in content.items() if name != DATABASE})
+    yield "lacking", lacking, "lacks run/run.db"
+    yield "cells", counts(cells=10**9), "it lists 1000000000 cells, and has 24"
+    yield "problems", counts(problems=1), "it lists 1 problems, and has 2"
+    for name in ("store", "store_id", "id"):
+        named = inside(lambda folder, name=name: noted(folder, **{name: "0" * 16}))
+        yield f"named {name}", named, "names a store or an id"
+    yield "no database", listed(content | {DATABASE: b"no database" * 99}), "run.db is no database"
+    yield "torn", listed(content | {DATABASE: content[DATABASE][:4096]}), "run.db .*damaged"
+    planted = "CREATE TRIGGER t AFTER UPDATE ON meta BEGIN DELETE FROM cells; END"
+    yield "trigger", inside(edited(planted)), "is no database of a run"
+    misplaced = with_cell(lambda cell: replace(cell, row=1 - cell.row), 0)
+    yield "row", inside(misplaced), "cell 0 is out of place"
+    wild = with_cell(lambda cell: replace(cell, place=10**6), 0)
+    yield "place", inside(wild), "cell .* none of this sweep|it lists 24 cells"
 
 
 @pytest.mark.wire
-def test_a_hostile_pack_is_refused_by_name_and_leaves_nothing(pack, place, command):
+def test_a_hostile_pack_is_refused_by_name_and_leaves_nothing(pack, place, command, tmp_path):
+    scratch = tmp_path.parent / f"{tmp_path.name}-scratch"
     before = {file for file in place.rglob("*")}
-    for name, write, told in hostile(pack):
+    for name, content, message in hostile(pack, scratch):
         bad = place / "bad.oversight"
-        write(bad)
+        write(bad, content)
         opened = command("export", "open", bad, "-o", "bad")
         assert opened.code == 2, f"{name}: {opened.err}"
-        assert re.search(told, opened.err), f"{name}: {opened.err}"
+        assert re.search(message, opened.err), f"{name}: {opened.err}"
         assert opened.err.count("\n") == 1 and "Traceback" not in opened.err
         wrong = command("export", "verify", bad)
-        assert wrong.code == 1 and re.search(told, wrong.out), f"{name}: {wrong.out}"
+        assert wrong.code == 1 and re.search(message, wrong.out), f"{name}: {wrong.out}"
         bad.unlink()
         assert {file for file in place.rglob("*")} == before, name
     assert not os.path.exists("/tmp/evil")
     assert not (place / "executed").exists()
-
-
-Change = Callable[[dict[str, bytes]], None]
 
 
 @pytest.mark.wire
@@ -253,147 +209,164 @@ def test_a_pack_is_verified_without_a_socket_and_without_its_code(
     monkeypatch.setattr(socket.socket, "connect", refused)
     done = command("export", "verify", pack)
     assert done.code == 0 and f"every figure of {CELLS} cells follows" in done.out, done.out
+    assert "cells were not run again" in done.err and "steel.py:Steelman" in done.err
+    plain = command("export", "verify", "plain.oversight")
+    assert (plain.code, plain.err) == (0, "")
     assert not (place / "executed").exists(), "code of others ran"
     made = command("export", "pack", "run", "-o", "bare.oversight", "--no-store")
     assert made.code == 0 and "not in it: steel.py, which the sweep names; to put it" in made.err
     bare = command("export", "verify", "bare.oversight")
-    assert bare.code == 0 and "no replies are inside" in bare.out
-    resealed(pack, {"figures.json": b"{}"})
+    assert bare.code == 0 and "no replies are inside" in bare.err
+    write(pack, listed(members(pack) | {FIGURES: b"{}"}))
     assert command("export", "verify", pack).code == 1
 
 
 @pytest.mark.campaign
-def test_every_changed_byte_is_told_by_the_name_of_its_file(pack, tmp_path, campaign):
-    """Half of the changes go with a table of contents that was made anew."""
+def test_every_changed_byte_is_told_by_the_name_of_its_file(pack, place, campaign):
+    """Half of the changes go with a corrected manifest. Then unused bytes of the database, and
+    bytes of the sweep file that mean nothing, may change."""
     chance = random.Random(campaign.seed)
-    whole = {each.name: data for each, data in members(pack)}
-    bad = tmp_path / "bad.oversight"
+    whole = members(place / "plain.oversight")
+    bad = place / "bad.oversight"
     for number in range(campaign.size(50, 200)):
         name = chance.choice(sorted(whole))
-        place = chance.randrange(len(whole[name]))
+        at = chance.randrange(len(whole[name]))
         changed = bytearray(whole[name])
-        changed[place] ^= 1 << chance.randrange(7)
-        bad.write_bytes(pack.read_bytes())
-        if number % 2 and name != "pack.json":
-            resealed(bad, {name: bytes(changed)})
-        else:
-            packed(bad, [(e, bytes(changed) if e.name == name else d) for e, d in members(bad)])
-        _, wrong = verify(bad)
-        called = "of the record" if name == "cells.jsonl" else name
-        called = "" if name in ("pack.json", "manifest.json", "grid.json") else called
-        told = [each for each in wrong if name in each or called in each]
-        assert told, (number, name, place, wrong)
-    assert verify(pack)[1] == ()
+        changed[at] ^= 1 << chance.randrange(7)
+        content = whole | {name: bytes(changed)}
+        corrected = bool(number % 2) and name != "manifest.json"
+        write(bad, listed(content) if corrected else content)
+        _, wrong, _ = verify(bad)
+        assert wrong or (corrected and name in (DATABASE, SWEEP)), (number, name, at)
+        called = name.removeprefix("run/").partition("/")[0]
+        assert not wrong or name == SWEEP or called in " ".join(wrong), (number, name, at, wrong)
+    assert verify(place / "plain.oversight")[1] == ()
 
 
-def edited(name: str, old: str, new: str) -> Change:
-    def change(members: dict[str, bytes]) -> None:
-        content = members[name]
-        assert old.encode() in content, (name, old)
-        members[name] = content.replace(old.encode(), new.encode(), 1)
-
-    return change
-
-
-def without_a_cell(members: dict[str, bytes]) -> None:
-    lines = members["cells.jsonl"].splitlines(keepends=True)
-    members["cells.jsonl"] = b"".join(lines[:7] + lines[8:])
+def put(value: Any, path: str, new: Any) -> Any:
+    """The value with a new one at a path such as `calls.*.cost.served`."""
+    if not path:
+        return new(value) if callable(new) else new
+    name, _, rest = path.partition(".")
+    if isinstance(value, tuple):
+        parts = enumerate(value)
+        return tuple(put(part, rest, new) if name in ("*", str(n)) else part for n, part in parts)
+    return replace(value, **{name: put(getattr(value, name), rest, new)})
 
 
-def cells(edit: Callable[[dict[str, Any]], object], numbers: Collection[int]) -> Change:
-    """Change the lines of these cells."""
-
-    def change(members: dict[str, bytes]) -> None:
-        lines = members["cells.jsonl"].splitlines(keepends=True)
-        for number in numbers:
-            told = orjson.loads(lines[number])
-            edit(told)
-            lines[number] = orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
-        members["cells.jsonl"] = b"".join(lines)
+def with_file(name: str, old: str, new: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        file = folder / name
+        text = file.read_text()
+        assert old in text, (name, old)
+        file.write_text(text.replace(old, new, 1))
 
     return change
 
 
-def another_verdict(told: dict[str, Any]) -> None:
-    told["probs"] = told["probs"][::-1]
+def with_figure(folder: Path) -> None:
+    figures = orjson.loads((folder / "figures.json").read_bytes())
+    figures["brier"]["rows"][1]["asd"]["value"] += 0.001
+    (folder / "figures.json").write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
 
 
-def calls_with(field: str, value: object) -> Change:
-    """Change a field of every call; those of its cost are named by a dot."""
-
-    def edit(cell: dict[str, Any]) -> None:
-        for call in cell["calls"]:
-            part, _, name = field.rpartition(".")
-            (call[part] if part else call)[name] = value
-
-    return cells(edit, range(CELLS))
+def with_figures(raw: bytes) -> Callable[[Path], object]:
+    return lambda folder: (folder / "figures.json").write_bytes(raw)
 
 
-def another_turn(cell: dict[str, Any]) -> None:
-    cell["turns"][0]["text"] += " indeed"
-
-
-def another_figure(members: dict[str, bytes]) -> None:
-    told = orjson.loads(members["figures.json"])
-    told["figures"]["brier"]["rows"][1]["asd"]["value"] += 0.001
-    members["figures.json"] = orjson.dumps(told, option=orjson.OPT_INDENT_2)
-
-
-def with_figures(raw: bytes) -> Change:
-    return lambda members: members.update({"figures.json": raw})
-
-
-EVIDENCE: list[tuple[Change, str]] = [
-    (without_a_cell, "figures.json: cell 7 ("),
-    (cells(another_verdict, [5]), "figures.json: cell 5 ("),
-    (cells(lambda cell: cell["calls"][0].update(text="No."), [3]), "cells.jsonl: cell 3 ("),
-    *[
-        (calls_with(field, value), f"cells.jsonl: cell 0 (*, {field.rpartition('.')[2]}: {value!r}")
-        for field, value in (
-            ("model", "sim/other"),
-            ("text", "No."),
-            ("outcome", "truncated"),
-            ("reasoning", "Hm."),
-            ("settings", "{}"),
-            ("draw", (7,)),
-            ("cost.stop_reason", "elsewhere"),
-            ("cost.served", "other-1"),
-            ("cost.identity", "another endpoint"),
-            ("cost.input_tokens", 7),
-            ("cost.output_tokens", 7),
-            ("cost.cache_read_tokens", 7),
-            ("cost.cache_write_tokens", 7),
-        )
-    ],
-    (edited("problems.jsonl", '"value":1.0', '"value":2.0'), "figures.json: figures.brier."),
-    (another_figure, "figures.json: figures.brier.rows[1].asd.value: "),
-    (edited("manifest.json", '"identity": "', '"identity": "a'), "pack.json: identity: "),
+IN_CELL = r"run/run.db: cell \d+ \(.*\): "
+IN_CALLS: list[tuple[str, object]] = [
+    *{"model": "sim/x", "text": "No.", "outcome": "empty", "settings": "{}", "draw": (7,)}.items(),
+    *{
+        "reasoning": "Hm.",
+        "cost.stop_reason": "x",
+        "cost.served": "x",
+        "cost.identity": "x",
+    }.items(),
+    *((f"cost.{name}_tokens", 7) for name in ("input", "output", "cache_read", "cache_write")),
 ]
-BESIDE: list[tuple[Change, str]] = [
-    (cells(another_turn, [4]), "figures.json: cell 4 ("),
-    (edited("code/steel.py", "strength: int = 2", "strength: int = 9"), "figures.json: contents."),
-    (edited("grid.json", '"strength":3', '"strength":4'), "figures.json: contents.files"),
-    (edited("pack.json", '"version": "', '"version": "9.'), "pack.json: version: 9."),
-    *[
-        (with_figures(raw), "figures.json: ")
-        for raw in (b"[]", b"5", b"", b"{", b"\xff", b'{"cells": {"99": "a"}}')
-    ],
+TURN, JUDGEMENT = "outcome.transcript.turns.0", "outcome.judgements.0"
+EVIDENCE: list[tuple[str, object, str]] = [
+    *(
+        (f"calls.*.{name}", value, f"call .*, {name.removeprefix('cost.')}: ")
+        for name, value in IN_CALLS
+    ),
+    ("calls.*.address", "f" * 64, "call ffffffffffff: it has no reply"),
+    (f"{TURN}.text", "Another text.", "turn 1, text: 'Another text.' recorded"),
+    (f"{TURN}.speaker", "Somebody", "turn 1, speaker: 'Somebody' recorded"),
+    (f"{JUDGEMENT}.text", "B wins.", "judgement 1, text: 'B wins.' recorded"),
+    (f"{JUDGEMENT}.captured", 0.5, "(judgement 1, captured|captured): 0.5 recorded"),
+    ("outcome.probs", lambda probs: probs[::-1], "probs: "),
+    ("outcome.measures", (("m", 1.0),), "measures: "),
+    ("outcome", Failure("crash", "no"), "failure: "),
+    ("id", "f" * 16, "id: f+ recorded"),
+    ("counts", {"turns": 99}, "counts: "),
+    ("calls", lambda calls: calls[1:], "call 1, address: "),
+]
+BESIDE: list[tuple[Callable[[Path], object], str]] = [
+    (with_file("outcomes.jsonl", '"probs":[', '"probs":[0.5,'), "run/outcomes.jsonl: line 1, cell"),
+    (with_file("outcomes.jsonl", '"place":0', '"place": 0'), "line 1, cell 0 .*: it is spelled"),
+    (with_figure, r"run/figures.json: brier.rows\[1\].asd.value: "),
+    *[(with_figures(raw), "run/figures.json: ") for raw in (b"[]", b"5", b"", b"{", b"\xff")],
+    (with_file("sweep.yaml", "debate", "propaganda"), "run/run.db: (grid|identity): "),
+    (lambda folder: noted(folder, identity="0" * 64), "run/run.db: identity: "),
+    (lambda folder: (folder / "outcomes.jsonl").write_bytes(b""), "outcomes.jsonl: line 1, cell"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("change", "named", "figures"),
-    [(*each, figures) for each in EVIDENCE for figures in (False, True)]
-    + [(*each, False) for each in BESIDE],
-)
-def test_change_is_named_although_all_digests_match(pack, change, named, figures):
-    """figures: whether the digests that stand with the figures match, too."""
-    found = {each.name: data for each, data in members(pack)}
-    change(found)
-    resealed(pack, found, figures=figures)
-    _, wrong = verify(pack)
-    if figures:
-        # The digests of cells are those of the changed ones: their figures differ.
-        named = re.sub("^figures.json: cell .*", "figures.json: figures.", named)
-    start, _, end = named.partition("*")
-    assert any(each.startswith(start) and end in each for each in wrong), wrong
+def verified(place: Path, change: Callable[[Path], object]) -> tuple[str, ...]:
+    """The differences that are found after a change of the run, whose digests are corrected."""
+    file = place / "plain.oversight"
+    write(file, listed(in_folder(place / "changed", members(file), change)))
+    return verify(file).differences
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+@pytest.mark.parametrize(("path", "new", "named"), EVIDENCE)
+def test_a_changed_cell_is_named_although_all_digests_match(
+    pack, place, path, new, named, corrected
+):
+    """corrected: whether outcomes and figures are made again from the changed cell, too."""
+
+    def changed(folder: Path) -> None:
+        with_cell(lambda cell: put(cell, path, new), 6)(folder)
+        if corrected:
+            with RunReader(folder) as run:
+                lines = b"".join(record.line for record in run.recorded_outcomes())
+                (folder / "outcomes.jsonl").write_bytes(lines)
+                (folder / "figures.json").write_bytes(figures_of(run))
+
+    wrong = verified(place, changed)
+    assert any(re.match(f"({IN_CELL}|replies).*({named})", line) for line in wrong), wrong
+
+
+@pytest.mark.parametrize(("change", "named"), BESIDE)
+def test_a_changed_file_is_named_although_all_digests_match(pack, place, change, named):
+    wrong = verified(place, change)
+    assert any(re.search(named, line) for line in wrong), wrong
+
+
+LINES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
+    (lambda line: line["reply"].update(text="No."), f"{IN_CELL}call .*, text: "),
+    (lambda line: line["reply"].update(stop_reason="x"), f"{IN_CELL}call .*, stop_reason: "),
+    (lambda line: line["reply"]["usage"].update(output_tokens=9), f"{IN_CELL}.*, output_tokens: "),
+    (lambda line: line["reply"].update(outcome="refused"), f"{IN_CELL}call .*, outcome: "),
+    (lambda line: line["call"][1].update(model="sim/x"), "replies: .*: it holds .* another key"),
+    (lambda line: setitem(line, "at", -1), "replies: .*: it needs either"),
+]
+
+
+@pytest.mark.parametrize(("change", "named"), LINES)
+def test_a_changed_reply_is_named_although_all_digests_match(pack, place, change, named):
+    file = place / "plain.oversight"
+    content = members(file)
+    first, *others = content[REPLIES].splitlines(keepends=True)
+    line = json.loads(first)
+    change(line)
+    raw = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    write(file, listed(content | {REPLIES: b"".join((raw, *others))}))
+    _, wrong, _ = verify(file)
+    assert any(re.search(named, line) for line in wrong), wrong
+    # Without the line, its cells have a call without a reply.
+    write(file, listed(content | {REPLIES: b"".join(others)}))
+    assert any("it has no reply" in line for line in verify(file).differences)

@@ -50,15 +50,13 @@ TEXTS = {
 }
 
 ASKED: dict[str, tuple[str, ...]] = {
-    "cache backup": ("copied --store RUN/kept",),
     "cache batches": ("RUN", "RUN --cancel"),
-    "cache export": ("RUN -o out.bundle", "--all -o out.bundle --store RUN/kept"),
-    "cache import": ("RUN/kept", "RUN/replies.bundle"),
-    "cache list": ("--store RUN/kept",),
+    "cache export": ("RUN -o out.oversight", "--all -o out.oversight --store RUN/kept"),
+    "cache import": ("RUN/kept", "RUN/run.oversight"),
+    "cache list": ("--store RUN/kept", "--store RUN/replies"),
     "cache prune": ("--store RUN/kept --model none --yes", "--store RUN/kept --damaged --yes"),
     "cache rebuild": ("RUN",),
     "cache show": ("0 --store RUN/kept",),
-    "cache stats": ("--store RUN/kept", "--store RUN/replies.bundle"),
     "cache verify": ("--store RUN/kept", "--store RUN/kept --recover"),
     "compare": ("RUN RUN", "RUN runs/good"),
     "dataset check": ("file --set path=RUN/data.jsonl",),
@@ -103,7 +101,7 @@ REFUSED = (
 """Beginnings of lines that are refused for any such folder."""
 DONE = (ExitCode.DONE, ExitCode.INTERRUPTED)
 WRITES = (
-    *("cache backup", "cache prune", "cache verify", "cache rebuild", "export tables", "demo"),
+    *("cache prune", "cache verify", "cache rebuild", "export tables", "demo"),
     *("human", "run"),
 )
 """Beginnings of lines that may change the folder itself."""
@@ -121,7 +119,8 @@ def journal(folder: Path, outside: Path, name: str = "run.db") -> None:
 
 def journals(folder: Path, outside: Path) -> None:
     journal(folder, outside)
-    journal(folder / "kept", outside, "cache.db")
+    for name in ("kept", "replies"):
+        journal(folder / name, outside, "cache.db")
 
 
 def log(folder: Path, outside: Path) -> None:
@@ -148,12 +147,12 @@ def lost(folder: Path, outside: Path) -> None:
 
 
 FILES = (
-    "run.db kept/cache.db run.oversight judged.jsonl",
-    "run.db-journal kept/cache.db-journal",
-    "run.db-wal run.db-shm kept/cache.db-wal",
+    "run.db kept/cache.db replies/cache.db run.oversight judged.jsonl",
+    "run.db-journal kept/cache.db-journal replies/cache.db-journal",
+    "run.db-wal run.db-shm kept/cache.db-wal replies/cache.db-wal",
     "lock",
     "sweep.yaml events.jsonl ledger",
-    "outcomes.jsonl persons/panel.json persons/lock report/report.json replies.bundle "
+    "outcomes.jsonl persons/panel.json persons/lock report/report.json "
     "data.jsonl .outcomes.jsonl.new .events.jsonl.new probes/lock batches/0123456789abcdef.calls",
 )
 
@@ -251,11 +250,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / "planted.yaml").write_text(SWEEP + address)
         done("run", "planted.yaml", "--run-folder", "runs/planted", **at)
     done("export", "pack", "runs/planted", "-o", "runs/planted/run.oversight")
-    done("cache", "export", "runs/planted")
     for name, text in TEXTS.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
-    shutil.copytree(place / "store", folder / "kept")
+    for name in ("kept", "replies"):
+        shutil.copytree(place / "store", folder / name)
     journal = BatchJournal(folder)
     batch = Batch("0123456789abcdef", "openai/gpt-6-luna", 1, 0.0)
     journal.file(batch.mark).write_bytes(b"{}\n")

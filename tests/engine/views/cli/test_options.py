@@ -95,7 +95,6 @@ JSON = {
     "compare": "RUN",
     "measure frontier": "RUN",
     "plan": "small.yaml",
-    "cache stats": "",
     "cache verify": "",
     "dataset check": "bundled --set name=arithmetic",
     "doctor": "",

@@ -1,0 +1,577 @@
+"""One portable file: replies, or a run with its replies, to be sent, checked and imported.
+
+    manifest.json           first: the format, the kind, counts, and size and sha256 of each member
+    replies/000001.jsonl    one reply a line, in key order: key, identity, call, reply, at
+    run/                    the files of a run, in a file of kind `run`
+
+It is a zip file, which any zip program opens. Members have a fixed order, time and mode, so that
+the same content gives the same bytes. Python's `zipfile` accepts bytes between members and two
+differing heads of one member; so heads are read and written here, and no byte is left unread.
+"""
+
+import errno
+import hashlib
+import os
+import re
+import stat
+import struct
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from .address import store_key
+from .call import Call
+from .codec import read_call
+from .errors import NO_ROOM, DamagedEntry, PackError, StoreFull
+from .record import LEAST_SHARED, MAX_TIME, PLAIN, Record, read_record
+from .reply import Outcome
+from .store import Reader, Store
+
+SUFFIX = ".oversight"
+FORMAT = 4
+MANIFEST = "manifest.json"
+PortableKind: TypeAlias = Literal["run", "replies", "store"]
+
+MAX_MEMBER = 2**26
+"""Bytes of a member with replies; a single larger reply has a member to itself."""
+MAX_MANIFEST = 2**24
+"""Maximum size of the manifest, in bytes."""
+MAX_LINE = 2**29
+"""Maximum size of the line of one reply, in bytes."""
+MAX_BYTES = 2**34
+"""Maximum size of all members unpacked, in bytes."""
+MAX_RATIO = 200
+"""Maximum ratio of unpacked to packed size beyond `FREE` bytes; Deflate reaches 1,032."""
+FREE = 2**26
+CHUNK = 2**20
+"""Bytes that are held in memory at a time."""
+
+_LOCAL = struct.Struct("<4s5H3L2H")
+"""Head of a member: signature, version, flags, method, time, date, CRC, packed size, size, length
+of the name, length of the extra field."""
+_CENTRAL = struct.Struct("<4s6H3L5H2L")
+"""Entry of the directory: signature, version of the writer, the fields of `_LOCAL`, length of the
+comment, disk, internal attributes, external attributes, offset of the member."""
+_END = struct.Struct("<4s4H2LH")
+"""End of the file: signature, disk, disk of the directory, entries there, entries, size and offset
+of the directory, length of the comment."""
+_STORED, _DEFLATED = 0, 8
+_VERSION, _UNIX, _FIRST_OF_1980 = 20, 3 << 8, 33
+_MODE = (stat.S_IFREG | 0o644) << 16
+_MAX_OFFSET = 2**32 - 1
+MEMBER_NAME = re.compile(
+    r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,100}(?:/[A-Za-z0-9_][A-Za-z0-9_. -]{0,100}){0,9}"
+)
+_REPLIES = re.compile(r"replies/[0-9]{6}\.jsonl")
+_KEY = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}")
+
+_BATCH = 512
+"""Entries in one transaction."""
+
+
+class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    bytes: int
+    sha256: str
+
+
+class Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The manifest of a portable file."""
+
+    format: int
+    kind: PortableKind
+    counts: Mapping[str, int]
+    members: Mapping[str, Member]
+    """By name, all members but the manifest itself."""
+    store: str = ""
+    """Id of the store, of kind `store`: a new store that is filled from the file takes it."""
+
+    @property
+    def bytes(self) -> int:
+        return sum(member.bytes for member in self.members.values())
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    key: str
+    identity: str
+    reply: msgspec.Raw
+    at: int
+    call: msgspec.Raw = msgspec.Raw(b"")
+    """Canonical JSON; empty where the request was left out."""
+    model: str = ""
+    """Stated only where the request was left out."""
+
+
+class _Ended(msgspec.Struct):
+    outcome: Outcome = "ok"
+
+
+_lines = msgspec.json.Decoder(_Line)
+_outcomes = msgspec.json.Decoder(_Ended)
+
+
+class _Entry(NamedTuple):
+    """A member as the directory lists it."""
+
+    start: int
+    """Offset of its data."""
+    method: int
+    crc: int
+    packed: int
+    size: int
+
+
+def export_replies(
+    store: Reader,
+    keys: Iterable[str],
+    file: Path,
+    kind: PortableKind = "replies",
+    damaged: list[DamagedEntry] | None = None,
+) -> int:
+    """Write the replies under `keys` to `file`, whole or not at all; returns their number.
+
+    damaged: takes the damaged replies, which are left out; None to raise DamagedEntry. A file that
+    was there before is replaced, and a missing folder is made. PackError for a key without a reply,
+    and if the file cannot be written; StoreFull.
+    """
+    with _writing(file), TemporaryDirectory(prefix=".export", dir=file.parent) as folder:
+        count = stage_replies(store, keys, Path(folder), damaged=damaged)
+        counts = {"replies": count, "requests": count}
+        write_members(Path(folder), file, kind, counts, store.id if kind == "store" else "")
+    return count
+
+
+def stage_replies(
+    store: Reader,
+    keys: Iterable[str],
+    stage: Path,
+    *,
+    requests: bool = True,
+    damaged: list[DamagedEntry] | None = None,
+) -> int:
+    """Write replies below a folder, as the members of a portable file; returns their number.
+
+    requests: whether each reply goes with its request. damaged: as `export_replies` has it.
+    """
+    count, number, size = 0, 0, MAX_MEMBER
+    with ExitStack() as opened:
+        for key in sorted(set(keys)):
+            try:
+                line = _reply_line(store, key, requests)
+            except DamagedEntry as damage:
+                if damaged is None:
+                    raise
+                damaged.append(damage)
+                continue
+            if size + len(line) > MAX_MEMBER:
+                opened.close()
+                number, size = number + 1, 0
+                member = stage / f"replies/{number:06}.jsonl"
+                member.parent.mkdir(exist_ok=True)
+                out = opened.enter_context(member.open("wb"))
+            out.write(line)
+            count, size = count + 1, size + len(line)
+    return count
+
+
+def _reply_line(store: Reader, name: str, requests: bool) -> bytes:
+    value = store.get(name)
+    if value is None:
+        raise PackError(f"{name} is not in the store: nothing was exported")
+    record = read_record(name, value).plain()
+    fields: dict[str, object] = {"key": name, "identity": record.identity}
+    if requests and record.call_size:
+        fields["call"] = msgspec.Raw(record.call_part)
+    else:
+        fields["model"] = record.model
+    fields |= {"reply": msgspec.Raw(record.reply_part), "at": record.stored_at}
+    return msgspec.json.encode(fields) + b"\n"
+
+
+def write_members(
+    stage: Path, file: Path, kind: PortableKind, counts: Mapping[str, int], store: str = ""
+) -> Contents:
+    """Write all files below `stage` into one portable file, whole or not at all. PackError,
+    StoreFull."""
+    files = (path for path in stage.rglob("*") if path.is_file())
+    names = sorted(path.relative_to(stage).as_posix() for path in files)
+    if strange := [name for name in names if not MEMBER_NAME.fullmatch(name)]:
+        raise PackError(f"{strange[0]!r} may not stand in a portable file: rename it")
+    members = {name: _listed(stage / name) for name in names}
+    contents = Contents(FORMAT, kind, counts, members, store)
+    listing = msgspec.json.format(msgspec.json.encode(contents))
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    with _writing(file):
+        try:
+            with unfinished.open("wb") as out:
+                directory = [_write_member(out, file, MANIFEST, [listing])]
+                directory += [
+                    _write_member(out, file, name, _chunks(stage / name)) for name in names
+                ]
+                start, entries = out.tell(), b"".join(directory)
+                if start + len(entries) > _MAX_OFFSET or len(directory) >= 2**16:
+                    raise _too_large(file)
+                count = len(directory), len(directory)
+                out.write(entries)
+                out.write(_END.pack(b"PK\5\6", 0, 0, *count, len(entries), start, 0))
+                out.flush()
+                os.fsync(out.fileno())
+            unfinished.replace(file)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    return contents
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    """Raises StoreFull or PackError where the system does not let the file be written."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as exc:
+        kind = StoreFull if exc.errno in NO_ROOM else PackError
+        raise kind(f"{file} cannot be written: {exc.strerror}") from exc
+
+
+def _too_large(file: Path) -> PackError:
+    return PackError(f"{file} would exceed 4 GiB, the limit of a zip file: export it in parts")
+
+
+def _write_member(out: BinaryIO, file: Path, name: str, parts: Iterable[bytes]) -> bytes:
+    """Write a member; returns its entry of the directory."""
+    start, crc, size = out.tell(), 0, 0
+    encoded, packer = name.encode(), zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    out.write(bytes(_LOCAL.size) + encoded)
+    for part in parts:
+        crc, size = zlib.crc32(part, crc), size + len(part)
+        out.write(packer.compress(part))
+    out.write(packer.flush())
+    end = out.tell()
+    if max(end, size) > _MAX_OFFSET:
+        raise _too_large(file)
+    packed = end - start - _LOCAL.size - len(encoded)
+    head = _VERSION, 0, _DEFLATED, 0, _FIRST_OF_1980, crc, packed, size, len(encoded), 0
+    out.seek(start)
+    out.write(_LOCAL.pack(b"PK\3\4", *head))
+    out.seek(end)
+    return _CENTRAL.pack(b"PK\1\2", _UNIX | _VERSION, *head, 0, 0, 0, _MODE, start) + encoded
+
+
+def _listed(file: Path) -> Member:
+    with file.open("rb") as content:
+        return Member(file.stat().st_size, hashlib.file_digest(content, "sha256").hexdigest())
+
+
+def _chunks(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as content:
+        while chunk := content.read(CHUNK):
+            yield chunk
+
+
+class PortableFile:
+    """Reads a portable file. A context manager, which closes it.
+
+    PackError, with the file and the reason, for a file that is damaged, hostile or of another
+    format. Nothing in it is executed. Its bytes are checked whenever they are read.
+    """
+
+    def __init__(self, file: Path) -> None:
+        """Read the whole file once, and check each member against the manifest."""
+        self.file = file
+        self._entries: dict[str, _Entry] = {}
+        try:
+            self._descriptor = os.open(
+                file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            )
+        except OSError as exc:
+            link = "is a link, and links are not followed" if exc.errno == errno.ELOOP else ""
+            raise PackError(f"{file}: {link or f'cannot be read: {exc.strerror}'}") from exc
+        try:
+            self._read_directory()
+            self.contents = self._read_manifest()
+            for name in self.contents.members:
+                deque(self.parts(name), 0)
+        except BaseException as exc:
+            self.close()
+            if isinstance(exc, OSError):
+                raise PackError(f"{file}: cannot be read: {exc.strerror}") from exc
+            raise
+
+    def __enter__(self) -> "PortableFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def fault(self, why: str) -> PackError:
+        return PackError(f"{self.file}: {why}")
+
+    def parts(self, name: str) -> Iterator[bytes]:
+        """The content of a member, in parts. PackError, at the end, unless it is as listed."""
+        listed, digest, size = self.contents.members[name], hashlib.sha256(), 0
+        for part in self._unpacked(name):
+            digest.update(part)
+            size += len(part)
+            yield part
+        if (size, digest.hexdigest()) != (listed.bytes, listed.sha256):
+            raise self.fault(f"{name!r} is not what {MANIFEST} lists")
+
+    def extract(self, name: str, to: Path) -> None:
+        """Write a member to a new file, whose folder is made."""
+        to.parent.mkdir(parents=True, exist_ok=True)
+        with to.open("xb") as out:
+            out.writelines(self.parts(name))
+
+    def replies(self) -> Iterator[tuple[str, Record | DamagedEntry]]:
+        """Each reply by its key, or the damage of its line."""
+        last = ""
+        for name in filter(_REPLIES.fullmatch, self.contents.members):
+            for number, line in enumerate(self._lines_of(name), 1):
+                try:
+                    record = _record(f"{name}: line {number}", line)
+                    if record.key <= last:
+                        raise DamagedEntry(record.key, "its key is out of order")
+                    last = record.key
+                    yield last, record
+                except DamagedEntry as damage:
+                    yield damage.key, damage
+
+    def _lines_of(self, name: str) -> Iterator[bytes]:
+        rest = b""
+        for part in self.parts(name):
+            *lines, rest = (rest + part).split(b"\n") if b"\n" in part else (rest + part,)
+            yield from lines
+            if len(rest) > MAX_LINE:
+                raise self.fault(f"{name!r} has a line of more than {MAX_LINE:,} bytes")
+        if rest:
+            raise self.fault(f"{name!r} does not end with a line")
+
+    def _read_directory(self) -> None:
+        """PackError for a byte that belongs neither to a member nor to the directory."""
+        size = os.fstat(self._descriptor).st_size
+        if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            raise self.fault("is not a regular file")
+        tail = os.pread(self._descriptor, _END.size, max(size - _END.size, 0))
+        if len(tail) < _END.size or not tail.startswith(b"PK\5\6"):
+            raise self.fault("is not a portable file, was cut short, or holds bytes behind its end")
+        _, disk, first_disk, here, count, length, start, comment = _END.unpack(tail)
+        if (disk, first_disk, here, start + length + _END.size, comment) != (0, 0, count, size, 0):
+            raise self.fault("holds bytes behind its directory, or was cut short")
+        directory = os.pread(self._descriptor, length, start)
+        at = position = 0
+        try:
+            while position < len(directory):
+                _, _, *head, remark, volume, _, attributes, offset = _CENTRAL.unpack_from(
+                    directory, position
+                )
+                position += _CENTRAL.size + head[8]
+                encoded = directory[position - head[8] : position]
+                name = encoded.decode("ascii")
+                if stat.S_IFMT(attributes >> 16) not in (0, stat.S_IFREG) or attributes & 0x10:
+                    raise self.fault(f"{name!r} is not a regular file but a link, folder or device")
+                if not MEMBER_NAME.fullmatch(name):
+                    raise self.fault(f"{name!r} may not stand in a portable file")
+                if name.casefold() in map(str.casefold, self._entries):
+                    raise self.fault(f"holds {name!r} twice")
+                local = _LOCAL.pack(b"PK\3\4", *head) + encoded
+                if offset != at or os.pread(self._descriptor, len(local), at) != local:
+                    raise self.fault(f"holds bytes before {name!r}, or two heads for it")
+                _, flags, method, _, _, crc, packed, unpacked, _, extra = head
+                if flags or extra or remark or volume or method not in (_STORED, _DEFLATED):
+                    raise self.fault(f"the head of {name!r} holds more than its name and its size")
+                self._entries[name] = _Entry(at + len(local), method, crc, packed, unpacked)
+                at += len(local) + packed
+        except (struct.error, UnicodeDecodeError) as exc:
+            raise self.fault(f"its directory cannot be read: {exc}") from exc
+        if at != start or position != length or len(self._entries) != count:
+            raise self.fault("holds bytes between its last member and its directory")
+
+    def _read_manifest(self) -> Contents:
+        """The manifest, after a comparison of its claims with the directory."""
+        first = next(iter(self._entries), "")
+        if first != MANIFEST or self._entries[first].size > MAX_MANIFEST:
+            raise self.fault(f"does not begin with {MANIFEST}")
+        try:
+            raw = b"".join(self._unpacked(MANIFEST))
+            form = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).get("format")
+            if form is not None and bytes(form) != b"%d" % FORMAT:
+                raise self.fault(
+                    f"is of format {bytes(form).decode():.20}, and this program reads {FORMAT}: "
+                    "update oversight-bench, or have it exported again"
+                )
+            contents = msgspec.json.decode(raw, type=Contents)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+            raise self.fault(f"its {MANIFEST} cannot be read: {exc}") from exc
+        actual = list(self._entries)[1:]
+        if unlisted := [name for name in actual if name not in contents.members]:
+            raise self.fault(f"holds {unlisted[0]!r}, which {MANIFEST} does not list")
+        if missing := [name for name in contents.members if name not in self._entries]:
+            raise self.fault(f"lacks {missing[0]!r}, which {MANIFEST} lists")
+        if actual != list(contents.members) or actual != sorted(actual):
+            raise self.fault("its members are out of order")
+        for name, member in contents.members.items():
+            of_run = contents.kind == "run" and name.startswith("run/")
+            if not of_run and not _REPLIES.fullmatch(name):
+                raise self.fault(f"holds {name!r}, which may not stand in one of its kind")
+            if member.bytes != (size := self._entries[name].size):
+                raise self.fault(f"{name!r} has {size:,} bytes, and {member.bytes:,} are listed")
+        size = os.fstat(self._descriptor).st_size
+        if contents.bytes > min(MAX_BYTES, max(FREE, MAX_RATIO * size)):
+            raise self.fault(
+                f"would unpack to {contents.bytes:,} bytes, {contents.bytes // size:,} times "
+                "its own size"
+            )
+        return contents
+
+    def _unpacked(self, name: str) -> Iterator[bytes]:
+        """The data of a member. PackError for more or less than the directory says."""
+        at, method, crc, packed, size = self._entries[name]
+        end, checksum, left = at + packed, 0, size
+        unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
+        while at < end:
+            raw = os.pread(self._descriptor, min(CHUNK, end - at), at)
+            if not raw:
+                raise self.fault("was cut short while it was read")
+            at += len(raw)
+            while True:
+                try:
+                    part = raw if method == _STORED else unpacker.decompress(raw, CHUNK)
+                except zlib.error as exc:
+                    raise self.fault(f"{name!r} cannot be unpacked: {exc}") from exc
+                raw = b"" if method == _STORED else unpacker.unconsumed_tail
+                checksum, left = zlib.crc32(part, checksum), left - len(part)
+                if left < 0:
+                    raise self.fault(f"{name!r} unpacks to more than its {size:,} bytes")
+                if part:
+                    yield part
+                if not raw and len(part) < CHUNK:
+                    break
+        if left or checksum != crc:
+            raise self.fault(f"{name!r} is damaged: its checksum or its size is wrong")
+        if method == _DEFLATED and (not unpacker.eof or unpacker.unused_data):
+            raise self.fault(f"holds bytes behind {name!r}")
+
+
+def _record(place: str, line: bytes) -> Record:
+    """The reply of a line. DamagedEntry, with the place where it names no key."""
+    try:
+        entry = _lines.decode(line)
+        reply, call = bytes(entry.reply), bytes(entry.call)
+        outcome = _outcomes.decode(reply).outcome
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+        raise DamagedEntry(place, f"its line cannot be read: {exc}") from exc
+    key, identity = entry.key, entry.identity
+    if not _KEY.fullmatch(key) or key != store_key(key[:64], identity):
+        raise DamagedEntry(key, "its key names another endpoint")
+    if bool(call) == bool(entry.model) or not 0 <= entry.at <= MAX_TIME:
+        raise DamagedEntry(key, "it needs either a call or a model, and a time")
+    model = entry.model or read_call(key, call).model
+    about = outcome, entry.at, identity, model
+    return Record(key, PLAIN, *about, len(reply), reply, len(call), call)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeStatistics:
+    """Counts of the entries that were read, by result."""
+
+    new: int
+    """Stored."""
+    known: int
+    """The store had the same reply already."""
+    other: int
+    """The store had another reply to the same call, and kept it."""
+    damaged: tuple[DamagedEntry, ...]
+    """Left out."""
+
+
+def merge(
+    entries: Iterable[tuple[str, Record | DamagedEntry]],
+    store: Store,
+    *,
+    foreign: bool = False,
+    bare: bool = False,
+    shared: Callable[[Call], str] = lambda call: "",
+) -> MergeStatistics:
+    """Store new replies, after checking that each is whole and under its own key.
+
+    foreign: whether the entries came in a file: then the origins of their replies say so, and each
+    needs its passage. bare: whether replies without requests are taken. shared: as `Cache` has it.
+
+    A stored reply is never replaced: a run that was served one reply must be served it again. Only
+    a damaged entry is replaced, which cannot be served, and a lost passage comes back.
+
+    Raises: StoreFull, StoreError; entries stored until then stay.
+    """
+    new = known = other = 0
+    damaged: list[DamagedEntry] = []
+    waiting: list[tuple[str, bytes]] = []
+    for key, record in entries:
+        try:
+            if isinstance(record, DamagedEntry):
+                raise record
+            if not record.call_size if bare else record.lost_passage and not foreign:
+                record.reply()
+            else:
+                record.check()
+        except DamagedEntry as damage:
+            damaged.append(damage)
+            continue
+        if foreign:
+            record = record.imported()
+        try:
+            kept = _kept(store, key)
+        except DamagedEntry:
+            store.put_many([(key, _packed(record, shared).to_bytes())])
+            new += 1
+            continue
+        if kept is None:
+            new += 1
+            waiting.append((key, _packed(record, shared).to_bytes()))
+        elif replace(kept.reply(), origin="") == replace(record.reply(), origin=""):
+            known += 1
+            if kept.lost_passage and not record.lost_passage:
+                store.put_many([(key, _completed(kept, record, shared).to_bytes())])
+        else:
+            other += 1
+        if len(waiting) == _BATCH:
+            store.keep_many(waiting)
+            waiting.clear()
+    store.keep_many(waiting)
+    return MergeStatistics(new, known, other, tuple(damaged))
+
+
+def _packed(record: Record, shared: Callable[[Call], str]) -> Record:
+    long = record.form == PLAIN and record.call_size >= LEAST_SHARED
+    return record.packed(shared(record.call()) if long else "")
+
+
+def _completed(kept: Record, record: Record, shared: Callable[[Call], str]) -> Record:
+    """The stored record, with the whole call of an equal one."""
+    return replace(
+        _packed(record, shared),
+        stored_at=kept.stored_at,
+        reply_size=kept.reply_size,
+        reply_part=kept.reply_part,
+    )
+
+
+def _kept(store: Store, key: str) -> Record | None:
+    value = store.get(key)
+    if value is None:
+        return None
+    record = read_record(key, value)
+    record.reply()  # or it is damaged
+    return record
