@@ -100,13 +100,13 @@ class Columns(BaseModel):
     wrong_work: str = ""
     passage: str = ""
     group: str = ""
-    """What a bootstrap keeps together; the passage, unless it is named."""
+    """Problems that a bootstrap keeps together; by default those of one passage."""
     id: str = ""
     within: str = ""
     """A column with an object, or a list of them, whose fields are columns too: the questions of a
     text."""
     separator: str = ""
-    """What stands between several answers in a text."""
+    """The text between several answers in one field."""
 
     def fit(self, row: Mapping[str, Any]) -> bool:
         """Whether a row has all columns that are needed, and an answer that can be read."""
@@ -221,7 +221,7 @@ class Choices:
     raw: tuple[str, ...]
     """As the table has them; empty for a blank one."""
     texts: tuple[str, ...]
-    """Without letters of their own."""
+    """Without the letters that they carry."""
     labels: tuple[str, ...]
     """Those that the table gives them; empty if it gives none."""
     own: tuple[str, ...]
@@ -282,7 +282,7 @@ class Options:
     ordered: tuple[str, ...] = ()
     """All in the order of the table, where one refers to others; else empty."""
     stripped: bool = False
-    """Whether letters of their own were taken off."""
+    """Whether the letters that they carry were taken off."""
     works: tuple[str, str] = ("", "")
     """The worked solutions of the right answer and of the wrong ones."""
 
@@ -367,7 +367,7 @@ def value_of(row: Mapping[str, Any], name: str) -> Any:
     if value is _ABSENT:
         near = suggestion(name, row) or ";"
         raise ValueError(
-            f"there is no column {name!r}{near} there are: {', '.join(row)[:200]}; to name others: "
+            f"no column {name!r}{near} the columns are: {', '.join(row)[:200]}; to name others: "
             "columns: {question: …, answer: …, wrong: …}"
         )
     if is_missing(value):
@@ -459,7 +459,7 @@ def tidy(text: str) -> str:
 
 
 def seen(text: str) -> str:
-    """Key of what a reader sees of a text: not how its characters are composed, nor which kind of
+    """Key of the visible text: not how its characters are composed, nor which kind of
     space separates words, nor what is invisible. Case, signs, units and layout count."""
     plain = unicodedata.normalize("NFC", text.translate(_UNSEEN))
     return tidy("\n".join(line.rstrip() for line in plain.split("\n")))
@@ -477,7 +477,7 @@ def refers(text: str) -> bool:
 
 
 def own_letters(texts: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """(texts without, letters) of options that all carry letters or numbers of their own; None if
+    """(texts without, letters) of options that all carry letters or numbers; None if
     they carry none. ValueError if some carry them and others do not."""
     marks = [_OWN_LETTER.match(text.translate(_FULL_WIDTH)) for text in texts]
     tokens = [next(filter(None, mark.groups())).casefold() if mark else "" for mark in marks]
@@ -502,7 +502,7 @@ def own_letters(texts: Sequence[str]) -> tuple[list[str], list[str]] | None:
         if right[:1] == [0] and 1 < len(right) == len(used) - len(bare) > len(bare):
             shown = ", ".join(str(n + 1) for n in right)
             raise ValueError(
-                f"choices {shown} begin with letters of their own, as {texts[0][:20]!r} does, and "
+                f"choices {shown} begin with letters, as {texts[0][:20]!r} does, and "
                 f"{brief(texts[bare[0]])} does not; take the letters off, or keep them with "
                 "columns: {letters: keep}"
             )

@@ -32,6 +32,7 @@ from .columns import (
     refers_by_letter,
     seen,
     table_data,
+    text_of,
     value_of,
 )
 from .jsonl import each_problem
@@ -78,8 +79,7 @@ class Mapper:
     """How many answers a problem has, the right one included; None for all."""
     settings: Mapping[str, str | bool]
     by_content: bool = False
-    """Whether draws of a row without an id of its own follow from its content; else from its
-    number."""
+    """Whether draws of a row without an id follow from its content; else from its number."""
 
     def problems(self, rows: Sequence[Placed], notes: Notes) -> Iterator[tuple[str, Problem]]:
         """(key of its draws, problem) of each row. DatasetError where the columns do not fit the
@@ -196,7 +196,7 @@ class Mapper:
         wrong = _distinct(options)
         if not wrong:
             alike = f"no wrong answer differs from the right one, {right!r}; give another"
-            raise ValueError(alike if options.wrong else "there is no wrong answer; give one")
+            raise ValueError(alike if options.wrong else "no wrong answer; give one")
         if passage and not group:
             group = digest(passage)
         if referring := sorted(filter(refers, (right, *wrong)), key=refers_by_letter):
@@ -382,16 +382,16 @@ class JsonLines(RowLoader):
                 notes.bad.append(problem)
                 continue
             try:
-                yield problem.id, _without_letters(problem, notes, str(path), line)
+                yield problem.id, _checked(problem, notes, str(path), line)
             except ValueError as exc:
                 notes.bad.append(DatasetError(str(path), line, str(exc)))
 
 
-def _without_letters(problem: Problem, notes: Notes, file: str, line: int) -> Problem:
-    """A problem whose letters are drawn, without those that its answers carry; in their order if
-    one refers to others."""
+def _checked(problem: Problem, notes: Notes, file: str, line: int) -> Problem:
+    """A problem of our own format: if its letters are drawn, without those that its answers carry,
+    and in their order if one refers to others. ValueError for the mark of a missing value."""
     question = problem.question
-    texts = [answer.text for answer in question.answers]
+    texts = [text_of("text", answer.text) and answer.text for answer in question.answers]
     if not isinstance(problem, Unordered):
         return problem
     if carried := own_letters(texts):
@@ -409,7 +409,7 @@ def _without_letters(problem: Problem, notes: Notes, file: str, line: int) -> Pr
 
 
 def _name(path: Path, root: Path) -> str:
-    """The name of a file among those of the sweep's folder: its path without the ending."""
+    """The path of a file from the folder of the sweep, without the ending."""
     path = path.with_name(path.name.removesuffix(".gz"))
     try:
         return Path(os.path.relpath(path, root)).with_suffix("").as_posix()

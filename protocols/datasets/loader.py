@@ -22,7 +22,7 @@ LISTED = 20
 Change: TypeAlias = Literal["merged", "letters", "references", "left out"]
 CHANGES: dict[Change, str] = {
     "merged": "an option reads like another one and was left out: write them apart if they differ",
-    "letters": "letters of the options' own were taken off: columns: {letters: keep} keeps them",
+    "letters": "the options' letters were taken off: columns: {letters: keep} keeps them",
     "references": "an option refers to others, so all stay in the order of the file",
     "left out": "wrong answers were left out: answers: null keeps all",
 }
@@ -108,7 +108,7 @@ class Loader(ABC):
     else they follow from each problem's content alone."""
 
     limit: int | None = ranged(None)
-    """Maximum number of problems; None for all. A higher limit keeps those of a lower one."""
+    """Maximum number of problems; None for all. A higher limit keeps all of a lower one."""
     shuffle: bool = False
     """Take problems in an order drawn from (seed, id) and not in the order of the file."""
     seed: int = 0
@@ -134,8 +134,8 @@ class Loader(ABC):
         return grouped(self.load(root)), Notes()
 
     def pinned(self) -> Self:
-        """These settings, with what may mean something else tomorrow made definite. DatasetError if
-        that cannot be found out."""
+        """These settings, with a definite revision where one may change. DatasetError if it is not
+        known."""
         return self
 
     def _picked(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:

@@ -38,7 +38,7 @@ def _text(problem: Problem) -> object:
 
 
 def content(problem: Problem) -> tuple[str, ...]:
-    """Key of what a problem asks: equal for copies of a question under other ids and letters."""
+    """Key of a question: equal for copies of a question under other ids and letters."""
     question = problem.question
     options = sorted(seen(answer.whole) for answer in question.answers)
     return seen(question.text), seen(question.passage), question.environment, *options

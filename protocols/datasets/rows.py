@@ -69,7 +69,7 @@ _KINDS = {
 
 
 class DataRow(BaseModel):
-    """What a row must hold; fields that it does not name are ignored."""
+    """The fields that a row must hold; others are ignored."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -213,7 +213,7 @@ def decoded(file: str, data: bytes, first: int = 1) -> str:
 def _counted(
     file: str, rows: Iterable[tuple[int, Row | DatasetError]]
 ) -> Iterator[tuple[int, Row | DatasetError]]:
-    """The rows; DatasetError if there are none."""
+    """The rows; DatasetError for a file without any."""
     empty = True
     for row in rows:
         yield row
@@ -235,7 +235,7 @@ def _objects(file: str, data: bytes) -> Iterator[tuple[int, Row | DatasetError]]
 
 def _json_values(file: str, text: str) -> Iterator[tuple[int, Any]]:
     """(line, value or fault) of the rows of an array, of lines, or of objects that go on for
-    lines, each begun on a line of its own."""
+    lines, each begun on a new line."""
     if text.lstrip(_BLANK).startswith("["):
         value = _value(file, 1, text, _ONE)
         yield from enumerate(value, 1)
@@ -378,7 +378,7 @@ def _arrow_rows(path: Path, parquet: bool) -> Iterator[Row]:
 
 
 def _value(file: str, line: int, text: str, shape: str) -> Any:
-    """The JSON value that a text is. line: of its first character; shape: what the file should look
+    """The JSON value of a text. line: of its first character; shape: what the file should look
     like, for the error."""
     try:
         value = _DECODER.decode(text)

@@ -268,9 +268,11 @@ async def test_judges_learn_from_the_data_set_that_the_file_names_and_simulated_
                 assert sum(verdict.probs) == pytest.approx(1)
 
 
-def test_a_file_of_examples_is_named_by_its_whole_path(tmp_path):
+@pytest.mark.parametrize("folder", ["", "FOLDER/"])
+def test_file_of_examples_is_named_from_the_folder_of_the_sweep(folder, tmp_path):
     write_jsonl([APPLES], tmp_path / "mine.jsonl")
-    judge = f"{{model: sim/weak, shots: {{file: {tmp_path / 'mine.jsonl'}}}}}"
+    path = f"{folder}mine.jsonl".replace("FOLDER", str(tmp_path))
+    judge = f"{{model: sim/weak, shots: {{file: {path}}}}}"
     (protocol,) = taught(tmp_path, TWO, judge).file.protocols
     assert protocol.judge.shots == (Shot(Transcript(CRATES), (1, 0), id="apples"),)
 

@@ -136,7 +136,7 @@ def test_what_the_hub_lacks_is_told(hub):
         ("quiz", "revision=several", "config: which of easy, hard?"),
         ("quiz", "split=dev", "has no table for the split 'dev'"),
         ("quiz", "columns=mmlu_max", "unknown form 'mmlu_max': choose from boolq,"),
-        ("quiz", mapped, "there is no column 'colours'; there are: question, options"),
+        ("quiz", mapped, "no column 'colours'; the columns are: question, options"),
     ):
         code, told = hub[1]("dataset", "check", "hf", "--set", f"name=lab/{name}", "--set", setting)
         assert (code, fault in told) == (2, True), told
