@@ -52,7 +52,7 @@ TYPE_WORDS = {bool: "true or false", int: "whole number", float: "number", str: 
 
 
 Row: TypeAlias = tuple[str, ...]
-"""A setting, what it takes, its default, and what it is."""
+"""A setting, what it takes, its default, and its meaning."""
 
 MARKED = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 """What is made in a page, between marks that name it; all else is written by hand."""
@@ -151,7 +151,7 @@ def _commands() -> Iterator[str]:
     every = list(_every(oversight, "oversight"))
     shared = _commonest(row for _, command in every for row in _options(command))
     yield "## Options of several commands\n"
-    yield "What they mean, unless a command says otherwise:\n"
+    yield "Meanings, unless a command says otherwise:\n"
     yield from map(_line, shared)
     yield ""
     for words, command in every:
@@ -222,7 +222,7 @@ def _rows(*classes: type[Any], without: Iterable[str] = ()) -> list[Row]:
 
 def _tabled(rows: Iterable[Row]) -> Iterator[str]:
     if rows := list(rows):
-        yield "| setting | takes | default | what it is |"
+        yield "| setting | takes | default | meaning |"
         yield "|---|---|---|---|"
         yield from (f"| {' | '.join(row)} |" for row in rows)
         yield ""

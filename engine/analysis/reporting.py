@@ -65,7 +65,7 @@ class Report(Analysis):
         read=listed,
     )
     sort: str = flag("Sort by this column, the largest value first.", metavar="NAME", default="")
-    every: bool = flag("Every row, however many there are.", name="--all", default=False)
+    every: bool = flag("All rows.", name="--all", default=False)
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         about = score, tuple(dict.fromkeys(self.betas)) or BETAS, self.interval

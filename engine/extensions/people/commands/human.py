@@ -67,7 +67,7 @@ def serve(
     *,
     what: str = argument("SWEEP|RUN", complete=run_names),
     raters: int = flag(
-        "Raters of each panel; each gets a link of their own.",
+        "Raters of each panel; each gets a separate link.",
         default=2,
         least=1,
         most=MOST_RATERS,

@@ -25,7 +25,7 @@ def command(
     overrides: tuple[str, ...] = SET,
     as_json: bool = JSON,
 ) -> None:
-    """Try a protocol, judge, agent or data set of your own. Nothing is sent.
+    """Try a protocol, judge, agent or data set that you wrote. Nothing is sent.
 
     FILE:NAME is written as in a sweep file: my_file.py:MyClass, or my_package.my_module:MyClass.
     One problem is run in all of its worlds on simulated models, and on ones that answer badly, are

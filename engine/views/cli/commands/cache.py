@@ -137,7 +137,7 @@ def show_(
 def verify(
     store: str | None = STORE,
     recover: bool = flag(
-        "Save what can be read of a damaged store into a new one in its place.", default=False
+        "Replace a damaged store by a new one with all readable replies.", default=False
     ),
     as_json: bool = JSON,
 ) -> None:
@@ -276,7 +276,7 @@ def import_(source: Path = argument(exists=True), store: str | None = STORE) -> 
 
 
 def _recover(path: Path) -> None:
-    """Save what can be read of a damaged store into a new one in its place."""
+    """Replace a damaged store by a new one with all readable replies."""
     aside, saved = rescue_places(path)
     if aside.exists() and saved.exists():
         # Interrupted between the two renames below: all that could be saved is in `saved`.

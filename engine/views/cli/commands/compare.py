@@ -26,7 +26,7 @@ def command(
     *,
     how: Compare,
     score: str = SCORE,
-    every: bool = flag("Every contrast, however many there are.", name="--all", default=False),
+    every: bool = flag("All contrasts.", name="--all", default=False),
     format: str = FORMAT,
 ) -> None:
     """Compare the rows of RUN, or the rows that RUN and RUN2 have in common.

@@ -25,7 +25,7 @@ def command(
         "first-live, hidden_passage, instead_of_people, mechanisms, pressure."
     ),
     local: str | None = flag(
-        "For a server of your own, which is asked for its models.", metavar="URL"
+        "Your own server; it is asked for its models.", metavar="URL"
     ),
 ) -> None:
     """Write a commented sweep file to SWEEP. It runs as it is, on simulated models.

@@ -26,7 +26,7 @@ def command(
     *,
     named: tuple[str, ...] = argument("RUN [RUN2]", required=True, complete=run_names),
     kind: str = flag(
-        "What to draw; docs/pages.md says what each kind shows.",
+        "Kind of figure; docs/pages.md describes each.",
         default="asd",
         type=click.Choice(KINDS),
     ),

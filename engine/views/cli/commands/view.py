@@ -26,7 +26,7 @@ class SiteSettings:
     """What goes into a site."""
 
     readings: int = flag(
-        "How many transcripts: failed, doubtful, and those of lowest and highest ASD.",
+        "Number of transcripts: failed, flagged, and of lowest and highest ASD.",
         default=200,
         least=0,
     )
