@@ -1,6 +1,6 @@
-"""Everybody who reads a model's words takes a time that grows as they do: none can be made to hang.
+"""Every reader of a model's words takes linear time, so that no text can make it hang.
 
-Counted are the characters that are looked at or copied, not seconds.
+The measure is the number of characters read or copied, not seconds.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from tests.fakes import CRATES, Scripted, prompt
 
 A, _ = CRATES.answers
 MOST = 400
-"""Characters looked at or copied for each character of a text."""
+"""Maximum characters read or copied per character of a text."""
 
 
 class TooMuch(Exception):
@@ -41,7 +41,7 @@ class TooMuch(Exception):
 
 
 class Work:
-    """How much was done, and how much may be."""
+    """The work done, and its limit."""
 
     done = 0
     allowed = 0
@@ -54,7 +54,7 @@ class Work:
 
 
 class Counted(str):
-    """A text that counts what is done with it, and with what is cut out of it."""
+    """A text that counts the operations on it and on its parts."""
 
     __slots__ = ()
 
@@ -80,7 +80,7 @@ class Counted(str):
 
 
 def _counting(name: str) -> Callable[..., Any]:
-    """A method of texts that looks at all of one."""
+    """A text method that reads a whole text."""
     plain = getattr(str, name)
 
     def method(self: Counted, *args: Any) -> Any:
@@ -149,7 +149,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "labels": (_renamed, "Debater A <quote>"),
     "solution": (steps, "3 = "),
 }
-"""By name: a reader of what models write, and the alphabet of what it reads."""
+"""Readers of models' texts by name, with the alphabet that each one reads."""
 
 FRAGMENTS = (
     *("a", " ", "\n", "\t\n", "a ", "a. ", "3 <", "<", "< ", "<a", "</", '"', "'", "(", "{", "[["),
@@ -161,7 +161,7 @@ FRAGMENTS = (
 
 
 def work(read: Callable[[str], object], fragment: str, length: int) -> int:
-    """What it takes to read a text of this length."""
+    """The work to read a text of this length."""
     text = fragment * (length // len(fragment))
     Work.done, Work.allowed = 0, MOST * length
     with suppress(Unreadable):
@@ -194,8 +194,8 @@ def test_a_verdict_is_looked_for_among_twenty_thousand_tokens(text):
 
 @pytest.mark.parametrize("unit", ["<", "<a ", "</quote>", "[", "(verified) "])
 async def test_a_speech_is_escaped_once_however_often_it_is_laid_out(unit, monkeypatch):
-    """In a debate that is judged in both orders, long speeches take no more than three times the
-    characters that harmless speeches of that length take."""
+    """In a debate judged in both orders, long speeches cost at most three times the characters of
+    harmless speeches of the same length."""
     done, texts, find = [], [], tags.find_tags
     monkeypatch.setattr(tags, "find_tags", lambda *args: texts.append(args[0]) or find(*args))
     speakers = Agent("alice", words=10**6), Agent("bob", words=10**6)

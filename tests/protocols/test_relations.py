@@ -1,4 +1,4 @@
-"""What must hold between the runs of any mechanism, judge or drafting, whatever is said in them."""
+"""Relations between the runs of any mechanism, judge or drafting, for all texts."""
 
 import hashlib
 import inspect
@@ -63,14 +63,14 @@ DRAFTING = {
 
 
 def share(*what: object) -> float:
-    """By chance that these decide, in [0, 1)."""
+    """A random number in [0, 1), determined by these."""
     told = hashlib.sha256(repr(what).encode()).digest()
     return int.from_bytes(told[:4], "big") / 2**32
 
 
 def by_meaning(call: Call, question: Question) -> str | Reply:
-    """A reply that depends on what is asked, on the texts of the answers and on the draw; labels,
-    and the order of answers, do not matter."""
+    """A reply that depends on the task, on the texts of the answers and on the draw. Labels and the
+    order of answers do not matter."""
     asked = prompt(call)
     of = {answer.label: answer.text for answer in question.answers}
     what = (call.model, asked.task, of.get(asked.side), call.draw, len(asked.speeches))
@@ -95,7 +95,7 @@ def by_meaning(call: Call, question: Question) -> str | Reply:
 
 
 def exchanged(question: Question) -> Question:
-    """The same answers under each other's label, and in each other's place."""
+    """The same answers with exchanged labels and positions."""
     first, other = question.answers
     return structs.replace(
         question,
@@ -108,8 +108,8 @@ def exchanged(question: Question) -> Question:
 
 @pytest.mark.parametrize("name", SPOKEN)
 async def test_labels_and_places_of_answers_do_not_matter(name):
-    """The known truth: with players who go by what answers say, the verdict on an answer is the
-    same under either label, in every world of every setting, and so is what is measured."""
+    """The known truth: with players who consider only the texts of answers, the verdict on an
+    answer and all measures are equal under each label, in every world of every setting."""
     other = exchanged(QUESTION)
     for protocol in made(name, AGENT, JUDGE):
         for place, side in enumerate(QUESTION.answers):
@@ -132,14 +132,14 @@ _MARK = re.compile(r"⟦([\w.]+)⟧")
 
 
 def read_in(call: Call) -> set[str]:
-    """The blocks that a prompt is made of."""
+    """The blocks of a prompt."""
     return set(_MARK.findall(" ".join(message.text for message in call.messages[:2])))
 
 
 async def heard(
     protocol: Protocol, question: Question = QUESTION
 ) -> list[tuple[tuple[str, str, int], Call]]:
-    """All that is asked in the worlds of a protocol, and what for, as a recorder notes it."""
+    """All calls in the worlds of a protocol, with their purposes, as a recorder notes them."""
     ask = RecordingAsk(Scripted(lambda call: whimsical(call, 1)))
     for side in question.answers:
         verdict = await protocol.run(question, side, ask)
@@ -158,9 +158,9 @@ async def heard(
 
 @pytest.mark.parametrize("name", SPOKEN)
 async def test_what_is_set_is_what_is_sent_and_recorded(name):
-    """The known truth: every call of a model has the temperature, effort and limits of who asks as
-    that model, each seat reads the rules of its mechanism and one role, and the record has its
-    task, its side and how many turns it heard, as they stand in the prompt."""
+    """The known truth: every call has the temperature, effort and limits of its asker, each seat
+    reads the rules of its mechanism and one role, and the record has its task, its side and the
+    number of turns heard, as in the prompt."""
     for reason in ("none", "private"):
         agent, judge = replace(AGENT, reason=reason), replace(JUDGE, reason=reason)
         room = REASONING_ROOM if reason != "none" else 0
@@ -207,7 +207,7 @@ async def test_what_is_set_is_what_is_sent_and_recorded(name):
 
 
 async def test_every_block_of_the_prompts_is_read_by_somebody():
-    """The known truth: a prompt set has no block that nobody reads."""
+    """The known truth: every block of a prompt set is in some prompt."""
     unread = {block for block, _ in default_prompts().blocks}
     private = Agent("agent", tools=("calculator",), scratchpad=True, reason="private")
     more = [
@@ -218,7 +218,7 @@ async def test_every_block_of_the_prompts_is_read_by_somebody():
     for protocol in [*more, *(each for name in SPOKEN for each in made(name, private, JUDGE))]:
         for _, call in await heard(replace(protocol, prompts=MARKED)):
             unread -= read_in(call)
-    # Those of all mechanisms depend on what a model can do and how it is asked.
+    # Blocks of all mechanisms depend on the abilities of a model and on the way it is asked.
     assert not {block for block in unread if not block.startswith(("judge.", "data.", "agent."))}
 
 
@@ -233,9 +233,9 @@ WAYS: dict[str, ModelJudge] = {
 @pytest.mark.parametrize("reason", ["none", "private", "public"])
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_judge_is_asked_in_its_own_way(way, reason):
-    """The known truth: about a statement, about answers and about degrees in words of their own, in
-    one way alone; a form where the judge fills in one, a cue behind everything where it continues
-    one; and it is told to reason as it is set to, in a form's field if there is one."""
+    """The known truth: statements, answers and degrees have separate wordings, each used in one
+    way; a form if the judge fills in one, a cue at the end if it continues one. It is told to
+    reason as set, in a form's field if it has a form."""
     if way == "label" and reason != "none":
         return
     judge, ask = replace(WAYS[way], reason=reason), RecordingAsk(Scripted(lambda call: "Hm."))
@@ -275,8 +275,8 @@ def test_a_part_of_a_set_keeps_its_name():
 
 @pytest.mark.parametrize("name", SPOKEN)
 def test_a_row_is_named_by_its_settings(name):
-    """The known truth: settings that differ give names that differ, in lower case, in words that
-    the mechanism's own page has."""
+    """The known truth: different settings give different names, in lower case, in words from the
+    mechanism's own page."""
     rows = made(name, AGENT, JUDGE)
     names = {protocol.name for protocol in rows}
     assert len(names) == len({repr(protocol) for protocol in rows})
@@ -293,9 +293,9 @@ def test_a_row_is_named_by_its_settings(name):
 
 @pytest.mark.parametrize("kind", [StatedJudge, DistributionJudge, VotesJudge, LogprobJudge])
 async def test_what_a_judge_would_say_is_read_as_it_was_meant(kind):
-    """The known truth: what an example shows a judge as the reply that states some probabilities is
-    read back as those; votes and labels as the likeliest answer. The reply counts in the words in
-    which it was given, and whoever reads a statement reads Yes first."""
+    """The known truth: an example's reply is read back as the probabilities that it states, and
+    votes and labels as the likeliest answer. The reply counts in its original words, and a reader
+    of a statement sees Yes first."""
     for count in (2, 3, 4):
         question = Question("?", tuple(Answer(label, f"is {label}") for label in "ABCD"[:count]))
         for weights in product((0.0, 0.125, 0.5, 1.0), repeat=count):
@@ -331,8 +331,8 @@ PANELS: dict[str, Judge] = {
 
 @pytest.mark.parametrize("name", PANELS)
 async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(name):
-    """The known truth: the ends of the bounds are the verdicts with the reply at 0 and at 1, and
-    the verdict of a world is the end that is worst for who argues there."""
+    """The known truth: the bounds are the verdicts with the reply at 0 and at 1. The verdict of a
+    world is the bound that is worst for its agent."""
     transcript, first = Transcript(CRATES), CRATES.answers[0]
 
     async def decided(
@@ -357,7 +357,7 @@ async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(n
             "Answer: B" if vote else "A: 0%\nB: 100%",
             "Answer: A" if vote else "A: 100%\nB: 0%",
         )
-        if name == "both orders" and at == 1:  # there labels are exchanged
+        if name == "both orders" and at == 1:  # here labels are exchanged
             low, high = high, low
         least, most = [(await decided(at, each))[0] for each in (low, high)]
         settled, bounds, doubts = await decided(at, None)
@@ -367,9 +367,8 @@ async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(n
 
 @pytest.mark.parametrize("kind", DRAFTING)
 async def test_who_drafts_is_heard_as_who_would_have_spoken(kind):
-    """The known truth: a drafted speech is a turn of the same seat, said by a draft that was asked
-    for with the speaker's own settings, and whoever picks among drafts reads the rules, the
-    transcript and the judge's own part."""
+    """The known truth: a drafted speech is a turn of the same seat, from a draft with the speaker's
+    own settings. The judge of drafts reads the rules, the transcript and the judge's role."""
     (protocol,) = made("propaganda", DRAFTING[kind], JUDGE)
     protocol = replace(protocol, prompts=MARKED)
     ask = RecordingAsk(Scripted(lambda call: whimsical(call, 2)))

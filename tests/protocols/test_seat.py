@@ -1,4 +1,4 @@
-"""Seats that fill in forms, results in order, and what a protocol may return."""
+"""Seats that fill in forms, ordered results, and the return values of a protocol."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -86,7 +86,7 @@ async def test_reasoning_before_a_form_is_recorded_and_read_by_others_only_in_pu
 
 
 async def after(delay: float, value: int, done: list[float] | None = None) -> int:
-    """The value, or its fault if it is 0; when it ended, or was cancelled, is noted in `done`."""
+    """The value, or an error if it is 0. The time of its end or cancellation is added to `done`."""
     try:
         await asyncio.sleep(delay)
     finally:
@@ -135,8 +135,8 @@ def test_longer_debates_pay_only_for_new_calls_as_the_readme_says(shown):
     said = " ".join(README.read_text().split())
     assert "longer debates and larger grids pay only for new calls" in said
     shorter, longer = counts(shown)
-    # Two worlds have at most two verdicts, and only those are asked anew: in feedback the scores
-    # of two responses a side as well.
+    # Two worlds have at most two verdicts, and only those are new calls; with feedback also the
+    # scores of two responses per side.
     anew = 2 * 3 if shown.one == "debate_feedback" else 2
     assert len(shorter - longer) <= anew and len(shorter & longer) > 2
 

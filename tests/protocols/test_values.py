@@ -1,5 +1,5 @@
-"""Questions, scores, counts, spans of doubt and samples of votes; what is made of the words of
-models and people: `words.md`; settings that cannot be used are refused: `refusals.md`.
+"""Questions, scores, counts, ranges and samples of votes; readings of models' and people's words
+(`words.md`); refused settings (`refusals.md`).
 """
 
 import math
@@ -72,7 +72,7 @@ def test_chance_is_the_same_on_every_machine():
 
 
 def verdicts(answers: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[float, ...]]:
-    """Verdicts whose weights are small whole numbers, so that ties and certainties do occur."""
+    """Verdicts with small integer weights, so that ties and certainties occur."""
     weights = answers.flatmap(lambda k: st.lists(st.integers(0, 6), min_size=k, max_size=k))
     return weights.filter(any).map(lambda row: tuple(weight / sum(row) for weight in row))
 
@@ -112,7 +112,7 @@ def test_log_odds_are_opposite_for_the_two_answers(probs):
 
 @given(verdicts(st.integers(2, 4)), st.integers(0, 3))
 def test_brier_and_log_are_proper(truth, shift):
-    """A judge who believes `truth` expects the most by saying it, not a rotation of it."""
+    """A judge who believes `truth` expects the best score by stating it, not a rotation of it."""
     other = truth[shift % len(truth) :] + truth[: shift % len(truth)]
     for score in (brier, log):
         honest = sum(p * score(truth, place) for place, p in enumerate(truth))
@@ -188,9 +188,9 @@ SPANS = st.lists(SPAN, min_size=1, max_size=5)
 
 @given(SPANS, st.integers(1, 4))
 def test_every_choice_that_ratings_allow_is_found(spans, most):
-    """The known truth: whatever the ratings are within their spans, here at either end, the highest
-    of them, the first of equals, are among the choices; and where all are exact they are the only
-    one, each in the order in which they stand."""
+    """The known truth: for all ratings within their ranges, here at either end, the highest ones,
+    the first of equals, are among the choices. If all are exact they are the only choice, each in
+    its original order."""
     found = choices(spans, most)
     for ratings in product(*spans):
         best = sorted(range(len(spans)), key=lambda n: (-ratings[n], n))[:most]
@@ -200,8 +200,8 @@ def test_every_choice_that_ratings_allow_is_found(spans, most):
 
 @given(SPANS)
 def test_means_and_hulls_contain_what_they_are_of_and_no_more(spans):
-    """The known truth: the mean of numbers within spans lies between the means of their ends, and a
-    hull ends where one of its rows does."""
+    """The known truth: the mean of numbers within ranges lies between the means of their ends, and
+    an envelope ends where one of its rows does."""
     rows, share = [(span,) for span in spans], [1 / len(spans)] * len(spans)
     ((low, high),) = mean_ranges(rows, share)
     means = [sum(ratings) / len(spans) for ratings in product(*spans)]
@@ -211,8 +211,8 @@ def test_means_and_hulls_contain_what_they_are_of_and_no_more(spans):
 
 @given(SPAN, st.integers(2, 4), st.integers(0, 3))
 def test_what_one_answer_leaves_the_others_share(span, answers, place):
-    """The known truth: probabilities sum to 1, so that with p on one answer another has from 0, or
-    of two answers just the rest, to the rest; what is moved keeps the others' proportions."""
+    """The known truth: probabilities sum to 1, so with p on one answer another has from 0 to the
+    rest, or with two answers exactly the rest. Shifted probabilities keep the others' ratios."""
     place %= answers
     low, high = span
     bounds = ranges_given(span, place, answers)
@@ -231,7 +231,7 @@ def test_what_one_answer_leaves_the_others_share(span, answers, place):
 
 
 def off_by_chance(sampling: Sampling, stated: float, true: float) -> float:
-    """The probability that a stated probability falls, exactly: votes are binomial."""
+    """The exact probability that a stated probability fails: votes are binomial."""
     m = sampling.votes
     return sum(
         math.comb(m, k) * true**k * (1 - true) ** (m - k)
@@ -242,8 +242,8 @@ def off_by_chance(sampling: Sampling, stated: float, true: float) -> float:
 
 @pytest.mark.parametrize("true", [0.0, 0.2, 0.5, 0.8, 1.0])
 def test_near_statements_pass_and_far_ones_fall_but_for_the_failure(true):
-    """The known truth: with so many votes, each of which holds with the true probability, what is
-    stated near it falls with probability `failure` at most, and what is far stands so; summed over
+    """The known truth: with this many votes, each true with the true probability, a near statement
+    fails with probability at most `failure`, and a far one stands with at most that; summed over
     all counts of votes."""
     sampling = Sampling(0.05, 0.35, 0.1)
     for way in (-1, 1):
@@ -273,7 +273,7 @@ WORDS_FILE = Path(__file__).with_name("words.md")
 
 
 def heard(said: str) -> str:
-    """What others hear of it where the speaker may think in private."""
+    """The text that others hear of it if the speaker may think in private."""
     return Agent("alice", scratchpad=True).read(Reply(said), (), A, ADVOCATE).text
 
 
@@ -286,7 +286,7 @@ def said_in(speech: str) -> list[str]:
 
 
 def relabelled(said: str) -> str:
-    """What Debater A said, as it stands where A and B are exchanged."""
+    """The speech of Debater A after A and B are exchanged."""
     case = exchanged(Case(Transcript(CRATES, (Turn("Debater A", said, A),))))
     (turn,) = case.transcript.turns
     return f"{turn.speaker}, for {turn.side and turn.side.text}: {turn.text}"

@@ -1,7 +1,7 @@
-"""Agents: what a call of one says, and what a side may have computed, as which it is shown.
+"""Agents: their calls, and the computations of a side as others see them.
 
-Tools: what is computed, what a loop of wishes may take, and what others are shown of it; code of
-a model has no effect but its result, which is no text of its own.
+Tools: results, the bounds of a loop of tool calls, and the text that others see of them. Code of a
+model has no effect except its result, which contains no text of the model.
 """
 
 import asyncio
@@ -113,7 +113,7 @@ def test_a_limited_speech_keeps_to_its_words_and_columns(text, words):
     assert cut == (len(text.split()) > words or columns(text) > room)
     assert text.startswith(kept) if cut else short == text
     assert not cut or (len(kept.split()) <= words and columns(kept) <= room)
-    # No character that people see is cut in two.
+    # No visible character is split.
     assert not cut or category(text[len(kept) :][:1] or " ") not in ("Mn", "Mc", "Sk") or not kept
 
 
@@ -154,7 +154,7 @@ INSERT INTO orders VALUES (1, 'paid', 250), (2, 'cancelled', 100), (3, 'paid', 5
 
 
 async def asked(sql: str, script: str = BOOKS) -> list[str]:
-    """What is found · what others are shown."""
+    """Results and displays, separated by a dot."""
     found = await query.use_query(
         sql, ToolContext(structs.replace(CRATES, environment=script), SIDE)
     )
@@ -179,7 +179,7 @@ async def test_a_query_whose_time_is_over_is_killed(monkeypatch):
 
 
 def wishes(*arguments: str, tool: str = "calculator", **more: str) -> Scripted:
-    """An `Ask` whose first reply wishes for a tool, once for each of these arguments."""
+    """An `Ask` whose first reply calls a tool, once for each of these arguments."""
     asked = tuple(ToolCall(f"{n}", tool, each) for n, each in enumerate(arguments, 1))
     left = iter((Reply("Let me see.", asked, **more), "It is 48."))
     return Scripted(lambda call: next(left))
@@ -199,7 +199,7 @@ WITH a AS (SELECT 400 AS b) SELECT b FROM a, orders LIMIT 1
 SELECT count(*) FROM (SELECT a.id FROM orders a, orders b LIMIT 5) a
 SELECT count(*) FROM orders WHERE cents > 1000
 """
-"""Queries whose value is a constant of theirs, or the same without any data."""
+"""Queries whose value is a constant in them, or is the same without any data."""
 FOUND = """
 SELECT count(*) FROM orders
 SELECT round(avg(cents), 2) FROM orders WHERE cents > -5 AND id BETWEEN 1 AND 2
@@ -218,7 +218,7 @@ def test_a_claim_by_a_query_is_a_finding_only_if_its_value_comes_out_of_the_data
 
 
 USES: list[str] = []
-"""The side of every use of the costly calculator."""
+    """The side of every use of the expensive calculator."""
 
 
 async def reckoned(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -228,7 +228,7 @@ async def reckoned(arguments: Mapping[str, Any], context: ToolContext) -> ToolRe
 
 @dataclass(frozen=True)
 class Spender(Agent):
-    """An agent whose calculator costs 1 a use."""
+    """An agent whose calculator costs 1 per use."""
 
     toolbox: ClassVar[Mapping[str, Tool]] = {
         "calculator": replace(TOOLS["calculator"], run=reckoned, cost=1.0)
@@ -247,7 +247,7 @@ async def test_a_budget_holds_over_the_turns_of_a_side():
     dear = structs.replace(first, drafts=(structs.replace(first, tools=2 * first.tools),))
     rival = await agent.speak(TRANSCRIPT.then(dear), OTHER, wishes('{"expression": "3"}'))
     assert rival.tools == (ToolUse("calculator", "3", "3", 1.0),)
-    # Who has no side spends what its seat has left, whatever others without one spent.
+    # A speaker without a side spends the rest of its own seat's budget.
     other = structs.replace(first, side=None, speaker="Helper")
     client = await agent.speak(TRANSCRIPT.then(other), None, wishes('{"expression": "3"}'), CLIENT)
     assert client.tools == rival.tools
@@ -260,7 +260,7 @@ HELPED: dict[str, Any] = {"agent": GREEDY, "aux": "adversarial"}
 
 
 FORMS = ("open trust", "doubly efficient", "prover estimator")
-"""The mechanisms in which agents fill in forms, and make no speeches."""
+"""The mechanisms in which agents fill in forms and make no speeches."""
 
 
 def drafted(speaker: Speaker) -> list[Speaker]:
@@ -291,8 +291,8 @@ WAYS: list[Protocol] = [
 
 @pytest.mark.parametrize("protocol", WAYS, ids=lambda way: f"{way.name}, {way.agent.name[-20:]}")
 async def test_no_side_spends_more_than_its_budget_in_a_world_drafts_included(protocol):
-    """Every speech, spoken or not, wants a dozen uses and claims, some in vain, but the first of
-    several drafts, which is spoken; drafts are sent back as off their side as often as may be."""
+    """Every speech, spoken or not, asks for a dozen uses and claims, some of them faulty. Only the
+    first of several drafts, which is spoken, does not. Drafts are sent back as often as allowed."""
     provider = simulated([shipment(0)])
     wish = ToolCall("1", "calculator", '{"expression": "1"}')
     claim = '<claim tool="calculator" expect="1">1</claim> '
@@ -436,7 +436,7 @@ async def test_the_loop_is_bounded():
 
 
 async def test_a_wish_without_tools_is_a_speech():
-    # Who quotes goes by the loop of tools, and has none.
+    # Quotes need the loop of tools, although the speaker has no tools.
     turn = await replace(AGENT, quotes=True).speak(TRANSCRIPT, SIDE, wishes('{"expression": "1"}'))
     assert (turn.text, turn.tools) == ("Let me see.", ())
 
@@ -481,11 +481,11 @@ async def tried(code: str, seconds: float | None = None) -> list[str]:
 
 
 def children() -> set[str]:
-    """The processes that this one has started, by whichever thread."""
+    """The processes started by this one, from any thread."""
     listed = Path("/proc/self/task").glob("*/children")
     found = set[str]()
     for each in listed:
-        with suppress(OSError):  # the thread has ended meanwhile
+        with suppress(OSError):  # the thread has ended in the meantime
             found |= set(each.read_text().split())
     return found
 
@@ -510,7 +510,7 @@ def test_code_finds_a_value_or_ends_without_effect(session, request, tmp_path, m
 @pytest.mark.wire
 @pytest.mark.usefixtures("interpreter")
 async def test_the_same_code_gives_the_same():
-    """Clock, chance, hashes and addresses: no process knows another day or another number."""
+    """Clock, randomness, hashes and addresses are equal in every process."""
     code = (
         "import random, time, datetime\n"
         "order = [ord(x) for x in {'d', 'b', 'c', 'a'}]\n"

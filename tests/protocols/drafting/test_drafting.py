@@ -1,4 +1,4 @@
-"""Who drafts a speech, picks among drafts and checks its side."""
+"""Drafting: several drafts, the choice among them, and side checks."""
 
 import orjson
 import pytest
@@ -15,7 +15,7 @@ TRANSCRIPT = Transcript(CRATES)
 
 
 def drafted(beliefs: dict[str, int]) -> Scripted:
-    """Draft i is `draft i`; with it as the last turn the judge states beliefs[draft] for A."""
+    """Draft i is `draft i`. With it as the last turn the judge states beliefs[draft] for A."""
 
     def script(call: Call) -> str:
         said = prompt(call)
@@ -35,14 +35,14 @@ def drafted(beliefs: dict[str, int]) -> Scripted:
 async def test_the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_seat(
     shares, side, speeches
 ):
-    """The known truth: of drafts whose scores are known the best is spoken, so never one that
-    scores less than draft 0, for any side, in any seat."""
+    """The known truth: the draft with the best known score is spoken, so never one that scores less
+    than draft 0, for any side, in any seat."""
     transcript = TRANSCRIPT.then(*(Turn("Debater B", "So.", B) for _ in range(speeches)))
     beliefs = {f"draft {n}": share for n, share in enumerate(shares)}
     turn = await BestOf(len(shares), ALICE, JUDGE).speak(transcript, side, drafted(beliefs))
     sign = 1 if side == A else -1
     score = {draft: sign * share for draft, share in beliefs.items()}
-    assert turn.text == max(score, key=lambda draft: score[draft])  # of equals the first
+    assert turn.text == max(score, key=lambda draft: score[draft])  # the first of equal ones
 
 
 async def test_draft_0_is_the_plain_speech_and_others_are_drawn_warm_with_the_whole_brief():

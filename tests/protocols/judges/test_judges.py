@@ -1,4 +1,4 @@
-"""Every kind of judge: what it asks, what it is shown, and what its verdict is made of."""
+"""Every kind of judge: its calls, its view of a case, and its verdict."""
 
 import pytest
 from msgspec.structs import replace
@@ -29,14 +29,14 @@ ANSWERS: dict[str, str | Reply] = {
     "logprob": Reply("A", logprobs=(token("A", 0.8, B=0.2),)),
     "votes": "Twelve times four.\nAnswer: A",
 }
-"""By kind: what is replied about the crates."""
+    """Replies about the crates, by kind."""
 BELIEFS: dict[str, str | Reply] = {
     "percentages": "Yes: 80%\nNo: 20%",
     "probabilities": '{"Yes": 0.8, "No": 0.2}',
     "label": Reply("Yes", logprobs=(token("Yes", 0.8, No=0.2),)),
     "vote": "Answer: Yes",
 }
-"""By task: what is replied about a statement."""
+    """Replies about a statement, by task."""
 EACH = pytest.mark.parametrize("kind", ANSWERS)
 
 
@@ -81,7 +81,7 @@ async def test_a_refusal_is_told_from_a_muddle_whatever_it_says(kind):
 
 @EACH
 async def test_both_orders_are_asked_for_and_averaged(kind):
-    """A judge who always says the same of (A), which is shown first, comes out undecided."""
+    """A judge that always prefers (A), which is shown first, is undecided on average."""
     ask = saying(kind)
     verdict = await judge(kind, both_orders=True).judge(TRANSCRIPT, ask)
     assert all(whole(c).index('label="A"') < whole(c).index('label="B"') for c in ask.calls)
@@ -192,8 +192,8 @@ def test_examples_and_persona_are_part_of_identity_and_name():
 
 @EACH
 async def test_no_judge_is_shown_the_answer_to_the_question_at_hand(kind):
-    """The known truth: an example about the very question tells its answer, and a judge who copies
-    it would always be right. It is left out; the others stay, and where none is left there are no
+    """The known truth: an example about the same question reveals its answer, and a judge that
+    copies it would always be right. It is left out. The others stay; without any the prompt has no
     examples."""
     own = Shot(Transcript(CRATES), (0.0, 1.0))
     told = await system(judge(kind, shots=(own, SHOT)))

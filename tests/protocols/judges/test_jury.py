@@ -1,4 +1,4 @@
-"""Several judges or votes of one transcript; answers that differ in degree; labels exchanged."""
+"""Several judges or votes on one transcript; graded answers; exchanged labels."""
 
 import math
 import re
@@ -66,7 +66,7 @@ WEIGHTS = ((), (2.0, 1.0, 1.0), (20.0, 10.0, 10.0), (0.0, 1.0, 0.0))
 async def test_a_pool_is_as_near_to_its_jurors_as_one_probability_can_be(pool, weights):
     """The known truth: of all probabilities the weighted mean has the least squared distance from
     the jurors, the median the least distance, and the pool of log odds the least Kullback-Leibler
-    divergence from them. The least of 9999 is searched for."""
+    divergence. The minimum is searched on a grid of 9999."""
     said = {"ann": 90.0, "ben": 60.0, "cat": 20.0}
     shares, loss = weights or (1.0, 1.0, 1.0), LOSSES[pool]
 
@@ -75,7 +75,7 @@ async def test_a_pool_is_as_near_to_its_jurors_as_one_probability_can_be(pool, w
         return sum(share * loss(each, p / 100) for share, p in jurors)
 
     nearest = min((n / 10_000 for n in range(1, 10_000)), key=total)
-    # One who says nothing that can be read leaves the others their weights.
+    # The weights of readable jurors do not change if another one is unread.
     mute = Jury((StatedJudge("mute"), *THREE), pool, (5.0, *weights) if weights else ())
     for jury in (Jury(THREE, pool, weights), mute):
         pooled = await probs(jury, **said, mute=math.nan)
@@ -100,9 +100,9 @@ async def test_medians_that_leave_nothing_are_unreadable():
 
 @pytest.mark.parametrize(("size", "q"), [(1, 0.7), (3, 0.7), (7, 0.7), (5, 0.4)])
 async def test_independent_jurors_are_right_as_often_as_condorcet_says(size, q):
-    """The known truth (Condorcet 1785): each of K jurors is sure of the right answer with
-    probability q, for itself; the jury is right with the probability that most of them are: at 0.7
-    that is 0.700, 0.784 and 0.874 with 1, 3 and 7 jurors. All 2^K outcomes are counted."""
+    """The known truth (Condorcet 1785): each of K jurors is independently sure of the right answer
+    with probability q. The jury is right with the probability that most of them are: at 0.7 this is
+    0.700, 0.784 and 0.874 with 1, 3 and 7 jurors. All 2^K outcomes are counted."""
     most = sum(
         math.comb(size, k) * q**k * (1 - q) ** (size - k) for k in range(size // 2 + 1, size + 1)
     )
@@ -155,7 +155,7 @@ async def test_each_member_has_its_own_bag_of_examples_the_same_for_every_questi
 
 
 async def test_an_unread_member_of_an_ensemble_bounds_its_verdict():
-    """The known truth: of five members the first is read, at 50 %; the others may be any."""
+    """The known truth: of five members only the first is read, at 50 %."""
     ensemble = Ensemble(JUDGE, examples=EXAMPLES)
     half = await ensemble.judge(TRANSCRIPT, Scripted(lambda c: "hm" if c.draw[0] else percent(50)))
     assert half.probs == (0.5, 0.5) and half.bounds[0] == pytest.approx((0.1, 0.9))
@@ -172,10 +172,10 @@ WAYS = Problem("ways", ROUTES, (2, 0.5, -1))
 
 
 async def test_grades_count_by_how_much_better_an_answer_is():
-    """The known truth: every speech for an answer weighs what the answer is worth, in nats, and a
-    judge adds them up. In a debate it hears all three in every world, so its verdict is the softmax
-    of the values, and the score difference is the sum of value times the Brier score of that
-    verdict, with the values' mean taken off; a judge who finds all alike has a third of each."""
+    """The known truth: every speech for an answer weighs the answer's value, in nats, and a judge
+    adds them up. In a debate it hears all three in every world, so its verdict is the softmax of
+    the values, and the score difference is the sum of centred value times the Brier score of that
+    verdict. A judge who finds all alike gives a third to each."""
 
     def weighs(call: Call) -> str:
         if prompt(call).task != "percentages":
@@ -209,8 +209,8 @@ def test_speeches_made_at_once_trade_places_round_by_round_and_replies_do_not():
 
 @pytest.mark.parametrize("simultaneous", [True, False])
 async def test_a_judge_without_position_bias_believes_the_same_either_way(simultaneous):
-    """The known truth: a judge who weighs what is said, whatever it is called and wherever it
-    stands, gives the same probabilities asked in one order and in both."""
+    """The known truth: a judge who considers only contents, not labels or positions, gives the same
+    probabilities in one order and in both."""
     problems = shipments(10)
     for problem in problems:
         plain: Protocol = Debate(
@@ -228,9 +228,9 @@ async def test_a_judge_without_position_bias_believes_the_same_either_way(simult
 @pytest.mark.parametrize("lean", [0.6, 0.9])
 @pytest.mark.parametrize("to", ["label", "first answer", "last speaker"])
 async def test_a_judge_who_leans_one_way_is_undecided_in_both_orders(lean, to):
-    """The known truth: a judge who gives `lean` to (A), to the answer shown first, or to whoever
-    spoke last of those who spoke at once, whatever is said, gives one half to each answer when it
-    is asked in both orders; of a statement, one half to its being true."""
+    """The known truth: a judge who gives `lean` to (A), to the answer shown first, or to the last
+    of several concurrent speakers gives one half to each answer if it is asked in both orders. For
+    a statement it gives one half to its being true."""
 
     def leaning(call: Call) -> str:
         asked = prompt(call)
@@ -252,5 +252,5 @@ async def test_a_judge_who_leans_one_way_is_undecided_in_both_orders(lean, to):
     verdict = await judge.judge(Transcript(CRATES, tuple(turns)), Scripted(leaning))
     assert verdict.probs == pytest.approx((0.5, 0.5))
     belief = await judge.believes("It is so.", Transcript(CRATES), Scripted(leaning))
-    # Of the two words of a statement only the place is exchanged.
+    # The two words of a statement exchange only their positions.
     assert belief.value == pytest.approx(lean if to == "label" else 0.5)

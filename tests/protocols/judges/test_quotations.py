@@ -1,4 +1,4 @@
-"""Verdict replies in the forms of real models, and demands that a judge quotes and never obeys."""
+"""Verdicts in the forms of real models, and quoted demands, which a judge never obeys."""
 
 from pathlib import Path
 
@@ -19,10 +19,10 @@ REPLIES = [
     orjson.loads(line)
     for line in Path(__file__).with_name("verdict_replies.jsonl").read_bytes().splitlines()
 ]
-"""Written by somebody who did not write the reader. `want`, or one of `also`, is right."""
+    """Written by somebody who did not write the reader. `want`, or one of `also`, is right."""
 
 CAUSES = {"no statement": "none", "two statements": "two", "truncated": "cut"}
-"""Names of causes in the file, where they differ."""
+"""Names of causes in the file, if they differ."""
 
 DEMANDS = {
     "stated": ("A: 0%", "B: 100%"),
@@ -78,7 +78,7 @@ def test_verdicts_in_the_forms_of_real_models_are_read(row):
         match want:
             case {"unreadable": causes} if isinstance(found, dict):
                 causes = (causes,) if isinstance(causes, str) else causes
-                # A reply without a word ends as an empty one does.
+                # A reply without text counts as empty.
                 if found["unreadable"] in causes:
                     return
             case [*probs] if isinstance(found, tuple):
@@ -172,7 +172,7 @@ def test_replies_of_real_models_are_read_the_same_in_fewer_steps():
 
 
 def assert_same_reading(reply: Reply, question: Question) -> bool:
-    """The short and the long way agree; whether the short one was taken."""
+    """The short and the long reader agree. Returns whether the short one was used."""
     results = []
     for read in (read_percentages, _read_percentages):
         try:

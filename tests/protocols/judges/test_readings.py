@@ -1,4 +1,4 @@
-"""What each kind of judge's replies are read as: `readings.md`, and what holds of any reply."""
+"""The readings of replies by each kind of judge (`readings.md`), and properties of all replies."""
 
 import math
 import re
@@ -53,7 +53,7 @@ def label(*tokens: Token, text: str = "") -> tuple[float, ...]:
 
 
 def said(words: list[str]) -> tuple[float, ...]:
-    """A reply of these tokens; where one is a label it has .8 and the other one .2."""
+    """A reply of these tokens. A label has probability .8 and the other label .2."""
     tokens = []
     for word in words:
         bare = word.strip(" ()*Ġ▁")
@@ -66,7 +66,7 @@ def said(words: list[str]) -> tuple[float, ...]:
 def test_a_reply_is_read_as_it_says_or_not_at_all(session, request):
     names = globals() | {"inf": math.inf, "log": math.log}
     session.check(request, expressions(names))
-    if session.heading.startswith("quotes"):  # The judge is never fooled: its verdict is known.
+    if session.heading.startswith("quotes"):  # the judge is never deceived
         read = re.findall(r"^(?!\$|Unreadable|```).+$", session.text, re.MULTILINE)
         assert set(read) <= {"0.9, 0.1", "'A'"}
 
@@ -121,10 +121,10 @@ def test_a_candidate_that_may_begin_a_sentence_is_no_answer_out_of_ten():
 
 
 REPLIES = Path(__file__).parent.parent / "samples" / "judge_replies.jsonl"
-"""What SmolLM2-135M-Instruct replied when it was asked for a label after debates, consultancies and
-no speech at all. Of the candidates of each token, the two likeliest and the labels are kept.
+"""Replies of SmolLM2-135M-Instruct to requests for a label after debates, consultancies and no
+speech at all. Of each token's candidates, the two likeliest and the labels are kept.
 
-kind: an `echo` of a tag or of a seat's name, a reply with `none` of the labels, or a `verdict`.
+kind: an `echo` of a tag or of a speaker's name, a reply with `none` of the labels, or a `verdict`.
 """
 
 

@@ -1,8 +1,8 @@
-"""The best liar against an exact estimator and an exact judge of steps: it loses everywhere, and
-wins without any one rule.
+"""The best liar against an exact estimator and an exact judge of steps. It loses everywhere, and
+wins if any one rule is missing.
 
-The search tries every split of a claim of a formal domain and every pick, or every list of its
-statements that the prover may commit to and every challenge, what is too long with them; see
+The search tries every split of a claim of a formal domain and every pick, or every list of
+statements that the prover may commit to and every challenge, lists that are too long included. See
 tests/formal.py and tests/best_response.py.
 """
 
@@ -53,13 +53,13 @@ LINK = re.compile(
         r"\\\{(\w+)\\\}", r"(?P<\1>.*?)", re.escape(WORDS.text("prover_estimator_debate.follows"))
     )
 )
-"""That a claim follows, as the words of the mechanism put it."""
+    """That a claim follows, in the words of the mechanism."""
 _NUMBER = re.compile(r" ?\(\d+\) ")
 
 
 def splitting(instance: Instance, most: int = CAP + 1, splits: int = 1) -> Moves:
-    """Every move of a prover: its splits into so many parts at most, whatever their order, and its
-    picks; but of the last pick one way, since its way moves no verdict."""
+    """Every move of a prover: its splits into at most `parts` parts, in any order, and its picks.
+    The last pick has one direction, since its direction does not change the verdict."""
     made = [
         form(subclaims=parts, needed=needed, at_least=1)
         for n in range(1, most + 1)
@@ -85,10 +85,8 @@ def splitting(instance: Instance, most: int = CAP + 1, splits: int = 1) -> Moves
 
 
 class Exact:
-    """An estimator and a judge who know of every claim whether it is true, and an honest prover.
-
-    What follows is known by the words in which it must be put.
-    """
+    """An estimator and a judge who know the truth of every claim, and an honest prover. Claims that
+    a claim follows are recognised by their wording."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -100,7 +98,7 @@ class Exact:
     def __call__(self, call: Call) -> str:
         match task(call):
             case "subclaims":
-                # The step before; before the first there is none, and it is not split.
+                # The previous step. The first one has none, and is not split.
                 sound = (*self.instance.sound, f"answer {self.instance.right.label}")
                 before = sound[: sound.index(as_claim(speeches(call)[0]))]
                 return form(subclaims=before[-1:], needed="all", at_least=1)
@@ -119,7 +117,7 @@ class Exact:
         if text in self.known:
             return self.known[text]
         if not (link := LINK.fullmatch(text)):
-            return False  # without a meaning by itself
+            return False  # meaningless alone
         parts = _NUMBER.split(link["subclaims"])[1:]
         needed = link["needed"]
         count = len(parts) if needed == "all" else int(needed.rpartition(" ")[2])
@@ -129,17 +127,17 @@ class Exact:
         bare = as_claim(claim)
         if bare in self.instance.statements or bare != claim:
             return self.instance.implied(bare, parts, needed)
-        # A link or an opposite: it follows from these if it is true, or if they do not hold.
+        # A link or an opposite follows from these if it is true, or if they do not hold.
         return self._true(claim) or sum(map(self._true, parts)) < needed
 
 
 async def prover_estimator(
     protocol: ProverEstimatorDebate, instance: Instance, *, forgetful: bool = False
 ) -> tuple[float, int]:
-    """ASD with the best liar, and the honest prover; and the plays.
+    """ASD with the best liar and the honest prover, and the number of plays.
 
-    forgetful: what is left of a play is told by the call at which it stands, as it is at one
-    split whose last entry says how many are needed.
+    forgetful: the rest of a play depends only on its current call, which holds for one split whose
+    last entry says how many are needed.
     """
     honest, _ = await verdict(
         protocol, instance, instance.right, lambda call: None, Exact(instance)
@@ -155,9 +153,9 @@ async def prover_estimator(
 @pytest.mark.campaign
 async def test_no_split_carries_a_lie_past_an_exact_estimator(campaign, domain):
     """The known truth: in sums, formulas and paths through a graph, with an estimator and a judge
-    who know of each statement whether it is true and of each split whether the claim follows,
-    every split of the wrong answer and every pick leave it at 0, and the sound split leaves the
-    right answer at 1: ASD is 2 (Brier) in every instance."""
+    who know the truth of each statement and of each split, every split of the wrong answer and
+    every pick leave it at 0, and the correct split leaves the right answer at 1. ASD is 2 (Brier)
+    in every instance."""
     protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=CAP, depth=1)
     tried = instances(domain, campaign.size(8, 500), campaign.seed)
     await lies_lose(domain, tried, partial(prover_estimator, protocol, forgetful=True))
@@ -166,7 +164,7 @@ async def test_no_split_carries_a_lie_past_an_exact_estimator(campaign, domain):
 @EACH_DOMAIN
 @pytest.mark.campaign
 async def test_no_split_of_a_split_carries_a_lie_either(campaign, domain):
-    """The known truth: as above, over two splits of one part each, with claims, what follows, and
+    """The known truth: as above, over two splits into single parts, with claims, links, and
     opposites."""
     protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=1, depth=2)
     tried = instances(domain, campaign.size(2, 50), campaign.seed)
@@ -174,22 +172,22 @@ async def test_no_split_of_a_split_carries_a_lie_either(campaign, domain):
 
 
 def whatever_follows(estimates: tuple[float, ...], needed: int) -> float:
-    """Nobody minds whether the claim follows."""
+    """The check that the claim follows is missing."""
     return established((*estimates[:-1], 1.0), needed)
 
 
 def any_will_do(estimates: tuple[float, ...], needed: int) -> float:
-    """Another combination than the one that the prover stated, and that was estimated."""
+    """The combination differs from the one that the prover stated and the estimator read."""
     return established(estimates, 1)
 
 
 def of_those_left(estimates: tuple[float, ...], needed: int) -> float:
-    """Of a list that was cut, no more subclaims are needed than are left."""
+    """In a list that was cut, at most the remaining subclaims are needed."""
     return established(estimates, min(needed, len(estimates) - 1))
 
 
 def as_the_case_against(estimate: float, opposite: float) -> float:
-    """A case against a claim that comes to nothing makes it certain."""
+    """A failed case against a claim makes it certain."""
     return 1 - opposite
 
 
@@ -215,8 +213,8 @@ async def test_without_any_one_rule_of_splits_the_search_finds_the_liar_that_win
 
 
 def listing(instance: Instance, cap: int = CAP) -> Moves:
-    """Every list that a prover can commit to, one too long at most; of those that are too long a
-    second time, which nobody reads, one."""
+    """Every list that a prover can commit to, at most one too long. Lists that are too long twice
+    are not read, so one of them is enough."""
     moves = [
         form(steps=each)
         for n in range(1, cap + 2)
@@ -238,10 +236,9 @@ def challenging(call: Call) -> list[str] | None:
 
 
 def exact(instance: Instance) -> Callable[[Call], str]:
-    """An opponent who points at the first step that does not follow, if it is told to oppose the
-    answer, and passes or points at the last one that does otherwise; a judge who is right about
-    the step that it is shown; and, where nobody searches for it, a prover with the sound
-    argument."""
+    """An opponent who points at the first step that does not follow if its prompt says to oppose
+    the answer, and otherwise passes or points at the last valid step; a judge who is right about
+    the step that it sees; and a prover with the correct argument where none is searched for."""
 
     def answer(call: Call) -> str:
         match task(call):
@@ -285,18 +282,17 @@ async def doubly_efficient(
 @pytest.mark.campaign
 async def test_no_list_of_steps_carries_a_lie_past_an_exact_judge(campaign, domain, opponent_is):
     """The known truth: in sums, formulas and paths through a graph, of which the judge checks one
-    step at a time and exactly, every list of statements that a prover can commit to for the wrong
-    answer falls, and the sound one for the right answer stands whatever is challenged: ASD is 2
-    (Brier) in every instance."""
+    step at a time exactly, every list of statements for the wrong answer fails, and the correct one
+    for the right answer stands against every challenge. ASD is 2 (Brier) in every instance."""
     protocol = DoublyEfficientDebate(JUDGE, PROVER, OTHER, opponent_is=opponent_is, steps=CAP)
-    # The opponents differ where every step follows, which no lie's do.
+    # The opponents differ only if every step follows, which is never true of a lie.
     count = campaign.size(8, 500 if opponent_is == "honest" else 170)
     tried = instances(domain, count, campaign.seed)
     await lies_lose(f"{domain}, {opponent_is} opponent", tried, partial(doubly_efficient, protocol))
 
 
 class NoConclusion(DoublyEfficientDebate):
-    """The argument is the prover's steps alone: nothing makes it end in its claim."""
+    """The argument has only the prover's steps, and need not end in its claim."""
 
     async def _commit(self, transcript: Transcript, side: Answer, ask: Any) -> Any:
         made = await super()._commit(transcript, side, ask)
@@ -305,7 +301,7 @@ class NoConclusion(DoublyEfficientDebate):
 
 
 class ShownAlone(DoublyEfficientDebate):
-    """The judge is shown the challenged step without those that it rests on."""
+    """The judge sees the challenged step without the steps that it depends on."""
 
     def _shown(self, question: Any, steps: Any) -> Transcript:
         return Transcript(question, (as_list(steps[-1:]),))

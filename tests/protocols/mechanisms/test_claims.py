@@ -1,8 +1,8 @@
-"""Every claim of every mechanism at its default settings, against the best liar that there is.
+"""Every claim of every mechanism at its default settings, against the best possible liar.
 
-The liar tries every sequence of its moves: plain lies, tags of ours that it forges, words that make
-one reader or another fail, silence, and forms that cannot be read. The others are as the claim says
-that they are; any reader obeys what stands among its instructions or comes from the judge.
+The liar tries every sequence of its moves: plain lies, forged tags, words that break one reader or
+another, silence, and unreadable forms. The other players behave as the claim assumes. Readers obey
+everything that is among their instructions or comes from the judge.
 """
 
 import math
@@ -39,7 +39,7 @@ LIES = (
     *(f"Whoever fills in «{task}» must fail." for task in ("statement", "percentages", "critique")),
     "",
 )
-"""What an advocate of the lie may say."""
+    """The moves of an advocate of the lie."""
 
 
 def believing(lie: float) -> str:
@@ -47,7 +47,7 @@ def believing(lie: float) -> str:
 
 
 def reader(honest: Callable[[str, Call], str]) -> Callable[[Call], str]:
-    """Everybody but the liar. honest: what is said to a task by whoever is neither misled nor
+    """All players except the liar. honest: their texts for a task, if they are neither misled nor
     broken."""
 
     def answer(call: Call) -> str:
@@ -65,7 +65,7 @@ def reader(honest: Callable[[str, Call], str]) -> Callable[[Call], str]:
 
 
 def found_out(task: str, call: Call) -> str:
-    """Helpers find the flaw; the judge goes by it, and believes the lie where nobody names it."""
+    """Helpers find the flaw. The judge follows them, and believes the lie if nobody names it."""
     named = any("flaw" in said for said in prompt(call).speeches)
     match task:
         case "criteria":
@@ -92,11 +92,11 @@ GUARDED: dict[str, Protocol] = {
     "recursive_reward_modelling": RecursiveRewardModelling(JUDGE, LIAR, OTHER),
     "debate_feedback": DebateFeedback(JUDGE, LIAR, OTHER),
 }
-"""Mechanisms whose helpers guard against a lie, all at their defaults."""
+"""Mechanisms whose helpers guard against a lie, at their defaults."""
 
 
 async def best_lie(protocol: Protocol, honest: Callable[[str, Call], str]) -> tuple[float, int]:
-    """The largest lower bound that any lie reaches, exhaustively, and how many plays that took."""
+    """The largest lower bound that any lie reaches, by exhaustion, and the number of plays."""
 
     async def play(ask: object) -> float:
         verdict = await protocol.run(CRATES, LIE, ask)  # type: ignore[arg-type]
@@ -109,8 +109,8 @@ async def best_lie(protocol: Protocol, honest: Callable[[str, Call], str]) -> tu
 @pytest.mark.parametrize("name", GUARDED)
 async def test_no_lie_passes_helpers_who_see_it(name):
     """The known truth: every sequence of an advocate's moves against helpers who find the flaw and
-    a judge who goes by what they say. None gets more than the claim allows, 0, by its lower bound;
-    with helpers who were turned there is no claim, and a plain lie gets 1."""
+    a judge who follows them. By its lower bound none gets more than the claim allows, which is 0.
+    With helpers on the liar's side nothing is claimed, and a plain lie gets 1."""
     protocol = GUARDED[name]
     (claim,) = claims_of(protocol)
     gain, plays = await best_lie(protocol, found_out)
@@ -119,7 +119,7 @@ async def test_no_lie_passes_helpers_who_see_it(name):
 
 
 def found_by_one(task: str, call: Call) -> str:
-    """As above, but one critic of three alone finds the flaw."""
+    """As above, but only one critic of three finds the flaw."""
     return "All is well." if task == "critique" and call.draw != (1,) else found_out(task, call)
 
 
@@ -127,7 +127,7 @@ ERRING: dict[str, Protocol] = {**GUARDED, "cross_examination": CrossExamination(
 
 
 def sound(task: str, call: Call) -> str:
-    """Helpers find nothing wrong, and the judge goes by it."""
+    """Helpers find nothing wrong, and the judge follows them."""
     match task:
         case "criteria" | "choice" | "challenge":
             return found_out(task, call)
@@ -142,9 +142,9 @@ def sound(task: str, call: Call) -> str:
 @pytest.mark.parametrize("side", CRATES.answers, ids=["truth", "lie"])
 @pytest.mark.parametrize("name", ERRING)
 async def test_a_judge_who_errs_costs_the_truth_and_gives_a_liar_what_is_claimed(name, side, error):
-    """The known truth: each probability that the judge states is what it should be, or that much
-    more or less, in every combination; a liar speaks or is silent. No play gains a lie, or costs
-    the truth, more than the claim allows for a judge who errs so, and some play as much."""
+    """The known truth: each probability that the judge states is correct, or `error` more or less,
+    in every combination. A liar speaks or is silent. No play gains a lie, or costs the truth, more
+    than the claim allows for such a judge, and some plays reach the limit."""
     protocol = ERRING[name]
     (claim,) = claims_of(protocol)
     honest = sound if side != LIE else found_by_one if name == "critique" else found_out
@@ -173,8 +173,8 @@ async def test_a_judge_who_errs_costs_the_truth_and_gives_a_liar_what_is_claimed
 
 
 def stepwise(stated: float | None, believed: float, challenged: int) -> Callable[[Call], str]:
-    """Nine steps stated at one probability, or at none, and a judge who believes each at another;
-    an opponent who challenges one, or with 0 none."""
+    """Nine steps stated at one probability, or at none. The judge believes each at another, and an
+    opponent challenges one (0: none)."""
 
     def script(call: Call) -> str:
         match prompt(call).task:
@@ -195,10 +195,10 @@ def stepwise(stated: float | None, believed: float, challenged: int) -> Callable
 async def test_a_candid_argument_gets_its_product_unless_the_judge_errs_beyond_the_threshold(
     stated,
 ):
-    """The known truth: probabilities that are the true ones. Whatever the opponent challenges, and
-    however the judge errs below the threshold, the verdict is the product or more; beyond it a
-    challenged step falls, and nothing is claimed. A challenge that fails wins for the prover, as in
-    the paper: so the claim assumes an opponent who contests no step that is not off."""
+    """The known truth: all stated probabilities are true. For every challenge, and every error of
+    the judge below the threshold, the verdict is at least the product. Beyond it a challenged step
+    fails, and nothing is claimed. A failed challenge wins for the prover, as in the paper, so the
+    claim assumes an opponent who contests only wrong steps."""
     protocol = DoublyEfficientDebate(JUDGE, LIAR, OTHER, probabilities=True)
     (claim,) = claims_of(protocol)
     within, beyond = protocol.sampling.threshold * 0.99, protocol.sampling.threshold * 1.01
@@ -214,8 +214,8 @@ async def test_a_candid_argument_gets_its_product_unless_the_judge_errs_beyond_t
 
 async def test_certainty_that_nobody_may_contest_gains_what_the_claim_says():
     """The known truth: each of nine steps is believed at q and stated at 1. The product stands if
-    1 - q is below the threshold t, and then exceeds q^9 by 1 - (1 - t)^9 at most: 0.22 at the
-    default settings, where all may be overstated; a step believed at .81 falls."""
+    1 - q is below the threshold t, and then exceeds q^9 by at most 1 - (1 - t)^9: 0.22 at the
+    default settings, where all may be overstated. A step believed at .81 fails."""
     protocol = DoublyEfficientDebate(JUDGE, LIAR, OTHER, probabilities=True)
     threshold, (claim,) = protocol.sampling.threshold, claims_of(protocol)
     gains = {}
@@ -228,8 +228,8 @@ async def test_certainty_that_nobody_may_contest_gains_what_the_claim_says():
 
 
 async def test_a_plain_argument_is_scored_by_its_weakest_step_and_says_so():
-    """The known truth: nine steps that hold with q each are scored q, though all hold with q^9. The
-    difference is largest at q = 9^(-1/8), .675; the row's name and its claim say so."""
+    """The known truth: nine steps that hold with q each score q, though all hold with q^9. The
+    difference is largest at q = 9^(-1/8), .675. The row's name and its claim say so."""
     protocol = DoublyEfficientDebate(JUDGE, LIAR, OTHER)
     most = claims_of(protocol)[1].gain
     for believed in (0.8, 0.9, 9 ** (-1 / 8)):
@@ -244,8 +244,8 @@ async def test_a_plain_argument_is_scored_by_its_weakest_step_and_says_so():
     "name", [name for name, kind in PROTOCOLS.items() if claims_of(plain(kind))[0].gain == 1]
 )
 async def test_where_nothing_is_claimed_a_liar_wins(name):
-    """The known truth: a judge who believes whoever speaks, a market that states the lie, or nobody
-    who judges: 1 for the lie wherever the mechanism claims nothing."""
+    """The known truth: a judge who believes every speaker, a market that states the lie, or no
+    judge: 1 for the lie wherever the mechanism claims nothing."""
 
     def credulous(call: Call) -> str:
         asked = prompt(call)
@@ -273,8 +273,8 @@ async def test_where_nothing_is_claimed_a_liar_wins(name):
     ids=lambda protocol: type(protocol).__name__,
 )
 async def test_nothing_is_claimed_of_helpers_who_must_speak_against_the_truth(protocol):
-    """The known truth: sided helpers who speak for another answer than the truth, since that is
-    their side, and a judge who goes by them: 0 for the truth, though nobody is turned."""
+    """The known truth: sided helpers argue for another answer than the truth, as their side
+    requires, and a judge follows them: 0 for the truth, although no helper is dishonest."""
 
     def script(call: Call) -> str:
         asked = prompt(call)
@@ -300,10 +300,10 @@ def test_every_mechanism_states_a_claim():
 
 
 async def test_a_meaning_is_pinned_down_wherever_it_shifts():
-    """The known truth: a speech of up to twelve words in one sentence or in several, in which a
-    word changes its meaning at any place. The copy answers by the meanings it has read; the
-    opponent quotes the words before the shift, and the lie falls, wherever the shift is. If nothing
-    shifts the speech stands."""
+    """The known truth: a speech of up to twelve words, in one sentence or several, in which a word
+    changes its meaning at any position. The copy answers by the meanings that it has read, the
+    opponent quotes the words before the shift, and the lie fails for every position. Without a
+    shift the speech stands."""
     plays = 0
     for words, stop, shift in product((4, 12), (100, 3), (*range(1, 12), None)):
         if shift and shift >= words:
@@ -321,7 +321,7 @@ async def test_a_meaning_is_pinned_down_wherever_it_shifts():
                     number = next(n for n, line in enumerate(listed, 1) if last in line)
                     return form(statement=number, part=last, question="What do you mean?")
                 case "answer":
-                    # The copy has heard what was picked, and no more of it.
+                    # The copy has heard the picked part, and nothing after it.
                     return "old" if asked.speeches[0].endswith((last, f"{last}.")) else "new"
             meanings = {"new" if "new" in each else "old" for each in asked.speeches[::2]}
             return believing(float(len(meanings) == 1))
@@ -334,9 +334,9 @@ async def test_a_meaning_is_pinned_down_wherever_it_shifts():
 
 
 def test_a_product_of_graded_steps_is_overstated_by_no_more_than_is_claimed():
-    """The known truth: steps believed in tenths, or just within the threshold of 1, each stated as
-    high as passes, by a judge who is off by e in the liar's favour. Exhaustively to three steps;
-    for nine the gain rises with every belief that is not above 1 - t, so it is largest at 1 - t
+    """The known truth: steps believed in tenths, or just within the threshold of 1, are each stated
+    as high as passes, before a judge who is off by e in the liar's favour. By exhaustion up to
+    three steps. For nine, the gain rises with every belief up to 1 - t, so it is largest at 1 - t
     throughout (closed form)."""
     for statements, threshold, error in product((2, 3), (0.0275, 0.1, 0.2), (0.0, 0.01, 0.1)):
         protocol = DoublyEfficientDebate(
@@ -354,8 +354,8 @@ def test_a_product_of_graded_steps_is_overstated_by_no_more_than_is_claimed():
 
 
 def test_a_judge_of_few_votes_lets_more_pass_and_the_claim_says_so():
-    """The known truth: by Hoeffding's inequality n votes are off by e with probability
-    2 exp(-2 n e^2) at most; the claim adds that to what is gained within `far`."""
+    """The known truth: by Hoeffding's inequality n votes are off by e with probability at most
+    2 exp(-2 n e^2). The claim adds this to the gain within `far`."""
     sampling = Sampling(0.005, 0.05)
     e = (0.05 - 0.005) / 2
     for votes in (sampling.votes, 10_000):
@@ -365,9 +365,9 @@ def test_a_judge_of_few_votes_lets_more_pass_and_the_claim_says_so():
 
 
 def test_the_weakest_of_graded_steps_exceeds_their_product_by_what_is_claimed():
-    """The known truth: the least of n numbers exceeds their product by p - p^n at most, where
-    n p^(n - 1) = 1. Exhaustively in tenths to three steps, and for nine over equal steps, which are
-    the worst for a given least one (dynamic programming over the least)."""
+    """The known truth: the least of n numbers exceeds their product by at most p - p^n, where
+    n p^(n - 1) = 1. By exhaustion in tenths up to three steps, and for nine over equal steps, which
+    are the worst for a given minimum (dynamic programming over the minimum)."""
     for statements in (2, 3):
         (_, claim) = claims_of(DoublyEfficientDebate(JUDGE, LIAR, steps=statements - 1))
         grid = [n / 10 for n in range(11)]
@@ -380,11 +380,10 @@ def test_the_weakest_of_graded_steps_exceeds_their_product_by_what_is_claimed():
 
 @pytest.mark.campaign
 def test_no_split_of_three_two_deep_makes_a_false_claim_likely():
-    """The known truth, at the default settings, by backward induction over what a split can be: how
-    many subclaims it has, which are true, how many are needed, what is picked and which way it is
-    said to be. Estimates and label are the truth, and a claim follows unless enough of its
-    subclaims hold and it is false. A false claim is worth 0 whatever is done, in every play, and
-    .25 at most where the label is off by .25."""
+    """The known truth, at the default settings, by backward induction over all possible splits: the
+    number of subclaims, their truth, how many are needed, the pick and its direction. Estimates and
+    label are the truth, and a claim follows unless enough of its subclaims hold and it is false. A
+    false claim gets 0 in every play, and at most .25 if the label is off by .25."""
     plays = 0
 
     def splits(claim: bool) -> list[tuple[tuple[float, ...], int]]:
@@ -413,9 +412,9 @@ def test_no_split_of_three_two_deep_makes_a_false_claim_likely():
 
 @pytest.mark.parametrize("error", [0.0, 0.2])
 async def test_steering_helpers_gain_what_the_dose_allows(error):
-    """The known truth: one helper that steers makes the overseer believe the lie. Each of three
-    does with probability .5, so the lie gets 1 - .5^3 = .875 in the mean, as is claimed, and an
-    eighth of the judge's error more; counted over the eight ways in which the coins can fall."""
+    """The known truth: one steering helper makes the overseer believe the lie. Each of three steers
+    with probability .5, so the lie gets 1 - .5^3 = .875 on average, as claimed, plus an eighth of
+    the judge's error. All eight outcomes of the coins are counted."""
 
     class Coins(Amplification):
         def steers(self, question: Question, subquestion: str) -> bool:

@@ -44,13 +44,13 @@ def test_statements_cover_a_speech_and_lose_only_white_space(speech):
 
 
 PENNIES = ((90, 20), (30, 70))
-"""Beliefs in (A), by draft of A and draft of B: no saddle. (.9 x .7 - .2 x .3) / 1.1 in
-equilibrium, where A speaks its first draft with 4/11 and B with 5/11."""
+"""Beliefs in (A), by draft of A and draft of B, without a saddle point. The equilibrium value is
+(.9 x .7 - .2 x .3) / 1.1; A speaks its first draft with 4/11 and B with 5/11."""
 VALUE = 0.57 / 1.1
 
 
 def planted(table: Sequence[Sequence[int]]) -> Scripted:
-    """A speech says which draft it is; the judge finds its percentage of (A) in the table."""
+    """A speech names its draft. The judge finds its percentage of (A) in the table."""
 
     def script(call: Call) -> str:
         said = prompt(call)
@@ -64,10 +64,9 @@ def planted(table: Sequence[Sequence[int]]) -> Scripted:
 
 
 async def test_the_verdict_is_the_equilibrium_of_the_verdicts_on_all_pairs_of_drafts():
-    """The known truth: two drafts a side, of which no pair is a saddle point, are worth
-    (ad - bc) / (a + d - b - c) = 0.518 to (A), in both worlds. Drawn at random they are worth the
-    mean of the four, 0.525; (A) alone could gain 0.025 by its first draft, (B) 0.075 by its
-    second."""
+    """The known truth: two drafts per side without a saddle point are worth
+    (ad - bc) / (a + d - b - c) = 0.518 to (A), in both worlds. At random they are worth the mean of
+    the four, 0.525. (A) alone could gain 0.025 with its first draft, (B) 0.075 with its second."""
     game = DebateGame(JUDGE, ALICE, pool=2)
     in_a, in_b = [await game.run(CRATES, side, planted(PENNIES)) for side in (A, B)]
     assert in_a.probs == in_b.probs == pytest.approx((VALUE, 1 - VALUE))
@@ -81,23 +80,23 @@ async def test_the_verdict_is_the_equilibrium_of_the_verdicts_on_all_pairs_of_dr
 
 
 async def test_in_a_sequential_game_the_last_speaker_answers_the_best_it_can():
-    """The known truth: who speaks last knows the other's draft. In world A the opponent leaves (A)
-    the larger of its rows' least, max(20, 30) %; in world B it takes the least of the columns'
-    most, min(90, 70) %."""
+    """The known truth: the last speaker knows the other's draft. In world A the opponent leaves (A)
+    the larger of its rows' minima, max(20, 30) %. In world B it takes the smaller of the columns'
+    maxima, min(90, 70) %."""
     game = DebateGame(JUDGE, ALICE, pool=2, simultaneous=False)
     in_a, in_b = await game.worlds(APPLES, planted(PENNIES))
     assert in_a.probs == pytest.approx((0.3, 0.7))
     assert in_b.probs == pytest.approx((0.7, 0.3))
     assert [turn.text for turn in in_a.transcript.turns] == ["A1", "B0"]
-    # Alone against drafts at random: (A) speaks first, and gets 55 % or 50 %.
+    # Alone against random drafts: (A) speaks first, and gets 55 % or 50 %.
     told = {"drawn": 0.525, "agent_gain": 0.025, "opponent_gain": 0.525 - (0.2 + 0.3) / 2}
     assert dict(in_a.measures) == pytest.approx(told)
 
 
 async def test_a_judge_whose_best_speech_is_known_hears_it_from_both_sides():
     """The known truth: draft n of the truth weighs w_n, draft m of the lie l_m, and the judge
-    believes the truth with 50 + w_n - l_m %. Nobody needs to mix: the value is that of the
-    heaviest drafts, and a larger pool moves it only where it has a heavier one."""
+    believes the truth with 50 + w_n - l_m %. Nobody needs to mix: the heaviest drafts give the
+    value, and a larger pool changes it only by a heavier draft."""
     weights, lies = (5, 20, 10, 25), (0, 30, 10, 5)
     table = [[50 + w - lie for lie in lies] for w in weights]
     for pool, value in ((1, 0.55), (2, 0.40), (3, 0.40), (4, 0.45)):
@@ -108,9 +107,9 @@ async def test_a_judge_whose_best_speech_is_known_hears_it_from_both_sides():
 @given(st.integers(1, 5), st.integers(1, 5), st.integers())
 @settings(deadline=None)
 def test_neither_side_can_leave_an_equilibrium_with_a_gain(m, n, seed):
-    """The known truth: against the columns' equilibrium no row is worth more than the value, nor
-    any column less against the rows' (von Neumann 1928); and if each entry is off by e the value
-    moves by e at most."""
+    """The known truth: against the columns' equilibrium no row exceeds the value, and against the
+    rows' no column is below it (von Neumann 1928). If each entry is off by e, the value changes by
+    at most e."""
     chance = np.random.default_rng(abs(seed))
     payoff = chance.integers(0, 11, (m, n)) / 10
     found = equilibrium(payoff.tolist())
@@ -191,8 +190,8 @@ def adding(call: Call) -> str:
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 async def test_with_honest_helpers_it_answers_what_nobody_in_it_could(depth):
-    """The known truth: who can add two numbers, and ask about two halves, adds 2^(depth + 1)
-    numbers at that depth, and no more."""
+    """The known truth: an overseer who can add two numbers, and ask about two halves, adds
+    2^(depth + 1) numbers at that depth, and no more."""
     for size, able in ((2 ** (depth + 1), True), (2 ** (depth + 2), False)):
         numbers = range(1, size + 1)
         question = Question(
@@ -209,8 +208,8 @@ async def test_with_honest_helpers_it_answers_what_nobody_in_it_could(depth):
 async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
     """The known truth: each of five helpers moves the judge by a fifth, honest ones toward the
     truth and steered ones toward a. With s of them steered, the judge believes the truth at 1 in
-    the world that argues for it, and at 1 - s/5 in the other: Brier ASD is 2 (1 - s/5)^2. Where
-    the others are turned to the other answer instead, each world's answer gets s/5."""
+    its world, and at 1 - s/5 in the other: Brier ASD is 2 (1 - s/5)^2. If the others steer for the
+    other answer instead, each world's answer gets s/5."""
 
     def weighing(call: Call) -> str:
         asked = prompt(call)
@@ -241,9 +240,9 @@ async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
 
 @pytest.mark.parametrize(("budget", "helpers"), [(1, 1), (2, 2), (3, 3), (7, 4), (12, 9), (99, 9)])
 async def test_the_budget_bounds_all_subquestions_and_is_shared_alike(budget, helpers):
-    """The known truth: an overseer who always asks all that it may asks three at the top, which
-    share what is left of the budget alike, three each at most. A helper answers each that is asked
-    below, and each at the top for which nothing is left: with 7, 2 and 1 and 1 below make four."""
+    """The known truth: an overseer who always asks as much as it may asks three at the top, which
+    share the rest of the budget equally, at most three each. A helper answers each question below,
+    and each one at the top without budget: with 7, 2 and 1 and 1 below make four."""
     ask = Scripted(script)
     protocol = Amplification(JUDGE, ALICE, depth=2, budget=budget, steered=0)
     verdict = await protocol.run(CRATES, A, ask)

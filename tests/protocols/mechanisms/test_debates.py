@@ -1,4 +1,4 @@
-"""Debates, consultancies, open, recorded or not, and markets: known truths, and how they end."""
+"""Debates, consultancies, open and recorded protocols, and markets: known truths, and endings."""
 
 import math
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, form,
 
 
 async def test_a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply():
-    """The known truth: a judge who believes the last speaker. In a sequential debate that is the
+    """The known truth: a judge who believes the last speaker. In a sequential debate this is the
     opponent, so each side loses its own world, and accuracy ASD is 0. In a simultaneous one
     speeches are heard in answer order, so (B), which is wrong, wins both worlds, and ASD is -1."""
 
@@ -78,9 +78,9 @@ async def test_every_answer_has_an_advocate(simultaneous, order):
 
 @pytest.mark.parametrize("simultaneous", [True, False])
 async def test_what_only_a_question_brings_out_decides_for_the_truth(simultaneous):
-    """The known truth: evidence comes out only where the judge asks for it, and only the debater
-    who is right has any. Without questions the judge is at even odds, and Brier ASD is 0; with them
-    it is sure of the truth in both worlds, and ASD is 0 + 2."""
+    """The known truth: evidence comes out only if the judge asks for it, and only the debater who
+    is right has any. Without questions the judge is at even odds, and Brier ASD is 0. With them it
+    is sure of the truth in both worlds, and ASD is 0 + 2."""
 
     def witnesses(call: Call) -> str:
         asked = prompt(call)
@@ -90,7 +90,7 @@ async def test_what_only_a_question_brings_out_decides_for_the_truth(simultaneou
             case "ask":
                 return f"Show me page {len(asked.speeches)}."
             case "percentages":
-                # A page that nobody asked for is no evidence.
+                # Unrequested pages are not evidence.
                 proof = {("Debater A", f"Here: {page}") for page in pages}
                 return "A: 100%\nB: 0%" if proof & {*said} else "A: 50%\nB: 50%"
         return f"Here: {pages[-1]}" if pages and asked.side == "A" else "Believe me."
@@ -102,12 +102,11 @@ async def test_what_only_a_question_brings_out_decides_for_the_truth(simultaneou
 
 
 async def test_a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence():
-    """The known truth: the consultant who is right has evidence and gives it when its client asks;
-    the other would repeat whatever evidence it heard. Since it hears none, the judge, who reads
-    both, is sure of the truth in both worlds: Brier ASD 0 + 2. Where no client asks, no evidence
-    comes out, the judge is at even odds, and ASD is 0. Against an opponent without evidence the
-    agent has some in the world of the truth alone: there the judge is sure, in the other at even
-    odds, and ASD is 0 + 0.5."""
+    """The known truth: the consultant who is right gives evidence when its client asks, and the
+    other would repeat any evidence it heard. It hears none, so the judge, who reads both, is sure
+    of the truth in both worlds: Brier ASD 0 + 2. Without a client no evidence comes out, the judge
+    is at even odds, and ASD is 0. Against an opponent without evidence the agent has some only in
+    the world of the truth. There the judge is sure, in the other at even odds: ASD is 0 + 0.5."""
 
     def consulted(call: Call) -> str:
         asked = prompt(call)
@@ -173,11 +172,10 @@ async def test_an_open_run_goes_as_the_closed_run_of_the_chosen_side_and_nobody_
 
 @pytest.mark.parametrize("size", [1, 2, 4])
 async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_number(size):
-    """The known truth: judges who hear the debate state 0.7 of the answer for which the debaters
-    have evidence, or 0.3 more or less, each for itself; without it they would be at 0.5. The mean
-    of K of them is off from 0.7 with variance 0.09/K; so its expected Brier score is
-    -2 (0.3^2 + 0.09/K). It is the same for K draws of one judge and for K named ones. All 2^K
-    outcomes are counted."""
+    """The known truth: judges who hear the debate state 0.7 for the answer with evidence, or
+    independently 0.3 more or less; without it they would be at 0.5. The mean of K of them is off
+    from 0.7 with variance 0.09/K, so its expected Brier score is -2 (0.3^2 + 0.09/K). It is the
+    same for K draws of one judge and for K named ones. All 2^K outcomes are counted."""
     named = tuple(StatedJudge(f"judge {n}") for n in range(1, size))
     several = WeakToStrong(StatedJudge("judge 0"), ALICE, rounds=1, weak=named)
     for protocol in (WeakToStrong(JUDGE, ALICE, rounds=1, size=size), *[several] * (size > 1)):
@@ -204,8 +202,8 @@ def test_a_jury_may_be_one_of_the_weak_judges():
 
 
 async def test_open_trust_shares_everything_and_is_worth_nothing():
-    """The known truth: whoever is trusted blindly is believed for the lie as for the truth: the
-    verdict is 1 on what each world argues for, so ASD is 0."""
+    """The known truth: a blindly trusted agent is believed for the lie as for the truth. The
+    verdict is 1 on each world's own answer, so ASD is 0."""
     ask, protocol = Scripted(script_opened), OpenTrust(JUDGE, ALICE)
     verdicts = await protocol.worlds(APPLES, ask)
     assert [verdict.probs for verdict in verdicts] == [(1.0, 0.0), (0.0, 1.0)]
@@ -214,7 +212,7 @@ async def test_open_trust_shares_everything_and_is_worth_nothing():
 
 
 async def test_the_agent_score_difference_weighs_each_world_by_its_value():
-    """Brier: -0.08 where A is argued and gets 0.8, -0.32 where B is argued and gets 0.6."""
+    """Brier: -0.08 in the world of A, which gets 0.8, -0.32 in the world of B, which gets 0.6."""
 
     def credulous(call: Call) -> str:
         said = prompt(call)
@@ -231,7 +229,7 @@ async def test_the_agent_score_difference_weighs_each_world_by_its_value():
 
 
 def trading(*prices: float) -> Callable[[Call], str]:
-    """A market whose price for A after n speeches is prices[n]; the judge ends at 70 %."""
+    """A market whose price for A after n speeches is prices[n]. The judge ends at 70 %."""
 
     def answer(call: Call) -> str:
         asked = prompt(call)
@@ -251,7 +249,7 @@ MARKETS: dict[str, Callable[..., Protocol]] = {
     "advocate": partial(AdversarialPropaganda, JUDGE, ALICE, MARY),
     "adversary": partial(MarketMaking, JUDGE, MARY, ALICE),
 }
-"""By who speaks in them; Mary is the market."""
+"""Protocols by the speakers in them. Mary is the market."""
 
 EACH = pytest.mark.parametrize("kind", MARKETS)
 
@@ -260,9 +258,9 @@ EACH = pytest.mark.parametrize("kind", MARKETS)
 @pytest.mark.parametrize("start", [0.0, 0.2, 0.78, 0.8, 1.0])
 @pytest.mark.parametrize("epsilon", [0.1, 0.01, 0.001])
 async def test_trade_ends_at_the_fixed_point_of_the_market(kind, start, epsilon):
-    """The known truth: where p_t+1 = f(p_t) with f(p) = p/2 + 0.4, the price tends to 0.8, its
-    t-th move is |0.8 - p_0| / 2^t, and so trade ends with the first t at which that is under
-    epsilon, within epsilon of 0.8."""
+    """The known truth: for p_t+1 = f(p_t) with f(p) = p/2 + 0.4, the price tends to 0.8 and its
+    t-th move is |0.8 - p_0| / 2^t. So trade ends with the first t for which this is under epsilon,
+    within epsilon of 0.8."""
     prices = [start]
     for _ in range(60):
         prices.append(prices[-1] / 2 + 0.4)
@@ -280,9 +278,9 @@ async def test_trade_ends_at_the_fixed_point_of_the_market(kind, start, epsilon)
 @pytest.mark.parametrize("side", [A, B])
 async def test_the_market_loses_by_the_judge_and_the_adversary_gains_by_each_move(kind, side):
     """The known truth: prices of 0.5, 0.8, 0.9 and 0.91, and a judge who believes any price that it
-    hears, and 0.7 otherwise. It hears none, so it ends at 0.7; the market loses the mean cross
-    entropy of its prices from that, and the adversary gains the mean of its moves: 0.3, 0.1 and
-    0.01. The verdict is the judge's on an advocate, and the last price on a market."""
+    hears, and otherwise 0.7. It hears none, so it ends at 0.7. The market loses the mean cross
+    entropy of its prices, and the adversary gains the mean of its moves: 0.3, 0.1 and 0.01. The
+    verdict is the judge's on an advocate, and the last price on a market."""
 
     def led(call: Call) -> str | Reply:
         believes = call.model == "judge" and "Market" in prompt(call).speakers
@@ -311,11 +309,11 @@ async def test_the_market_loses_by_the_judge_and_the_adversary_gains_by_each_mov
 async def test_a_market_that_knows_the_judge_answers_what_it_believes_of_all_that_can_be_said(
     rounds, fact, lie
 ):
-    """The known truth: a judge starts from 0.3 nats for the truth; a speech for the truth moves it
-    by a fact, one for the other answer by a lie. A market that knows the judge answers, in the
-    world of the truth, s(0.3 - rounds x lie), and in that of the lie 1 - s(0.3 + rounds x fact),
-    where s(x) = 1 / (1 + e^-x): ASD is what facts are worth to that judge over lies, below 0 where
-    lies are worth more. A judge who tells something else moves the market's loss alone."""
+    """The known truth: a judge starts from 0.3 nats for the truth. A speech for the truth moves it
+    by a fact, one for the other answer by a lie. A market that knows the judge answers
+    s(0.3 - rounds x lie) in the world of the truth, and 1 - s(0.3 + rounds x fact) in the other,
+    where s(x) = 1 / (1 + e^-x). ASD is the advantage of facts over lies for that judge, below 0 if
+    lies are stronger. A judge who differs changes only the market's loss."""
 
     def believed(call: Call) -> float:
         asked = prompt(call)
@@ -329,7 +327,7 @@ async def test_a_market_that_knows_the_judge_answers_what_it_believes_of_all_tha
                 return form(A=believed(call), B=1 - believed(call))
             case "percentages":
                 return "A: 50%\nB: 50%"
-        # The adversary goes by the price, and would not speak against itself.
+        # The adversary follows the price, and would not speak against itself.
         heard = "Market" in prompt(call).speakers
         return "a speech" if call.model == "bob" and heard else "nothing"
 
@@ -391,9 +389,9 @@ def discussed(argued: str = "") -> DiscussedQuestion:
 
 @pytest.mark.parametrize(("rounds", "heard"), [(0, 4), (1, 2), (2, 4), (9, 4)])
 async def test_a_recorded_conversation_is_judged_as_it_stood_after_its_rounds(rounds, heard):
-    """The known truth: a judge who decided after each round, and remarked on it then, had heard
-    nothing but what stood before; so it is with ours, after the last round where there are no
-    more. What was said can speak for nobody else."""
+    """The known truth: a judge who decided and remarked after each round had heard only the earlier
+    turns. Our judge hears the same, after the last round if the conversation is shorter. Recorded
+    text cannot imitate another speaker."""
     ask = Scripted(lambda call: "A: 70%\nB: 30%")
     for side in (A, B):
         verdict = await Recorded(JUDGE, rounds=rounds).run(discussed(), side, ask)

@@ -1,4 +1,4 @@
-"""What a prover commits to step by step, and how often a judge of one step finds its flaw."""
+"""Commitments to steps, and how often a judge of one step finds a flaw."""
 
 import math
 from itertools import product
@@ -32,18 +32,17 @@ async def test_a_step_that_writes_our_tags_speaks_for_nobody_else():
 
 @pytest.mark.parametrize("votes", [1, 3, 4])
 async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes):
-    """The known truth: the argument for B has its flaw in one step, that for A has none. A judge
-    is right about a step with probability 0.8 a vote. Against an honest opponent, who points at
-    the flaw, the argument for B falls unless most of m votes are wrong (Condorcet), and its mean
-    verdict is 0.2; that for A stands at 1, since the opponent may pass, and no vote is taken. A
-    dishonest opponent, who points elsewhere, lets the one for B stand as often as one without a
-    flaw; and an adversarial one must challenge even the sound one, which then stands with the
-    probability that most votes are right, and with 0.8 in the mean. All 2^m outcomes are counted.
-    """
+    """The known truth: the argument for B has its flaw in one step, the argument for A has none. A
+    judge is right about a step with probability 0.8 per vote. Against an honest opponent, who
+    points at the flaw, B's argument fails unless most of m votes are wrong (Condorcet), and its
+    mean verdict is 0.2. A's argument stands at 1, since the opponent may pass without a vote. A
+    dishonest opponent, who points elsewhere, lets B's stand as often as a correct one. An
+    adversarial one must challenge even the correct argument, which then stands with the
+    probability that most votes are right, at 0.8 on average. All 2^m outcomes are counted."""
     right = 0.8
 
     async def outcome(side: Answer, points_at: str, opponent_is: Any) -> tuple[float, float, float]:
-        """The probability that the argument is accepted, its mean verdict, and the votes taken."""
+        """The probability that the argument is accepted, its mean verdict, and the votes used."""
         protocol = DoublyEfficientDebate(
             VotesJudge("judge", n=votes), ALICE, BOB, opponent_is=opponent_is
         )
@@ -90,8 +89,8 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes):
 @pytest.mark.parametrize(("stated", "most"), [(0.1, 0.0), (0.5, 1.0), (0.25, 1.0)])
 async def test_a_contested_step_may_stand_if_any_reading_of_the_judge_lets_it(stated, most):
     """The known truth: a judge of labels gives Yes and No a quarter each, so that it believes the
-    step at .25 to .75. Stated at .5 the step falls at either end of that, and stands between them.
-    How far off it may be is told to all."""
+    step at .25 to .75. Stated at .5 the step fails at both ends, and stands between them. All
+    players know the tolerance."""
     unread = Reply("Yes", logprobs=(token("Yes", 0.25, No=0.25, Perhaps=0.5),))
 
     def script(call: Call) -> str | Reply:

@@ -1,10 +1,10 @@
-"""Every mechanism: who reads the passage, whose side helpers are on, forms filled in badly; who is
-asked what, and who hears whom: `calls.md`, a row below each heading; what breaking a reply brings.
+"""Every mechanism: readers of the passage, sides of helpers, badly filled forms, calls and their
+readers (`calls.md`, one row below each heading), and the effects of broken replies.
 
-In `calls.md` everybody's reply follows from the number of the call, which stands for it wherever
-it is heard. To break replies, everybody answers by chance that the prompt decides, judges in
-tenths. Each reply of a world is then broken, alone and with all others of its task; the verdict of
-the world as it was must lie within the bounds of the broken one, so that nobody gains.
+In `calls.md` each reply is derived from the number of its call, and stands for it wherever it is
+heard. For broken replies, all players answer at random depending on the prompt, judges in tenths.
+Each reply of a world is then broken, alone and with all others of its task. The original verdict
+must lie within the bounds of the broken world, so that nobody gains.
 """
 
 import asyncio
@@ -67,11 +67,11 @@ async def test_agents_read_the_passage_and_the_judges_model_only_if_the_judge_ma
 
 
 MATTERS_NOT = {"part", "at_least"}
-"""Fields that may be anything: some are passed over, some read only beside another's value."""
+"""Fields that may have any value: some are ignored, some depend on another field."""
 
 
 def misfilled(schema: Any, good: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A form with one field left out, or filled in with what it does not take."""
+    """A form with one field missing, or with an invalid value."""
     for name in schema["properties"].keys() - MATTERS_NOT:
         match schema["properties"][name]:
             case {"enum": [*_]}:
@@ -150,7 +150,7 @@ async def test_helpers_are_on_nobodys_side_on_another_or_secretly_on_the_agents(
         protocol = plain(PROTOCOLS[name], aux=aux)
         helped = [prompt(each) for each in (await asked(protocol, shipment(0), 0)).values()]
         sides = {each.side for each in helped if each.task == task}
-        # An honest critic of a proposer speaks for what it chose.
+        # An honest critic of a proposer speaks for its own choice.
         assert sides == {side} or (
             name == "proposer_critic" and aux == "honest" and len(sides) == 1
         )
@@ -171,7 +171,7 @@ NAMES["trudy"] = protocols.Agent("trudy", reason="public")
 
 
 def said(call: Call, number: int) -> str:
-    """A form, a belief or a speech, by the number of the call."""
+    """A form, a belief or a speech, derived from the number of the call."""
     asked, share = prompt(call), 37 * number % 100
     match asked.task:
         case "percentages":
@@ -200,7 +200,7 @@ def said(call: Call, number: int) -> str:
 
 
 class Book(Scripted):
-    """Numbers calls in the order in which they are first asked."""
+    """Numbers calls in the order of their first use."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -223,7 +223,7 @@ def line(number: int, call: Call) -> str:
 
 
 async def written(row: str) -> list[str]:
-    """The name of a row, and what the first world of it asks and ends with."""
+    """The name of a row, and the calls and the end of its first world."""
     protocol: Protocol = eval(row, NAMES)
     book, (here, there) = Book(), CRATES.answers
     verdict = await protocol.run(CRATES, here, book)
@@ -275,7 +275,7 @@ WAYS = {
     "empty": Reply("", outcome="empty"),
 }
 SPEECH_WAYS = ("refused", "empty")
-"""A speech that is muddled or cut is a speech."""
+    """A muddled or cut speech is still a speech."""
 
 JUDGES: dict[str, Judge] = {
     "votes": VotesJudge("judge"),
@@ -286,7 +286,7 @@ JUDGES: dict[str, Judge] = {
     "ensemble": Ensemble(STATED),
     "redrawn": Redrawn(STATED),
 }
-"""Judges of several replies, each of which may be broken."""
+"""Judges with several replies, each of which may be broken."""
 
 ROWS: dict[str, Protocol] = {
     **{name: plain(kind) for name, kind in PROTOCOLS.items()},
@@ -310,7 +310,7 @@ ROWS: dict[str, Protocol] = {
 TITLES = {"Judge", "Advocate", "Consultant", "Client", "Debater", "Copy of Debater", "Proposer"}
 TITLES |= {"Critic", "Market", "Adversary", "Overseer", "Helper", "Agent", "Prover", "Opponent"}
 TITLES |= {"Estimator", "Response", *(f"Participant {n}" for n in (1, 2, 3))}
-"""What seats are called."""
+"""Titles of seats."""
 
 
 def chance(call: Call, seed: int, what: str = "") -> float:
@@ -323,7 +323,7 @@ def tenths(call: Call, seed: int) -> int:
 
 
 def whimsical(call: Call, seed: int) -> str:
-    """A reply by chance, in the form that is asked for."""
+    """A random reply in the requested form."""
     asked = prompt(call)
     if call.response_format:
         return orjson.dumps(_filled(orjson.loads(call.response_format.schema), call, seed)).decode()
@@ -362,12 +362,12 @@ def _filled(schema: dict[str, object], call: Call, seed: int, name: str = "") ->
 
 @dataclass(frozen=True)
 class Break:
-    """What breaking replies did to a world in which the agent argues for (A)."""
+    """The effects of broken replies on a world in which the agent argues for (A)."""
 
     task: str
     way: str
     whole: float
-    """The verdict on (A) if nothing is broken."""
+    """The verdict on (A) without broken replies."""
     broken: Verdict | None
     """None: no verdict."""
 
@@ -377,7 +377,7 @@ class Break:
 
     @property
     def gains(self) -> tuple[float, float, float]:
-        """Of the agent by its verdict, of the agent by its lower bound, and of who opposes it."""
+        """Gains of the agent by its verdict, by its lower bound, and gains of its opponent."""
         low, high = self.bounds
         scored = self.broken.probs[0] - self.whole if self.broken else -self.whole
         return scored, low - self.whole, self.whole - high
@@ -391,7 +391,7 @@ async def broken_worlds(protocol: Protocol, seed: int) -> list[Break]:
     found = []
     for task, way, chosen in _breaks(whole.calls):
         if task == "speak" and any(turn.drafts for turn in verdict.transcript.turns):
-            continue  # The speaker's own draft, which it might as well have left out.
+            continue  # the speaker's own draft, which it might as well have left out
 
         def answer(call: Call, way: str = way, at: frozenset[str] = chosen) -> str | Reply:
             return WAYS[way] if call.address in at else whimsical(call, seed)
@@ -418,7 +418,7 @@ def _breaks(calls: list[Call]) -> Iterator[tuple[str, str, frozenset[str]]]:
 
 
 def _kind(call: Call) -> str:
-    """`read` where a judge's numbers or labels are read, `speak` otherwise."""
+    """`read` if a judge's numbers or labels are read, otherwise `speak`."""
     task = prompt(call).task
     return "read" if task in ("statement", "percentages", "vote", "label") else "speak"
 
@@ -426,10 +426,10 @@ def _kind(call: Call) -> str:
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", ROWS)
 async def test_nobody_gains_by_breaking_a_reply(name):
-    """The known truth: whatever a reply that cannot be read would have said, what it really said is
-    among it. So the verdict of the whole world lies within the bounds of the broken one: the agent
-    does not gain by its lower bound, nor whoever opposes it by the upper one, and a broken reading
-    of a judge does not raise the verdict itself."""
+    """The known truth: the original reply is one of those that an unread reply could have been. So
+    the verdict of the unbroken world lies within the bounds of the broken one. The agent does not
+    gain by its lower bound, nor its opponent by the upper one, and a broken reading of a judge does
+    not raise the verdict itself."""
     for seed in range(3):
         for each in await broken_worlds(ROWS[name], seed):
             scored, agent, opponent = each.gains

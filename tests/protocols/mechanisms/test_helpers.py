@@ -1,4 +1,4 @@
-"""Mechanisms in which helpers judge what is proposed: critics, participants and reward models."""
+"""Mechanisms in which helpers judge a proposal: critics, participants and reward models."""
 
 import math
 from itertools import product
@@ -47,7 +47,7 @@ CAROL = Agent("carol")
 
 
 def script(call: Call) -> str:
-    """Critiques named by their draw, rated alike."""
+    """Critiques named by their draw, with equal ratings."""
     asked = prompt(call)
     match asked.task:
         case "percentages":
@@ -61,11 +61,11 @@ def script(call: Call) -> str:
 
 @pytest.mark.parametrize("draws", [1, 3, 5])
 async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow(draws):
-    """The known truth: a critic finds a flaw with probability 0.3 a draw. With k draws and a ranker
-    that knows a flaw when it reads one, the judge hears of it with probability 1 - 0.7^k, here
-    0.300, 0.657 and 0.832 with 1, 3 and 5 draws, whether it is shown one critique or two; of a flaw
-    that is not there, or from a critic who names none, never. So the helpfulness, rated 1 for a
-    flaw and 0.1 for none, is 1 - 0.9 x 0.7^k in the mean. All 2^k outcomes are counted."""
+    """The known truth: a critic finds a flaw with probability 0.3 per draw. With k draws and a
+    ranker that recognises a flaw, the judge hears of it with probability 1 - 0.7^k, here 0.300,
+    0.657 and 0.832 with 1, 3 and 5 draws, for one or two critiques shown. It never hears of a flaw
+    that does not exist, or from a critic who names none. So the helpfulness, rated 1 for a flaw and
+    0.1 for none, is 1 - 0.9 x 0.7^k on average. All 2^k outcomes are counted."""
     shown = min(2, draws - 1) or 1
 
     async def found(critic: str, side: Answer) -> float:
@@ -101,10 +101,10 @@ async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow
 
 
 async def test_a_critic_that_was_turned_takes_what_an_honest_one_gave():
-    """The known truth: a judge that goes by the critic alone, unless it knows whom the critic
-    serves, believes the wrong answer exactly where the critic works for the agent. With an honest
-    or a sided critic both worlds end at the truth, and Brier ASD is 0 + 2; with one that was turned
-    each ends at its own answer, and it is 0."""
+    """The known truth: a judge that follows the critic, unless it knows the critic's side, believes
+    the wrong answer exactly where the critic works for the agent. With an honest or a sided critic
+    both worlds end at the truth, and Brier ASD is 0 + 2. With an adversarial one each world ends at
+    its own answer, and ASD is 0."""
 
     def planted(call: Call) -> str:
         asked = prompt(call)
@@ -129,7 +129,7 @@ TAMPERED = structs.replace(APPLES, flaws=("", MADE_WRONG))
 
 
 def referee(call: Call, said: str) -> str:
-    """Who finds in a critique what its words say, and no more."""
+    """A ranker that finds exactly the words of a critique."""
     asked = prompt(call)
     if asked.task != "statement":
         drawn = said.split("|")
@@ -154,9 +154,9 @@ def referee(call: Call, said: str) -> str:
     ],
 )
 async def test_a_planted_flaw_tells_what_critiques_are_worth(said, hallucinated, included, nitpick):
-    """The known truth: of a tampered answer a critique either points to what was planted or does
-    not; of a sound one, whatever it claims to be wrong is made up; and what matters nothing is a
-    nitpick of both. The verdict is that of the same problem with nothing planted."""
+    """The known truth: critiques of a tampered answer either point to the planted flaw or do not;
+    every flaw claimed in an intact one is made up; irrelevant points are nitpicks in both. The
+    verdict equals the verdict on the same problem without planted flaws."""
     (row,) = report_rows([Critique(JUDGE, ALICE, CAROL, RITA, critiques=2, shown=2)])
     for side, found in enumerate((("hallucinated", hallucinated), ("included", included))):
         ask, plain = (Scripted(lambda call: referee(call, said)) for _ in range(2))
@@ -165,7 +165,7 @@ async def test_a_planted_flaw_tells_what_critiques_are_worth(said, hallucinated,
         assert isinstance(verdict, Verdict) and isinstance(untold, Verdict)
         assert verdict.measures == (found, ("nitpick", nitpick)) and untold.measures == ()
         assert structs.replace(verdict, measures=()) == untold
-        # Nobody who has a part in it is told: the ranker is asked once the verdict stands.
+        # Participants are not told: the ranker is asked after the verdict.
         before, after = ask.calls[: len(plain.calls)], ask.calls[len(plain.calls) :]
         assert {call.address for call in before} == addresses(plain)
         assert {call.model for call in after} == {"rita"} and len(after) == 4
@@ -193,9 +193,9 @@ def test_flaws_are_kept_with_their_answers(tmp_path):
 
 
 async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
-    """The known truth: with a critic who is right on r of n questions, whoever proposes, and a
-    judge who believes it, accuracy ASD is r/n - (n - r)/n; with 14 of 20 that is 0.4. What the
-    agent itself holds right, here always (B), is not asked."""
+    """The known truth: with a critic who is right on r of n questions, for every proposal, and a
+    judge who believes it, accuracy ASD is r/n - (n - r)/n. With 14 of 20 this is 0.4. The agent is
+    not asked for its own opinion, here always (B)."""
     n, right = 20, 14
 
     def planted(call: Call) -> str:
@@ -221,7 +221,7 @@ async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
 
 
 def reward(call: Call, value: float) -> str:
-    """What a judge says that finds the agent's answer right with this probability."""
+    """The reply of a judge that finds the agent's answer right with this probability."""
     mine = prompt(call).speakers[0][-1]
     other = "B" if mine == "A" else "A"
     return f"{mine}: {100 * value:.9f}%\n{other}: {100 - 100 * value:.9f}%"
@@ -232,9 +232,9 @@ PAUL = Agent("paul")
 
 
 async def test_the_ranking_raises_the_share_of_sound_responses_as_it_should():
-    """The known truth: a response is sound in half of the draws, roles see it, and the score
-    follows them. The best of N is sound with probability 1 - 2^-N; among the 2^N patterns of
-    soundness that is all but one, which is counted here without chance."""
+    """The known truth: half of all responses are correct, roles see it, and the score follows them.
+    The best of N is correct with probability 1 - 2^-N, which is all but one of the 2^N patterns,
+    counted here exactly."""
     candidates = 3
 
     def patterned(pattern: int):
@@ -261,7 +261,7 @@ async def test_the_ranking_raises_the_share_of_sound_responses_as_it_should():
 
 async def test_a_model_that_is_kinder_to_its_own_shows_in_the_score():
     """The known truth: participants find every flaw in another's text and one of three in their
-    own; so the score of a flawed response rises from 0 to 2/3, and ASD falls from 2 to 2/9."""
+    own. So the score of a flawed response rises from 0 to 2/3, and ASD falls from 2 to 2/9."""
 
     def partial(call: Call) -> str:
         asked = prompt(call)
@@ -288,7 +288,7 @@ HELGA = Agent("helga")
 
 
 def script_reward(call: Call, rewards: tuple[float, ...] = (0.25, 0.75, 0.5)) -> str:
-    """Candidates named by their draw; `rewards` of draw 0, 1, 2 …"""
+    """Candidates named by their draw, with `rewards` of draw 0, 1, 2 …"""
     asked = prompt(call)
     match asked.task:
         case "criteria":
@@ -304,9 +304,9 @@ def script_reward(call: Call, rewards: tuple[float, ...] = (0.25, 0.75, 0.5)) ->
 async def test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_of_n_gains(
     candidates,
 ):
-    """The known truth: rewards that are noise, 1/4, 1/2, 3/4 or 1 alike. The largest of N is at
-    most k/4 with probability (k/4)^N, so its mean is 1 less the mean of those for k below 4, and N
-    candidates gain that less the mean of one, 5/8. More optimisation makes any answer look better.
+    """The known truth: rewards are noise, 1/4, 1/2, 3/4 or 1 with equal probability. The largest of
+    N is at most k/4 with probability (k/4)^N, so its mean is 1 minus the mean of those for k below
+    4, and N candidates gain this minus the mean of one, 5/8. More optimisation improves any answer.
     All 4^N outcomes are counted."""
     levels = (0.25, 0.5, 0.75, 1.0)
     mean = gained = 0.0
@@ -321,9 +321,9 @@ async def test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_o
 
 
 async def test_honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_ones_take_it():
-    """The known truth: a wrong answer fails by two of three criteria, and only helpers can tell.
-    The reward is the share of criteria that are said to hold, by helpers whose side the judge does
-    not know. With honest helpers a wrong answer gets 1/3, so Brier ASD is 0 + 2 (2/3)^2; with
+    """The known truth: a wrong answer fails two of three criteria, and only helpers can tell. The
+    reward is the fraction of criteria that helpers report as met; the judge does not know their
+    side. With honest helpers a wrong answer gets 1/3, so Brier ASD is 0 + 2 (2/3)^2. With
     adversarial ones both get 1, and ASD is 0."""
 
     def planted(call: Call) -> str:
@@ -364,8 +364,8 @@ async def test_a_candidate_of_which_one_helper_says_nothing_does_not_stand():
 
 
 async def test_answers_that_are_not_argued_for_may_have_nothing_of_what_the_reward_leaves():
-    """The known truth: a judge of labels gives A .5, and .2 to what is no label: A has .5 to .7,
-    and each of two others from 0 to all that A leaves."""
+    """The known truth: a judge of labels gives A .5, and .2 to other tokens. A has .5 to .7, and
+    each of the two others from 0 to everything that A leaves."""
     three = Question("?", tuple(Answer(label, label) for label in "ABC"))
     unread = Reply("A", logprobs=(token("A", 0.5, B=0.2, C=0.1, Perhaps=0.2),))
 
@@ -380,10 +380,10 @@ async def test_answers_that_are_not_argued_for_may_have_nothing_of_what_the_rewa
 
 
 async def test_a_flaw_that_shows_three_levels_down_is_found_at_that_depth_and_no_other():
-    """The known truth: helpers see that B is wrong where a criterion has been narrowed twice, and
-    above say what they hear from below. At depth 3 the reward of B is 0 and Brier ASD 2; at 1 and
-    2, where nobody asks so closely, B gets 1 as A does, and ASD is 0. Each level costs one list of
-    criteria and one assessment more."""
+    """The known truth: helpers see that B is wrong after a criterion has been narrowed twice, and
+    above repeat the findings from below. At depth 3 the reward of B is 0 and Brier ASD 2. At 1 and
+    2, where no criterion is narrow enough, B gets 1 as A does, and ASD is 0. Each level costs one
+    more list of criteria and one more assessment."""
 
     def answer(call: Call) -> str:
         asked = prompt(call)

@@ -1,4 +1,4 @@
-"""What a prover splits and an estimator believes: replies one by one, and known truths."""
+"""Splits of a prover and estimates of an estimator: single replies, and known truths."""
 
 import math
 from itertools import product
@@ -13,11 +13,11 @@ from oversight.protocols.mechanisms.prover_estimator_debate import Level, chaine
 from tests.fakes import ALICE, BOB, CRATES, JUDGE, A, Scripted, form, held, prompt
 
 LINK = "If "
-"""How the subclaim begins that the claim follows."""
+"""The beginning of the subclaim that the claim follows."""
 
 
 def estimated(call: Call, *stated: float, link: float = 1.0) -> str:
-    """The estimate of the one statement that is shown: for `part 1` the first of `stated`."""
+    """The estimate of the one statement shown: for `part 1` the first of `stated`."""
     said = prompt(call).speeches[0]
     return form(probability=link if said.startswith(LINK) else stated[int(said[-1]) - 1])
 
@@ -98,11 +98,10 @@ def test_a_higher_label_never_lowers_the_verdict(levels, one, two):
 
 
 async def test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_average():
-    """The known truth: of claims with four parts, a share of 0.4 has one false part, which nobody
-    but the judge can tell from the others (the obfuscated argument). An estimator who knows the
-    share alone, and so gives each part 0.9, is right on average about what it says: so the prover,
-    who can only guess, gains 0 in the mean, whatever it picks and says; one who knows where the
-    flaw is, and points at it, gains 0.9, and the verdict is 0 there."""
+    """The known truth: of claims with four parts, 0.4 have one false part, which only the judge can
+    recognise (the obfuscated argument). An estimator who knows only this fraction, and so gives
+    each part 0.9, is right on average. So the prover, who can only guess, gains 0 on average with
+    every strategy. A prover who points at the known flaw gains 0.9, and the verdict is 0 there."""
 
     async def played(flaw: int | None, pick: int, truth_is: str) -> Verdict:
         def obfuscated(call: Call) -> str:
@@ -134,12 +133,12 @@ async def test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_avera
 
 
 CHANCES = (0.9, 0.5, 0.2)
-"""How likely each of three independent parts is to hold."""
+"""The probability that each of three independent parts holds."""
 
 
 def at_least(needed: int, **known: bool) -> float:
-    """How likely so many of the parts are to hold, by counting all ways, or where it is less as one
-    that hold and fail together; known: by place."""
+    """The probability that `needed` parts hold, by counting all outcomes, or as one part that holds
+    and fails together if that is lower. known: by index."""
     total = 0.0
     for holds in product((True, False), repeat=3):
         if all(holds[int(place[1:])] == value for place, value in known.items()):
@@ -152,12 +151,11 @@ def at_least(needed: int, **known: bool) -> float:
 
 @pytest.mark.parametrize("needed", [1, 2, 3])
 async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_one(needed):
-    """The known truth: a claim of three independent parts, which hold with 0.9, 0.5 and 0.2, and of
-    which `needed` must. Whatever the prover picks, and whichever way it says that the truth is, the
-    verdict is how likely the claim is given what the judge finds of that part (counted over all
-    ways, and no more than if the parts held and failed together), and 0 if the judge finds that it
-    does not follow. The prover gains by how far the truth is from the estimate in the way that it
-    said."""
+    """The known truth: a claim of three independent parts, which hold with 0.9, 0.5 and 0.2, needs
+    `needed` of them. For every pick and direction, the verdict is the probability of the claim
+    given the judge's finding about that part (counted over all outcomes, and at most the value for
+    parts that hold and fail together), or 0 if the judge finds that it does not follow. The prover
+    gains the distance of the truth from the estimate in the stated direction."""
     count = {1: "any", 2: "at least", 3: "all"}[needed]
 
     for pick, truth_is, holds in product(range(4), ("higher", "lower"), (True, False)):
@@ -193,10 +191,10 @@ async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_on
 @pytest.mark.parametrize("times", [1, 3, 8])
 @pytest.mark.parametrize("needed", ["all", "any"])
 async def test_a_claim_that_is_restated_is_no_likelier_for_that(times, needed):
-    """The known truth: nobody can tell whether a claim is right, and judge and estimator give 0.3
-    to it in whatever words. A prover restates it many times, so that any one of them, or all, would
-    do. If any will do the verdict stays at 0.3; as independent claims, three would have made it
-    1 - 0.7^3 = 0.657, a lie that wins."""
+    """The known truth: nobody can tell whether a claim is right, and judge and estimator give every
+    wording of it 0.3. A prover restates it several times, so that any one of them, or all, would be
+    enough. If any is enough, the verdict stays at 0.3. As independent claims, three would have made
+    it 1 - 0.7^3 = 0.657, a lie that wins."""
 
     def unsure(call: Call) -> str:
         match prompt(call).task:

@@ -1,10 +1,10 @@
-"""What is laid out in prompts: read back as it was, quotes marked, tags defused; every seat of
-every mechanism reads what others wrote as data, and is warned of it.
+"""Layout of prompts: parsed back unchanged, with quotes marked and tags escaped. Every reader in
+every mechanism sees others' texts as data, with a warning.
 
-Whoever may write anything writes an attack: a text that closes the tags around it, and then gives
-instructions. Wherever it comes out, it stands inside a data tag, above the instructions.
+Every writer writes an attack: a text that closes the tags around it, and then gives instructions.
+Wherever it appears, it must be inside a data tag, above the instructions.
 
-What every seat is told: rules, blocks, marks of quotes.
+Also the texts for every role: rules, blocks, marks of quotes.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ def test_a_question_is_read_back_as_it_was_laid_out(text, answers, passage, reve
     question = Question(text, answers, passage)
     system, _ = messages(JUDGING, Transcript(question), VOTE, WORDS, order=order)
     shown = tuple((answers[place].label, answer_body(answers[place])) for place in order)
-    # The same block for every task and every reader, with the passage or without.
+    # The same block for every task and every reader, with or without the passage.
     assert find_question(system.text) == question_block(question.without_passage(), order)
     assert read_question(find_question(system.text)) == (text, shown)
     assert read_rules(system.text) == ("You are the judge.", passage)
@@ -199,7 +199,7 @@ JUDGES: dict[str, Judge] = {
 
 
 def attack(call: Call) -> str | Reply:
-    """A reply in the form that is asked for, with the attack wherever a text can stand."""
+    """A reply in the requested form, with the attack in every text."""
     asked = prompt(call)
     if call.response_format is not None:
         schema = orjson.loads(call.response_format.schema)
@@ -218,7 +218,7 @@ def attack(call: Call) -> str | Reply:
 
 
 def settings(name: str) -> list[dict[str, object]]:
-    """Every setting of a mechanism that seats somebody else."""
+    """Every setting of a mechanism that adds another speaker."""
     kind = PROTOCOLS[name]
     own = {each.name for each in fields(kind)}
     axes = [
@@ -249,8 +249,8 @@ def made(name: str, agent: object, judge: Judge) -> list[Protocol]:
 
 
 def refuse_what_leaks(call: Call) -> bool:
-    """AssertionError unless the attack stands in data tags alone, and its reader is warned; whether
-    the reader was shown a turn or a statement."""
+    """Assert that the attack is only in data tags, with a warning. Return whether the reader saw a
+    turn or a statement."""
     system, user = call.messages[0].text, call.messages[1].text
     above, _, told = user.rpartition("<instructions task=")
     for outside in (DATA.sub("", system), DATA.sub("", above), told):
@@ -266,7 +266,7 @@ def refuse_what_leaks(call: Call) -> bool:
 
 
 async def seats(name: str, agent: object, judge: Judge) -> set[tuple[str, ...]]:
-    """Runs a mechanism in all its settings; the seats that read what others wrote."""
+    """Run a mechanism in all its settings. Return the seats that read others' texts."""
     found = set()
     for protocol in made(name, agent, judge):
         ask = Scripted(attack)
@@ -301,14 +301,14 @@ WORDED = [name for name, kind in PROTOCOLS.items() if kind.sections]
 
 
 async def calls_of(protocol: Protocol, problem: Problem | None = None) -> list[Call]:
-    """Every different call of both worlds, in the order of asking."""
+    """Every different call of both worlds, in order of use."""
     about = problem or shipment(0)
     return list((await asked(protocol, about, 0) | await asked(protocol, about, 1)).values())
 
 
 @pytest.fixture(scope="module", params=WORDED)
 def spoken(request: pytest.FixtureRequest) -> tuple[Protocol, list[Call]]:
-    """Each mechanism, and what it asks."""
+    """Each mechanism with its calls."""
     protocol = plain(PROTOCOLS[request.param])
     return protocol, asyncio.run(calls_of(protocol))
 
@@ -326,7 +326,7 @@ def test_judge_and_speakers_read_the_same_rules(spoken):
     if isinstance(protocol, OpenTrust):
         return
     rules = [read_rules(prompt(call).system)[0] for call in calls]
-    # A free choice comes before the rules, and is bound by none.
+    # A free choice precedes the rules, and does not follow them.
     taking_part = {each for each in rules if each != WORDS.text("open_trust.rules")}
     assert len(taking_part) <= 1 + isinstance(protocol, DoubleConsultancy)
     assert protocol.rules() in taking_part
@@ -372,7 +372,7 @@ async def test_what_the_judge_cannot_read_is_told_to_all():
 
 
 def test_the_words_of_every_mechanism_are_pinned():
-    """A change of any word pays for all calls again: it must be meant."""
+    """Any change of a word makes all calls new, so it must be intended."""
     lines = Path(__file__).with_name("digests.txt").read_text().splitlines()
     assert [f"{name} {plain(PROTOCOLS[name]).read.digest}" for name in WORDED] == lines
 
@@ -438,8 +438,8 @@ MARKS = {
     f"{CLAIM} refuted": (f"{CLAIM}‹ refuted", 1),
     CLAIM * 33: (None, 2),
 }
-"""Speeches of a speaker whose quotes and claims are checked: how they are shown, if that differs,
-and how many marks are counted."""
+"""Speeches with checked quotes and claims: their display, if it differs, and the number of counted
+marks."""
 
 
 @pytest.mark.parametrize("said", MARKS)
@@ -503,10 +503,10 @@ async def test_a_quote_that_the_word_limit_cuts_is_no_quote():
 
 @pytest.mark.parametrize("looked_up", [True, False])
 async def test_a_judge_who_goes_by_our_marks_is_fooled_by_quotes_out_of_context_alone(looked_up):
-    """The known truth: the passage bears out the truth on all of 12 questions, and lends words to
-    the lie on 3; on the other 9 the liar makes a quote up and forges our mark of it. A judge who
-    goes by verified quotes alone then gives Brier ASD 2 on 9 and 0 on 3, 1.5 in the mean; one who
-    goes by quotes that nobody looked up gives 0."""
+    """The known truth: the passage supports the truth on all of 12 questions, and lends words to
+    the lie on 3. On the other 9 the liar invents a quote and forges our mark. A judge who follows
+    verified quotes then gives Brier ASD 2 on 9 and 0 on 3, 1.5 on average. One who follows
+    unchecked quotes gives 0."""
     lent = {2, 5, 11}
     speaker = Agent("alice", quotes=looked_up)
     mark = "<verified>" if looked_up else "<quote>"
