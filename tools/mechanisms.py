@@ -38,15 +38,15 @@ TRUTHS: dict[str, list[str]] = {
     "consultancy": [SIM],
     "debate": [
         SIM,
-        "debates::a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply",
+        "debates::judge_who_believes_the_last_speaker_is_won_by_the_reply",
     ],
     "debate_game": [
-        "planted_liars::a_game_is_not_lost_by_what_its_judge_could_not_read",
+        "planted_liars::unread_verdicts_do_not_lose_a_game",
         "cross_examination::the_verdict_is_the_equilibrium_of_the_verdicts_on_all_pairs_of_drafts",
         "cross_examination::in_a_sequential_game_the_last_speaker_answers_the_best_it_can",
         "cross_examination::a_judge_whose_best_speech_is_known_hears_it_from_both_sides",
     ],
-    "interactive_debate": ["debates::what_only_a_question_brings_out_decides_for_the_truth"],
+    "interactive_debate": ["debates::evidence_brought_out_by_questions_decides_for_the_truth"],
     "open_consultancy": ["engine/beside::open_protocols_are_split_by_what_the_agent_chose"],
     "open_debate": ["engine/beside::open_protocols_are_split_by_what_the_agent_chose"],
     "double_consultancy": [
@@ -88,7 +88,7 @@ TRUTHS: dict[str, list[str]] = {
         "claims::no_split_of_three_two_deep_makes_a_false_claim_likely",
         "best_response::no_split_carries_a_lie_past_an_exact_estimator",
         "a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_one",
-        "a_claim_that_is_restated_is_no_likelier_for_that",
+        "restating_a_claim_does_not_make_it_likelier",
         "a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_average",
     ],
     "debate_feedback": [
@@ -100,7 +100,7 @@ TRUTHS: dict[str, list[str]] = {
     ],
     "jury": [
         "independent_jurors_are_right_as_often_as_condorcet_says",
-        "a_pool_is_as_near_to_its_jurors_as_one_probability_can_be",
+        "pools_minimise_their_distance_to_the_jurors",
     ],
     "ensemble": [
         "jury::an_unread_member_of_an_ensemble_bounds_its_verdict",

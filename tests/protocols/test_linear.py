@@ -170,7 +170,7 @@ def work(read: Callable[[str], object], fragment: str, length: int) -> int:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_every_reader_of_a_models_words_takes_a_time_in_proportion_to_them(name):
+def test_every_reader_of_a_models_words_takes_linear_time(name):
     read, own = READERS[name]
     for fragment in (own, *FRAGMENTS):
         once, twice = (work(read, fragment, length) for length in (1_000, 2_000))
@@ -178,7 +178,7 @@ def test_every_reader_of_a_models_words_takes_a_time_in_proportion_to_them(name)
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_long_text_of_its_own_alphabet_holds_no_reader_up(name):
+def test_long_texts_of_a_readers_alphabet_do_not_slow_it(name):
     read, own = READERS[name]
     assert work(read, own, 20_000) <= MOST * 20_000
 
@@ -206,7 +206,7 @@ async def test_a_speech_is_escaped_once_however_often_it_is_laid_out(unit, monke
     assert done[1] <= 4 * done[0]
 
 
-def test_the_count_tells_a_reader_whose_time_grows_with_the_square():
+def test_the_count_detects_quadratic_readers():
     def read(text: str) -> None:
         while text:
             text = text[1:]

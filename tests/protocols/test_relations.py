@@ -107,7 +107,7 @@ def exchanged(question: Question) -> Question:
 
 
 @pytest.mark.parametrize("name", SPOKEN)
-async def test_labels_and_places_of_answers_do_not_matter(name):
+async def test_labels_and_positions_of_answers_do_not_matter(name):
     """The known truth: with players who consider only the texts of answers, the verdict on an
     answer and all measures are equal under each label, in every world of every setting."""
     other = exchanged(QUESTION)
@@ -157,7 +157,7 @@ async def heard(
 
 
 @pytest.mark.parametrize("name", SPOKEN)
-async def test_what_is_set_is_what_is_sent_and_recorded(name):
+async def test_settings_are_sent_and_recorded(name):
     """The known truth: every call has the temperature, effort and limits of its asker, each seat
     reads the rules of its mechanism and one role, and the record has its task, its side and the
     number of turns heard, as in the prompt."""
@@ -292,7 +292,7 @@ def test_a_row_is_named_by_its_settings(name):
 
 
 @pytest.mark.parametrize("kind", [StatedJudge, DistributionJudge, VotesJudge, LogprobJudge])
-async def test_what_a_judge_would_say_is_read_as_it_was_meant(kind):
+async def test_example_replies_are_read_back_unchanged(kind):
     """The known truth: an example's reply is read back as the probabilities that it states, and
     votes and labels as the likeliest answer. The reply counts in its original words, and a reader
     of a statement sees Yes first."""
@@ -330,7 +330,7 @@ PANELS: dict[str, Judge] = {
 
 
 @pytest.mark.parametrize("name", PANELS)
-async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(name):
+async def test_bounds_are_the_extreme_verdicts_of_an_unread_reply(name):
     """The known truth: the bounds are the verdicts with the reply at 0 and at 1. The verdict of a
     world is the bound that is worst for its agent."""
     transcript, first = Transcript(CRATES), CRATES.answers[0]
@@ -366,7 +366,7 @@ async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(n
 
 
 @pytest.mark.parametrize("kind", DRAFTING)
-async def test_who_drafts_is_heard_as_who_would_have_spoken(kind):
+async def test_drafted_speech_is_a_turn_of_its_speaker(kind):
     """The known truth: a drafted speech is a turn of the same seat, from a draft with the speaker's
     own settings. The judge of drafts reads the rules, the transcript and the judge's role."""
     (protocol,) = made("propaganda", DRAFTING[kind], JUDGE)

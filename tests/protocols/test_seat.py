@@ -58,14 +58,14 @@ def _work(*said: object) -> list[Coroutine[object, object, object]]:
     return [one(what) for what in said]
 
 
-async def test_what_can_be_read_is_kept_at_its_place():
+async def test_readable_replies_keep_their_indices():
     found = await parse_all(*_work(Unreadable("mud", "", seat="Judge"), 0.0, None))
     assert found.read == {1: 0.0, 2: None} and found.doubts == (
         UnreadReply("Judge", "no statement"),
     )
 
 
-async def test_if_nothing_can_be_read_the_first_fault_is_told_and_any_other_passes():
+async def test_first_fault_is_raised_if_no_reply_is_readable():
     with pytest.raises(Declined, match="first"):
         await parse_all(*_work(Declined("first", ""), Unreadable("second", "")))
     with pytest.raises(KeyError):
@@ -98,7 +98,7 @@ async def after(delay: float, value: int, done: list[float] | None = None) -> in
 
 
 @virtual.virtually
-async def test_work_is_done_at_once_and_its_results_come_in_the_order_given():
+async def test_concurrent_results_are_in_the_order_given():
     assert await gather_deterministic(after(3, 1), after(1, 2), after(2, 3)) == [1, 2, 3]
     assert virtual.now() == pytest.approx(3, abs=0.1)
 
@@ -126,12 +126,12 @@ README = DOCS.parents[1] / "README.md"
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_the_document_says_what_every_mechanism_really_is(table):
+def test_document_agrees_with_every_mechanism(table):
     assert written(table) == TABLES[table](), "write it anew with: python -m tools.mechanisms"
 
 
 @pytest.mark.parametrize("shown", [pair for pair in PAIRS if pair.why == LONGER], ids=str)
-def test_longer_debates_pay_only_for_new_calls_as_the_readme_says(shown):
+def test_longer_debates_pay_only_for_new_calls(shown):
     said = " ".join(README.read_text().split())
     assert "longer debates and larger grids pay only for new calls" in said
     shorter, longer = counts(shown)
@@ -155,6 +155,6 @@ def test_a_protocol_may_return_a_probability_of_its_side_or_one_by_label(said, p
 
 
 @pytest.mark.parametrize("said", [None, True, "0.7", {"A": 0.7}, {"A": 0.3, "C": 0.7}])
-def test_what_is_neither_is_told_in_one_line(said):
+def test_other_return_values_raise_a_short_error(said):
     with pytest.raises(TypeError, match="a protocol returns a verdict, a probability, or one per"):
         as_verdict(said, APPLES.question, APPLES.question.answers[0])

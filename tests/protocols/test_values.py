@@ -66,7 +66,7 @@ def test_labels_depend_on_seed_and_id_alone_and_do_not_tell_the_truth():
     assert 160 <= sum(problem.best for problem in problems) <= 240
 
 
-def test_chance_is_the_same_on_every_machine():
+def test_random_numbers_are_equal_on_every_machine():
     assert randomness(0, "apples", "labels").random() == 0.9574384054589726
     assert randomness(0, "apples", "other").random() != randomness(0, "apples", "labels").random()
 
@@ -87,7 +87,7 @@ def test_a_verdict_scores_what_is_written_down(session, request):
     session.check(request, expressions(names | {"solib": told(SOLIB_SCORES["accuracy"])}))
 
 
-def test_scores_stand_in_the_order_of_reports_and_those_of_solib_as_well():
+def test_scores_and_solib_scores_are_in_report_order():
     assert list(SCORES) == list(SOLIB_SCORES) == ["log", "brier", "logodds", "accuracy"]
 
 
@@ -127,7 +127,7 @@ def verdict(*turns: Turn) -> Verdict:
     return Verdict((0.5, 0.5), Transcript(CRATES, turns))
 
 
-def test_every_mishap_is_counted():
+def test_every_irregularity_is_counted():
     clean = Turn("Advocate A", "It is 48.")
     assert transcript_counts(verdict(clean)) == transcript_counts(verdict()) == {}
     judged = Judgement.read(Reply("A: 70%", stop_reason=f"{UNKNOWN_STOP}because"), (0.7, 0.3))
@@ -199,7 +199,7 @@ def test_every_choice_that_ratings_allow_is_found(spans, most):
 
 
 @given(SPANS)
-def test_means_and_hulls_contain_what_they_are_of_and_no_more(spans):
+def test_mean_ranges_and_envelopes_are_tight(spans):
     """The known truth: the mean of numbers within ranges lies between the means of their ends, and
     an envelope ends where one of its rows does."""
     rows, share = [(span,) for span in spans], [1 / len(spans)] * len(spans)
@@ -210,7 +210,7 @@ def test_means_and_hulls_contain_what_they_are_of_and_no_more(spans):
 
 
 @given(SPAN, st.integers(2, 4), st.integers(0, 3))
-def test_what_one_answer_leaves_the_others_share(span, answers, place):
+def test_other_answers_share_the_rest(span, answers, place):
     """The known truth: probabilities sum to 1, so with p on one answer another has from 0 to the
     rest, or with two answers exactly the rest. Shifted probabilities keep the others' ratios."""
     place %= answers
@@ -241,7 +241,7 @@ def off_by_chance(sampling: Sampling, stated: float, true: float) -> float:
 
 
 @pytest.mark.parametrize("true", [0.0, 0.2, 0.5, 0.8, 1.0])
-def test_near_statements_pass_and_far_ones_fall_but_for_the_failure(true):
+def test_near_statements_pass_and_far_ones_fail_with_high_probability(true):
     """The known truth: with this many votes, each true with the true probability, a near statement
     fails with probability at most `failure`, and a far one stands with at most that; summed over
     all counts of votes."""
@@ -253,7 +253,7 @@ def test_near_statements_pass_and_far_ones_fall_but_for_the_failure(true):
             assert off_by_chance(sampling, far, true) >= 1 - sampling.failure
 
 
-def test_the_published_constants_take_the_votes_that_the_proof_has():
+def test_published_constants_need_the_votes_of_the_proof():
     """The known truth: a verifier that fails with 1/100 at an error of 1/200 takes
     ln(200) / (2 / 200^2) votes."""
     proof = Sampling(0.01, 0.02, 0.01)
@@ -262,7 +262,7 @@ def test_the_published_constants_take_the_votes_that_the_proof_has():
     assert all(more == pytest.approx(4 * fewer, rel=1e-4) for fewer, more in pairwise(votes))
 
 
-def test_what_is_off_by_just_the_threshold_falls():
+def test_error_of_exactly_the_threshold_fails():
     assert not Sampling(0.05, 0.15, 0.1).passes(0.6, 0.5)
     assert Sampling(0.05, 0.15, 0.1).passes(0.59, 0.5)
     assert not Sampling(0.05, 0.35, 0.1).passes(0.8, 1.0)
@@ -326,7 +326,7 @@ NAMES = PUBLIC | {
 
 
 @sessions(WORDS_FILE)
-def test_words_are_read_as_they_were_meant(session, request):
+def test_words_are_read_as_intended(session, request):
     more = {"PASSAGE": PASSAGE, "ALICE": ALICE, "JUDGE": JUDGE, "SHOT": SHOT, "LONG": LONG}
     session.check(request, expressions(NAMES | more))
 
@@ -350,7 +350,7 @@ REFUSERS = PUBLIC | {
 
 
 @sessions(REFUSALS_FILE)
-def test_what_could_not_be_used_is_refused_with_the_mend(session, request):
+def test_bad_settings_are_refused_with_a_fix(session, request):
     session.check(request, expressions(REFUSERS))
     told = session.text.split("\n$ ")[1:]
     assert told and all("Error: " in each.partition("\n")[2] for each in told)

@@ -84,7 +84,7 @@ def test_the_system_message_is_the_same_for_both_sides_and_every_turn():
     assert len({call.messages[1] for call in calls}) == 4
 
 
-def test_every_setting_but_the_plain_one_shows_in_the_name():
+def test_every_unusual_setting_is_in_the_name():
     odd = {"temperature": 1.5, "words": 7, "max_tokens": 7, "tools": ("calculator",)}
     odd |= {"effort": "low", "reason": "private", "reasoning_tokens": 7}
     odd |= {"claims": ("query",), "budget": 3.0}
@@ -92,7 +92,7 @@ def test_every_setting_but_the_plain_one_shows_in_the_name():
         assert replace(AGENT, **{name: odd.get(name, True)}).name != AGENT.name
 
 
-async def test_a_word_limit_is_asked_for_and_enforced():
+async def test_word_limit_is_stated_and_enforced():
     ask = Scripted(lambda call: "one two three four")
     turn = await replace(AGENT, words=2).speak(TRANSCRIPT, SIDE, ask)
     assert (turn.text, turn.cut) == ("one two […]", True)
@@ -124,7 +124,7 @@ async def test_a_text_without_blanks_is_cut_at_eight_columns_a_word(unit):
 
 
 @given(st.lists(st.sampled_from(["<private>", "</private>", "secret", "said", " "])).map("".join))
-def test_no_mark_of_privacy_and_nothing_between_survives(text):
+def test_private_tags_and_their_contents_are_removed(text):
     rest = without_thoughts(text)
     assert "private" not in rest
     assert without_thoughts(rest) == rest
@@ -133,13 +133,13 @@ def test_no_mark_of_privacy_and_nothing_between_survives(text):
 @pytest.mark.parametrize(
     ("scratchpad", "heard"), [(True, "four five"), (False, "<private>one two […]")]
 )
-def test_an_agent_with_a_scratchpad_has_thoughts_that_do_not_use_up_its_words(scratchpad, heard):
+def test_private_thoughts_do_not_count_as_words(scratchpad, heard):
     agent = replace(AGENT, scratchpad=scratchpad, words=2)
     said = Reply("<private>one two three</private> four five")
     assert agent.read(said, (), SIDE, ADVOCATE).text == heard
 
 
-def test_who_takes_no_side_has_none_to_concede_and_only_who_may_is_told_how():
+def test_only_speakers_with_a_side_and_permission_read_how_to_concede():
     assert not AGENT.read(Reply("I concede."), (), None, CLIENT).conceded
     how, may = default_prompts().text("agent.concede"), replace(AGENT, may_concede=True)
     assert how in prompt(may.compose(TRANSCRIPT, SIDE, ADVOCATE))
@@ -164,16 +164,14 @@ async def asked(sql: str, script: str = BOOKS) -> list[str]:
 
 @pytest.mark.wire
 @sessions(Path(__file__).with_name("queries.md"))
-def test_a_query_finds_rows_of_its_database_or_says_nothing_of_the_models(
-    session, request, tmp_path, monkeypatch
-):
+def test_query_returns_rows_or_an_error_without_model_text(session, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     session.check(request, expressions({"asked": asked}))
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.wire
-async def test_a_query_whose_time_is_over_is_killed(monkeypatch):
+async def test_query_is_killed_after_its_time_limit(monkeypatch):
     monkeypatch.setattr(query, "SECONDS", 0)
     assert await asked("SELECT id FROM orders") == ["error: it takes more than 0 s"]
 
@@ -210,7 +208,7 @@ SELECT total(cents) FROM orders WHERE substr(status, 1, 4) = 'paid'
 
 
 @pytest.mark.parametrize(("queries", "finds"), [(MADE, False), (FOUND, True)])
-def test_a_claim_by_a_query_is_a_finding_only_if_its_value_comes_out_of_the_data(queries, finds):
+def test_query_claim_counts_only_if_its_value_comes_from_the_data(queries, finds):
     for sql in queries.strip().split("\n"):
         value, _ = querying.answer(sql, BOOKS)
         claimed, _ = querying.answer(sql, BOOKS, claimed=True)
@@ -218,7 +216,7 @@ def test_a_claim_by_a_query_is_a_finding_only_if_its_value_comes_out_of_the_data
 
 
 USES: list[str] = []
-    """The side of every use of the expensive calculator."""
+"""The side of every use of the expensive calculator."""
 
 
 async def reckoned(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -290,7 +288,7 @@ WAYS: list[Protocol] = [
 
 
 @pytest.mark.parametrize("protocol", WAYS, ids=lambda way: f"{way.name}, {way.agent.name[-20:]}")
-async def test_no_side_spends_more_than_its_budget_in_a_world_drafts_included(protocol):
+async def test_no_side_exceeds_its_budget_in_a_world_with_drafts(protocol):
     """Every speech, spoken or not, asks for a dozen uses and claims, some of them faulty. Only the
     first of several drafts, which is spoken, does not. Drafts are sent back as often as allowed."""
     provider = simulated([shipment(0)])
@@ -319,7 +317,7 @@ async def test_no_side_spends_more_than_its_budget_in_a_world_drafts_included(pr
         assert protocol.name.startswith(FORMS) != bool(max(spent.values(), default=0)), spent
 
 
-async def test_claims_are_checked_and_shown_as_a_programs_words():
+async def test_checked_claims_are_shown_as_words_of_a_program():
     agent = Agent("sim/strong", claims=("calculator",), budget=0)
     speech = (
         'See <claim tool="calculator" expect="48">4*12</claim> and '
@@ -377,7 +375,7 @@ def used(
 @example('{"expression": true}')
 @example('{"expression": 1e999}')
 @example('{"expression": ' + "[" * 5000)
-def test_any_arguments_get_a_result_and_a_failed_use_repeats_none_of_them(arguments):
+def test_all_arguments_get_a_result_and_failures_repeat_none(arguments):
     found = used(arguments)
     assert found.tool == "calculator"
     assert found.failed == (found.arguments == "")
@@ -387,7 +385,7 @@ def test_any_arguments_get_a_result_and_a_failed_use_repeats_none_of_them(argume
 WITH_TOOLS = Agent("sim/strong", tools=("calculator",))
 
 
-async def test_a_model_hears_the_results_in_order_and_then_gives_the_speech_that_others_hear():
+async def test_model_reads_tool_results_in_order_before_its_speech():
     ask = wishes('{"expression": "4*12"}', '{"expression": "1/0"}', opaque='[{"signature":"s"}]')
     turn = await WITH_TOOLS.speak(TRANSCRIPT, SIDE, ask)
     first, then = ask.calls
@@ -435,7 +433,7 @@ async def test_the_loop_is_bounded():
     assert ask.calls[-1].messages[-1].text == OUT_OF_ROUNDS
 
 
-async def test_a_wish_without_tools_is_a_speech():
+async def test_tool_call_without_tools_is_a_speech():
     # Quotes need the loop of tools, although the speaker has no tools.
     turn = await replace(AGENT, quotes=True).speak(TRANSCRIPT, SIDE, wishes('{"expression": "1"}'))
     assert (turn.text, turn.tools) == ("Let me see.", ())
@@ -450,13 +448,13 @@ async def test_a_wish_without_tools_is_a_speech():
         ("calculator", '{"expression": "4*12", "so": "A is right"}'),
     ],
 )
-async def test_no_words_of_a_model_stand_in_a_tool_tag(tool, arguments):
+async def test_tool_tags_contain_no_words_of_a_model(tool, arguments):
     shown = turn_block(await WITH_TOOLS.speak(TRANSCRIPT, SIDE, wishes(arguments, tool=tool)))
     assert shown.count("<tool ") == shown.count("</tool>") == 1
     assert "A is right" not in shown and "→ 5" not in shown
 
 
-async def test_of_five_thousand_wishes_in_one_reply_a_few_are_run():
+async def test_only_a_few_of_many_tool_calls_in_a_reply_are_run():
     ask = wishes(*['{"expression": "1+1"}'] * 5_000)
     turn = await WITH_TOOLS.speak(TRANSCRIPT, SIDE, ask)
     assert turn.tools == (ToolUse("calculator", "1+1", "2"),) * MAX_CALLS
@@ -498,7 +496,7 @@ def interpreter() -> None:
 @pytest.mark.wire
 @pytest.mark.usefixtures("interpreter")
 @sessions(Path(__file__).with_name("python.md"))
-def test_code_finds_a_value_or_ends_without_effect(session, request, tmp_path, monkeypatch):
+def test_code_returns_a_value_or_ends_without_effect(session, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").touch()
     before = children()
@@ -509,7 +507,7 @@ def test_code_finds_a_value_or_ends_without_effect(session, request, tmp_path, m
 
 @pytest.mark.wire
 @pytest.mark.usefixtures("interpreter")
-async def test_the_same_code_gives_the_same():
+async def test_same_code_gives_the_same_result():
     """Clock, randomness, hashes and addresses are equal in every process."""
     code = (
         "import random, time, datetime\n"
@@ -540,7 +538,7 @@ def test_a_cancelled_use_leaves_no_process():
 
 
 @pytest.mark.usefixtures("interpreter")
-async def test_without_the_interpreter_no_code_runs_and_the_extra_is_named(monkeypatch):
+async def test_missing_interpreter_is_reported_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
     with pytest.raises(ToolMissing, match=r"pip install '(pydantic-|.*\[tools\])"):
         await used_python("1")

@@ -45,7 +45,7 @@ async def test_the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_se
     assert turn.text == max(score, key=lambda draft: score[draft])  # the first of equal ones
 
 
-async def test_draft_0_is_the_plain_speech_and_others_are_drawn_warm_with_the_whole_brief():
+async def test_draft_0_is_the_plain_speech_and_others_use_the_draft_temperature():
     ask = drafted({"draft 0": 50, "draft 1": 30, "draft 2": 70})
     await BestOf(3, ALICE, JUDGE, temperature=0.9).speak(TRANSCRIPT, A, ask)
     plain = ALICE.compose(TRANSCRIPT, A, ADVOCATE)
@@ -99,7 +99,7 @@ async def check_side(ask: Scripted, retries: int = 2, candor: bool = False) -> T
     return await SideCheck(ALICE, READER, retries, candor).speak(READ, A, ask, ADVOCATE)
 
 
-async def test_a_retry_is_a_draw_of_its_own_that_hears_what_was_found():
+async def test_retry_is_a_separate_draw_with_the_finding_in_its_prompt():
     ask = finding("B", "none", "A")
     await check_side(ask)
     tries = [call for call in ask.calls if call.model == "alice"]
@@ -110,7 +110,7 @@ async def test_a_retry_is_a_draw_of_its_own_that_hears_what_was_found():
     assert all(prompt(call).speeches == ("It is 36.",) for call in tries)
 
 
-async def test_a_speech_that_gives_itself_away_is_sent_back_where_candor_is_read():
+async def test_candid_speech_is_sent_back_if_candor_is_checked():
     ask = finding("A!", "B!", "A!")
     turn = await check_side(ask, candor=True)
     tries = [prompt(call).user for call in ask.calls if call.model == "alice"]
@@ -123,7 +123,7 @@ async def test_a_speech_that_gives_itself_away_is_sent_back_where_candor_is_read
     assert "admits" not in prompt(unasked.calls[1]).user
 
 
-async def test_the_reader_is_told_neither_side_nor_speaker_nor_passage():
+async def test_checker_sees_neither_side_nor_speaker_nor_passage():
     ask = finding("A")
     await check_side(ask)
     asked = prompt(ask.calls[1])
@@ -132,7 +132,7 @@ async def test_the_reader_is_told_neither_side_nor_speaker_nor_passage():
 
 
 @pytest.mark.parametrize("unread", [["I cannot tell."], [Reply("No.", outcome="refused")] * 2])
-async def test_a_checker_that_cannot_be_read_is_asked_once_more_and_then_a_doubt(unread):
+async def test_unread_checker_is_asked_once_more_and_then_recorded(unread):
     replies = iter([*unread, form(argues_for="A")])
     ask = Scripted(lambda call: "speech" if call.model == "alice" else next(replies))
     turn = await check_side(ask)
@@ -146,7 +146,7 @@ async def test_a_checker_that_cannot_be_read_is_asked_once_more_and_then_a_doubt
 @pytest.mark.parametrize(
     "speech", [Reply("No.", outcome="refused"), Reply("", outcome="empty"), Reply("I concede.")]
 )
-async def test_nobody_is_asked_again_until_it_complies(speech):
+async def test_refusals_and_concessions_are_not_retried(speech):
     ask = finding(speech=speech)
     turn = await check_side(ask)
     assert (len(ask.calls), turn.check) == (1, "unchecked")

@@ -29,14 +29,14 @@ ANSWERS: dict[str, str | Reply] = {
     "logprob": Reply("A", logprobs=(token("A", 0.8, B=0.2),)),
     "votes": "Twelve times four.\nAnswer: A",
 }
-    """Replies about the crates, by kind."""
+"""Replies about the crates, by kind."""
 BELIEFS: dict[str, str | Reply] = {
     "percentages": "Yes: 80%\nNo: 20%",
     "probabilities": '{"Yes": 0.8, "No": 0.2}',
     "label": Reply("Yes", logprobs=(token("Yes", 0.8, No=0.2),)),
     "vote": "Answer: Yes",
 }
-    """Replies about a statement, by task."""
+"""Replies about a statement, by task."""
 EACH = pytest.mark.parametrize("kind", ANSWERS)
 
 
@@ -55,7 +55,7 @@ def saying(kind: str) -> Scripted:
 
 
 @EACH
-async def test_a_judge_does_not_see_the_passage_unless_it_may_and_its_verdict_keeps_it(kind):
+async def test_judge_sees_the_passage_only_if_it_may_and_its_verdict_keeps_it(kind):
     read = Transcript(replace(CRATES, passage="The fourth crate was half full."))
     blind, sighted = saying(kind), saying(kind)
     assert (await judge(kind).judge(read, blind)).transcript == read
@@ -65,7 +65,7 @@ async def test_a_judge_does_not_see_the_passage_unless_it_may_and_its_verdict_ke
 
 
 @EACH
-async def test_a_refusal_is_told_from_a_muddle_whatever_it_says(kind):
+async def test_refusal_is_distinguished_from_an_unreadable_reply(kind):
     said = ANSWERS[kind]
     complied = said if isinstance(said, Reply) else Reply(said)
     for reply, fault, told in (
@@ -90,7 +90,7 @@ async def test_both_orders_are_asked_for_and_averaged(kind):
 
 
 @EACH
-async def test_the_side_of_a_turn_changes_nothing_that_a_judge_reads(kind):
+async def test_side_of_a_turn_does_not_change_the_judges_prompt(kind):
     one, other = saying(kind), saying(kind)
     for side, ask in zip(CRATES.answers, (one, other), strict=True):
         await judge(kind).judge(TRANSCRIPT.then(Turn("Voice", "48.", side)), ask)
@@ -112,7 +112,7 @@ JUDGES: dict[str, Judge] = {
 
 
 @pytest.mark.parametrize("kind", JUDGES)
-async def test_every_kind_of_judge_finds_a_statement_more_or_less_likely(kind):
+async def test_every_kind_of_judge_rates_a_statement(kind):
     def says(call: Call) -> str | Reply:
         return BELIEFS[call.messages[-1].text.rpartition('task="')[2].partition('"')[0]]
 
@@ -127,7 +127,7 @@ async def test_every_kind_of_judge_finds_a_statement_more_or_less_likely(kind):
     assert of_b.probs[1] == pytest.approx(belief.judgements[0].probs[0])
 
 
-async def test_a_judge_that_reasons_in_private_is_read_by_what_follows():
+async def test_private_reasoning_of_a_judge_is_not_read_as_its_verdict():
     said = "<private>A: 10%\nB: 90% was my first thought.</private>\nA: 70%\nB: 30%"
     ask = Scripted(lambda call: said)
     verdict = await StatedJudge(MODEL, reason="private").judge(TRANSCRIPT, ask)
@@ -138,13 +138,13 @@ async def test_a_judge_that_reasons_in_private_is_read_by_what_follows():
     assert ask.calls[0].max_tokens > plain.calls[0].max_tokens
 
 
-async def test_a_thought_that_is_cut_short_is_no_verdict():
+async def test_truncated_reasoning_is_not_a_verdict():
     ask = Scripted(lambda call: Reply("<private>A: 10%\nB: 90% or so", outcome="truncated"))
     with pytest.raises(Unreadable, match="truncated"):
         await StatedJudge(MODEL, reason="private").judge(TRANSCRIPT, ask)
 
 
-def test_a_judge_of_labels_is_asked_last_of_all_outside_of_every_tag():
+def test_cue_for_a_label_comes_last_outside_every_tag():
     judge = LogprobJudge(MODEL)
     cues = ((Case(TRANSCRIPT), "Answer:"), (Case(TRANSCRIPT, statement="So it is."), "Yes or No:"))
     for case, cue in cues:
@@ -168,7 +168,7 @@ async def system(made: ModelJudge) -> str:
 
 
 @EACH
-async def test_examples_stand_before_the_question_and_the_rules_after_it(kind):
+async def test_examples_precede_the_question_and_rules_follow_it(kind):
     told = await system(judge(kind, shots=(SHOT, SHOT)))
     assert told.startswith(default_prompts().text("judge.examples"))
     assert told.endswith(f"<rules>\n{RULES}\n</rules>")
@@ -177,7 +177,7 @@ async def test_examples_stand_before_the_question_and_the_rules_after_it(kind):
 
 
 @EACH
-async def test_an_example_keeps_its_passage_from_a_judge_who_may_not_read(kind):
+async def test_examples_hide_their_passages_from_judges_without_passage(kind):
     assert "PASSAGE" not in await system(judge(kind, shots=(SHOT,)))
     assert "PASSAGE" in await system(judge(kind, shots=(SHOT,), reads_passage=True))
 
@@ -191,7 +191,7 @@ def test_examples_and_persona_are_part_of_identity_and_name():
 
 
 @EACH
-async def test_no_judge_is_shown_the_answer_to_the_question_at_hand(kind):
+async def test_examples_about_the_same_question_are_left_out(kind):
     """The known truth: an example about the same question reveals its answer, and a judge that
     copies it would always be right. It is left out. The others stay; without any the prompt has no
     examples."""

@@ -63,7 +63,7 @@ WEIGHTS = ((), (2.0, 1.0, 1.0), (20.0, 10.0, 10.0), (0.0, 1.0, 0.0))
 @pytest.mark.parametrize(
     ("pool", "weights"), [("median", ()), *product(("mean", "logodds"), WEIGHTS)]
 )
-async def test_a_pool_is_as_near_to_its_jurors_as_one_probability_can_be(pool, weights):
+async def test_pools_minimise_their_distance_to_the_jurors(pool, weights):
     """The known truth: of all probabilities the weighted mean has the least squared distance from
     the jurors, the median the least distance, and the pool of log odds the least Kullback-Leibler
     divergence. The minimum is searched on a grid of 9999."""
@@ -82,12 +82,12 @@ async def test_a_pool_is_as_near_to_its_jurors_as_one_probability_can_be(pool, w
         assert pooled == pytest.approx((nearest, 1 - nearest), abs=1e-4)
 
 
-async def test_a_certain_juror_is_no_veto_in_the_log_odds_pool():
+async def test_certain_juror_has_no_veto_in_the_log_odds_pool():
     pooled = await probs(Jury(THREE, "logodds"), ann=0.0, ben=99.0, cat=99.0)
     assert 0.3 < pooled[0] < 0.6
 
 
-async def test_medians_that_leave_nothing_are_unreadable():
+async def test_medians_that_sum_to_zero_are_unreadable():
     three = structs.replace(CRATES, answers=(*CRATES.answers, Answer("C", "12")))
 
     def script(call: Call) -> str:
@@ -133,7 +133,7 @@ def percent(p: float) -> str:
     return f"A: {p}%\nB: {100 - p}%"
 
 
-async def test_members_are_draws_of_the_judge_at_the_temperature_of_the_ensemble():
+async def test_members_are_draws_at_the_temperature_of_the_ensemble():
     ask = Scripted(lambda call: percent(10 * call.draw[0]))
     verdict = await Ensemble(JUDGE).judge(TRANSCRIPT, ask)
     assert [call.draw for call in ask.calls] == [(0,), (1,), (2,), (3,), (4,)]
@@ -171,7 +171,7 @@ ROUTES = Question(
 WAYS = Problem("ways", ROUTES, (2, 0.5, -1))
 
 
-async def test_grades_count_by_how_much_better_an_answer_is():
+async def test_graded_answers_are_scored_by_their_values():
     """The known truth: every speech for an answer weighs the answer's value, in nats, and a judge
     adds them up. In a debate it hears all three in every world, so its verdict is the softmax of
     the values, and the score difference is the sum of centred value times the Brier score of that
@@ -194,7 +194,7 @@ async def test_grades_count_by_how_much_better_an_answer_is():
     assert naive == pytest.approx(0, abs=1e-6)
 
 
-def test_speeches_made_at_once_trade_places_round_by_round_and_replies_do_not():
+def test_concurrent_speeches_exchange_positions_and_replies_do_not():
     def exchange(*turns: Turn) -> str:
         there = exchanged(Case(Transcript(CRATES, turns))).transcript.turns
         return " ".join(f"{turn.speaker[-1]}{turn.text}" for turn in there)
@@ -208,7 +208,7 @@ def test_speeches_made_at_once_trade_places_round_by_round_and_replies_do_not():
 
 
 @pytest.mark.parametrize("simultaneous", [True, False])
-async def test_a_judge_without_position_bias_believes_the_same_either_way(simultaneous):
+async def test_unbiased_judge_gives_the_same_verdict_in_both_orders(simultaneous):
     """The known truth: a judge who considers only contents, not labels or positions, gives the same
     probabilities in one order and in both."""
     problems = shipments(10)
@@ -227,7 +227,7 @@ async def test_a_judge_without_position_bias_believes_the_same_either_way(simult
 
 @pytest.mark.parametrize("lean", [0.6, 0.9])
 @pytest.mark.parametrize("to", ["label", "first answer", "last speaker"])
-async def test_a_judge_who_leans_one_way_is_undecided_in_both_orders(lean, to):
+async def test_biased_judge_is_undecided_in_both_orders(lean, to):
     """The known truth: a judge who gives `lean` to (A), to the answer shown first, or to the last
     of several concurrent speakers gives one half to each answer if it is asked in both orders. For
     a statement it gives one half to its being true."""

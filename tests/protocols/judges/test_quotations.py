@@ -19,7 +19,7 @@ REPLIES = [
     orjson.loads(line)
     for line in Path(__file__).with_name("verdict_replies.jsonl").read_bytes().splitlines()
 ]
-    """Written by somebody who did not write the reader. `want`, or one of `also`, is right."""
+"""Written by somebody who did not write the reader. `want`, or one of `also`, is right."""
 
 CAUSES = {"no statement": "none", "two statements": "two", "truncated": "cut"}
 """Names of causes in the file, if they differ."""
@@ -99,7 +99,7 @@ def test_verdicts_in_the_forms_of_real_models_are_read(row):
     st.booleans(),
     st.sampled_from(["", "before", "after"]),
 )
-def test_a_demand_that_is_quoted_is_never_obeyed(form, above, mark, around, end, is_apart, own):
+def test_quoted_demands_are_never_obeyed(form, above, mark, around, end, is_apart, own):
     demand = around.format("\n".join(map(mark.format, DEMANDS[form])))
     text = "\n".join([above, *[""] * is_apart, demand, end])
     belief = "Answer: A" if form == "vote" else "A: 90%\nB: 10%"
@@ -129,7 +129,7 @@ def test_the_judges_own_words_around_a_verdict_are_not_a_quotation(above, below)
     assert read("stated", text, CRATES) == (0.9, 0.1)
 
 
-def test_a_form_reads_numbers_and_options_in_dress():
+def test_form_reads_decorated_numbers_and_options():
     form = probabilities_form(CRATES)
     for text in ('Form: {"A": "70%", "B": "0.3"}', '```json {"A": 0.7, "B": " .3 "} ```'):
         filled = read_form(Reply(text), form)
@@ -155,9 +155,7 @@ SHARES = st.sampled_from(
     st.sampled_from(["ok", "truncated", "refused", "empty"]),
     SHORT | st.just(""),
 )
-def test_replies_in_the_form_asked_for_are_read_the_same_in_fewer_steps(
-    question, shares, form, outcome, more
-):
+def test_replies_in_the_requested_form_take_fewer_steps(question, shares, form, outcome, more):
     lines = [form.format(chr(ord("A") + n), share) for n, share in enumerate(shares)]
     assert_same_reading(Reply("\n".join(lines) + more, outcome=outcome), question)
     assert_same_reading(Reply(more, outcome=outcome), question)

@@ -63,7 +63,7 @@ def said(words: list[str]) -> tuple[float, ...]:
 
 
 @sessions(FILE)
-def test_a_reply_is_read_as_it_says_or_not_at_all(session, request):
+def test_replies_are_read_exactly_or_not_at_all(session, request):
     names = globals() | {"inf": math.inf, "log": math.log}
     session.check(request, expressions(names))
     if session.heading.startswith("quotes"):  # the judge is never deceived
@@ -72,7 +72,7 @@ def test_a_reply_is_read_as_it_says_or_not_at_all(session, request):
 
 
 @given(st.integers(2, 98), st.floats(0, 1), st.permutations(range(3)), st.data())
-def test_neither_order_nor_unit_nor_dress_matters(first, share, order, data):
+def test_order_unit_and_decoration_do_not_matter(first, share, order, data):
     second = int((100 - first) * share)
     percents = [first, second, 100 - first - second]
     form = data.draw(st.sampled_from(["{}: {}%", "({}): {}", "**{}**: {} %", "{} = {}.0%"]))
@@ -101,7 +101,7 @@ def test_any_text_is_one_vote_or_unreadable(text):
     assert vote in text.upper()
 
 
-async def test_the_captured_mass_is_in_the_judgement_and_never_above_one():
+async def test_judgement_has_the_label_probability_of_at_most_one():
     for at, captured in (
         (token("A", 0.3, B=0.1, The=0.6), 0.4),
         (Token("A", 0.001, (("A", 0.001), ("B", -5.0))), 1.0),
@@ -112,7 +112,7 @@ async def test_the_captured_mass_is_in_the_judgement_and_never_above_one():
         assert captured == 1 or verdict.probs == pytest.approx((0.75, 0.25))
 
 
-def test_a_candidate_that_may_begin_a_sentence_is_no_answer_out_of_ten():
+def test_candidate_that_may_begin_a_sentence_is_not_a_label():
     ten = Question("?", tuple(Answer(label, label.lower()) for label in "ABCDEFGHIJ"))
     for said, masses in (("C", {"C": 0.5}), (" I", {"I": 0.4, "C": 0.5})):
         at = token(said, 0.5 if said == "C" else 0.4, **({"I": 0.4} if said == "C" else {"C": 0.5}))
@@ -134,7 +134,7 @@ def kept_replies() -> Iterator[tuple[str, list[Token]]]:
         yield told["kind"], [Token(text, p, tuple(top.items())) for text, p, top in told["tokens"]]
 
 
-def test_of_real_replies_no_echoed_name_and_no_other_talk_becomes_a_verdict():
+def test_echoed_names_in_real_replies_are_not_verdicts():
     found: Counter[tuple[str, bool]] = Counter()
     for kind, tokens in kept_replies():
         try:

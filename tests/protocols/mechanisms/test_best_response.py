@@ -53,7 +53,7 @@ LINK = re.compile(
         r"\\\{(\w+)\\\}", r"(?P<\1>.*?)", re.escape(WORDS.text("prover_estimator_debate.follows"))
     )
 )
-    """That a claim follows, in the words of the mechanism."""
+"""That a claim follows, in the words of the mechanism."""
 _NUMBER = re.compile(r" ?\(\d+\) ")
 
 

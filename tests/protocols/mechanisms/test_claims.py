@@ -39,7 +39,7 @@ LIES = (
     *(f"Whoever fills in «{task}» must fail." for task in ("statement", "percentages", "critique")),
     "",
 )
-    """The moves of an advocate of the lie."""
+"""The moves of an advocate of the lie."""
 
 
 def believing(lie: float) -> str:
@@ -141,7 +141,7 @@ def sound(task: str, call: Call) -> str:
 @pytest.mark.parametrize("error", [0.1, 0.3, 0.45, 0.5])
 @pytest.mark.parametrize("side", CRATES.answers, ids=["truth", "lie"])
 @pytest.mark.parametrize("name", ERRING)
-async def test_a_judge_who_errs_costs_the_truth_and_gives_a_liar_what_is_claimed(name, side, error):
+async def test_judge_errors_cost_and_gain_at_most_the_claimed_amount(name, side, error):
     """The known truth: each probability that the judge states is correct, or `error` more or less,
     in every combination. A liar speaks or is silent. No play gains a lie, or costs the truth, more
     than the claim allows for such a judge, and some plays reach the limit."""
@@ -333,7 +333,7 @@ async def test_a_meaning_is_pinned_down_wherever_it_shifts():
     assert plays > 30
 
 
-def test_a_product_of_graded_steps_is_overstated_by_no_more_than_is_claimed():
+def test_product_of_graded_steps_is_overstated_at_most_as_claimed():
     """The known truth: steps believed in tenths, or just within the threshold of 1, are each stated
     as high as passes, before a judge who is off by e in the liar's favour. By exhaustion up to
     three steps. For nine, the gain rises with every belief up to 1 - t, so it is largest at 1 - t
@@ -364,7 +364,7 @@ def test_a_judge_of_few_votes_lets_more_pass_and_the_claim_says_so():
     assert sampling.failure_of(sampling.votes) <= 0.1 < sampling.failure_of(sampling.votes - 1)
 
 
-def test_the_weakest_of_graded_steps_exceeds_their_product_by_what_is_claimed():
+def test_weakest_graded_step_exceeds_the_product_by_the_claimed_amount():
     """The known truth: the least of n numbers exceeds their product by at most p - p^n, where
     n p^(n - 1) = 1. By exhaustion in tenths up to three steps, and for nine over equal steps, which
     are the worst for a given minimum (dynamic programming over the minimum)."""

@@ -120,7 +120,7 @@ def test_neither_side_can_leave_an_equilibrium_with_a_gain(m, n, seed):
     assert abs(equilibrium(erring.tolist()).value - found.value) <= 0.1 + 1e-6
 
 
-def test_rock_paper_scissors_is_worth_nothing_and_played_evenly():
+def test_rock_paper_scissors_has_value_zero_and_even_strategies():
     found = equilibrium([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
     assert found.value == pytest.approx(0)
     assert found.rows == pytest.approx((1 / 3,) * 3)
@@ -142,7 +142,7 @@ def script(call: Call) -> str:
     return f"{asked.asks} on {asked.speeches[0]}"
 
 
-def test_who_steers_depends_on_contents_alone_and_only_grows_with_the_dose():
+def test_steering_depends_only_on_contents_and_grows_with_the_dose():
     doses = [n / 20 for n in range(21)]
     subs = [f"sub {n}" for n in range(400)]
     steering = [
@@ -239,7 +239,7 @@ async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
 
 
 @pytest.mark.parametrize(("budget", "helpers"), [(1, 1), (2, 2), (3, 3), (7, 4), (12, 9), (99, 9)])
-async def test_the_budget_bounds_all_subquestions_and_is_shared_alike(budget, helpers):
+async def test_budget_bounds_all_subquestions_and_is_shared_equally(budget, helpers):
     """The known truth: an overseer who always asks as much as it may asks three at the top, which
     share the rest of the budget equally, at most three each. A helper answers each question below,
     and each one at the top without budget: with 7, 2 and 1 and 1 below make four."""
@@ -256,7 +256,7 @@ async def test_the_budget_bounds_all_subquestions_and_is_shared_alike(budget, he
 
 
 @given(st.integers(0, 200), st.integers(1, 9))
-def test_shares_are_whole_and_as_equal_as_can_be(budget, parts):
+def test_budget_parts_are_whole_and_nearly_equal(budget, parts):
     split = shares(budget, parts)
     assert sum(split) == budget and len(split) == parts
     assert split == sorted(split, reverse=True) and split[0] - split[-1] <= 1

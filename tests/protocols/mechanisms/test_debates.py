@@ -39,7 +39,7 @@ from oversight.protocols.scores import brier
 from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, form, prompt
 
 
-async def test_a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply():
+async def test_judge_who_believes_the_last_speaker_is_won_by_the_reply():
     """The known truth: a judge who believes the last speaker. In a sequential debate this is the
     opponent, so each side loses its own world, and accuracy ASD is 0. In a simultaneous one
     speeches are heard in answer order, so (B), which is wrong, wins both worlds, and ASD is -1."""
@@ -77,7 +77,7 @@ async def test_every_answer_has_an_advocate(simultaneous, order):
 
 
 @pytest.mark.parametrize("simultaneous", [True, False])
-async def test_what_only_a_question_brings_out_decides_for_the_truth(simultaneous):
+async def test_evidence_brought_out_by_questions_decides_for_the_truth(simultaneous):
     """The known truth: evidence comes out only if the judge asks for it, and only the debater who
     is right has any. Without questions the judge is at even odds, and Brier ASD is 0. With them it
     is sure of the truth in both worlds, and ASD is 0 + 2."""
@@ -151,9 +151,7 @@ def script_opened(call: Call) -> str:
 
 
 @pytest.mark.parametrize(("opened", "closed"), OPENED, ids=lambda p: p.name)
-async def test_an_open_run_goes_as_the_closed_run_of_the_chosen_side_and_nobody_is_told_a_falsehood(
-    opened, closed
-):
+async def test_open_run_equals_the_closed_run_of_the_chosen_side(opened, closed):
     theirs, ours = Scripted(script_opened), Scripted(script_opened)
     expected = await closed.run(CRATES, B, theirs)
     verdict = await opened.run(CRATES, A, ours)
@@ -346,19 +344,19 @@ PRICES = st.floats(0.01, 0.99).map(lambda p: (p, 1 - p))
 
 
 @given(PRICES, st.lists(PRICES, min_size=2, max_size=5))
-def test_no_market_loses_less_than_one_that_always_knows_the_verdict(final, prices):
+def test_a_market_that_knows_the_verdict_loses_least(final, prices):
     oracle, market = dict(losses((final, final), final)), dict(losses(tuple(prices), final))
     assert market["market_loss"] >= oracle["market_loss"] - 1e-12
     assert -1 <= market["adversary_loss"] <= oracle["adversary_loss"] == 0
 
 
 @pytest.mark.parametrize("percent", range(0, 100, 5))
-def test_a_move_of_just_epsilon_is_no_smaller_move_wherever_it_starts(percent):
+def test_move_of_exactly_epsilon_does_not_end_the_trade(percent):
     low, high = percent / 100, (percent + 5) / 100
     assert distance((low, 1 - low), (high, 1 - high)) == 0.05
 
 
-async def test_it_trades_in_more_than_two_answers():
+async def test_market_trades_in_more_than_two_answers():
     three = Question("?", tuple(Answer(label, label.lower()) for label in "ABC"))
 
     def answer(call: Call) -> str:

@@ -145,7 +145,7 @@ async def test_a_form_that_is_not_filled_in_as_asked_leaves_the_world_without_a_
         ("recursive_reward_modelling", "assess"),
     ],
 )
-async def test_helpers_are_on_nobodys_side_on_another_or_secretly_on_the_agents(name, task):
+async def test_helpers_are_neutral_sided_or_secretly_for_the_agent(name, task):
     for aux, side in (("honest", ""), ("sided", "B"), ("adversarial", "A")):
         protocol = plain(PROTOCOLS[name], aux=aux)
         helped = [prompt(each) for each in (await asked(protocol, shipment(0), 0)).values()]
@@ -246,11 +246,11 @@ async def written(row: str) -> list[str]:
 
 
 @sessions(LIST)
-def test_everybody_is_asked_and_hears_what_is_written_down(session, request):
+def test_calls_and_their_readers_are_as_recorded(session, request):
     session.check(request, lambda row: asyncio.run(written(row)))
 
 
-def test_every_mechanism_is_written_down():
+def test_every_mechanism_is_recorded():
     headings = re.findall(r"^## (\w+)$", LIST.read_text(), re.MULTILINE)
     assert {*headings} == {kind.__name__ for kind in PROTOCOLS.values()} - {"Recorded"}
 
@@ -259,7 +259,7 @@ STATED, AGENT = StatedJudge("judge"), Agent("agent")
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-async def test_worlds_at_once_ask_what_worlds_one_by_one_ask_whatever_the_values(name):
+async def test_concurrent_worlds_make_the_calls_of_sequential_worlds(name):
     protocol = plain(PROTOCOLS[name])
     one_by_one = set.union(*await paid(protocol, lambda call: whimsical(call, 0)))
     for values in ((1, -1), (-2, 3)):
@@ -275,7 +275,7 @@ WAYS = {
     "empty": Reply("", outcome="empty"),
 }
 SPEECH_WAYS = ("refused", "empty")
-    """A muddled or cut speech is still a speech."""
+"""A muddled or cut speech is still a speech."""
 
 JUDGES: dict[str, Judge] = {
     "votes": VotesJudge("judge"),

@@ -171,7 +171,7 @@ async def test_a_planted_flaw_tells_what_critiques_are_worth(said, hallucinated,
         assert {call.model for call in after} == {"rita"} and len(after) == 4
 
 
-async def test_what_cannot_be_measured_leaves_the_verdict_as_it_is():
+async def test_missing_measures_do_not_change_the_verdict():
     (row,) = report_rows([Critique(JUDGE, ALICE, CAROL, critiques=1)])
 
     def mute(call: Call) -> str:
@@ -354,7 +354,7 @@ async def test_without_criteria_the_reward_model_reads_the_candidate_alone():
     assert len(verdict.transcript.turns) == 1 and verdict.probs == pytest.approx((0.75, 0.25))
 
 
-async def test_a_candidate_of_which_one_helper_says_nothing_does_not_stand():
+async def test_candidate_with_a_silent_helper_does_not_win():
     def quiet(call: Call) -> str:
         said = script_reward(call)
         return "" if said.endswith("units of draw 1") else said
@@ -363,7 +363,7 @@ async def test_a_candidate_of_which_one_helper_says_nothing_does_not_stand():
     assert (await protocol.run(CRATES, A, Scripted(quiet))).probs == pytest.approx((0.5, 0.5))
 
 
-async def test_answers_that_are_not_argued_for_may_have_nothing_of_what_the_reward_leaves():
+async def test_other_answers_range_from_zero_to_the_rest_of_the_reward():
     """The known truth: a judge of labels gives A .5, and .2 to other tokens. A has .5 to .7, and
     each of the two others from 0 to everything that A leaves."""
     three = Question("?", tuple(Answer(label, label) for label in "ABC"))

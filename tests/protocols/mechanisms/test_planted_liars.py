@@ -117,7 +117,7 @@ async def test_votes_that_were_cut_off_count_against_the_agent():
     ("said", "p", "other", "belief"),
     [("Yes", 0.51, "no", 0.51), ("no", 0.9, "Yes", 0.1), ("YES", 0.7, "No", 0.7)],
 )
-async def test_a_label_is_read_in_any_case(said, p, other, belief):
+async def test_labels_are_read_in_any_case(said, p, other, belief):
     """The known truth: the probability of a word is the sum over all its spellings."""
     reply = Reply(said, logprobs=(token(said, p, **{other: 1 - p}),))
     ask = Scripted(lambda call: reply)
@@ -126,7 +126,7 @@ async def test_a_label_is_read_in_any_case(said, p, other, belief):
 
 
 @pytest.mark.parametrize("poisoned", ["one debate", "one draft"])
-async def test_a_game_is_not_lost_by_what_its_judge_could_not_read(poisoned):
+async def test_unread_verdicts_do_not_lose_a_game(poisoned):
     """The known truth: the liar's best draft is worth .3 against every other draft. One unread
     debate of sixteen, or all four of a draft that breaks its judge, leave it at .3, with their
     possible values as bounds. They are counted."""
@@ -230,7 +230,7 @@ async def test_a_selection_hides_no_refusal(protocol, seat):
     ],
     ids=lambda each: each.name if isinstance(each, Protocol) else "",
 )
-async def test_who_refuses_to_speak_against_the_truth_takes_nothing_from_it(protocol, seat):
+async def test_refusals_of_other_speakers_do_not_lower_the_truth(protocol, seat):
     """The known truth: the judge believes (A), the truth, at .9 in every case. Another speaker than
     the agent refuses once, only in the world of the truth. Whether or not that speech would have
     been heard, the verdict stays .9, with bounds 0 and 1, and is counted. The difference between
@@ -421,7 +421,7 @@ async def test_a_part_is_found_however_it_is_retyped_or_else_a_doubt(
 ):
     """The known truth: the copy contradicts the liar unless it has read how the meaning shifts. If
     quoted words do not match the statement, the opponent is asked again, and the copy never hears
-    the whole statement. Two replies without a part leave its extent open. An empty part means all."""
+    all of the statement. Two replies without a part leave its extent open. Empty means all."""
 
     def script(call: Call) -> str:
         asked = prompt(call)
@@ -463,7 +463,7 @@ async def test_a_step_that_holds_the_number_of_another_is_not_looked_up_by_it(nu
 
 
 @pytest.mark.parametrize("said", [900, 140, 20])
-async def test_reasoning_aloud_is_no_way_around_the_word_limit(said):
+async def test_public_reasoning_counts_toward_the_word_limit(said):
     """The known truth: the judge reads 150 words of an opponent, its reasoning included."""
     challenge = form(reasoning="so " * said, statement=1, part="", question="Why?")
     replies = {"percentages": percent(0), "challenge": challenge}

@@ -38,7 +38,7 @@ def script(call: Call, subclaim: object = 2, truth_is: object = "higher") -> str
 
 
 @pytest.mark.parametrize(("truth_is", "opening"), [("higher", ""), ("lower", "It is not the case")])
-async def test_the_next_split_is_told_what_was_said_of_its_claim(truth_is, opening):
+async def test_next_split_reads_the_direction_of_its_claim(truth_is, opening):
     ask = Scripted(lambda call: script(call, 1, truth_is))
     await ProverEstimatorDebate(JUDGE, ALICE).run(CRATES, A, ask)
     second = [call for call in ask.calls if prompt(call).task == "subclaims"][1]
@@ -49,7 +49,7 @@ async def test_the_next_split_is_told_what_was_said_of_its_claim(truth_is, openi
 
 
 @pytest.mark.parametrize("needed", ["all", "any", "at least"])
-async def test_a_claim_that_is_no_longer_split_is_the_leaf(needed):
+async def test_unsplit_claim_is_the_leaf(needed):
     def once(call: Call) -> str:
         asked = prompt(call)
         if asked.task == "subclaims" and "part" in asked.speeches[0]:
@@ -71,7 +71,7 @@ async def test_more_than_two_answers_share_what_the_claim_leaves():
 
 
 @pytest.mark.parametrize("needed", [0, 2])
-async def test_no_less_than_one_subclaim_is_needed_and_no_more_than_there_are(needed):
+async def test_needed_subclaims_range_from_one_to_all(needed):
     reply = form(subclaims=["one"], needed="at least", at_least=needed)
     ask = Scripted(lambda call: reply if prompt(call).task == "subclaims" else script(call))
     with pytest.raises(Unreadable):
@@ -190,7 +190,7 @@ async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_on
 
 @pytest.mark.parametrize("times", [1, 3, 8])
 @pytest.mark.parametrize("needed", ["all", "any"])
-async def test_a_claim_that_is_restated_is_no_likelier_for_that(times, needed):
+async def test_restating_a_claim_does_not_make_it_likelier(times, needed):
     """The known truth: nobody can tell whether a claim is right, and judge and estimator give every
     wording of it 0.3. A prover restates it several times, so that any one of them, or all, would be
     enough. If any is enough, the verdict stays at 0.3. As independent claims, three would have made

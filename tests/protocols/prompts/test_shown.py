@@ -147,7 +147,7 @@ LIVE = re.compile(rf"<\s*/?\s*(?:{'|'.join(TAGS)})\b", re.IGNORECASE)
 
 
 @given(st.lists(st.sampled_from([*TAGS, "<", "/", " ", ">", "x", "\n"])).map("".join))
-def test_nothing_live_survives(text):
+def test_no_live_tag_survives(text):
     harmless, forged = escape_and_count(text)
     assert not LIVE.search(harmless)
     assert forged == len(LIVE.findall(text))
@@ -287,13 +287,13 @@ async def test_every_seat_of_a_mechanism_reads_others_as_data_and_is_warned(name
 
 
 @pytest.mark.parametrize("kind", AGENTS)
-async def test_so_do_those_who_draft_pick_and_check_speeches(kind):
+async def test_drafters_and_checkers_read_others_as_data_and_are_warned(kind):
     assert await seats("debate", AGENTS[kind], JUDGE)
 
 
 @pytest.mark.parametrize("kind", JUDGES)
 @pytest.mark.parametrize("name", ["debate", "critique", "doubly_efficient_debate"])
-async def test_so_does_every_kind_of_judge(name, kind):
+async def test_judges_read_others_as_data_and_are_warned(name, kind):
     assert await seats(name, AGENT, JUDGES[kind])
 
 
@@ -349,17 +349,17 @@ async def test_one_block_changes_the_calls_of_its_seat_and_no_others():
     assert "Take your time." in prompt(fresh[0]).user
 
 
-def test_a_protocol_that_is_older_than_the_type_goes_on_and_names_answers_by_label():
+def test_old_protocols_with_plain_strings_still_work():
     older = RolePrompt("Voice", "Rules.", "For ({label}) {answer}.")  # type: ignore[arg-type]
     assert older == RolePrompt("Voice", Words("Rules."), Words("For ({label})."))
 
 
-def test_the_digest_is_of_the_words_and_not_of_the_name():
+def test_digest_covers_the_words_and_not_the_name():
     other = WORDS.changed("other", {"debate.judge": "You are the judge."})
     assert WORDS.digest == PromptSet("renamed", WORDS.blocks).digest != other.digest
 
 
-async def test_what_the_judge_cannot_read_is_told_to_all():
+async def test_everyone_knows_if_the_judge_cannot_read_the_passage():
     blind = structs.replace(CRATES, passage="PASSAGE")
     about = Problem("read", blind, (1, -1))
     for reads, shown in ((False, "hidden"), (True, "shared")):
@@ -474,7 +474,7 @@ def test_folding_twice_is_folding_once(text):
     assert fold(fold(text)) == fold(text)
 
 
-async def test_who_quotes_a_passage_is_told_how_and_its_turn_shows_our_marks():
+async def test_quoting_speakers_read_how_to_quote_and_get_our_marks():
     said = "See <quote>illegal to park</quote>, <quote>legal</quote>."
     for agent, floor in ((QUOTER, READ), (QUOTER, Transcript(CRATES)), (Agent("alice"), READ)):
         ask, quoting = Scripted(lambda call: said), agent is QUOTER
@@ -494,7 +494,7 @@ async def test_a_forged_mark_is_defused_and_counted_and_verifies_nothing():
     assert [quote.verified for quote in turn.quotes] == [False]
 
 
-async def test_a_quote_that_the_word_limit_cuts_is_no_quote():
+async def test_quote_cut_by_the_word_limit_is_not_a_quote():
     short = replace(QUOTER, words=3)
     turn = await short.speak(READ, SIDE, Scripted(lambda call: "<quote>It is illegal to</quote>"))
     assert (turn.text, turn.malformed) == ("‹quote>It is illegal […]", 1)
