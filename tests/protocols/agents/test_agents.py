@@ -245,7 +245,7 @@ async def test_a_budget_holds_over_the_turns_of_a_side():
     dear = structs.replace(first, drafts=(structs.replace(first, tools=2 * first.tools),))
     rival = await agent.speak(TRANSCRIPT.then(dear), OTHER, wishes('{"expression": "3"}'))
     assert rival.tools == (ToolUse("calculator", "3", "3", 1.0),)
-    # A speaker without a side spends the rest of its own seat's budget.
+    # A speaker without a side spends the rest of its seat's budget.
     other = structs.replace(first, side=None, speaker="Helper")
     client = await agent.speak(TRANSCRIPT.then(other), None, wishes('{"expression": "3"}'), CLIENT)
     assert client.tools == rival.tools
