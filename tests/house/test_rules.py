@@ -130,6 +130,7 @@ MAY = {
         "cache/portable.py",
         "protocols/protocol.py",
         "protocols/question.py",
+        "protocols/datasets/columns.py",
         "protocols/datasets/gsm8k.py",
         "protocols/datasets/jsonl.py",
         "protocols/datasets/leak.py",
