@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ...protocols.datasets.overlap import copies_line, grouped, overlap
+from ...protocols.datasets.loader import copies_line, grouped, overlap
 from ...protocols.judges.judge import Judge
 from ...protocols.judges.stated import StatedJudge
 from ...protocols.prompts.prompt_set import PromptSet

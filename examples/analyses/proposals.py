@@ -24,7 +24,7 @@ from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.analysis.scoring.inference import Influences, mean_of
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
-from oversight.protocols.datasets.proposals import ACCEPT
+from oversight.protocols.datasets.loader import ACCEPT
 
 
 class Graded(NamedTuple):

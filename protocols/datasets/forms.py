@@ -36,8 +36,7 @@ from .columns import (
     value_of,
 )
 from .jsonl import each_problem
-from .loader import Notes, RowLoader
-from .overlap import digest
+from .loader import Notes, RowLoader, digest
 from .rows import TABLES, Row, each_record, ending, read_bytes
 from .solution import laid_out, number, number_text, steps
 

@@ -1,18 +1,35 @@
-"""The loader interface: settings that a sweep file can hold, and one way to load problems."""
+"""The loader interface: settings that a sweep file can hold, and one way to load problems.
 
+Also equal questions (copies are one observation, and a judge shown its own case as an example knows
+the answer), and open answers: proposals to accept or reject. A judge who is shown a right and a
+wrong answer side by side can tell them apart by comparing.
+"""
+
+import hashlib
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal, Self, TypeAlias
 
+from msgspec.structs import replace
+
 from ..errors import DatasetError
-from ..question import Problem, balanced, lettered, randomness
+from ..question import (
+    Answer,
+    Problem,
+    Question,
+    balanced,
+    is_graded,
+    labelled,
+    lettered,
+    randomness,
+)
 from ..settings import check_numbers, ranged
-from .overlap import grouped
-from .proposals import proposals
+from .columns import seen
+from .solution import sense
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +106,108 @@ def _cause(fault: DatasetError) -> str:
     """The kind of a fault: its words without the place and the values."""
     message = str(fault).partition(f"{fault.file}:{fault.line}: ")[2] or str(fault)
     return message.partition("; ")[0].partition("\n")[0][:80]
+
+
+def overlap(
+    problems: Iterable[Problem], examples: Iterable[Problem]
+) -> tuple[tuple[str, str], ...]:
+    """(problem id, example id) of each pair that is one question: by id, or by text and passage,
+    ignoring case and spaces."""
+    ids: dict[str, str] = {}
+    texts: dict[object, str] = {}
+    for problem in problems:
+        ids[problem.id] = problem.id
+        texts.setdefault(_text(problem), problem.id)
+    pairs = []
+    for example in examples:
+        problem_id = ids.get(example.id) or texts.get(_text(example))
+        if problem_id is not None:
+            pairs.append((problem_id, example.id))
+    return tuple(pairs)
+
+
+def _text(problem: Problem) -> object:
+    return sense(problem.question.text), sense(problem.question.passage)
+
+
+def content(problem: Problem) -> tuple[str, ...]:
+    """Key of a question: equal for copies of a question under other ids and letters."""
+    question = problem.question
+    options = sorted(seen(answer.whole) for answer in question.answers)
+    return seen(question.text), seen(question.passage), question.environment, *options
+
+
+def grouped(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The problems, copies of one question in one group: equal text, passage and answers are one
+    observation. A group that a copy has is kept."""
+    known = tuple(problems)
+    keys = [content(problem) for problem in known]
+    copies = Counter(keys)
+    groups = {key: problem.group for key, problem in zip(keys, known, strict=True) if problem.group}
+    return tuple(
+        problem
+        if problem.group or copies[key] == 1
+        else replace(problem, group=groups.get(key) or digest("\0".join(key)))
+        for key, problem in zip(keys, known, strict=True)
+    )
+
+
+def copies_line(problems: Sequence[Problem]) -> Iterator[str]:
+    """A line for people if some problems ask the same question."""
+    different = len({content(problem) for problem in problems})
+    if different < len(problems):
+        yield (
+            f"{len(problems):,} problems, {different:,} different questions: copies with equal "
+            "answers and passage count as one group in intervals"
+        )
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+ACCEPT = "The proposed answer is right."
+REJECT = "The proposed answer is not right."
+
+
+def proposals(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
+    """Two proposals per problem: its right answer, and a wrong one drawn from the seed and from
+    the text of the problem.
+
+    So proposals are as often right as wrong. Both are in one group, which a bootstrap keeps
+    together. ValueError for answers that differ in degree: none of them can be accepted.
+    """
+    for problem in problems:
+        question, best = problem.question, problem.best
+        if question.graded or is_graded(problem.values):
+            raise ValueError(
+                f"{problem.id}: its answers differ in degree, so none can be accepted or rejected; "
+                "leave proposals out"
+            )
+        wrong = [place for place in range(len(problem.values)) if place != best]
+        about = "\0".join(content(problem))
+        drawn = randomness(seed, about, "proposal").choice(
+            sorted(wrong, key=lambda place: question.answers[place].whole)
+        )
+        group = problem.group or problem.id
+        for place in sorted((best, drawn)):
+            answer = question.answers[place]
+            id = f"{problem.id}-{answer.label}"
+            yield proposal(id, question, answer, place == best, group=group)
+
+
+def proposal(id: str, question: Question, answer: Answer, right: bool, *, group: str) -> Problem:
+    """One answer to a question, to be accepted or rejected; its labels are not drawn yet."""
+    value = 1.0 if right else -1.0
+    return labelled(
+        id,
+        f"{question.text}\n\nProposed answer: {answer.whole}",
+        [(ACCEPT, "", value), (REJECT, "", -value)],
+        seed=None,
+        passage=question.passage,
+        group=group,
+        environment=question.environment,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from oversight.protocols.counts import COUNTED, transcript_counts
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.datasets.catalogue import loader
 from oversight.protocols.datasets.leak import FEATURES, leakage_check
-from oversight.protocols.datasets.proposals import proposals
+from oversight.protocols.datasets.loader import proposals
 from oversight.protocols.datasets.solution import closing, number, steps
 from oversight.protocols.doubts import choices, envelope, mean_ranges, ranges_given, shifted
 from oversight.protocols.judges.exchange import exchanged

@@ -19,8 +19,7 @@ from oversight.protocols.datasets.catalogue import LOADERS, PUBLISHED, loader
 from oversight.protocols.datasets.forms import published_forms
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.leak import leakage_check
-from oversight.protocols.datasets.overlap import overlap
-from oversight.protocols.datasets.proposals import ACCEPT, REJECT, proposals
+from oversight.protocols.datasets.loader import ACCEPT, REJECT, overlap, proposals
 from oversight.protocols.datasets.solution import number, steps
 from oversight.protocols.question import lettered
 from tests.fakes import APPLES, Scripted, prompt

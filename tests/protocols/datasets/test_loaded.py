@@ -31,8 +31,7 @@ from oversight.protocols import (
     Study,
 )
 from oversight.protocols.datasets.jsonl import write_jsonl
-from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.overlap import grouped
+from oversight.protocols.datasets.loader import Loader, grouped
 from oversight.protocols.datasets.rows import csv_rows, json_rows, read_bytes, regular
 from oversight.protocols.datasets.study import answer_digest
 from oversight.protocols.errors import DatasetError, NotRun

@@ -25,7 +25,7 @@ from oversight.protocols import (
 )
 from oversight.protocols.datasets.forms import JsonLines
 from oversight.protocols.datasets.jsonl import write_jsonl
-from oversight.protocols.datasets.overlap import grouped
+from oversight.protocols.datasets.loader import grouped
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.fakes import (
     ALICE,

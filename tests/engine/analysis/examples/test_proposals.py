@@ -12,7 +12,7 @@ from oversight.cache.call import Call
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.datasets.proposals import ACCEPT, REJECT, proposal
+from oversight.protocols.datasets.loader import ACCEPT, REJECT, proposal
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.critique import ProposerCritic
