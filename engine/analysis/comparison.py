@@ -15,7 +15,6 @@ from ..display.quantity import counted, signed
 from ..display.table import NONE
 from ..errors import UsageError
 from ..system.flags import flag
-from .catalogue import Analysis
 from .differences import (
     DifferenceBounds,
     McNemar,
@@ -45,14 +44,14 @@ from .findings.finding import (
 from .judged import asds, by_setting, pair_of, ways_of
 from .reading import read_judgements
 from .reports.family import fragile, rare_errors, same_verdicts
-from .reports.formats import CLUSTER, COLUMNS, ERROR, INTERVAL, above_0
+from .reports.formats import above_0
 from .reports.results import SCORE_NAMES
 from .rows import RunRows, against_naive, distinct, pairs_between, pairs_within
-from .scores import FILTER, METRIC, cluster_of, is_scores, read_scores, score_pairs
+from .scores import OfScores, is_scores, score_pairs
 from .scoring.calibration import Flips
 from .scoring.contrasts import MARGIN, Contrast, RankSet, comparable, contrasts
 from .scoring.estimate import Interval
-from .scoring.inference import FEW_CLUSTERS, WAY, ErrorKind, Influences
+from .scoring.inference import FEW_CLUSTERS, WAY, Influences
 
 RowPlace: TypeAlias = tuple[int, int]
 """A row: the index of its run, and its index in that run; a setting: 0, and its index."""
@@ -140,7 +139,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Compare(Analysis):
+class Compare(OfScores):
     """Compare the rows of RUN: contrasts, tested together as one family."""
 
     baseline: str | None = flag("Compare every row with this one.", metavar="ROW")
@@ -154,12 +153,6 @@ class Compare(Analysis):
         read=above_0,
         metavar="DIFFERENCE",
     )
-    metric: str | None = METRIC
-    filter: str | None = FILTER
-    columns: Mapping[str, str] = COLUMNS
-    ways: tuple[str, ...] = CLUSTER
-    error: ErrorKind = ERROR
-    interval: Interval | None = INTERVAL
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         return comparison_finding(compare_rows(run, None, self, score))
@@ -542,15 +535,9 @@ def compare_scores(files: Sequence[Path], how: Compare) -> Comparison:
     """Contrasts of rows of score files, paired sample by sample within a task.
 
     Rows of different tasks are two samples, and compared only by name. UsageError for rows that
-    share fewer than two samples, and as `read_scores`.
+    share fewer than two samples, and as `OfScores.scores`.
     """
-    scores = read_scores(
-        files,
-        columns=dict(how.columns),
-        cluster=cluster_of(how.ways),
-        metric=how.metric,
-        filter=how.filter,
-    )
+    scores = how.scores(files)
     means = {name: row.influences for name, row in scores.rows.items()}
     pairs = [pair_of(words, means) for words in how.contrasts] or score_pairs(scores.rows)
     of = {name: {*mean.questions} for name, mean in means.items()}

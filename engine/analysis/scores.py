@@ -1,13 +1,13 @@
 """Scores of others' runs: the mean of each row, and rows paired sample by sample."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, compress
 from math import inf, isinf, isnan, nan
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ...protocols.datasets.rows import TABLES, ending, records
 from ...protocols.errors import DatasetError
@@ -23,9 +23,6 @@ from .reports.formats import CLUSTER, COLUMNS, ERROR, INTERVAL
 from .rows import RunRows
 from .scoring.estimate import Estimate, Interval
 from .scoring.inference import ErrorKind, Influences, of_questions
-
-METRIC = flag("Only the scores of this metric or scorer.", metavar="NAME")
-FILTER = flag("Only the scores of this filter of lm-eval.", metavar="NAME")
 
 
 class ScoreRow(NamedTuple):
@@ -52,6 +49,10 @@ class Scored(NamedTuple):
     """The id that messages show; empty: the question."""
     prompt: str = ""
     """Digest of the prompt, where it is known."""
+
+
+Rows: TypeAlias = dict[ScoreRow, dict[str, list[Scored]]]
+"""By row and question, its scores in all epochs."""
 
 
 class ScoreSource(ABC):
@@ -129,6 +130,7 @@ class MeanScore(NamedTuple):
     lost: int
     """Samples and epochs without a score."""
     influences: Influences
+    mean: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,76 @@ class Scores:
 
     rows: Mapping[str, MeanScore]
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OfScores(Analysis):
+    """An analysis that can read scores: which ones, and how their errors are estimated."""
+
+    metric: str | None = flag("Only the scores of this metric or scorer.", metavar="NAME")
+    filter: str | None = flag("Only the scores of this filter of lm-eval.", metavar="NAME")
+    columns: Mapping[str, str] = COLUMNS
+    ways: tuple[str, ...] = CLUSTER
+    error: ErrorKind = ERROR
+    interval: Interval | None = INTERVAL
+
+    def scores(self, paths: Sequence[Path]) -> Scores:
+        """The rows of score files and of folders of them. UsageError for a file that cannot be
+        read, that contradicts itself or another one, or without the metric."""
+        if len({path.resolve() for path in paths}) < len(paths):
+            raise UsageError(f"{paths[0]}: the same file twice; compare two")
+        if len(self.ways) > 1:
+            raise UsageError(f"--cluster {','.join(self.ways)}: scores have one kind of cluster")
+        cluster = next((way for way in self.ways if way != "problem"), "")
+        sources = _sources(dict(self.columns))
+        files = [pair for path in paths for pair in _files(path, sources)]
+        named = ", ".join(map(str, paths))
+        if not files:
+            raise UsageError(
+                f"{named}: no scores: needed are logs of Inspect (.eval, .json), samples of "
+                "lm-eval (samples_*.jsonl), or a table with the columns question and score"
+            )
+        notes = [note for file, source in files for note in source.notes(file)]
+        scored = ((file, one) for file, source in files for one in source.scores(file, cluster))
+        try:
+            every, ids, prompts = _by_row(scored)
+        except DatasetError as exc:
+            raise UsageError(str(exc)) from exc
+        for kind in ("metric", "filter"):
+            every = _chosen(every, kind, getattr(self, kind))
+        rows = self._means(every, ids)
+        if not rows:
+            raise UsageError(f"{named}: no sample has a score")
+        lost = [row for row in every if row not in {each.parts for each in rows.values()}]
+        notes += [f"{' '.join(filter(None, row))}: left out, without a score." for row in lost]
+        return Scores(rows, (*notes, *prompts))
+
+    def _means(self, every: Rows, ids: Mapping[tuple[str, str], str]) -> dict[str, MeanScore]:
+        several = len({row.task for row in every}) > 1
+        unbounded = {
+            row.metric
+            for row, samples in every.items()
+            for scored in chain(*samples.values())
+            if not 0 <= (scored.value or 0.0) <= 1
+        }
+        rows: dict[str, MeanScore] = {}
+        for row, name in _names(list(every)).items():
+            samples = every[row]
+            values = {
+                question: fmean(numbers)
+                for question, repeats in samples.items()
+                if (numbers := [each.value for each in repeats if each.value is not None])
+            }
+            if not values:
+                continue
+            lost = sum(scored.value is None for scored in chain(*samples.values()))
+            shown = [f"{row.task} " * several + ids[row.task, question] for question in values]
+            groups = [samples[question][0].group for question in values]
+            ends = None if row.metric in unbounded else (0.0, 1.0)
+            mean = of_questions(shown, list(values.values()), groups, ends)
+            estimate = mean.estimate(self.error, self.interval or "t")
+            rows[name] = MeanScore(name, row, len(shown), lost, mean, estimate)
+        return rows
 
 
 def _sources(columns: Mapping[str, str]) -> list[ScoreSource]:
@@ -165,113 +237,52 @@ def is_scores(path: Path, columns: Mapping[str, str]) -> bool:
     return any(True for _ in _files(path, _sources(columns)))
 
 
-def read_scores(
-    paths: Sequence[Path],
-    *,
-    columns: Mapping[str, str],
-    cluster: str = "",
-    metric: str | None = None,
-    filter: str | None = None,
-) -> Scores:
-    """The rows of score files and of folders of them. UsageError for a file that cannot be read,
-    that contradicts itself or another one, or without the metric."""
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise UsageError(f"{paths[0]}: the same file twice; compare two")
-    sources = _sources(columns)
-    files = [pair for path in paths for pair in _files(path, sources)]
-    if not files:
-        raise UsageError(
-            f"{', '.join(map(str, paths))}: no scores: needed are logs of Inspect (.eval, .json), "
-            "samples of lm-eval (samples_*.jsonl), or a table with the columns question and score"
-        )
-    notes = [note for file, source in files for note in source.notes(file)]
-    every: dict[ScoreRow, dict[str, list[Scored]]] = {}
+def _by_row(every: Iterable[tuple[Path, Scored]]) -> tuple[Rows, dict[tuple[str, str], str], Any]:
+    """Scores by row; by task and question, the id that messages show; and notes on prompts."""
+    rows: Rows = {}
     known: dict[tuple[str, str], Scored] = {}
     prompts: dict[str, set[str]] = {}
-    for file, source in files:
-        try:
-            for scored in source.scores(file, cluster):
-                task = scored.row.task
-                first = known.setdefault((task, scored.name or scored.question), scored)
-                if first.question != scored.question:
-                    raise UsageError(
-                        f"{file}: {task}: sample {scored.name} is another document in "
-                        f"{first.row.file}; compare runs on the same version of the task"
-                    )
-                if first.group != scored.group:
-                    raise UsageError(
-                        f"{file}: sample {scored.name or scored.question} has the group "
-                        f"{scored.group!r}, and {first.group!r} before; a sample has one"
-                    )
-                if first.prompt != scored.prompt:
-                    prompts.setdefault(task, set()).add(scored.question)
-                every.setdefault(scored.row, {}).setdefault(scored.question, []).append(scored)
-        except DatasetError as exc:
-            raise UsageError(str(exc)) from exc
-    notes += [
+    for file, scored in every:
+        task, name = scored.row.task, scored.name or scored.question
+        first = known.setdefault((task, name), scored)
+        if first.question != scored.question:
+            raise UsageError(
+                f"{file}: {task}: sample {name} is another document in {first.row.file}; compare "
+                "runs on the same version of the task"
+            )
+        if first.group != scored.group:
+            raise UsageError(
+                f"{file}: sample {name} has the group {scored.group!r}, and {first.group!r} "
+                "before; a sample has one"
+            )
+        if first.prompt != scored.prompt:
+            prompts.setdefault(task, set()).add(scored.question)
+        samples = rows.setdefault(scored.row, {}).setdefault(scored.question, [])
+        if any(other.epoch == scored.epoch for other in samples):
+            raise UsageError(
+                f"{file}: sample {name} stands twice in one epoch; give repetitions an epoch, and "
+                "rows a name"
+            )
+        samples.append(scored)
+    notes = [
         f"{task}: {counted(len(others), 'sample')} with another prompt in some file."
         for task, others in prompts.items()
     ]
-    for kind, name in (("metric", metric), ("filter", filter)):
-        every = _chosen(every, kind, name) if name else every
-    ids = {(task, scored.question): name for (task, name), scored in reversed(known.items())}
-    rows = _means(every, ids, notes)
-    if not rows:
-        raise UsageError(f"{', '.join(map(str, paths))}: no sample has a score")
-    return Scores(rows, tuple(notes))
+    return rows, {(t, s.question): name for (t, name), s in reversed(known.items())}, notes
 
 
-def _chosen(every: dict[ScoreRow, Any], kind: str, name: str) -> dict[ScoreRow, Any]:
+def _chosen(every: Rows, kind: str, name: str | None) -> Rows:
     """The rows of one metric or filter. A key of a scorer may stand without the scorer."""
+    parts = {row: getattr(row, kind) for row in every}
     chosen = {
         row: samples
         for row, samples in every.items()
-        if name in (getattr(row, kind), getattr(row, kind).rpartition(".")[2])
+        if name in (None, parts[row], parts[row].rpartition(".")[2])
     }
     if not chosen:
-        others = sorted({getattr(row, kind) for row in every} - {""})
-        raise UsageError(f"--{kind} {name}: unknown; choose from {', '.join(others) or 'no names'}")
+        others = ", ".join(sorted({*parts.values()} - {""})) or "no names"
+        raise UsageError(f"--{kind} {name}: unknown; choose from {others}")
     return chosen
-
-
-def _means(
-    every: Mapping[ScoreRow, Mapping[str, Sequence[Scored]]],
-    ids: Mapping[tuple[str, str], str],
-    notes: list[str],
-) -> dict[str, MeanScore]:
-    """ids: by task and question, the name that messages show. notes: rows left out are added."""
-    several = len({row.task for row in every}) > 1
-    rows: dict[str, MeanScore] = {}
-    unbounded = {
-        row.metric
-        for row, samples in every.items()
-        for scored in chain(*samples.values())
-        if not 0 <= (scored.value or 0.0) <= 1
-    }
-    for row, name in _names(list(every)).items():
-        samples = every[row]
-        for question, repeats in samples.items():
-            if len({scored.epoch for scored in repeats}) < len(repeats):
-                raise UsageError(
-                    f"{row.file}: sample {repeats[0].name or question} stands twice in one epoch; "
-                    "give repetitions an epoch, and rows a name"
-                )
-        values = {
-            question: fmean(numbers)
-            for question, one in samples.items()
-            if (numbers := [scored.value for scored in one if scored.value is not None])
-        }
-        lost = sum(scored.value is None for scored in chain(*samples.values()))
-        if not values:
-            notes.append(f"{name}: left out, since no sample has a score.")
-            continue
-        names = [ids[row.task, question] for question in values]
-        shown = [f"{row.task} {name}" if several else name for name in names]
-        groups = [samples[question][0].group for question in values]
-        ends = None if row.metric in unbounded else (0.0, 1.0)
-        influences = of_questions(shown, list(values.values()), groups, ends)
-        rows[name] = MeanScore(name, row, len(shown), lost, influences)
-    return rows
 
 
 def _names(rows: Sequence[ScoreRow]) -> dict[ScoreRow, str]:
@@ -303,7 +314,7 @@ def score_pairs(rows: Mapping[str, MeanScore]) -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasureScores(Analysis):
+class MeasureScores(OfScores):
     """Print the mean score of each row of RUN, a score file or a folder of them.
 
     RUN is a log of Inspect (.eval, .json), a file of samples of lm-eval (samples_*.jsonl), or a
@@ -311,28 +322,11 @@ class MeasureScores(Analysis):
     that failed or has no score is missing: it is counted, and is not 0.
     """
 
-    metric: str | None = METRIC
-    filter: str | None = FILTER
-    columns: Mapping[str, str] = COLUMNS
-    ways: tuple[str, ...] = CLUSTER
-    error: ErrorKind = ERROR
-    interval: Interval | None = INTERVAL
-
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         raise UsageError(f"{run.folder}: a run has its report; `measure scores` takes score files")
 
     def of_table(self, file: Path, score: str) -> Finding:
-        scores = read_scores(
-            [file],
-            columns=dict(self.columns),
-            cluster=cluster_of(self.ways),
-            metric=self.metric,
-            filter=self.filter,
-        )
-        lines = [
-            _Line(*row, row.influences.estimate(self.error, self.interval or "t"))
-            for row in scores.rows.values()
-        ]
+        scores = self.scores([file])
         columns = [
             word("row", "row"),
             *(program(part, f"parts.{part}") for part in ScoreRow._fields),
@@ -340,29 +334,12 @@ class MeasureScores(Analysis):
             number("lost", "lost"),
             figure("mean score", "mean", key="mean"),
         ]
-        means = [line.mean for line in lines]
-        clusters = min(means, key=lambda mean: mean.clusters)
-        how = "; ".join(filter(None, (clusters.how or clusters.reason, conservative(means))))
+        means = [row.mean for row in scores.rows.values()]
+        fewest = min(means, key=lambda mean: mean.clusters)
+        how = "; ".join(filter(None, (fewest.how or fewest.reason, conservative(means))))
         notes = (*scores.notes, f"Brackets: 95% CI, {how}.")
-        return Finding(
-            (Part("rows", f"{file.resolve().name}: mean scores", columns, lines, notes),)
-        )
+        title = f"{file.resolve().name}: mean scores"
+        return Finding((Part("rows", title, columns, [*scores.rows.values()], notes),))
 
     def suits(self, run: Any) -> bool:
         return False
-
-
-class _Line(NamedTuple):
-    row: str
-    parts: ScoreRow
-    n: int
-    lost: int
-    influences: Influences
-    mean: Estimate
-
-
-def cluster_of(ways: Sequence[str]) -> str:
-    """The field that groups samples; empty for the default. UsageError for several."""
-    if len(ways) > 1:
-        raise UsageError(f"--cluster {','.join(ways)}: scores have one kind of cluster")
-    return "" if not ways or ways[0] == "problem" else ways[0]

@@ -350,10 +350,10 @@ def compare(
     Raises: UsageError for unknown names, and for baseline or pairs with two runs.
     """
     how = Compare(
-        baseline,
-        pairs,
-        tuple(contrasts),
-        equivalence,
+        baseline=baseline,
+        pairs=pairs,
+        contrasts=tuple(contrasts),
+        equivalence=equivalence,
         ways=(),
         error="cr3",
         interval=interval,
