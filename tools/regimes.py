@@ -12,10 +12,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.engine.analysis.scoring.agreement import krippendorff_alpha
+from oversight.engine.analysis.scoring.agreement import apart, bars, krippendorff_alpha
 from oversight.engine.analysis.scoring.arrays import Floats, Places
 from oversight.engine.analysis.scoring.asd import scored
-from oversight.engine.analysis.scoring.calibration import apart, bars
 from oversight.engine.analysis.scoring.contrasts import contrasts, rank_sets
 from oversight.engine.analysis.scoring.estimate import Ends, Estimate
 from oversight.engine.analysis.scoring.inference import Influences, mean_of, of_questions

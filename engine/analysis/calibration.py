@@ -11,8 +11,8 @@ from .findings.chart import Chart, Point, Series, point
 from .findings.finding import Finding, Part, figure, number, share, word
 from .reports.aggregate import OPEN_TRUST, SHARE
 from .rows import RunRows
+from .scoring.agreement import bars, calibration
 from .scoring.arrays import Floats
-from .scoring.calibration import bars, calibration
 from .scoring.estimate import Estimate
 from .scoring.inference import means
 

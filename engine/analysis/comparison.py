@@ -48,7 +48,7 @@ from .reports.formats import above_0
 from .reports.results import SCORE_NAMES
 from .rows import RunRows, against_naive, distinct, pairs_between, pairs_within
 from .scores import OfScores, is_scores, score_pairs
-from .scoring.calibration import Flips
+from .scoring.agreement import Flips
 from .scoring.contrasts import MARGIN, Contrast, RankSet, comparable, contrasts
 from .scoring.estimate import Interval
 from .scoring.inference import FEW_CLUSTERS, WAY, Influences

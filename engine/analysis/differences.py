@@ -10,9 +10,9 @@ from ...cache.address import value_address
 from ...protocols.scores import TIE
 from ..errors import UsageError
 from .rows import RunRows
+from .scoring.agreement import Flips, flips
 from .scoring.arrays import Floats, codes_of
 from .scoring.asd import bounded
-from .scoring.calibration import Flips, flips
 from .scoring.contrasts import RankSet, contrasts, rank_sets, shared_samples
 from .scoring.estimate import Ends, Interval
 from .scoring.inference import ErrorKind, Influences, estimates, together

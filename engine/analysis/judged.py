@@ -30,13 +30,12 @@ from .raters import verdicts_of
 from .reading import TOLD_APART, read_judgements
 from .reports.results import SCORE_NAMES
 from .rows import read_pair
-from .scoring.asd import Bounds, scored
-from .scoring.calibration import Calibration
+from .scoring.agreement import Calibration
+from .scoring.asd import Bounds, beta_name, scored
 from .scoring.estimate import PARTS, Estimate, Interval
 from .scoring.inference import ErrorKind, Influences
 from .scoring.judgements import Judgements
 from .scoring.power import Spread
-from .scoring.worlds import beta_name
 
 
 def asds(every: Judgements, score: str, ways: Sequence[str]) -> dict[str, Influences]:

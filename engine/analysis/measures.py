@@ -1,6 +1,6 @@
 """Dimensionless measures of each row from its stored verdicts, without calls or replay.
 
-Definitions in `oversight.engine.analysis.scoring.calibration` and `contrasts`. The naive judge of a
+Definitions in `oversight.engine.analysis.scoring.agreement` and `contrasts`. The naive judge of a
 row is the naive row with the same judge, compared world by world.
 """
 
@@ -24,8 +24,8 @@ from .findings.finding import (
 )
 from .reports.aggregate import OPEN_TRUST
 from .rows import RunRows, against_naive
+from .scoring.agreement import Apart, Calibration, Flips, apart, calibration, flips
 from .scoring.arrays import Flags, Floats
-from .scoring.calibration import Apart, Calibration, Flips, apart, calibration, flips
 from .scoring.estimate import Estimate, Interval
 
 

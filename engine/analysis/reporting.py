@@ -13,8 +13,8 @@ from .reports.formats import INTERVAL, listed
 from .reports.groups import pivot, pivot_finding, rows_where, value_of
 from .reports.report import arranged, finding
 from .rows import RunRows
+from .scoring.asd import BETAS
 from .scoring.estimate import Interval
-from .scoring.worlds import BETAS
 
 VALID = "valid"
 """The condition that is of worlds, not of rows."""

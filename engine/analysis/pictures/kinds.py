@@ -19,9 +19,9 @@ from ..reports.groups import grouping, pivot
 from ..reports.measured import trends
 from ..reports.results import SCORE_NAMES, Results
 from ..rows import RunRows, read_rows
+from ..scoring.asd import BETAS
 from ..scoring.estimate import Estimate, Interval
 from ..scoring.inference import estimates
-from ..scoring.worlds import BETAS
 
 Span: TypeAlias = tuple[float, float]
 

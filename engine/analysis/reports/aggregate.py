@@ -17,10 +17,9 @@ from ...run.outcome import OutcomeRecord
 from ...run.record.values import CellEnd, NotRun
 from ...sweep.grid import Grid
 from ..scoring.arrays import Flags, Floats, Places, codes_of
-from ..scoring.asd import Scored, scored
+from ..scoring.asd import Scored, found_right, scored
 from ..scoring.inference import Influences, cluster, of_questions
 from ..scoring.judgements import Judgements
-from ..scoring.worlds import found_right
 from .health import HealthCheck
 
 DOUBTS = ("refused", "empty", "conceded", "off_side", "candid", "unclear_side")

@@ -30,7 +30,7 @@ from ...models.accounting.prices import PriceList
 from ...run.outcome import OutcomeRecord
 from ...run.reader import RunReader
 from ...run.record.values import NotRun, RecordedCall, turns_of
-from ..scoring.worlds import BETAS, beta_name
+from ..scoring.asd import BETAS, beta_name
 from .aggregate import OutcomeTable
 from .report import finding
 from .results import MEASURES, Results, score_rows

@@ -14,10 +14,9 @@ from ...display.table import NONE, bare, latex_cell, latex_row, latex_table
 from ...errors import UsageError
 from ...sweep.grid import GridRow
 from ..findings.finding import Column, Finding, Part, column, figure, number, program, shared
-from ..scoring.contrasts import Contrast, family
+from ..scoring.contrasts import Configuration, Contrast, Slope, family, trend
 from ..scoring.estimate import PARTS, Estimate
 from ..scoring.inference import Influences, averaged
-from ..scoring.trend import Configuration, Slope, trend
 from .family import MARK, Verdicts, lifted, mark, rare_errors
 from .results import Decision, Results
 

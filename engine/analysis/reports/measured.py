@@ -16,8 +16,8 @@ from ..findings.finding import (
     shared,
     word,
 )
-from ..scoring.trend import Configuration, Slope, trend
-from ..scoring.worlds import BETAS, beta_name
+from ..scoring.asd import BETAS, beta_name
+from ..scoring.contrasts import Configuration, Slope, trend
 from .results import Mean, Results, RowResult
 
 

@@ -28,8 +28,8 @@ from ..findings.finding import (
     span,
     word,
 )
+from ..scoring.asd import beta_name
 from ..scoring.estimate import PARTS
-from ..scoring.worlds import beta_name
 from .family import fragile, lifted, verdicts
 from .formats import ENDINGS
 from .notes import lead_of, notes_of, small_print

@@ -10,11 +10,10 @@ from typing import Literal, TypeAlias
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Axes, Grid, GridRow, baselines
 from ..findings.finding import SIMULATED
-from ..scoring.asd import Bounds, bounded, scored
+from ..scoring.asd import BETAS, Bounds, bounded, scored
 from ..scoring.contrasts import Contrast, Verdict, comparable, family
 from ..scoring.estimate import Estimate, Interval, exact
 from ..scoring.inference import Influences, estimates
-from ..scoring.worlds import BETAS
 from .aggregate import MeasureKind, OutcomeTable
 from .health import Health
 

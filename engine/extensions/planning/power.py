@@ -24,6 +24,7 @@ from ...analysis.reports.formats import above_0
 from ...analysis.reports.results import SCORE_NAMES
 from ...analysis.rows import RunRows, one_pair_meant, read_pair, row_names
 from ...analysis.scoring.arrays import Floats, codes_of
+from ...analysis.scoring.asd import answer_scores, asd_ends, asd_weights
 from ...analysis.scoring.estimate import Ends, Interval
 from ...analysis.scoring.inference import cluster
 from ...analysis.scoring.power import (
@@ -34,7 +35,6 @@ from ...analysis.scoring.power import (
     mde,
     questions_needed,
 )
-from ...analysis.scoring.worlds import answer_scores, asd_ends, asd_weights
 from ...errors import UsageError
 from ...models.accounting.prices import PriceList
 from ...run.loaded_sweep import LoadedSweep

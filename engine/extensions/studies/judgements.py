@@ -16,10 +16,10 @@ from ...analysis.judged import score_finding, where
 from ...analysis.raters import trajectory_part
 from ...analysis.reading import ASIDE, STDIN, TOLD_APART, JudgementSource, read_judgements
 from ...analysis.reports.formats import CLUSTER, COLUMNS, ERROR, INTERVAL
+from ...analysis.scoring.asd import BETAS
 from ...analysis.scoring.estimate import Interval
 from ...analysis.scoring.inference import ErrorKind
 from ...analysis.scoring.judgements import Judgement
-from ...analysis.scoring.worlds import BETAS
 from ...errors import UsageError
 from ...system.flags import argument, flag
 from ...views.cli.flags import Number, as_command

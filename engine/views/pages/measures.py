@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from ....cache.reply import Usage
 from ...analysis.catalogue import analysis, names
-from ...analysis.costs import costs_part, sampled_costs
 from ...analysis.findings.finding import Column, Finding, Part
+from ...analysis.frontier import costs_part, sampled_costs
 from ...analysis.rows import read_rows
 from ...display.quantity import dollars, short
 from ...errors import EngineError

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...analysis.costs import Costs, sampled_costs
 from ...analysis.findings.finding import (
     Column,
     Part,
@@ -20,6 +19,7 @@ from ...analysis.findings.finding import (
     shared,
     word,
 )
+from ...analysis.frontier import Costs, sampled_costs
 from ...analysis.reports.aggregate import OPEN_TRUST
 from ...analysis.reports.family import lifted, rare_errors, same_verdicts, verdicts
 from ...analysis.reports.groups import PivotLine, dimensions, pivot, value_of

@@ -15,7 +15,7 @@ import oversight
 from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
 from oversight.engine.analysis.pictures.kinds import compared
 from oversight.engine.analysis.rows import RunRows, read_pair, read_rows, rows_meant
-from oversight.engine.analysis.scoring.calibration import flips
+from oversight.engine.analysis.scoring.agreement import flips
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
 from oversight.protocols.datasets.bundled import bundled

@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from oversight.cache.reply import Usage
-from oversight.engine.analysis.costs import PaidCall, RunCalls, row_costs, spent
 from oversight.engine.analysis.frontier import (
     FrontierPoint,
+    PaidCall,
+    RunCalls,
     frontier_chart,
     frontier_finding,
     frontier_points,
     not_dominated,
+    row_costs,
+    spent,
 )
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.analysis.scoring.contrasts import contrasts

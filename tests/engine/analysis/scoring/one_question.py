@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oversight.engine.analysis.scoring.arrays import Floats
-from oversight.engine.analysis.scoring.asd import Scored, scored
+from oversight.engine.analysis.scoring.asd import Scored, propensity, scored
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
-from oversight.engine.analysis.scoring.worlds import propensity
 from oversight.protocols.scores import Compat
 
 

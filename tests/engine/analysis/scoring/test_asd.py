@@ -11,10 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oversight.engine.analysis.scoring.asd import Bounds, Scored, scored
+from oversight.engine.analysis.scoring.asd import (
+    BETAS,
+    Bounds,
+    Scored,
+    answer_scores,
+    asd_weights,
+    scored,
+)
 from oversight.engine.analysis.scoring.contrasts import contrasts
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
-from oversight.engine.analysis.scoring.worlds import BETAS, answer_scores, asd_weights
 from oversight.protocols.scores import RANGES, SCORES, Compat, applicable
 from tests.engine.analysis.scoring.one_question import Worlds
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from oversight.engine.analysis.differences import difference_bounds
-from oversight.engine.analysis.scoring.agreement import shrunk
+from oversight.engine.analysis.scoring.agreement import apart, calibration, shrunk
 from oversight.engine.analysis.scoring.asd import bounded, scored
-from oversight.engine.analysis.scoring.calibration import apart, calibration
 from oversight.engine.analysis.scoring.contrasts import contrasts
 from oversight.engine.analysis.scoring.estimate import Ends, Estimate, detectable, t_of, t_quantile
 from oversight.engine.analysis.scoring.inference import Influences, of_questions

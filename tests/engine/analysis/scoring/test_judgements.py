@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from oversight.engine.analysis.scoring.agreement import calibration
 from oversight.engine.analysis.scoring.asd import scored
-from oversight.engine.analysis.scoring.calibration import calibration
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 
 FOUND = [each / "shared/data/nyu2023/judgements.jsonl.xz" for each in Path(__file__).parents]

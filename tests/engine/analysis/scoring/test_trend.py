@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oversight.engine.analysis.scoring.contrasts import Configuration, Slope, trend
 from oversight.engine.analysis.scoring.inference import of_questions
-from oversight.engine.analysis.scoring.trend import Configuration, Slope, trend
 
 coordinates = st.floats(-3, 3).map(lambda x: round(x, 3))
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oversight.engine.analysis.scoring.calibration import apart, calibration, flips
+from oversight.engine.analysis.scoring.agreement import apart, calibration, flips
 from oversight.protocols.scores import probability, spherical
 from tests.engine.analysis.scoring.one_question import Worlds
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.engine.analysis.scoring.worlds import BETAS, answer_scores, asd_ends
+from oversight.engine.analysis.scoring.asd import BETAS, answer_scores, asd_ends
 from oversight.protocols.scores import ALL_SCORES, RANGES, SOLIB_SCORES, TIE, applicable
 from tests.engine.analysis.scoring.one_question import Worlds, measured
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.reply import Usage
-from oversight.engine.analysis.costs import sampled_costs
+from oversight.engine.analysis.frontier import sampled_costs
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.errors import UsageError
 from oversight.engine.models.accounting.prices import charged, listed, load_prices, public_price
