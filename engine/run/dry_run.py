@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import structs
 
@@ -16,7 +17,7 @@ from ...protocols.agents.agent import Agent
 from ...protocols.judges import StatedJudge
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
-from ...protocols.transcript import NOT_RUN, Failure
+from ...protocols.transcript import NOT_RUN, Failure, Verdict
 from ..errors import UsageError
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, Simulation, simulation
 from ..sweep.loading import problems_of
@@ -31,6 +32,10 @@ TURNS_OF_A_STEP = 4
 """Turns of the event loop in which all that a cell asks at once has been asked."""
 
 
+Trace: TypeAlias = tuple[set[str], list[Verdict | Failure]]
+"""The addresses of the calls of a row's cells, and their outcomes."""
+
+
 class Walker:
     """An `Ask` that answers with simulated replies, and reports each distinct call once."""
 
@@ -40,9 +45,13 @@ class Walker:
         self._see = see
         self.seen: dict[str, Reply] = {}
         """Replies by the address of their call."""
+        self.traces: dict[str, Trace] = {}
+        """By the address of each row, the calls and outcomes of its cells."""
+        self._asked: set[str] = set()
 
     async def __call__(self, call: Call) -> Reply:
         address = call.address
+        self._asked.add(address)
         reply = self.seen.get(address)
         if reply is None:
             reply = self.seen[address] = structs.replace(self._answer(call), call=address)
@@ -51,7 +60,15 @@ class Walker:
 
     async def walk(self, cells: Iterable[Cell]) -> int:
         """Run the cells one by one; returns the number that reached a verdict."""
-        return sum([not isinstance(await attempt(cell, self), Failure) for cell in cells])
+        verdicts = 0
+        for cell in cells:
+            self._asked = set()
+            outcome = await attempt(cell, self)
+            calls, outcomes = self.traces.setdefault(cell.row.address, (set(), []))
+            calls |= self._asked
+            outcomes.append(outcome)
+            verdicts += not isinstance(outcome, Failure)
+        return verdicts
 
 
 def stand_ins(
@@ -76,18 +93,23 @@ def _known(sweep: Sweep, problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return (*problems, *problems_of([row.protocol for row in sweep.rows]))
 
 
-async def require_distinct(sweep: Sweep) -> None:
+async def require_distinct(
+    sweep: Sweep, traces: Mapping[str, Trace] = MappingProxyType({})
+) -> None:
     """UsageError if two rows differ in name only: with the same settings of the protocol, but other
     roles or prompts, they would ask the same calls and reach the same verdicts.
 
     Checked on the sweep's first problem, with several casts of simulated models that fill in forms
-    at random, so that every branch is taken by some.
+    at random, so that every branch is taken by some. traces: of the rows on one problem, if it was
+    walked before; rows with different traces are distinct.
     """
     if (by := simulation()) is None:
         return
-    settings: dict[str, list[Row]] = {}
+    settings: dict[tuple[str, object], list[Row]] = {}
     for row in sweep.rows:
-        settings.setdefault(value_address(_without_roles(row.protocol)), []).append(row)
+        trace = _signature(row, *traces[row.address]) if traces else None
+        shape = value_address(_without_roles(row.protocol)), trace
+        settings.setdefault(shape, []).append(row)
     alike = [rows for rows in settings.values() if len(rows) > 1]
     known = _known(sweep, sweep.problems[:1])
     for salt, cast in enumerate(by.casts):
@@ -126,13 +148,18 @@ async def _probe(
         await attempt(Cell(0, row, problem, side, salt, ""), ask)
         for side in range(len(problem.values))
     ]
+    return _signature(row, calls, outcomes)
+
+
+def _signature(row: Row, calls: set[str], outcomes: Sequence[Verdict | Failure]) -> object:
+    """Equal for rows that ask the same calls and end alike."""
     if all(isinstance(each, Failure) and each.kind in (NOT_RUN, CRASH) for each in outcomes):
-        return row.address  # it tells nothing: another problem is this row's, or its code is wrong
-    told = tuple(
+        return row.address  # unknown: the row is for another problem, or its code is wrong
+    ends = tuple(
         (each.kind, each.message) if isinstance(each, Failure) else (each.probs, each.measures)
         for each in outcomes
     )
-    return frozenset(calls), told
+    return frozenset(calls), ends
 
 
 def _without_roles(protocol: Protocol) -> Protocol:
@@ -208,11 +235,13 @@ async def require_abilities(
     sweep: Sweep,
     simulated: Mapping[str, SimulatedModel],
     reach: "Callable[[str], Endpoint] | None" = None,
+    *,
+    distinct: bool = False,
 ) -> dict[Call, Row]:
     """UsageError if a model is to be asked for what it cannot do: who, what, and the remedy.
 
     reach: how each model is asked; None: as by default. Each of the `shapes`, which are returned,
-    is checked against what its model supports.
+    is checked against what its model supports. distinct: whether the rows are known to differ.
     """
     protocols = [row.protocol for row in sweep.rows]
     used = {tool for part in dataclasses_in(protocols) for tool in getattr(part, "tools", ())}
@@ -220,7 +249,8 @@ async def require_abilities(
         from ...protocols.agents.python import missing
 
         raise UsageError(str(missing()))
-    await require_distinct(sweep)
+    if not distinct:
+        await require_distinct(sweep)
     found = await shapes(sweep, simulated)
     if not found:
         return found

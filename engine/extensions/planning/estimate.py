@@ -1,7 +1,7 @@
 """The plan of a sweep: its calls, cost and duration, estimated without sending anything."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
 from types import MappingProxyType
@@ -21,13 +21,16 @@ from ...run.dry_run import chains, require_distinct
 from ...run.loaded_sweep import LoadedSweep
 from ...sweep.sweep import Sweep, dataclasses_in
 from ...throughput import Resource
-from .survey import Amounts, ReplyStatistics, Stratum, Survey
+from .survey import Amounts, ReplyStatistics, Stratum, Survey, Surveyed
 
 MAX_WALKED_CELLS = 3_000
 """Maximum number of cells walked, which takes seconds; larger sweeps are sampled by problem."""
 
 MIN_WALKED_PROBLEMS = 4
 """Minimum number of problems walked in each stratum: problems begun, and others."""
+
+FREE_PROBLEMS, NEAR = 2, 0.1
+"""Problems walked where nothing is billed; more only if their tokens differ by this share."""
 
 MAX_LOOKED_UP_CELLS = 2_000
 """Maximum number of cells whose first call is looked up, to find the problems already begun."""
@@ -144,18 +147,21 @@ async def plan_sweep(
     prices: PriceList,
     batched: Collection[str] = (),
     latencies: Mapping[str, Latency] = MappingProxyType({}),
+    progress: Callable[[int, int], None] = lambda walked, most: None,
 ) -> Plan:
-    """Plan a sweep, given the stored replies. store: None if there is none yet.
+    """Plan a sweep, given the stored replies. store: None if there is none yet. UsageError if two
+    rows differ in name only.
 
-    batched: models whose calls go in batches. latencies: of models in an earlier run.
+    batched: models whose calls go in batches. latencies: of models in an earlier run. progress:
+    called with the number of problems walked, and the most that are.
 
     In a large sweep, an evenly spread sample of problems is walked. Problems already begun are a
-    stratum of their own, since many of their replies are stored.
+    separate stratum, since many of their replies are stored.
     """
     sweep, models, problems = opened.sweep, opened.models, opened.sweep.problems
     limits = models.limits
     prices = models.priced(prices)
-    await require_distinct(sweep)
+    billed = any(prices.find(model) for model in sweep.models if not model.startswith(PREFIX))
     survey = Survey(sweep, models.simulated, models.identity, store)
     probes = max(MAX_LOOKED_UP_CELLS // len(problems), 1)
     begun = [await survey.begun(problem, probes) for problem in problems]
@@ -169,13 +175,21 @@ async def plan_sweep(
     ]
     for problem in samples[0]:
         await survey.learn(problem)
-    strata = [
-        Stratum(len(part), tuple([await survey.problem(problem) for problem in sample]))
-        for part, sample in zip(parts, samples, strict=True)
-        if part
-    ]
+    strata: list[Stratum] = []
+    walked = 0
+    for part, sample in zip(parts, samples, strict=True):
+        surveys: list[Surveyed] = []
+        for problem in sample:
+            surveys.append(await survey.problem(problem))
+            walked += 1
+            if walked == 1:
+                await require_distinct(sweep, survey.traces)
+            progress(walked, sum(map(len, samples)))
+            if not billed and len(sample) < len(part) and _agree(surveys):
+                break
+        strata += [Stratum(len(part), tuple(surveys))] if part else []
     fresh = next(problem for sample in reversed(samples) for problem in sample)
-    steps = await chains(sweep, models.simulated)
+    steps = await chains(sweep, models.simulated) if latencies else {}
     planned = tuple(
         _model_plan(
             model, strata, survey.habits, prices.find(model), limits.get(model), model in batched
@@ -186,12 +200,17 @@ async def plan_sweep(
         sweep.name,
         len(sweep),
         len(problems),
-        sum(map(len, samples)),
+        walked,
         1 - survey.verdicts / survey.cells,
         survey.habits.replies,
         planned,
         await survey.waves(fresh, batched) if batched else 0,
-        _timing(opened, planned, latencies, {row.title: steps[row.address] for row in sweep.rows}),
+        _timing(
+            opened,
+            planned,
+            latencies,
+            {row.title: steps.get(row.address, []) for row in sweep.rows},
+        ),
     )
 
 
@@ -229,6 +248,12 @@ def _spread(problems: Sequence[Problem], most: int) -> list[Problem]:
     if len(problems) <= most:
         return list(problems)
     return [problems[n * len(problems) // most] for n in range(most)]
+
+
+def _agree(surveys: Sequence[Surveyed]) -> bool:
+    """Whether the first problems have nearly the same number of tokens."""
+    tokens = [sum(amounts.tokens for amounts in survey.values()) for survey in surveys]
+    return len(surveys) >= FREE_PROBLEMS and max(tokens) <= (1 + NEAR) * min(tokens)
 
 
 def _model_plan(

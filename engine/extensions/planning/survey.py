@@ -24,7 +24,7 @@ from ...errors import InvalidRequest, Pending
 from ...providers.capabilities import abilities
 from ...providers.simulated import SimulatedModel
 from ...providers.wire import expected_prefix
-from ...run.dry_run import Walker, stand_ins
+from ...run.dry_run import Trace, Walker, stand_ins
 from ...run.lanes import attempt
 from ...sweep.sweep import Sweep
 from ...tokens import BYTES_A_TOKEN, prompt_tokens
@@ -188,6 +188,11 @@ class Amounts:
     most_output: float = 0.0
     """Sum of max_tokens, which some vendors count against the limit when a call arrives."""
 
+    @property
+    def tokens(self) -> float:
+        """Likely tokens, in and out."""
+        return float(self.input[1] + self.output[1])
+
     def add(self, other: "Amounts", times: float = 1.0) -> None:
         for each in fields(Amounts):
             added = getattr(self, each.name) + times * getattr(other, each.name)
@@ -212,6 +217,8 @@ class Survey:
         self.habits = ReplyStatistics()
         self.cells = self.verdicts = 0
         """Number of cells walked, and of those that reached a verdict."""
+        self.traces: Mapping[str, Trace] = {}
+        """The traces of all rows on the problem that was walked last."""
         self._sweep = sweep
         self._store = store
         self._identity = identity
@@ -270,8 +277,10 @@ class Survey:
             amounts.most_output += call.max_tokens
 
         alone = self._alone(problem)
-        self.verdicts += await Walker(self._answer, see).walk(alone.cells())
+        walker = Walker(self._answer, see)
+        self.verdicts += await walker.walk(alone.cells())
         self.cells += len(alone)
+        self.traces = walker.traces
         return by_model
 
     async def waves(self, problem: Problem, batched: Collection[str]) -> int:

@@ -15,7 +15,7 @@ from ....analysis.rows import RunRows, read_rows
 from ....display.quantity import counted, duration, short
 from ....display.table import Table, as_text, wrapped
 from ....errors import RunFolderError, UsageError
-from ....extensions.planning.estimate import Cost, Pace, Plan, cramped, plan_sweep
+from ....extensions.planning.estimate import MAX_WALKED_CELLS, Cost, Pace, Plan, cramped, plan_sweep
 from ....extensions.planning.power import Power, power_finding, power_plan
 from ....models.accounting.ledger import Accounting, Latency
 from ....models.accounting.ledger_file import read_ledger
@@ -29,7 +29,7 @@ from ....run.folders import runs_of
 from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep, open_sweep
 from ....run.settings import RunSettings
-from ....run.stores import open_for_reading, store_name
+from ....run.stores import is_url, open_for_reading, store_name
 from ....system.flags import argument, flag
 from ....views.cli.flags import Number, as_command, setting
 from ....views.cli.naming import run_named
@@ -119,17 +119,29 @@ def command(
     if dry_run:
         _dry_run(opened, sweep, batch, known)
         return
+    gate = leakage_check(opened.sweep.problems).line
+    cells, rows, count = len(opened.sweep), len(opened.sweep.rows), len(opened.sweep.problems)
+    if not as_json:
+        show("\n".join(wrapped(f"{sweep} · {counted(count, 'problem')} · {gate}", width())))
+
+    def progress(walked: int, most: int) -> None:
+        if most < count:
+            say(f"walked {counted(walked, 'problem')}, of {most} at most")
+
+    if cells > MAX_WALKED_CELLS:
+        say(f"{counted(cells, 'cell')} of {counted(rows, 'row')}")
     place = store_name(store)
     there = (Path(place) / STORE_FILE).exists()
     needs, retired = None, opened.models.retirements(opened.sweep.models)
     with closing(open_for_reading(place)) if there else nullcontext() as replies:
         batched = opened.models.batched(opened.sweep.models, batch)
         timed, latencies = _latencies(opened.sweep.name, pilot)
-        plan = asyncio.run(plan_sweep(opened, replies, known, batched, latencies))
+        plan = asyncio.run(plan_sweep(opened, replies, known, batched, latencies, progress))
         if apart.contrast is not None:
-            rows = _pilot(pilot) if pilot else None
-            needs = asyncio.run(power_plan(opened, apart, replies, known, pilot=rows, score=score))
-    gate = leakage_check(opened.sweep.problems).line
+            spread = _pilot(pilot) if pilot else None
+            needs = asyncio.run(
+                power_plan(opened, apart, replies, known, pilot=spread, score=score)
+            )
     if as_json:
         told: dict[str, object] = {
             "plan": plan,
@@ -141,14 +153,19 @@ def command(
         }
         show_json(told | ({"power": power_finding(needs).plain()} if needs else {}))
         return
-    show("\n".join(wrapped(f"{sweep} · {counted(plan.problems, 'problem')} · {gate}", width())))
     more = plan.total("calls") > plan.total("stored")
     show(as_text(_table(plan), width()) if more else _headline(plan))
     if needs is not None:
         show("\n" + power_finding(needs).text("text", width()))
     ending = [f"{each}: name another" for each in retired]
+    if is_url(place):
+        ending.append(
+            "other machines that start this sweep at the same moment pay for the same calls again: "
+            "start it on one, with --ray for more, or give each a --part"
+        )
     try:
-        asyncio.run(require_abilities(opened.sweep, opened.models.simulated, opened.models.reach))
+        models = opened.models
+        asyncio.run(require_abilities(opened.sweep, models.simulated, models.reach, distinct=True))
     except UsageError as exc:
         ending.append(f"run refuses: {exc}")
     notes = (*_notes(sweep, plan, ending, timed), *cramped(opened.sweep), *opened.file.notes)
