@@ -60,10 +60,9 @@ class Worker:
     def __init__(self, code: tuple[CodeFile, ...], setup: bytes) -> None:
         self._worker = CellWorker(code, setup)
 
-    async def node(self) -> tuple[str, str]:
-        """The id of the machine that it runs on, and its name."""
-        name = f"node {ray.util.get_node_ip_address()} ({os.uname().nodename})"
-        return ray.get_runtime_context().get_node_id(), name
+    async def node(self) -> str:
+        """The id of its node, which is a machine of the cluster."""
+        return str(ray.get_runtime_context().get_node_id())
 
     async def open(self, node: str) -> Standing:
         return await self._worker.open(node)
@@ -243,9 +242,12 @@ class RaySession(RunSession):
                     ray.kill(actor)
                     break
                 try:
-                    id, name = await node
-                    member = Member(actor=actor, node=id)
-                    self._told(member, await actor.open.remote(name))
+                    member = Member(actor=actor, node=await node)
+                    nodes = await asyncio.to_thread(ray.nodes)
+                    shown = "{NodeManagerAddress} ({NodeManagerHostname})"
+                    names = {known["NodeID"]: shown.format_map(known) for known in nodes}
+                    name = names.get(member.node, member.node)
+                    self._told(member, await actor.open.remote(f"node {name}"))
                 except RayTaskError as fault:
                     raise fault.cause from None
                 except RayActorError as fault:
