@@ -14,8 +14,9 @@ from oversight.cache.memory import MemoryStore
 from oversight.engine.analysis.rows import against_naive
 from oversight.engine.extensions.planning import estimate
 from oversight.engine.extensions.planning.estimate import cramped, plan_sweep, reasons
-from oversight.engine.models.accounting.ledger import Latency
+from oversight.engine.models.accounting.ledger import Accounting, Latency
 from oversight.engine.models.accounting.prices import PriceList, listed
+from oversight.engine.models.router import Router
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.opened import open_run
@@ -78,11 +79,12 @@ def first(sweep: Sweep, problems: int) -> Sweep:
 
 async def test_the_plan_of_a_simulated_sweep_is_what_its_run_asks_to_the_call(opened):
     ready, store = opened(SIMULATED, limit=2), MemoryStore()
+    ask = Router(ready.models, (), Accounting(listed()), ready.stop_token)
     before = await plan_sweep(ready, store, listed())
-    await run(ready, first(ready.sweep, 1), store, ready.models)
+    await run(ready, first(ready.sweep, 1), store, ask)
     stopped = await plan_sweep(ready, store, listed())
     assert stopped.total("calls") > stopped.total("stored") == len(store) > 0
-    await run(ready, ready.sweep, store, ready.models)
+    await run(ready, ready.sweep, store, ask)
     after = await plan_sweep(ready, store, listed())
     assert before.walked == before.problems == 2
     assert before.total("calls") == after.total("calls") == after.total("stored") == len(store)
