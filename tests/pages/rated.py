@@ -9,7 +9,7 @@ from typing import Any
 
 from oversight.cache.call import Call, Request, ResponseFormat
 from oversight.engine.extensions.people.desk import Desk, DeskSettings
-from oversight.engine.extensions.people.panel import seated_raters
+from oversight.engine.extensions.people.journal import seated_raters
 from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.stop import StopToken
 from oversight.protocols.judges import DistributionJudge, VotesJudge

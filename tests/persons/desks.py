@@ -9,8 +9,7 @@ from pathlib import Path
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.extensions.people.desk import Desk, DeskOffer, DeskSettings
-from oversight.engine.extensions.people.journal import RaterEvent
-from oversight.engine.extensions.people.panel import Rater, seated_raters
+from oversight.engine.extensions.people.journal import Rater, RaterEvent, seated_raters
 from oversight.engine.stop import StopToken
 from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.judges.case import Case

@@ -12,8 +12,8 @@ from oversight.engine.extensions.people.journal import (
     TaskGiven,
     Withdrawn,
     note,
+    seated_raters,
 )
-from oversight.engine.extensions.people.panel import seated_raters
 from oversight.engine.extensions.people.results import rater_agreement, rater_standings
 from oversight.engine.extensions.people.task import Moment, answer_digests
 from oversight.engine.run.opened import open_run

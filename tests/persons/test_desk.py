@@ -11,10 +11,19 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.engine.errors import Interrupted
-from oversight.engine.extensions.people.desk import DeskSettings, NotReady, NotTheirs
-from oversight.engine.extensions.people.journal import read_journal
-from oversight.engine.extensions.people.panel import PANEL, read_raters, seated_raters
-from oversight.engine.extensions.people.pool import TaskKind, balanced_assignment
+from oversight.engine.extensions.people.desk import (
+    DeskSettings,
+    NotReady,
+    NotTheirs,
+    TaskKind,
+    balanced_assignment,
+)
+from oversight.engine.extensions.people.journal import (
+    PANEL,
+    read_journal,
+    read_raters,
+    seated_raters,
+)
 from oversight.engine.extensions.people.task import PersonTask
 from tests.persons.desks import PLAIN, judgement, what, work, worlds
 from tests.persons.test_task import speech

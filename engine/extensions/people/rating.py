@@ -19,7 +19,7 @@ from ...views.pages.guard import TOKEN, AccessRules, Handler
 from ...views.pages.links import Links
 from ...views.pages.serving import Server, html
 from .desk import Desk, NotReady, NotTheirs
-from .panel import Rater
+from .journal import Rater
 from .task import CONFIRMED, DoubtfulPercentage
 
 log = logging.getLogger(__name__)

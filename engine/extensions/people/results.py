@@ -37,8 +37,8 @@ from .journal import (
     TaskGiven,
     Withdrawn,
     read_journal,
+    read_raters,
 )
-from .panel import read_raters
 from .task import answer_digests
 
 NO_PAIRS = (

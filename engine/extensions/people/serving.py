@@ -42,10 +42,17 @@ from ...views.cli.exit_codes import ExitCode
 from ...views.cli.faults import halt_code
 from ...views.cli.output import say, typed
 from ...views.cli.terminal import Presentation, run_in_terminal
-from .desk import Desk, DeskSettings
-from .journal import PERSONS, JudgedTranscript, TaskAnswered, Withdrawn, read_journal
-from .panel import PERSON, panels_of, seated_raters
-from .pool import TaskKind
+from .desk import Desk, DeskSettings, TaskKind
+from .journal import (
+    PERSON,
+    PERSONS,
+    JudgedTranscript,
+    TaskAnswered,
+    Withdrawn,
+    panels_of,
+    read_journal,
+    seated_raters,
+)
 from .presence import ENTRY, NO_BATCH_BESIDE_PEOPLE
 from .rating import RaterServer
 from .task import PersonTask

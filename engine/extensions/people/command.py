@@ -6,26 +6,25 @@ from urllib.parse import urlsplit
 
 import click
 
-from ....display.quantity import counted
-from ....errors import UsageError
-from ....run.folders import is_run
-from ....run.listing import Parts
-from ....run.lookup import cells_with_verdict
-from ....run.opened import open_run
-from ....run.settings import FolderSettings
-from ....stop import StopToken
-from ....sweep.sweepfile import read_sweep_file
-from ....system.files import locked, read_bounded, replace_file
-from ....system.flags import argument, flag
-from ....views.api.prepared import run_settings
-from ....views.cli.completing import run_names
-from ....views.cli.group import NamedGroup
-from ....views.cli.naming import RUN, run_named
-from ....views.cli.options import FILE, HOST, JSON, LIMIT, OWN_SWEEP, SEED, SET, output, port
-from ....views.cli.output import say, show, show_json, width
-from ..desk import Desk, DeskSettings
-from ..journal import PERSONS
-from ..panel import read_raters
+from ...display.quantity import counted
+from ...errors import UsageError
+from ...run.folders import is_run
+from ...run.listing import Parts
+from ...run.lookup import cells_with_verdict
+from ...run.opened import open_run
+from ...run.settings import FolderSettings
+from ...stop import StopToken
+from ...sweep.sweepfile import read_sweep_file
+from ...system.files import locked, read_bounded, replace_file
+from ...system.flags import argument, flag
+from ...views.api.prepared import run_settings
+from ...views.cli.completing import run_names
+from ...views.cli.group import NamedGroup
+from ...views.cli.naming import RUN, run_named
+from ...views.cli.options import FILE, HOST, JSON, LIMIT, OWN_SWEEP, SEED, SET, output, port
+from ...views.cli.output import say, show, show_json, width
+from .desk import Desk, DeskSettings
+from .journal import PERSONS, read_raters
 
 PORT = 7721
 MOST_RATERS = 500
@@ -117,7 +116,7 @@ def serve(
     command resumes after a stop.
     Exit codes are those of `oversight run`.
     """
-    from ..serving import Seats, judged_by_persons, run_with_persons
+    from .serving import Seats, judged_by_persons, run_with_persons
 
     text = consent_text(consent) if consent else ""
     desk = DeskSettings(seed, before, 60 * return_after, text)
@@ -144,8 +143,8 @@ def serve(
 @command.adds()
 def status(run: Path = RUN, as_json: bool = JSON) -> None:
     """Print the progress of each rater of RUN."""
-    from ....analysis.findings.finding import Finding
-    from ..results import rater_standings, standings_part
+    from ...analysis.findings.finding import Finding
+    from .results import rater_standings, standings_part
 
     found = rater_standings(run)
     if as_json:
@@ -162,7 +161,7 @@ def export(run: Path = RUN, output: Path = output()) -> None:
     setting, the world, and the belief before, where it was asked for. Raters have pseudonyms made
     for this run alone; whoever withdrew is left out.
     """
-    from ..results import judgements
+    from .results import judgements
 
     lines = list(judgements(run))
     replace_file(output, lines)
@@ -183,7 +182,7 @@ def withdraw(
     with, and others are asked instead; packs made later hold none. While RUN is served, raters
     leave by a link on their first page; record, outcomes and store follow when it ends.
     """
-    from ..serving import delete_from_run
+    from .serving import delete_from_run
 
     folder = run / PERSONS
     if not folder.is_dir():
