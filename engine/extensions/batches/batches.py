@@ -9,12 +9,12 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from secrets import token_hex
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from msgspec import to_builtins
 
@@ -57,8 +57,6 @@ from .endpoints import (
 )
 from .journal import Batch, BatchJournal
 from .results import Results, keys_of, price_of, result_bytes, worst_case
-
-T = TypeVar("T")
 
 MIN_POLL, MAX_POLL = 0.5, 60.0
 """Seconds between two polls of batches."""
@@ -236,7 +234,7 @@ class Batches(Addition):
                     with suppress(InvalidRequest, ModelNotFound, *INCONCLUSIVE):
                         if id not in self._cancelled:
                             endpoint = self._endpoint(batch.model)
-                            await self._asked(endpoint, endpoint.cancel, id)
+                            await endpoint.asked(endpoint.cancel, id)
                             self._cancelled.add(id)
                 if not await self._collect():
                     await self._stop.sleep(MIN_POLL)
@@ -294,7 +292,7 @@ class Batches(Addition):
 
     def _stops(self, endpoint: BatchEndpoint, batch: Batch, fault: Exception) -> Halt | None:
         """The Halt for a fault at a batch; None while the batch is looked at again."""
-        id = self.journal.ids.get(batch.mark, "")
+        id = self.journal.ids.get(batch.mark, batch.mark)
         if batch.mark not in self.journal.pending and isinstance(fault, Halt):
             return fault
         if isinstance(fault, (InvalidRequest, ModelNotFound)):
@@ -332,15 +330,10 @@ class Batches(Addition):
         self._doubts[name] = since, why
         return now - since
 
-    async def _asked(
-        self, endpoint: BatchEndpoint, request: Callable[..., Awaitable[T]], *args: Any
-    ) -> T:
-        return await self._stop.until_stopped(endpoint.asked(request, *args))
-
     async def _look_for(self, endpoint: BatchEndpoint, batch: Batch) -> bool:
         """Look for a batch of unknown fate at the vendor; whether its calls are free again."""
         mark, undecided = batch.mark, False
-        for state in await self._asked(endpoint, endpoint.candidates, batch):
+        for state in await endpoint.asked(endpoint.candidates, batch):
             if state.id in self.journal.ids.values() or (mark, state.id) in self._others:
                 continue
             ours = state.mark == mark or await self._is_ours(endpoint, batch, state)
@@ -376,7 +369,7 @@ class Batches(Addition):
 
     async def _check(self, endpoint: BatchEndpoint, batch: Batch, id: str) -> bool:
         """Look at a batch that is out, and collect it once it has ended. Whether it has."""
-        state = await self._asked(endpoint, endpoint.state, id)
+        state = await endpoint.asked(endpoint.state, id)
         self._done[batch.mark] = state.done or 0
         if not state.ended:
             return False
@@ -404,7 +397,7 @@ class Batches(Addition):
         self, endpoint: BatchEndpoint, batch: Batch, state: BatchState, into: BinaryIO
     ) -> None:
         for name in state.files:
-            if not await self._asked(endpoint, endpoint.download, name, into, batch.most_bytes):
+            if not await endpoint.asked(endpoint.download, name, into, batch.most_bytes):
                 log.warning("the results of %s are larger than its calls allow", state.id)
 
     async def _refused(self, batch: Batch, fault: ErrorAnswer) -> bool:
@@ -451,7 +444,9 @@ class Batches(Addition):
         settings = self._work.models.directory.settings_of(model)
         name = f"{settings.provider} {settings.api}"
         if name not in self._endpoints:
-            self._endpoints[name] = ENDPOINTS[settings.provider](settings, wire_of(settings))
+            self._endpoints[name] = ENDPOINTS[settings.provider](
+                settings, wire_of(settings), self._stop
+            )
         return self._endpoints[name]
 
     def _results(self, endpoint: BatchEndpoint, batch: Batch) -> Results:
@@ -533,7 +528,7 @@ class Batches(Addition):
             while True:
                 try:
                     if uploaded is None:
-                        uploaded = await self._asked(endpoint, endpoint.upload, body, size)
+                        uploaded = await endpoint.asked(endpoint.upload, body, size)
                     batch = replace(batch, at=endpoint.now())
                     self.journal.send(batch)
                     id = await self._created(endpoint, batch, body, size, uploaded)
@@ -561,7 +556,7 @@ class Batches(Addition):
         self, endpoint: BatchEndpoint, batch: Batch, body: BinaryIO, size: int, uploaded: str
     ) -> str:
         """The id of the batch that is made. A stop gives the vendor a moment to answer."""
-        request = endpoint.asked(endpoint.create, batch, body, size, uploaded)
+        request = endpoint.sent(endpoint.create, batch, body, size, uploaded)
         making = asyncio.create_task(request)
         try:
             with suppress(Halt):

@@ -10,7 +10,6 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -26,6 +25,7 @@ from ...providers.sdk import anthropic_client, openai_client
 from ...providers.settings import Settings
 from ...providers.transport import Secret
 from ...providers.wire import Wire
+from ...stop import StopToken
 from .journal import Batch
 
 if TYPE_CHECKING:
@@ -126,8 +126,9 @@ class BatchEndpoint(ABC):
     window: float = 24 * 3600.0
     """Seconds within which the vendor ends a batch, whatever becomes of its lines."""
 
-    def __init__(self, settings: Settings, wire: Wire) -> None:
+    def __init__(self, settings: Settings, wire: Wire, stop_token: StopToken) -> None:
         self.settings, self.wire, self.secret = settings, wire, Secret(settings.key)
+        self._stop = stop_token
         self._http: httpx2.AsyncClient | None = None
         self._clock: tuple[float, float] | None = None
         """The last Date header, in seconds since 1970, and when it came, by `time.monotonic`."""
@@ -145,7 +146,7 @@ class BatchEndpoint(ABC):
         """Make a batch; the vendor's id of it. When this raises, it may have been made."""
 
     @abstractmethod
-    def streamed(self, file: str) -> AbstractAsyncContextManager[Any]:
+    def streamed(self, file: str) -> Any:
         """The streamed answer of the vendor's client with a file of results."""
 
     @abstractmethod
@@ -154,8 +155,12 @@ class BatchEndpoint(ABC):
 
     @property
     @abstractmethod
+    def _client(self) -> Any: ...
+
+    @property
     def _api(self) -> Any:
         """The batches of the vendor's client."""
+        return self._client.batches
 
     @abstractmethod
     def _state(self, answer: Any) -> BatchState:
@@ -205,6 +210,10 @@ class BatchEndpoint(ABC):
         return size - start <= cap
 
     async def asked(self, request: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """As `sent`; a stop ends the request at once."""
+        return await self._stop.until_stopped(self.sent(request, *args))
+
+    async def sent(self, request: Callable[..., Awaitable[T]], *args: Any) -> T:
         """The vendor's answer to one of the requests above. A gateway's error is an OutcomeUnknown:
         the vendor may have served the request."""
         try:
@@ -282,10 +291,6 @@ class OpenAIEndpoint(BatchEndpoint):
         return openai_client(self.settings, self.http()).with_options(timeout=TRANSFER_TIMEOUT)
 
     @property
-    def _api(self) -> Any:
-        return self._client.batches
-
-    @property
     def _endpoint(self) -> str:
         return f"/v1{self.wire.path}"
 
@@ -314,10 +319,8 @@ class OpenAIEndpoint(BatchEndpoint):
             raise ValueError("the answer to a submission is about another batch")
         return _id(answer)
 
-    def streamed(self, file: str) -> AbstractAsyncContextManager[Any]:
-        streamed: AbstractAsyncContextManager[Any]
-        streamed = self._client.files.with_streaming_response.content(file)
-        return streamed
+    def streamed(self, file: str) -> Any:
+        return self._client.files.with_streaming_response.content(file)
 
     def read(self, line: bytes) -> LineResult:
         result = orjson.loads(line)
@@ -399,10 +402,8 @@ class AnthropicEndpoint(BatchEndpoint):
             raise ValueError(f"{batch.lines:,} calls were sent, and the answer is about {lines:,}")
         return _id(answer)
 
-    def streamed(self, file: str) -> AbstractAsyncContextManager[Any]:
-        streamed: AbstractAsyncContextManager[Any]
-        streamed = self._api.with_streaming_response.results(file)
-        return streamed
+    def streamed(self, file: str) -> Any:
+        return self._api.with_streaming_response.results(file)
 
     def read(self, line: bytes) -> LineResult:
         entry = orjson.loads(line)
