@@ -332,20 +332,18 @@ class Batches(Addition):
 
     async def _look_for(self, endpoint: BatchEndpoint, batch: Batch) -> bool:
         """Look for a batch of unknown fate at the vendor; whether its calls are free again."""
-        mark, undecided = batch.mark, False
+        mark, denied, undecided = batch.mark, f"{batch.mark} denied", False
         for state in await endpoint.asked(endpoint.candidates, batch):
             if state.id in self.journal.ids.values() or (mark, state.id) in self._others:
                 continue
             ours = state.mark == mark or await self._is_ours(endpoint, batch, state)
             if ours:
                 self.journal.note(submitted=mark, id=state.id)
-                self._doubts.pop(f"{mark} denied", None)
+                self._doubts.pop(denied, None)
                 return False
             undecided = undecided or ours is None
-        settled, denied = False, f"{mark} denied"
-        if mark in self.journal.denied:
-            why = f"{endpoint.settings.provider}: a submission that was denied may appear yet"
-            settled = self._doubt(denied, why) >= SETTLE
+        why = f"{endpoint.settings.provider}: a denied submission may appear yet"
+        settled = mark in self.journal.denied and self._doubt(denied, why) >= SETTLE
         passed = endpoint.now() > batch.at + endpoint.window + CLOCK_SLACK
         if undecided or not (settled or passed):
             return False
