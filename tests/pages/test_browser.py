@@ -14,7 +14,7 @@ import pytest
 
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.run.reader import Place, RunReader
-from oversight.engine.views.pages.grid import (
+from oversight.engine.views.pages.answer import (
     DOUBT,
     FAILED,
     IMPUTED,

@@ -36,12 +36,10 @@ from oversight.engine.run.sources import origins
 from oversight.engine.stop import StopToken
 from oversight.engine.views.cli.beside import ask_beside
 from oversight.engine.views.pages.answer import compare_page
-from oversight.engine.views.pages.failures import causes_part
-from oversight.engine.views.pages.findings import shown_part
+from oversight.engine.views.pages.findings import cost_page, shown_part
 from oversight.engine.views.pages.guard import is_loopback
 from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
-from oversight.engine.views.pages.measures import cost_page
-from oversight.engine.views.pages.overview import overview_page
+from oversight.engine.views.pages.overview import causes_part, overview_page
 from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.site import telling
 from oversight.protocols.transcript import Failure, Transcript

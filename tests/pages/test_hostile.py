@@ -12,11 +12,11 @@ import pytest
 
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.record.database import RunDatabase
+from oversight.engine.views.pages.environment import TextMark, quoted, shown
 from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
 from oversight.engine.views.pages.reader import calls_section
 from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.site import write_bundle
-from oversight.engine.views.pages.text import TextMark, quoted, shown
 from oversight.protocols.transcript import Quote
 from tests.pages.speaking import LONG, bad_run
 from tests.run_folders import cut

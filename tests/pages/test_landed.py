@@ -21,7 +21,7 @@ from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.reader import Follower, RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.sources import origins
-from oversight.engine.views.pages.grid import ordered_by_mean
+from oversight.engine.views.pages.answer import ordered_by_mean
 from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
 from oversight.engine.views.pages.strip import Watcher, recent_rate
 from oversight.protocols.judges import StatedJudge

@@ -27,8 +27,8 @@ from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import TAKEN_BACK
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import NotRun
+from oversight.engine.views.pages.findings import measure_page
 from oversight.engine.views.pages.links import Asked, ServerLinks
-from oversight.engine.views.pages.measures import measure_page
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
 from tests.command_line import Ran, Running, run_in, running, within

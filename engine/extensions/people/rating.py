@@ -17,7 +17,7 @@ from ...views.cli.output import say
 from ...views.pages.environment import EVERY, page
 from ...views.pages.guard import TOKEN, AccessRules, Handler
 from ...views.pages.links import Links
-from ...views.pages.serving import Server, html
+from ...views.pages.server import Server, html
 from .desk import Desk, NotReady, NotTheirs
 from .journal import Rater
 from .task import CONFIRMED, DoubtfulPercentage

@@ -377,7 +377,7 @@ class AdmissionGate:
             if not own.budget.over:
                 return "budget", math.inf
             if own.budget.held:
-                raise Pending("a batch that is out may leave room in the budget")
+                raise Pending("work that is out may leave room in the budget")
             halt = BudgetReached(own.budget.reached(worst))
             self._stop_token.stop(halt)
             raise halt

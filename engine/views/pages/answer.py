@@ -5,19 +5,188 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
-from ....protocols.scores import TIE
+import numpy as np
+import orjson
+from markupsafe import Markup
+
+from ....protocols.scores import RANGES, TIE
 from ...analysis.comparison import BY_DEFAULT, Compared, compare_rows, comparison_finding
 from ...analysis.findings.chart import Axis
 from ...analysis.findings.finding import Part, change, word
+from ...analysis.reports.failures import called
 from ...analysis.reports.family import fragile, rare_errors, same_verdicts
 from ...analysis.rows import RunRows, read_rows
+from ...analysis.scoring.arrays import Floats, Places
 from ...analysis.scoring.estimate import Estimate
 from ...analysis.scoring.inference import averaged
+from ...display.printable import printable
 from ...errors import UsageError
 from ...run.reader import Place, RunReader
+from ...sweep.grid import GridRow
 from .findings import Linked, shown_part
-from .links import Asked, Links
+from .links import Asked, Links, nth
 from .strip import run_page
+
+SHADES = [*(f"n{n}" for n in range(4, 0, -1)), "z", *(f"p{n}" for n in range(1, 5))]
+
+MOST_ROWS = 50
+"""Rows up to which a site has those that it has no transcript of, on the page of a problem."""
+
+VALUE, IMPUTED, FAILED, DOUBT = 1, 2, 4, 8
+"""What is known of a field, added up; 0 for a problem that was not run in every world."""
+
+STATES = {IMPUTED: "imputed", FAILED: "failed", 0: "not run"}
+"""What pages call fields that are not a measurement of all worlds."""
+
+
+def field_states(completed: RunRows, values: Floats) -> Places:
+    """The state of every field, problems × rows. values: ASD of each, NaN where there is none."""
+    table, run = completed.table, completed.run
+    found = np.where(np.isnan(values), 0, VALUE)
+    for row in range(len(completed.names)):
+        judged = table.judgements(row)
+        if judged.imputed is not None:
+            found[judged.question[judged.imputed.any(axis=1)], row] |= IMPUTED
+    for at in table.failed:
+        place, _ = run.where(at)
+        if not found[place.problem, place.row] & VALUE:
+            found[place.problem, place.row] = FAILED
+    for at in table.marked:
+        place, _ = run.where(at)
+        if found[place.problem, place.row] & VALUE:
+            found[place.problem, place.row] |= DOUBT
+    return found
+
+
+def state_name(state: int) -> str:
+    """A state in words; empty for a measurement of all worlds."""
+    return "" if state & (VALUE | IMPUTED) == VALUE else STATES[state & (IMPUTED | FAILED)]
+
+
+def map_page(run: RunReader, links: Links, asked: Asked) -> str:
+    """ASD of every problem under every row: problems from the hardest, rows from the best."""
+    completed = read_rows(run)
+    values = completed.asd_by_problem(asked.score)
+    problems, rows = ordered_by_mean(values)
+    low, high = RANGES[asked.score]
+    fields, states = (np.nan_to_num(values) * 100).round(), field_states(completed, values)
+    names = completed.names
+    told = {
+        "problems": [printable(run.sweep.problems[n].id) for n in problems],
+        "rows": [printable(names[n]) for n in rows],
+        "fields": fields.astype(int)[problems][:, rows].tolist(),
+        "states": states[problems][:, rows].tolist(),
+        "most": 100 * min(high - low, float(np.nanmax(np.abs(values), initial=1.0))),
+        "links": _links(run, links, problems, rows),
+        "numbers": [problems, rows] if links.form("map") else None,
+    }
+    return run_page(
+        "map",
+        run,
+        links,
+        title=f"map of {run.name}",
+        here="map",
+        score=asked.score,
+        shades=SHADES,
+        legend=Counter(state_name(state) for state in states.ravel().tolist()),
+        doubts=int((states & DOUBT > 0).sum()),
+        most=told["most"] / 100,
+        # Within a script no text may look like its end; JSON has other ways to write a <.
+        told=Markup(orjson.dumps(told).decode().replace("<", "\\u003c")),
+        rows=[(names[n], links.to("row", row=n)) for n in rows],
+        problems=[(run.sweep.problems[n].id, links.to("problem", problem=n)) for n in problems],
+    )
+
+
+def _links(
+    run: RunReader, links: Links, problems: list[int], rows: list[int]
+) -> list[list[str]] | str:
+    """On the server, the address of a reading with `{r}` and `{p}` for what stands where; of a
+    site, whose files have names of their own, every one."""
+    if links.form("map"):
+        return links.reading(Place(0, 0)).replace("/row/0/problem/0", "/row/{r}/problem/{p}")
+    return [[links.any_reading(r, p, run.sweep.draws) for r in rows] for p in problems]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The judge's probability of the answer argued for in one world."""
+
+    p: float | None
+    good: bool
+    said: str
+    """Why there is none; empty if it was not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowOnProblem:
+    """One row of the report on one problem."""
+
+    name: GridRow
+    link: str
+    worlds: tuple[Bar, ...]
+    asd: float | None
+    state: str
+    """`imputed`, `failed`, `not run`, or empty for a measurement."""
+
+
+def problem_page(run: RunReader, links: Links, asked: Asked) -> str:
+    """The page of one problem, with the judge's probabilities under every row, the worst first."""
+    completed = read_rows(run)
+    number = nth(asked.problem, len(run.sweep.problems), "problem")
+    problem, best = run.sweep.problems[number], max(run.sweep.problems[number].values)
+    values = completed.asd_by_problem(asked.score)
+    states, values = field_states(completed, values)[number].tolist(), values[number]
+    rows = []
+    for at, row in enumerate(run.sweep.rows):
+        place = Place(at, number)
+        if len(run.sweep.rows) > MOST_ROWS and not links.reading(place):
+            continue
+        bars = tuple(
+            _bar(completed, cell, side, problem.values[side] == best)
+            for side, cell in enumerate(run.worlds(place))
+        )
+        asd = None if isnan(values[at]) else float(values[at])
+        rows.append(RowOnProblem(row, links.reading(place), bars, asd, state_name(states[at])))
+    rows.sort(key=lambda each: (each.asd is None, each.asd))
+    count = len(run.sweep.problems)
+    after = (links.to("problem", problem=n) for n in range(number + 1, count))
+    before = (links.to("problem", problem=n) for n in range(number - 1, -1, -1))
+    return run_page(
+        "problem",
+        run,
+        links,
+        title=problem.id,
+        here="map",
+        problem=problem,
+        best=best,
+        rows=rows,
+        before=next(filter(None, before), ""),
+        after=next(filter(None, after), ""),
+    )
+
+
+def _bar(completed: RunRows, cell: int, side: int, good: bool) -> Bar:
+    if (failure := completed.table.failed.get(cell)) is not None:
+        return Bar(None, good, called(failure.kind))
+    p = float(completed.table.probs[cell, side])
+    return Bar(None if isnan(p) else p, good, "")
+
+
+def ordered_by_mean(values: Floats) -> tuple[list[int], list[int]]:
+    """Problems (the lines) from hardest to easiest, and rows (the columns) from best to worst;
+    those without values last."""
+    there = ~np.isnan(values)
+    sums = np.where(there, values, 0)
+
+    def order(axis: int, sign: int) -> list[int]:
+        count = there.sum(axis=axis)
+        means = np.where(count, sums.sum(axis=axis) / np.maximum(count, 1), np.inf * sign)
+        places: list[int] = np.argsort(sign * means, kind="stable").tolist()
+        return places
+
+    return order(1, 1), order(0, -1)
+
 
 MOST_PAIRS = 14
 """Rows of a run up to which a site has the contrasts of all pairs of them."""

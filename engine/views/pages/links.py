@@ -76,19 +76,19 @@ READING = "/row/{row}/problem/{problem}"
 ROUTES: Mapping[str, Route] = {
     "overview": Route("", "overview:overview_page", ("by", "plot")),
     "transcripts": Route(
-        "/transcripts", "transcripts:transcripts_page", ("show", "words", "order", "page")
+        "/transcripts", "reader:transcripts_page", ("show", "words", "order", "page")
     ),
-    "row": Route("/row/{row}", "transcripts:row_page", ("show", "words", "order", "page")),
-    "map": Route("/map", "grid:map_page"),
+    "row": Route("/row/{row}", "reader:row_page", ("show", "words", "order", "page")),
+    "map": Route("/map", "answer:map_page"),
     "compare": Route("/compare", "answer:compare_page", ("first", "second")),
-    "more": Route("/more", "measures:more_page"),
-    "problem": Route("/problem/{problem}", "grid:problem_page"),
+    "more": Route("/more", "findings:more_page"),
+    "problem": Route("/problem/{problem}", "answer:problem_page"),
     "reading": Route(READING, "reader:reader_page", ("draw", "turns"), reckons=False),
     "calls": Route(f"{READING}/calls", "reader:calls_page", ("draw", "only"), reckons=False),
     "search": Route("/search", "searched:search_page", ("q", "page"), reckons=False),
-    "failures": Route("/failures", "failures:failures_page"),
-    "cost": Route("/cost", "measures:cost_page"),
-    "measure": Route("/measure/{kind}", "measures:measure_page"),
+    "failures": Route("/failures", "overview:failures_page"),
+    "cost": Route("/cost", "findings:cost_page"),
+    "measure": Route("/measure/{kind}", "findings:measure_page"),
     "origin": Route("/origin", "strip:origin_page"),
 }
 

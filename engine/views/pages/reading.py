@@ -27,7 +27,7 @@ from ...run.record.values import (
     turns_of,
 )
 from ...sweep.grid import GridRow, baselines
-from .text import differing, quoted, shown
+from .environment import differing, quoted, shown
 
 Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
 

@@ -20,12 +20,11 @@ from ...run.reader import Place, RunReader
 from ...run.run_folder import REPORT
 from ...system.files import read_bounded, replace_file, unwritable
 from .environment import EVERY, static
+from .findings import measures_of
 from .links import Asked, SiteLinks, page_of, parts
-from .measures import measures_of
-from .reader import called_page, calls_section, readers_page, section
+from .reader import Transcripts, called_page, calls_section, readers_page, section
 from .reading import ends_of, reading_page
 from .searched import SearchedTexts, search_page
-from .transcripts import Transcripts
 
 READINGS_A_FILE = 3
 CALLS_A_FILE = 600_000
