@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from oversight import protocols
 from oversight.cache import Reply
 from oversight.cache.reply import UNKNOWN_STOP
-from oversight.engine.extensions.datasets.writing import Generator
+from oversight.engine.extensions.datasets.generating import Generator
 from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Protocol, StatedJudge
 from oversight.protocols.agents.calculator import calculate
 from oversight.protocols.counts import COUNTED, transcript_counts

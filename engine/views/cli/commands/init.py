@@ -24,9 +24,7 @@ def command(
         "Start from an example: appendix_a, appendix_a_sim, appendix_a_solib, asymmetric, "
         "first-live, hidden_passage, instead_of_people, mechanisms, pressure."
     ),
-    local: str | None = flag(
-        "Your own server; it is asked for its models.", metavar="URL"
-    ),
+    local: str | None = flag("Your own server; it is asked for its models.", metavar="URL"),
 ) -> None:
     """Write a commented sweep file to SWEEP. It runs as it is, on simulated models.
 

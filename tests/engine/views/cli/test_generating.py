@@ -7,8 +7,7 @@ from msgspec.structs import replace
 from oversight.cache.cache import Cache
 from oversight.cache.memory import MemoryStore
 from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
-from oversight.engine.extensions.datasets.generating import Production
-from oversight.engine.extensions.datasets.writing import Generator, Known
+from oversight.engine.extensions.datasets.generating import Generator, Known, Production
 from oversight.engine.extensions.simulation import GroundTruth, SimProvider
 from oversight.engine.stop import StopToken
 from oversight.protocols.question import Answer
