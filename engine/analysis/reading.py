@@ -259,7 +259,9 @@ def _parsed(
             worlds, first = _worlds(line, labels)
             # An empty name means none; otherwise all such lines would be one cluster.
             keys = {
-                name: str(key) for name in KEYS if (key := getattr(line, name)) not in (None, "")
+                name: str(key)
+                for name in KEYS
+                if (key := getattr(line, name)) is not None and str(key).strip()
             }
             keys["labels"] = json.dumps(labels)
             values = tuple(line.values[label] for label in labels)

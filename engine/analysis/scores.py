@@ -103,9 +103,14 @@ class ScoreTable(ScoreSource):
             )
             if question in (None, ""):
                 raise UsageError(f"{file}:{line}: {self._column('question')}: empty")
-            name = ScoreRow(model="" if row is None else str(row), file=str(file))
+            name = ScoreRow(model=_text(row), file=str(file))
             value = number_of(score, f"{file}:{line}: {self._column('score')}")
-            yield Scored(name, str(question), value, str(record.get(group) or ""), str(epoch or 1))
+            yield Scored(name, str(question), value, _text(record.get(group)), str(epoch or 1))
+
+
+def _text(name: Any) -> str:
+    """A name; "" for an empty field."""
+    return "" if name is None or name != name else str(name).strip()
 
 
 def number_of(score: Any, place: str) -> float | None:

@@ -197,15 +197,21 @@ class _RowLog:
             probs = {a.label: p for a, p in zip(question.answers, outcome.probs, strict=True)}
             said = next((each.text for each in outcome.judgements), "")
             metadata |= {"measures": dict(outcome.measures), "probs": probs}
-            names = {"agent_score": self._score, "log": "log", "accuracy": "accuracy"}
+            best = [n for n, value in enumerate(problem.values) if value == max(problem.values)]
+            names = {
+                "agent_score": (self._score, [cell.side]),
+                "log": ("log", [cell.side]),
+                "agent_accuracy": ("accuracy", [cell.side]),
+                "judge_right": ("accuracy", best),
+            }
             scores = {
                 name: Score(
-                    value=ALL_SCORES[score](outcome.probs, cell.side),
+                    value=sum(ALL_SCORES[score](outcome.probs, answer) for answer in of),
                     answer=label,
                     explanation=said or None,
                     metadata={"probs": probs},
                 )
-                for name, score in names.items()
+                for name, (score, of) in names.items()
             }
             output = self._output(self._row.axes.judge_model or "", said, "stop", f"{world} end")
         else:

@@ -121,7 +121,7 @@ def test_an_exported_run_has_the_figures_of_the_run(kept, command, place: Path) 
             for cell in cells
             if cell.row == number and isinstance(cell.outcome, Verdict)
         ]
-        for name, score in (("agent_score", "brier"), ("accuracy", "accuracy")):
+        for name, score in (("agent_score", "brier"), ("agent_accuracy", "accuracy")):
             scores = [ALL_SCORES[score](*verdict) for verdict in verdicts]
             (found,) = (
                 m for m in means if m["metric"] == name and m["file"] == f"logs/{file.name}"
@@ -129,6 +129,18 @@ def test_an_exported_run_has_the_figures_of_the_run(kept, command, place: Path) 
             assert found["n"] == len(scores)
             mean = math.fsum(scores) / len(scores)
             assert found["mean"]["value"] == pytest.approx(mean, abs=1e-12)
+
+
+def test_the_accuracy_of_logs_is_the_one_of_the_report(kept, command, place: Path) -> None:
+    run = kept(muddled(0))
+    assert command("export", "inspect", run, "-o", "logs").code == 0
+    report = json.loads(command("report", run, "--json").out)["rows"]
+    means = rows(command, "logs", "--metric", "judge_right", "--cluster", "metadata.problem")
+    addresses = [row.address for row in RunReader(run).sweep.rows]
+    assert len(means) == len(report)
+    for found in means.values():
+        row = report[addresses.index(_row_of(place / found["file"]))]
+        assert found["mean"]["value"] == pytest.approx(row["accuracy"]["value"], abs=1e-12)
 
 
 def _row_of(file: Path) -> str:
