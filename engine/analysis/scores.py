@@ -72,6 +72,9 @@ class ScoreSource(ABC):
         yield from ()
 
 
+SCORE_KEYS = ("row", "question", "score", "group", "epoch")
+
+
 class ScoreTable(ScoreSource):
     """Plain scores in CSV, TSV or Parquet: `question` and `score`, and `row`, `group`, `epoch`."""
 
@@ -87,25 +90,27 @@ class ScoreTable(ScoreSource):
         try:
             _, first = next(records(file))
         except DatasetError:
-            return False
+            return True  # its reader names the fault
         return self._column("score") in first
 
     def scores(self, file: Path, cluster: str) -> Iterator[Scored]:
-        group = cluster or self._column("group")
+        if unknown := [key for key in self._columns if key not in SCORE_KEYS]:
+            near = suggestion(unknown[0], SCORE_KEYS)
+            raise UsageError(f"--column {unknown[0]}: choose from {', '.join(SCORE_KEYS)}{near}")
+        needed = {self._column("question"), *self._columns.values(), *[cluster] * bool(cluster)}
         for line, record in records(file):
-            for column in (self._column("question"), *[cluster] * bool(cluster)):
-                if column not in record:
-                    raise UsageError(
-                        f"{file}:{line}: unknown column {column!r}{suggestion(column, record)}"
-                    )
-            row, question, score, epoch = (
-                record.get(self._column(key)) for key in ("row", "question", "score", "epoch")
+            if lacking := sorted(needed - record.keys()):
+                near = suggestion(lacking[0], record)
+                raise UsageError(f"{file}:{line}: unknown column {lacking[0]!r}{near}")
+            row, question, score, group, epoch = (
+                record.get(self._column(key)) for key in SCORE_KEYS
             )
-            if question in (None, ""):
+            group = record[cluster] if cluster else group
+            if not _text(question):
                 raise UsageError(f"{file}:{line}: {self._column('question')}: empty")
             name = ScoreRow(model=_text(row), file=str(file))
             value = number_of(score, f"{file}:{line}: {self._column('score')}")
-            yield Scored(name, str(question), value, _text(record.get(group)), str(epoch or 1))
+            yield Scored(name, str(question), value, _text(group), _text(epoch) or "1")
 
 
 def _text(name: Any) -> str:
@@ -168,9 +173,9 @@ class OfScores(Analysis):
         sources = _sources(dict(self.columns))
         files = [pair for path in paths for pair in _files(path, sources)]
         named = ", ".join(map(str, paths))
-        if not files:
+        if without := [path for path in paths if not is_scores(path, dict(self.columns))]:
             raise UsageError(
-                f"{named}: no scores: needed are logs of Inspect (.eval, .json), samples of "
+                f"{without[0]}: no scores: needed are logs of Inspect (.eval, .json), samples of "
                 "lm-eval (samples_*.jsonl), or a table with the columns question and score"
             )
         notes = [note for file, source in files for note in source.notes(file)]

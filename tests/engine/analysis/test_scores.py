@@ -120,6 +120,9 @@ def test_mcnemar_needs_outcomes_of_0_and_1_without_groups() -> None:
         ((), ("--cluster", "subject"), "a.csv:2: unknown column 'subject'"),
         ((), ("--cluster", "a,b"), "scores have one kind of cluster"),
         ((), ("--column", "score=nope"), "no scores: needed are"),
+        ((), ("--column", "row=model"), "a.csv:2: unknown column 'model'"),
+        ((), ("--column", "raw=score"), "choose from row, question, score, group, epoch; did you"),
+        (("q9,1,2",), (), "a.csv:10: 3 fields under 2 columns"),
     ],
 )
 def test_bad_tables_of_scores_are_refused_with_the_place(
@@ -134,9 +137,11 @@ def test_only_files_that_fit_each_other_are_compared(place: Path, command: Comma
     scores = written(place / "a.csv", ONE)
     (place / "b.csv").write_text("question,score\nz1,1\nz2,0\nq1,1\n")
     (place / "empty").mkdir()
+    (place / "empty.csv").write_text("question,score\n")
     verdicts = table(place / "v.jsonl", judged("debate", 0.4))
     for words, message in (
         ((scores, verdicts), "a score is not a judgement"),
+        ((scores, "empty.csv"), "empty.csv: has no records"),
         ((scores, "b.csv"), "a and b share 1 scored sample: a contrast needs two"),
         ((scores, scores), "the same file twice"),
         ((scores,), "no two rows have one task and metric"),
