@@ -91,7 +91,7 @@ class Request(Struct, frozen=True, dict=True):
     service_tier: str = ""
     """The vendor's word for speed and price, such as `flex`; empty: its default."""
     extra_body: str = ""
-    """JSON object of what else stands in the body of the request; its keys are sorted here."""
+    """Extra fields for the request body, as a JSON object; its keys are sorted here."""
 
     def __post_init__(self) -> None:
         # 0, 0.0 and -0.0 are equal and must have one address.

@@ -22,9 +22,9 @@ HEAD = """\
 
 Debate and consultancy with the prompt set `{name}` (`{digest}`), on the bundled problem
 `{problem}`. The judge reasons in private before it states its probabilities. Speeches in the
-prompts are those of simulated models. All seats of a protocol begin with its system message; a
+prompts come from simulated models. All seats of a protocol begin with its system message; a
 speaker for (B) reads what a speaker for (A) reads, with the other label. For all other protocols
-and a sweep of your own: `oversight plan --prompts SWEEP`. This page is made by `make docs`.
+and your own sweep: `oversight plan --prompts SWEEP`. This page is made by `make docs`.
 """
 
 

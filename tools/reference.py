@@ -99,7 +99,7 @@ def _problems() -> Iterator[str]:
     yield from _kinds(kinds, "", common)
     yield "### Published tables\n"
     yield from _table(Published, without=[*common, "form"])
-    yield "| name | its own settings | what it is |"
+    yield "| name | its own settings | meaning |"
     yield "|---|---|---|"
     for name, form in published_forms().items():
         about = " ".join(form.about.partition("\n\n")[0].split()).replace("|", "\\|")

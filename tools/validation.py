@@ -204,7 +204,7 @@ def weighed_finding(found: Sequence[Weighed], simulations: int) -> Finding:
         "fragile of right, of wrong: decisions of t that it would undo, or takes back.",
         f"The default covers less than .93 in: {'; '.join(below) or 'none'}.",
     ]
-    title = "intervals beside t"
+    title = "intervals compared with t"
     return Finding((Part("intervals", title, columns, found, notes),), {"simulations": simulations})
 
 

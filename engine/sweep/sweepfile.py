@@ -39,8 +39,8 @@ class Top:
     """Number of cells under way at once. By default a few more than the calls that the models take
     at once, as far as that is known, and 256 at least."""
     grid: Literal["refuse", "skip"] = "refuse"
-    """What becomes of a row that a protocol cannot tell from another one, or cannot run at all:
-    the sweep is refused, or the row is left out with a note."""
+    """How to treat a row that duplicates another or cannot run: refuse the sweep, or skip the row
+    with a note."""
     interval: Literal["t", "conservative"] = "t"
     """Intervals of reports, comparisons and plots: cluster-robust t, or conservative."""
 

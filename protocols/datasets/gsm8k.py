@@ -78,7 +78,7 @@ class Gsm8k(RowLoader):
 
     folder: str
     right: Literal["model", "person"] = "model"
-    """Who wrote the true solution: a model that was marked correct, or a person, whose style gives
+    """Author of the true solution: a model that was marked correct, or a person, whose style gives
     it away (1,115 problems)."""
     balanced: bool = True
     """False draws the pair from (seed, id) alone; the leaks of form and of style stay in."""

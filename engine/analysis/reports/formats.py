@@ -48,6 +48,6 @@ CLUSTER = flag(
 ERROR = flag("cr1: standard clustered errors, as in most papers.", default="cr3")
 INTERVAL = flag(
     "t: cluster-robust; conservative: also allows for errors too rare to appear in the sample. "
-    "Default: that of the sweep file, else t.",
+    "Default: the sweep file's, else t.",
     default=None,
 )

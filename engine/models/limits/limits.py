@@ -15,7 +15,7 @@ class Limits:
     """Tokens a minute, for vendors that count input and output together. Such vendors count the
     whole of max_tokens when the call arrives, so that is what is taken."""
     input_tokens: float | None = None
-    """Input tokens a minute; what comes from the provider's own prompt cache does not count."""
+    """Input tokens a minute; tokens from the provider's own prompt cache do not count."""
     output_tokens: float | None = None
     """Output tokens a minute."""
     concurrency: int | None = None

@@ -235,7 +235,7 @@ def export(
     selection: Selection,
     everything: bool = flag("Export the whole store, as a backup.", name="--all", default=False),
 ) -> None:
-    """Write stored replies into one file: those of RUN, by which anyone can replay it, or others.
+    """Write stored replies into one file: the replies of RUN, so that anyone can replay it.
 
     oversight cache import FILE reads it. The same replies give the same bytes. A reply of RUN that
     the store does not hold ends the export with exit code 2 and no file. Damaged replies of a store
