@@ -59,9 +59,9 @@ class Counted(str):
     __slots__ = ()
 
     def __getitem__(self, at: SupportsIndex | slice) -> "Counted":
-        found = super().__getitem__(at)
-        Work.add(len(found))
-        return Counted(found)
+        part_found = super().__getitem__(at)
+        Work.add(len(part_found))
+        return Counted(part_found)
 
     def __contains__(self, part: object) -> bool:
         Work.add(len(self))
@@ -69,14 +69,14 @@ class Counted(str):
 
     def find(self, part: str, *within: Any) -> int:
         start, end = (*within, *(0, len(self))[len(within) :])
-        found = super().find(part, *within)
-        Work.add((found if found >= 0 else end) - start + 1)
-        return found
+        part_found = super().find(part, *within)
+        Work.add((part_found if part_found >= 0 else end) - start + 1)
+        return part_found
 
     def index(self, part: str, *within: Any) -> int:
-        if (found := self.find(part, *within)) < 0:
+        if (part_found := self.find(part, *within)) < 0:
             raise ValueError(part)
-        return found
+        return part_found
 
 
 def _counting(name: str) -> Callable[..., Any]:
@@ -90,13 +90,13 @@ def _counting(name: str) -> Callable[..., Any]:
     return method
 
 
-def _counted(found: Any) -> Any:
-    match found:
+def _counted(part_found: Any) -> Any:
+    match part_found:
         case str():
-            return Counted(found)
+            return Counted(part_found)
         case list() | tuple():
-            return type(found)(map(_counted, found))
-    return found
+            return type(part_found)(map(_counted, part_found))
+    return part_found
 
 
 for _name in (
@@ -117,7 +117,7 @@ def _renamed(text: str) -> str:
 
 
 def _pinned(text: str) -> object:
-    return [each.as_far_as("no such part") for each in statements(text)[:3]]
+    return [entry.as_far_as("no such part") for entry in statements(text)[:3]]
 
 
 READERS: dict[str, tuple[Callable[[str], object], str]] = {
@@ -171,16 +171,16 @@ def work(read: Callable[[str], object], fragment: str, length: int) -> int:
 
 @pytest.mark.parametrize("name", READERS)
 def test_every_reader_of_a_models_words_takes_linear_time(name):
-    read, own = READERS[name]
-    for fragment in (own, *FRAGMENTS):
+    read, alphabet = READERS[name]
+    for fragment in (alphabet, *FRAGMENTS):
         once, twice = (work(read, fragment, length) for length in (1_000, 2_000))
         assert twice <= 2.5 * once + 2_000, fragment
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_long_texts_of_a_readers_alphabet_do_not_slow_it(name):
-    read, own = READERS[name]
-    assert work(read, own, 20_000) <= MOST * 20_000
+    read, alphabet = READERS[name]
+    assert work(read, alphabet, 20_000) <= MOST * 20_000
 
 
 @pytest.mark.parametrize("text", ["A", " ", "a", "B is", "The answer is A "])
@@ -196,14 +196,14 @@ def test_a_verdict_is_looked_for_among_twenty_thousand_tokens(text):
 async def test_a_speech_is_escaped_once_however_often_it_is_laid_out(unit, monkeypatch):
     """In a debate judged in both orders, long speeches cost at most three times the characters of
     harmless speeches of the same length."""
-    done, texts, find = [], [], tags.find_tags
+    work_done, texts, find = [], [], tags.find_tags
     monkeypatch.setattr(tags, "find_tags", lambda *args: texts.append(args[0]) or find(*args))
     speakers = Agent("alice", words=10**6), Agent("bob", words=10**6)
-    for said in ("x" * 20_000, unit * (20_000 // len(unit))):
-        ask = Scripted(lambda c, s=said: s if prompt(c).task == "speak" else "A: 50%\nB: 50%")
+    for speech in ("x" * 20_000, unit * (20_000 // len(unit))):
+        ask = Scripted(lambda c, s=speech: s if prompt(c).task == "speak" else "A: 50%\nB: 50%")
         await Debate(StatedJudge("judge", both_orders=True), *speakers).run(CRATES, A, ask)
-        done.append(sum(map(len, texts)))
-    assert done[1] <= 4 * done[0]
+        work_done.append(sum(map(len, texts)))
+    assert work_done[1] <= 4 * work_done[0]
 
 
 def test_the_count_detects_quadratic_readers():

@@ -62,36 +62,36 @@ DRAFTING = {
 }
 
 
-def share(*what: object) -> float:
+def share(*parts: object) -> float:
     """A random number in [0, 1), determined by these."""
-    told = hashlib.sha256(repr(what).encode()).digest()
-    return int.from_bytes(told[:4], "big") / 2**32
+    lines_told = hashlib.sha256(repr(parts).encode()).digest()
+    return int.from_bytes(lines_told[:4], "big") / 2**32
 
 
 def by_meaning(call: Call, question: Question) -> str | Reply:
     """A reply that depends on the task, on the texts of the answers and on the draw. Labels and the
     order of answers do not matter."""
-    asked = prompt(call)
-    of = {answer.label: answer.text for answer in question.answers}
-    what = (call.model, asked.task, of.get(asked.side), call.draw, len(asked.speeches))
+    parsed = prompt(call)
+    owner = {answer.label: answer.text for answer in question.answers}
+    parts = (call.model, parsed.task, owner.get(parsed.side), call.draw, len(parsed.speeches))
     first, other = question.answers
-    p = round(share(*what, *sorted(of.values())), 2)
+    p = round(share(*parts, *sorted(owner.values())), 2)
     true = p if first.text < other.text else round(1 - p, 2)
     if call.response_format is not None:
         labels = {first.label: true, other.label: round(1 - true, 2)}
         schema = orjson.loads(call.response_format.schema)
         if set(schema["properties"]) == set(labels):
             return orjson.dumps(labels).decode()
-        filled = fill_form(schema, Contents(f"listed {share(*what)}", p, pick=1))
+        filled = fill_form(schema, Contents(f"listed {share(*parts)}", p, pick=1))
         for name, field in schema["properties"].items():
             if {first.label, other.label} <= set(field.get("enum", ())):
                 filled[name] = first.label if true > 0.5 else other.label
         return orjson.dumps(filled).decode()
-    if asked.statement:
+    if parsed.statement:
         return f"Yes: {100 * p:g}%\nNo: {100 - 100 * p:g}%"
-    if asked.task == "percentages":
+    if parsed.task == "percentages":
         return f"{first.label}: {100 * true:g}%\n{other.label}: {100 - 100 * true:g}%"
-    return f"said {share(*what)}"
+    return f"said {share(*parts)}"
 
 
 def exchanged(question: Question) -> Question:
@@ -113,12 +113,12 @@ async def test_labels_and_positions_of_answers_do_not_matter(name):
     other = exchanged(QUESTION)
     for protocol in made(name, AGENT, JUDGE):
         for place, side in enumerate(QUESTION.answers):
-            here = await protocol.run(QUESTION, side, partial_ask(QUESTION))
-            there = await protocol.run(other, other.answers[1 - place], partial_ask(other))
-            if "steered" not in dict(here.measures):
-                assert there.probs[::-1] == pytest.approx(here.probs), protocol.name
-            assert len(there.transcript.turns) == len(here.transcript.turns)
-            assert sum(here.probs) == pytest.approx(1)
+            verdict_here = await protocol.run(QUESTION, side, partial_ask(QUESTION))
+            verdict_there = await protocol.run(other, other.answers[1 - place], partial_ask(other))
+            if "steered" not in dict(verdict_here.measures):
+                assert verdict_there.probs[::-1] == pytest.approx(verdict_here.probs), protocol.name
+            assert len(verdict_there.transcript.turns) == len(verdict_here.transcript.turns)
+            assert sum(verdict_here.probs) == pytest.approx(1)
 
 
 def partial_ask(question: Question) -> Scripted:
@@ -150,8 +150,8 @@ async def heard(
                 assert note.role in ("judge", "rate") and "judge" in note.judge.split("(")[-1]
                 continue
             (role, seat, _), call = note.part, note.call
-            said = turns.get(call.address)
-            assert not said or seat.startswith(said.speaker.split(" ")[0]) or role == "judge"
+            speech = turns.get(call.address)
+            assert not speech or seat.startswith(speech.speaker.split(" ")[0]) or role == "judge"
             assert role, call
     return [(note.part, note.call) for note in ask.notes if isinstance(note, Asked)]
 
@@ -167,43 +167,45 @@ async def test_settings_are_sent_and_recorded(name):
         for protocol in made(name, agent, judge):
             protocol = replace(protocol, prompts=MARKED)
             for (role, seat, turns), call in await heard(protocol):
-                asked, blocks = prompt(call), read_in(call)
+                parsed, blocks = prompt(call), read_in(call)
                 form = call.response_format is not None
-                reads = asked.task in ("percentages", "statement")
-                assert turns == len(asked.speakers) or asked.task == "step" or form, (seat, turns)
+                reads = parsed.task in ("percentages", "statement")
+                assert turns == len(parsed.speakers) or parsed.task == "step" or form, (seat, turns)
                 if call.model == "agent":
                     sent = (0.3, "high", 111 + 13 + room * form)
-                    assert role == asked.task, (role, asked.task)
-                    assert not asked.side or seat.endswith(asked.side) or " " not in seat
+                    assert role == parsed.task, (role, parsed.task)
+                    assert not parsed.side or seat.endswith(parsed.side) or " " not in seat
                 else:
                     sent = (0.2, "low", (99 if reads else 88) + 5 + room * (form or reads))
-                    assert role == ("judge" if reads else asked.task)
+                    assert role == ("judge" if reads else parsed.task)
                 drawn = name == "weak_to_strong" and reads
                 assert (call.temperature, call.effort, call.max_tokens) == (
                     1.0 if drawn else sent[0],
                     *sent[1:],
                 )
-                assert asked.task != "speak" or asked.side
-                if number := re.search(r"This is (turn|round) (\d+)", asked.user):
-                    before = [each for each in asked.speakers if each.startswith(("Cons", "Deb"))]
-                    clients = [each for each in asked.speakers if each.startswith("Client")]
+                assert parsed.task != "speak" or parsed.side
+                if number := re.search(r"This is (turn|round) (\d+)", parsed.user):
+                    before = [
+                        entry for entry in parsed.speakers if entry.startswith(("Cons", "Deb"))
+                    ]
+                    clients = [entry for entry in parsed.speakers if entry.startswith("Client")]
                     many = len(before) + len(clients) if number[1] == "turn" else len(before) // 2
-                    assert int(number[2]) == many + 1, (asked.speakers, number[0])
-                own = {block for block in blocks if block.split(".")[0] in protocol.sections}
-                assert form or any(f"{section}.rules" in own for section in protocol.sections)
+                    assert int(number[2]) == many + 1, (parsed.speakers, number[0])
+                used = {block for block in blocks if block.split(".")[0] in protocol.sections}
+                assert form or any(f"{section}.rules" in used for section in protocol.sections)
                 conditions = {
                     "agent.form": form,
                     "agent.length": not form and not reads,
-                    "judge.statement": bool(asked.statement),
-                    "judge.blind": reads and "<passage>" not in asked.system,
+                    "judge.statement": bool(parsed.statement),
+                    "judge.blind": reads and "<passage>" not in parsed.system,
                     f"judge.reason_{reason}": reads and reason != "none",
                     f"agent.reason_{reason}": form and reason != "none",
-                    "data.turns": bool(asked.speakers),
+                    "data.turns": bool(parsed.speakers),
                 }
                 if name == "doubly_efficient_debate":
                     odds = bool(getattr(protocol, "probabilities", False))
                     conditions |= {f"{name}.certain": not odds, f"{name}.uncertain": odds}
-                assert {each: each in blocks for each in conditions} == conditions
+                assert {entry: entry in blocks for entry in conditions} == conditions
 
 
 async def test_every_block_of_the_prompts_is_read_by_somebody():
@@ -213,9 +215,9 @@ async def test_every_block_of_the_prompts_is_read_by_somebody():
     more = [
         PROTOCOLS["adversarial_propaganda"](JUDGE, AGENT, HELPER),  # type: ignore[call-arg]
         PROTOCOLS["debate_feedback"](JUDGE, AGENT, own=True),  # type: ignore[call-arg]
-        *(each for speaker in DRAFTING.values() for each in made("propaganda", speaker, JUDGE)),
+        *(entry for speaker in DRAFTING.values() for entry in made("propaganda", speaker, JUDGE)),
     ]
-    for protocol in [*more, *(each for name in SPOKEN for each in made(name, private, JUDGE))]:
+    for protocol in [*more, *(entry for name in SPOKEN for entry in made(name, private, JUDGE))]:
         for _, call in await heard(replace(protocol, prompts=MARKED)):
             unread -= read_in(call)
     # Blocks of all mechanisms depend on the abilities of a model and on the way it is asked.
@@ -254,16 +256,16 @@ async def test_a_judge_is_asked_in_its_own_way(way, reason):
         noted = [note for note in ask.notes if isinstance(note, Asked)]
         assert {note.part for note in noted} == {("judge", "Judge", 0)}
         for call in [note.call for note in noted]:
-            asked = prompt(call).user
-            blocks = {each for each in read_in(call) if each.startswith("judge.")}
+            parsed = prompt(call).user
+            blocks = {entry for entry in read_in(call) if entry.startswith("judge.")}
             form = "_form" if way == "distribution" else ""
             expected = {f"judge.{kind}{way}", "judge.blind"}
             expected |= {"judge.statement"} if statement else set()
             expected |= {f"judge.reason_{reason}{form}"} if reason != "none" else set()
             assert blocks == expected
             assert (call.response_format is not None) == (way == "distribution")
-            assert bool(call.top_logprobs) == (way == "label") == (not asked.endswith("ions>"))
-            assert ('private="yes"' in asked) == (reason == "private" and not form)
+            assert bool(call.top_logprobs) == (way == "label") == (not parsed.endswith("ions>"))
+            assert ('private="yes"' in parsed) == (reason == "private" and not form)
             assert call.temperature == (1.0 if way == "vote" else 0.0)
         ask.notes.clear()
 
@@ -281,11 +283,11 @@ def test_a_row_is_named_by_its_settings(name):
     names = {protocol.name for protocol in rows}
     assert len(names) == len({repr(protocol) for protocol in rows})
     kind = PROTOCOLS[name]
-    page = " ".join(inspect.getsource(each) for each in kind.__mro__[:-2]).lower()
-    known = {*re.findall(r"[a-z]+", page), *kind.__name__.lower().split("_"), *name.split("_")}
-    for told in names:
-        assert told == " ".join(told.lower().split())
-        assert set(re.findall(r"[a-z]+", told)) <= known, told
+    page = " ".join(inspect.getsource(entry) for entry in kind.__mro__[:-2]).lower()
+    page_words = {*re.findall(r"[a-z]+", page), *kind.__name__.lower().split("_"), *name.split("_")}
+    for lines_told in names:
+        assert lines_told == " ".join(lines_told.lower().split())
+        assert set(re.findall(r"[a-z]+", lines_told)) <= page_words, lines_told
     for protocol in rows:
         if getattr(protocol, "aux", "") == "adversarial":
             assert claims_of(protocol)[0].gain == 1
@@ -303,16 +305,20 @@ async def test_example_replies_are_read_back_unchanged(kind):
                 continue
             probs = tuple(weight / sum(weights) for weight in weights)
             judge = kind("judge")
-            said = judge.put(question, Shot(Transcript(question), probs))
-            reply = Reply(said, logprobs=(token(said, 0.7, Q=0.3),)) if "." not in said else said
+            speech = judge.put(question, Shot(Transcript(question), probs))
+            reply = (
+                Reply(speech, logprobs=(token(speech, 0.7, Q=0.3),))
+                if "." not in speech
+                else speech
+            )
             verdict = await judge.judge(
                 Transcript(question), Scripted(lambda call, reply=reply: reply)
             )
             best = tuple(float(p == max(probs)) for p in probs)
             sure = kind in (VotesJudge, LogprobJudge)
-            read = [each.probs for each in verdict.judgements]
+            read = [entry.probs for entry in verdict.judgements]
             assert read == [pytest.approx(best if sure else probs, abs=1e-5)] * len(read)
-            assert all(each.text == said for each in verdict.judgements)
+            assert all(entry.text == speech for entry in verdict.judgements)
             if kind is LogprobJudge:
                 place = best.index(1.0)
                 assert verdict.judgements[0].captured == pytest.approx(0.7)
@@ -336,14 +342,14 @@ async def test_bounds_are_the_extreme_verdicts_of_an_unread_reply(name):
     transcript, first = Transcript(CRATES), CRATES.answers[0]
 
     async def decided(
-        at: int, said: str | None
+        at: int, speech: str | None
     ) -> tuple[float, ProbabilityRange, Sequence[object]]:
-        asked: list[str] = []
+        parsed: list[str] = []
 
         def answer(call: Call) -> str:
-            asked.append(call.address)
-            if len(asked) - 1 == at and said != "whole":
-                return said or "Hm."
+            parsed.append(call.address)
+            if len(parsed) - 1 == at and speech != "whole":
+                return speech or "Hm."
             votes = prompt(call).task == "vote"
             return "Answer: A" if votes else "A: 60%\nB: 40%"
 
@@ -359,7 +365,7 @@ async def test_bounds_are_the_extreme_verdicts_of_an_unread_reply(name):
         )
         if name == "both orders" and at == 1:  # here labels are exchanged
             low, high = high, low
-        least, most = [(await decided(at, each))[0] for each in (low, high)]
+        least, most = [(await decided(at, entry))[0] for entry in (low, high)]
         settled, bounds, doubts = await decided(at, None)
         assert bounds == pytest.approx((least, most)) and settled == pytest.approx(least)
         assert len(doubts) == 1 and (await decided(at, "whole"))[2] == ()

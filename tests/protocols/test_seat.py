@@ -49,18 +49,18 @@ async def test_seats_that_speak_at_once_are_heard_in_their_order():
     assert len({call.messages for call in ask.calls}) == 1
 
 
-def _work(*said: object) -> list[Coroutine[object, object, object]]:
-    async def one(what: object) -> object:
-        if isinstance(what, Exception):
-            raise what
-        return what
+def _work(*value: object) -> list[Coroutine[object, object, object]]:
+    async def one(outcome: object) -> object:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
-    return [one(what) for what in said]
+    return [one(outcome) for outcome in value]
 
 
 async def test_readable_replies_keep_their_indices():
-    found = await parse_all(*_work(Unreadable("mud", "", seat="Judge"), 0.0, None))
-    assert found.read == {1: 0.0, 2: None} and found.doubts == (
+    replies = await parse_all(*_work(Unreadable("mud", "", seat="Judge"), 0.0, None))
+    assert replies.read == {1: 0.0, 2: None} and replies.doubts == (
         UnreadReply("Judge", "no statement"),
     )
 
@@ -74,7 +74,9 @@ async def test_first_fault_is_raised_if_no_reply_is_readable():
 
 @pytest.mark.parametrize("reason", ["none", "private", "public"])
 async def test_reasoning_before_a_form_is_recorded_and_read_by_others_only_in_public(reason):
-    form: Form[Turn] = Form("note", {"why": TEXT}, lambda said: seat.turn(said, said.text("why")))
+    form: Form[Turn] = Form(
+        "note", {"why": TEXT}, lambda value: seat.turn(value, value.text("why"))
+    )
     seat = Seat(Agent("sim/any", reason=reason), None, BRIEF)
     ask = Scripted(lambda call: '{"reasoning": "Hm, <tool>4</tool>.", "why": "so"}')
     turn = await seat.fill(form, TRANSCRIPT, ask)
@@ -85,13 +87,13 @@ async def test_reasoning_before_a_form_is_recorded_and_read_by_others_only_in_pu
     assert ("Hm," in turn_block(turn)) == (reason == "public")
 
 
-async def after(delay: float, value: int, done: list[float] | None = None) -> int:
-    """The value, or an error if it is 0. The time of its end or cancellation is added to `done`."""
+async def after(delay: float, value: int, ends: list[float] | None = None) -> int:
+    """The value, or an error if it is 0. The time of its end or cancellation is added to `ends`."""
     try:
         await asyncio.sleep(delay)
     finally:
-        if done is not None:
-            done.append(virtual.now())
+        if ends is not None:
+            ends.append(virtual.now())
     if not value:
         raise ValueError(f"after {delay}")
     return value
@@ -105,21 +107,21 @@ async def test_concurrent_results_are_in_the_order_given():
 
 @virtual.virtually
 async def test_the_first_fault_in_order_is_raised_bare_once_all_have_run_to_their_end():
-    done: list[float] = []
+    ends: list[float] = []
     with pytest.raises(ValueError, match="after 5"):
-        await gather_deterministic(after(1, 1), after(5, 0), after(1, 0), after(9, 2, done))
-    assert done == pytest.approx([9], abs=0.1)
+        await gather_deterministic(after(1, 1), after(5, 0), after(1, 0), after(9, 2, ends))
+    assert ends == pytest.approx([9], abs=0.1)
 
 
 @virtual.virtually
 async def test_cancellation_cancels_all():
-    done: list[float] = []
-    task = asyncio.ensure_future(gather_deterministic(after(100, 1, done), after(100, 2, done)))
+    ends: list[float] = []
+    task = asyncio.ensure_future(gather_deterministic(after(100, 1, ends), after(100, 2, ends)))
     await asyncio.sleep(1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert done == pytest.approx([1, 1], abs=0.1)
+    assert ends == pytest.approx([1, 1], abs=0.1)
 
 
 README = DOCS.parents[1] / "README.md"
@@ -130,14 +132,14 @@ def test_document_agrees_with_every_mechanism(table):
     assert written(table) == TABLES[table](), "write it anew with: python -m tools.mechanisms"
 
 
-@pytest.mark.parametrize("shown", [pair for pair in PAIRS if pair.why == LONGER], ids=str)
-def test_longer_debates_pay_only_for_new_calls(shown):
-    said = " ".join(README.read_text().split())
-    assert "longer debates and larger grids pay only for new calls" in said
-    shorter, longer = counts(shown)
+@pytest.mark.parametrize("view", [pair for pair in PAIRS if pair.why == LONGER], ids=str)
+def test_longer_debates_pay_only_for_new_calls(view):
+    value = " ".join(README.read_text().split())
+    assert "longer debates and larger grids pay only for new calls" in value
+    shorter, longer = counts(view)
     # Two worlds have at most two verdicts, and only those are new calls; with feedback also the
     # scores of two responses per side.
-    anew = 2 * 3 if shown.one == "debate_feedback" else 2
+    anew = 2 * 3 if view.one == "debate_feedback" else 2
     assert len(shorter - longer) <= anew and len(shorter & longer) > 2
 
 
@@ -146,15 +148,16 @@ def test_every_mechanism_has_a_known_truth():
 
 
 @pytest.mark.parametrize(
-    ("said", "probs"), [(0.7, (0.3, 0.7)), (1, (0, 1)), ({"A": 0.25, "B": 0.75}, (0.25, 0.75))]
+    ("value", "probs"),
+    [(0.7, (0.3, 0.7)), (1, (0, 1)), ({"A": 0.25, "B": 0.75}, (0.25, 0.75))],
 )
-def test_a_protocol_may_return_a_probability_of_its_side_or_one_by_label(said, probs):
-    verdict = as_verdict(said, APPLES.question, APPLES.question.answers[1])
+def test_a_protocol_may_return_a_probability_of_its_side_or_one_by_label(value, probs):
+    verdict = as_verdict(value, APPLES.question, APPLES.question.answers[1])
     assert verdict.probs == pytest.approx(probs)
     assert verdict.transcript.turns == ()
 
 
-@pytest.mark.parametrize("said", [None, True, "0.7", {"A": 0.7}, {"A": 0.3, "C": 0.7}])
-def test_other_return_values_raise_a_short_error(said):
+@pytest.mark.parametrize("value", [None, True, "0.7", {"A": 0.7}, {"A": 0.3, "C": 0.7}])
+def test_other_return_values_raise_a_short_error(value):
     with pytest.raises(TypeError, match="a protocol returns a verdict, a probability, or one per"):
-        as_verdict(said, APPLES.question, APPLES.question.answers[0])
+        as_verdict(value, APPLES.question, APPLES.question.answers[0])

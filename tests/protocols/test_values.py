@@ -78,7 +78,7 @@ def verdicts(answers: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[float, 
 
 
 def told(score: Callable[..., float]) -> Callable[..., list[str]]:
-    return lambda *given, **settings: [f"{score(*given, **settings):.12g}"]
+    return lambda *inputs, **settings: [f"{score(*inputs, **settings):.12g}"]
 
 
 @sessions(SCORES_FILE)
@@ -191,11 +191,11 @@ def test_every_choice_that_ratings_allow_is_found(spans, most):
     """The known truth: for all ratings within their ranges, here at either end, the highest ones,
     the first of equals, are among the choices. If all are exact they are the only choice, each in
     its original order."""
-    found = choices(spans, most)
+    chosen = choices(spans, most)
     for ratings in product(*spans):
         best = sorted(range(len(spans)), key=lambda n: (-ratings[n], n))[:most]
-        assert tuple(sorted(best)) in found
-        assert len(found) == 1 or any(low != high for low, high in spans)
+        assert tuple(sorted(best)) in chosen
+        assert len(chosen) == 1 or any(low != high for low, high in spans)
 
 
 @given(SPANS)
@@ -230,13 +230,13 @@ def test_other_answers_share_the_rest(span, answers, place):
     )
 
 
-def off_by_chance(sampling: Sampling, stated: float, true: float) -> float:
+def off_by_chance(sampling: Sampling, claimed_p: float, true: float) -> float:
     """The exact probability that a stated probability fails: votes are binomial."""
     m = sampling.votes
     return sum(
         math.comb(m, k) * true**k * (1 - true) ** (m - k)
         for k in range(m + 1)
-        if not sampling.passes(stated, k / m)
+        if not sampling.passes(claimed_p, k / m)
     )
 
 
@@ -249,8 +249,8 @@ def test_near_statements_pass_and_far_ones_fail_with_high_probability(true):
     for way in (-1, 1):
         if 0 <= (near := true + way * sampling.close) <= 1:
             assert off_by_chance(sampling, near, true) <= sampling.failure
-        if 0 <= (far := true + way * sampling.far) <= 1:
-            assert off_by_chance(sampling, far, true) >= 1 - sampling.failure
+        if 0 <= (far_value := true + way * sampling.far) <= 1:
+            assert off_by_chance(sampling, far_value, true) >= 1 - sampling.failure
 
 
 def test_published_constants_need_the_votes_of_the_proof():
@@ -272,22 +272,22 @@ LONG = "<quote>one two</quote> <quote>three</quote> <quote>" + "word " * 50 + "w
 WORDS_FILE = Path(__file__).with_name("words.md")
 
 
-def heard(said: str) -> str:
+def heard(words_said: str) -> str:
     """The text that others hear of it if the speaker may think in private."""
-    return Agent("alice", scratchpad=True).read(Reply(said), (), A, ADVOCATE).text
+    return Agent("alice", scratchpad=True).read(Reply(words_said), (), A, ADVOCATE).text
 
 
-def conceded(said: str) -> bool:
-    return Agent("alice").read(Reply(said), (), A, ADVOCATE).conceded
+def conceded(words_said: str) -> bool:
+    return Agent("alice").read(Reply(words_said), (), A, ADVOCATE).conceded
 
 
 def said_in(speech: str) -> list[str]:
     return [repr(statement.text) for statement in statements(speech)]
 
 
-def relabelled(said: str) -> str:
+def relabelled(words_said: str) -> str:
     """The speech of Debater A after A and B are exchanged."""
-    case = exchanged(Case(Transcript(CRATES, (Turn("Debater A", said, A),))))
+    case = exchanged(Case(Transcript(CRATES, (Turn("Debater A", words_said, A),))))
     (turn,) = case.transcript.turns
     return f"{turn.speaker}, for {turn.side and turn.side.text}: {turn.text}"
 
@@ -296,19 +296,19 @@ async def filled(reply: str) -> tuple[float, int, str, str]:
     return await SEAT.fill(FORM, Transcript(CRATES), Scripted(lambda call: reply))
 
 
-def wished(arguments: str, name: str = "calculator", given: tuple[str, ...] = tuple(TOOLS)) -> str:
-    found = used(arguments, name, given)
-    return f"{found.tool}: {found.arguments} = {found.result}"
+def wished(arguments: str, name: str = "calculator", inputs: tuple[str, ...] = tuple(TOOLS)) -> str:
+    chosen = used(arguments, name, inputs)
+    return f"{chosen.tool}: {chosen.arguments} = {chosen.result}"
 
 
-async def checked(found: list[str]) -> tuple[str, str, int]:
-    turn = await check_side(finding(*found))
+async def checked(chosen: list[str]) -> tuple[str, str, int]:
+    turn = await check_side(finding(*chosen))
     return turn.text, turn.check, turn.retries
 
 
 async def example(kind: str) -> str:
-    told = await system(judge(kind, shots=(SHOT,)))
-    return told.partition("<reply>\n")[2].partition("\n</reply>\n</example>")[0]
+    sections = await system(judge(kind, shots=(SHOT,)))
+    return sections.partition("<reply>\n")[2].partition("\n</reply>\n</example>")[0]
 
 
 def features(name: str, more: Answer, less: Answer) -> str:
@@ -352,5 +352,5 @@ REFUSERS = PUBLIC | {
 @sessions(REFUSALS_FILE)
 def test_bad_settings_are_refused_with_a_fix(session, request):
     session.check(request, expressions(REFUSERS))
-    told = session.text.split("\n$ ")[1:]
-    assert told and all("Error: " in each.partition("\n")[2] for each in told)
+    sections = session.text.split("\n$ ")[1:]
+    assert sections and all("Error: " in entry.partition("\n")[2] for entry in sections)

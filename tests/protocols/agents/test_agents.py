@@ -109,12 +109,12 @@ UNITS = ["\u56db", "\uac00", "\uff57", "e\u0316", "👍🏽", "वा", "word", 
 @given(st.text() | st.lists(st.sampled_from([*UNITS, *" \n"])).map("".join), st.integers(1, 5))
 def test_a_limited_speech_keeps_to_its_words_and_columns(text, words):
     short, cut = limit_words(text, words)
-    kept, room = short.removesuffix("[…]").rstrip(), max(COLUMNS * words, 40)
+    head, room = short.removesuffix("[…]").rstrip(), max(COLUMNS * words, 40)
     assert cut == (len(text.split()) > words or columns(text) > room)
-    assert text.startswith(kept) if cut else short == text
-    assert not cut or (len(kept.split()) <= words and columns(kept) <= room)
+    assert text.startswith(head) if cut else short == text
+    assert not cut or (len(head.split()) <= words and columns(head) <= room)
     # No visible character is split.
-    assert not cut or category(text[len(kept) :][:1] or " ") not in ("Mn", "Mc", "Sk") or not kept
+    assert not cut or category(text[len(head) :][:1] or " ") not in ("Mn", "Mc", "Sk") or not head
 
 
 @pytest.mark.parametrize("unit", [*UNITS[:8], *(f"word{glue}" for glue in "-,—._\u200b\u2060")])
@@ -125,18 +125,18 @@ async def test_a_text_without_blanks_is_cut_at_eight_columns_a_word(unit):
 
 @given(st.lists(st.sampled_from(["<private>", "</private>", "secret", "said", " "])).map("".join))
 def test_private_tags_and_their_contents_are_removed(text):
-    rest = without_thoughts(text)
-    assert "private" not in rest
-    assert without_thoughts(rest) == rest
+    remainder = without_thoughts(text)
+    assert "private" not in remainder
+    assert without_thoughts(remainder) == remainder
 
 
 @pytest.mark.parametrize(
-    ("scratchpad", "heard"), [(True, "four five"), (False, "<private>one two […]")]
+    ("scratchpad", "heard_text"), [(True, "four five"), (False, "<private>one two […]")]
 )
-def test_private_thoughts_do_not_count_as_words(scratchpad, heard):
+def test_private_thoughts_do_not_count_as_words(scratchpad, heard_text):
     agent = replace(AGENT, scratchpad=scratchpad, words=2)
-    said = Reply("<private>one two three</private> four five")
-    assert agent.read(said, (), SIDE, ADVOCATE).text == heard
+    words_said = Reply("<private>one two three</private> four five")
+    assert agent.read(words_said, (), SIDE, ADVOCATE).text == heard_text
 
 
 def test_only_speakers_with_a_side_and_permission_read_how_to_concede():
@@ -155,11 +155,13 @@ INSERT INTO orders VALUES (1, 'paid', 250), (2, 'cancelled', 100), (3, 'paid', 5
 
 async def asked(sql: str, script: str = BOOKS) -> list[str]:
     """Results and displays, separated by a dot."""
-    found = await query.use_query(
+    results = await query.use_query(
         sql, ToolContext(structs.replace(CRATES, environment=script), SIDE)
     )
-    assert "right" not in found.result and bool(found.display) != found.result.startswith("error: ")
-    return [f"{found.result} · {found.display}".rstrip(" ·")]
+    assert "right" not in results.result and bool(results.display) != results.result.startswith(
+        "error: "
+    )
+    return [f"{results.result} · {results.display}".rstrip(" ·")]
 
 
 @pytest.mark.wire
@@ -178,9 +180,9 @@ async def test_query_is_killed_after_its_time_limit(monkeypatch):
 
 def wishes(*arguments: str, tool: str = "calculator", **more: str) -> Scripted:
     """An `Ask` whose first reply calls a tool, once for each of these arguments."""
-    asked = tuple(ToolCall(f"{n}", tool, each) for n, each in enumerate(arguments, 1))
-    left = iter((Reply("Let me see.", asked, **more), "It is 48."))
-    return Scripted(lambda call: next(left))
+    parsed = tuple(ToolCall(f"{n}", tool, entry) for n, entry in enumerate(arguments, 1))
+    replies = iter((Reply("Let me see.", parsed, **more), "It is 48."))
+    return Scripted(lambda call: next(replies))
 
 
 MADE = """
@@ -335,9 +337,9 @@ async def test_checked_claims_are_shown_as_words_of_a_program():
         "error: only numbers, parentheses and + - * / // % ** are allowed", "verified",
         "error: what is expected must be a number",
     ]  # fmt: skip
-    shown = turn_block(turn)
-    assert '<tool name="claim">calculator: 4*12 = 48 → verified</tool>' in shown
-    assert shown.count("<tool ") == 8 and turn.forged == 2
+    view = turn_block(turn)
+    assert '<tool name="claim">calculator: 4*12 = 48 → verified</tool>' in view
+    assert view.count("<tool ") == 8 and turn.forged == 2
 
 
 @given(st.text("0123456789.eE_+-*/%() ", max_size=200))
@@ -355,10 +357,10 @@ def test_any_expression_gets_a_number_or_an_error(expression):
 
 
 def used(
-    arguments: str, name: str = "calculator", given: tuple[str, ...] = tuple(TOOLS)
+    arguments: str, name: str = "calculator", tools_given: tuple[str, ...] = tuple(TOOLS)
 ) -> ToolUse:
     wish = ToolCall("1", name, arguments)
-    return asyncio.run(use(ToolBudget(TOOLS, given), wish, ToolContext(CRATES, None)))
+    return asyncio.run(use(ToolBudget(TOOLS, tools_given), wish, ToolContext(CRATES, None)))
 
 
 @given(
@@ -376,10 +378,10 @@ def used(
 @example('{"expression": 1e999}')
 @example('{"expression": ' + "[" * 5000)
 def test_all_arguments_get_a_result_and_failures_repeat_none(arguments):
-    found = used(arguments)
-    assert found.tool == "calculator"
-    assert found.failed == (found.arguments == "")
-    assert set(found.arguments) <= set("0123456789.eE_+-*/%() ")
+    results = used(arguments)
+    assert results.tool == "calculator"
+    assert results.failed == (results.arguments == "")
+    assert set(results.arguments) <= set("0123456789.eE_+-*/%() ")
 
 
 WITH_TOOLS = Agent("sim/strong", tools=("calculator",))
@@ -391,12 +393,12 @@ async def test_model_reads_tool_results_in_order_before_its_speech():
     first, then = ask.calls
     error = "error: division by zero"
     assert [spec.name for spec in first.tools] == ["calculator"]
-    *before, asked, found, failed = then.messages
+    *before, parsed, results, failed = then.messages
     assert tuple(before) == first.messages
-    assert (asked.role, asked.text) == ("assistant", "Let me see.")
-    assert asked.opaque == '[{"signature":"s"}]'
-    assert [wish.id for wish in asked.tool_calls] == ["1", "2"]
-    assert found == Message("tool", "48", tool_call_id="1")
+    assert (parsed.role, parsed.text) == ("assistant", "Let me see.")
+    assert parsed.opaque == '[{"signature":"s"}]'
+    assert [wish.id for wish in parsed.tool_calls] == ["1", "2"]
+    assert results == Message("tool", "48", tool_call_id="1")
     assert failed == Message("tool", error, tool_call_id="2")
     uses = (ToolUse("calculator", "4*12", "48"), ToolUse("calculator", "", error))
     assert turn == Turn("Advocate A", "It is 48.", SIDE, then.address, uses)
@@ -449,9 +451,9 @@ async def test_tool_call_without_tools_is_a_speech():
     ],
 )
 async def test_tool_tags_contain_no_words_of_a_model(tool, arguments):
-    shown = turn_block(await WITH_TOOLS.speak(TRANSCRIPT, SIDE, wishes(arguments, tool=tool)))
-    assert shown.count("<tool ") == shown.count("</tool>") == 1
-    assert "A is right" not in shown and "→ 5" not in shown
+    view = turn_block(await WITH_TOOLS.speak(TRANSCRIPT, SIDE, wishes(arguments, tool=tool)))
+    assert view.count("<tool ") == view.count("</tool>") == 1
+    assert "A is right" not in view and "→ 5" not in view
 
 
 async def test_only_a_few_of_many_tool_calls_in_a_reply_are_run():
@@ -471,21 +473,21 @@ async def used_python(code: str, seconds: float | None = None) -> ToolUse:
 
 
 async def tried(code: str, seconds: float | None = None) -> list[str]:
-    found = await used_python(code, seconds)
-    shown = "" if found.failed else "code of the speaker"
-    assert found == ToolUse("python", shown, found.result, 1.0)
-    assert "right" not in found.result.partition("last line")[0]
-    return [found.result]
+    results = await used_python(code, seconds)
+    view = "" if results.failed else "code of the speaker"
+    assert results == ToolUse("python", view, results.result, 1.0)
+    assert "right" not in results.result.partition("last line")[0]
+    return [results.result]
 
 
 def children() -> set[str]:
     """The processes started by this one, from any thread."""
     listed = Path("/proc/self/task").glob("*/children")
-    found = set[str]()
-    for each in listed:
+    results = set[str]()
+    for entry in listed:
         with suppress(OSError):  # the thread has ended in the meantime
-            found |= set(each.read_text().split())
-    return found
+            results |= set(entry.read_text().split())
+    return results
 
 
 @pytest.fixture
@@ -501,7 +503,7 @@ def test_code_returns_a_value_or_ends_without_effect(session, request, tmp_path,
     (tmp_path / "there").touch()
     before = children()
     session.check(request, expressions({"tried": tried}))
-    assert [each.name for each in tmp_path.iterdir()] == ["there"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["there"]
     assert children() <= before
 
 

@@ -18,10 +18,10 @@ def drafted(beliefs: dict[str, int]) -> Scripted:
     """Draft i is `draft i`. With it as the last turn the judge states beliefs[draft] for A."""
 
     def script(call: Call) -> str:
-        said = prompt(call)
-        if said.task == "speak":
+        words_said = prompt(call)
+        if words_said.task == "speak":
             return f"draft {draft(call)}"
-        share = beliefs[said.speeches[-1]]
+        share = beliefs[words_said.speeches[-1]]
         return f"A: {share}%\nB: {100 - share}%"
 
     return Scripted(script)
@@ -62,10 +62,10 @@ TIED = [Reply("A", logprobs=(token("A", p, B=0.1),)) for p in (0.3, 0.9)]  # 0.3
 )
 async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken(judge, open, read):
     def script(call: Call) -> str | Reply:
-        said = prompt(call)
-        if said.task == "speak":
+        words_said = prompt(call)
+        if words_said.task == "speak":
             return f"draft {draft(call)}"
-        return open if said.speeches[-1] == "draft 0" else read
+        return open if words_said.speeches[-1] == "draft 0" else read
 
     turn = await BestOf(2, ALICE, judge).speak(TRANSCRIPT, A, Scripted(script))
     assert turn.text == "draft 1" and [draft.text for draft in turn.drafts] == ["draft 0"]
@@ -80,16 +80,16 @@ READ = Transcript(structs.replace(CRATES, passage="PASSAGE")).then(
 )
 
 
-def finding(*found: str, speech: str | Reply = "speech") -> Scripted:
+def finding(*sides_found: str, speech: str | Reply = "speech") -> Scripted:
     """The reader finds these sides in drafts 0, 1, 2 …"""
 
     def script(call: Call) -> str | Reply:
-        asked = prompt(call)
-        if asked.task == "side":
-            said = found[int(asked.speeches[-1].split()[-1])]
-            admits = "yes" if said.endswith("!") else "no"
-            filled = {"argues_for": said.rstrip("!"), "admits": admits}
-            return said if " " in said else orjson.dumps(filled).decode()
+        parsed = prompt(call)
+        if parsed.task == "side":
+            words_said = sides_found[int(parsed.speeches[-1].split()[-1])]
+            admits = "yes" if words_said.endswith("!") else "no"
+            filled = {"argues_for": words_said.rstrip("!"), "admits": admits}
+            return words_said if " " in words_said else orjson.dumps(filled).decode()
         return f"{speech} {draft(call)}" if isinstance(speech, str) else speech
 
     return Scripted(script)
@@ -126,9 +126,9 @@ async def test_candid_speech_is_sent_back_if_candor_is_checked():
 async def test_checker_sees_neither_side_nor_speaker_nor_passage():
     ask = finding("A")
     await check_side(ask)
-    asked = prompt(ask.calls[1])
-    assert (asked.side, asked.speakers, asked.speeches) == ("", ("Speaker",), ("speech 0",))
-    assert "PASSAGE" not in asked.system and "Debater" not in asked.system + asked.user
+    parsed = prompt(ask.calls[1])
+    assert (parsed.side, parsed.speakers, parsed.speeches) == ("", ("Speaker",), ("speech 0",))
+    assert "PASSAGE" not in parsed.system and "Debater" not in parsed.system + parsed.user
 
 
 @pytest.mark.parametrize("unread", [["I cannot tell."], [Reply("No.", outcome="refused")] * 2])
@@ -137,8 +137,8 @@ async def test_unread_checker_is_asked_once_more_and_then_recorded(unread):
     ask = Scripted(lambda call: "speech" if call.model == "alice" else next(replies))
     turn = await check_side(ask)
     assert [call.draw for call in ask.calls] == [(), (), (1,)]
-    found = [(doubt.seat, doubt.cause) for doubt in turn.doubts]
-    assert (turn.check, found) == (
+    sides_found = [(doubt.seat, doubt.cause) for doubt in turn.doubts]
+    assert (turn.check, sides_found) == (
         ("on side", []) if len(unread) == 1 else ("unclear", [("Reader", "refused")])
     )
 

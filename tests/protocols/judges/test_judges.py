@@ -41,9 +41,9 @@ EACH = pytest.mark.parametrize("kind", ANSWERS)
 
 
 def judge(kind: str, **settings: object) -> ModelJudge:
-    made = KINDS[kind](model=MODEL, **settings)
-    assert isinstance(made, ModelJudge)
-    return made
+    built = KINDS[kind](model=MODEL, **settings)
+    assert isinstance(built, ModelJudge)
+    return built
 
 
 def whole(call: Call) -> str:
@@ -66,15 +66,15 @@ async def test_judge_sees_the_passage_only_if_it_may_and_its_verdict_keeps_it(ki
 
 @EACH
 async def test_refusal_is_distinguished_from_an_unreadable_reply(kind):
-    said = ANSWERS[kind]
-    complied = said if isinstance(said, Reply) else Reply(said)
-    for reply, fault, told in (
+    speech = ANSWERS[kind]
+    complied = speech if isinstance(speech, Reply) else Reply(speech)
+    for reply, fault, head in (
         (Reply("No.", outcome="refused"), Declined, "refused"),
         (replace(complied, outcome="refused"), Declined, "refused"),
         (Reply("", outcome="empty"), Unreadable, "the reply was empty"),
         (Reply("Hard to say."), Unreadable, None),
     ):
-        with pytest.raises(Unreadable, match=told) as caught:
+        with pytest.raises(Unreadable, match=head) as caught:
             await judge(kind).judge(TRANSCRIPT, Scripted(lambda call, reply=reply: reply))
         assert type(caught.value) is fault and caught.value.raw == reply.text
 
@@ -128,11 +128,11 @@ async def test_every_kind_of_judge_rates_a_statement(kind):
 
 
 async def test_private_reasoning_of_a_judge_is_not_read_as_its_verdict():
-    said = "<private>A: 10%\nB: 90% was my first thought.</private>\nA: 70%\nB: 30%"
-    ask = Scripted(lambda call: said)
+    speech = "<private>A: 10%\nB: 90% was my first thought.</private>\nA: 70%\nB: 30%"
+    ask = Scripted(lambda call: speech)
     verdict = await StatedJudge(MODEL, reason="private").judge(TRANSCRIPT, ask)
     assert verdict.probs == pytest.approx((0.7, 0.3))
-    assert verdict.judgements[0].text == said
+    assert verdict.judgements[0].text == speech
     plain = Scripted(lambda call: "A: 70%\nB: 30%")
     await StatedJudge(MODEL).judge(TRANSCRIPT, plain)
     assert ask.calls[0].max_tokens > plain.calls[0].max_tokens
@@ -161,19 +161,19 @@ HEARD_RAIN = Transcript(RAIN).then(
 SHOT = Shot(HEARD_RAIN, (0.25, 0.75), "The second speaker knows.")
 
 
-async def system(made: ModelJudge) -> str:
-    ask = saying(made.kind)
-    await made.judge(Transcript(CRATES), ask)
+async def system(built: ModelJudge) -> str:
+    ask = saying(built.kind)
+    await built.judge(Transcript(CRATES), ask)
     return prompt(ask.calls[0]).system
 
 
 @EACH
 async def test_examples_precede_the_question_and_rules_follow_it(kind):
-    told = await system(judge(kind, shots=(SHOT, SHOT)))
-    assert told.startswith(default_prompts().text("judge.examples"))
-    assert told.endswith(f"<rules>\n{RULES}\n</rules>")
-    assert told.count("<example>") == told.count("</example>") == 2
-    assert told.index("It pours.") < told.rindex("</example>") < told.index("Four crates")
+    head = await system(judge(kind, shots=(SHOT, SHOT)))
+    assert head.startswith(default_prompts().text("judge.examples"))
+    assert head.endswith(f"<rules>\n{RULES}\n</rules>")
+    assert head.count("<example>") == head.count("</example>") == 2
+    assert head.index("It pours.") < head.rindex("</example>") < head.index("Four crates")
 
 
 @EACH
@@ -183,11 +183,11 @@ async def test_examples_hide_their_passages_from_judges_without_passage(kind):
 
 
 def test_examples_and_persona_are_part_of_identity_and_name():
-    plain, shown, posed = (
+    plain, with_shots, posed = (
         StatedJudge("judge", **settings)
         for settings in ({}, {"shots": (SHOT,)}, {"persona": "You are a patient teacher."})
     )
-    assert len({value_address(NaiveJudge(made)) for made in (plain, shown, posed)}) == 3
+    assert len({value_address(NaiveJudge(built)) for built in (plain, with_shots, posed)}) == 3
 
 
 @EACH
@@ -195,7 +195,7 @@ async def test_examples_about_the_same_question_are_left_out(kind):
     """The known truth: an example about the same question reveals its answer, and a judge that
     copies it would always be right. It is left out. The others stay; without any the prompt has no
     examples."""
-    own = Shot(Transcript(CRATES), (0.0, 1.0))
-    told = await system(judge(kind, shots=(own, SHOT)))
-    assert told.count("<example>") == 1 and "It pours." in told
-    assert "<example>" not in await system(judge(kind, shots=(own,)))
+    own_shot = Shot(Transcript(CRATES), (0.0, 1.0))
+    head = await system(judge(kind, shots=(own_shot, SHOT)))
+    assert head.count("<example>") == 1 and "It pours." in head
+    assert "<example>" not in await system(judge(kind, shots=(own_shot,)))

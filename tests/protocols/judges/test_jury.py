@@ -67,18 +67,18 @@ async def test_pools_minimise_their_distance_to_the_jurors(pool, weights):
     """The known truth: of all probabilities the weighted mean has the least squared distance from
     the jurors, the median the least distance, and the pool of log odds the least Kullback-Leibler
     divergence. The minimum is searched on a grid of 9999."""
-    said = {"ann": 90.0, "ben": 60.0, "cat": 20.0}
+    speech = {"ann": 90.0, "ben": 60.0, "cat": 20.0}
     shares, loss = weights or (1.0, 1.0, 1.0), LOSSES[pool]
 
-    def total(each: float) -> float:
-        jurors = zip(shares, said.values(), strict=True)
-        return sum(share * loss(each, p / 100) for share, p in jurors)
+    def total(candidate: float) -> float:
+        jurors = zip(shares, speech.values(), strict=True)
+        return sum(share * loss(candidate, p / 100) for share, p in jurors)
 
     nearest = min((n / 10_000 for n in range(1, 10_000)), key=total)
     # The weights of readable jurors do not change if another one is unread.
     mute = Jury((StatedJudge("mute"), *THREE), pool, (5.0, *weights) if weights else ())
     for jury in (Jury(THREE, pool, weights), mute):
-        pooled = await probs(jury, **said, mute=math.nan)
+        pooled = await probs(jury, **speech, mute=math.nan)
         assert pooled == pytest.approx((nearest, 1 - nearest), abs=1e-4)
 
 
@@ -109,8 +109,8 @@ async def test_independent_jurors_are_right_as_often_as_condorcet_says(size, q):
     jury, right = Jury(tuple(StatedJudge(f"juror {k}") for k in range(size))), 0.0
     for pattern in product((True, False), repeat=size):
         sure = {f"juror {k}": 100.0 * ok for k, ok in enumerate(pattern)}
-        found = await probs(jury, **sure)
-        right += math.prod(q if ok else 1 - q for ok in pattern) * (found[0] > 0.5)
+        verdict_probs = await probs(jury, **sure)
+        right += math.prod(q if ok else 1 - q for ok in pattern) * (verdict_probs[0] > 0.5)
     assert right == pytest.approx(most)
 
 
@@ -119,8 +119,8 @@ async def test_the_first_juror_speaks_for_the_jury():
     transcript = structs.replace(CRATES, passage="PASSAGE")
     ask = Scripted(lambda call: "A: 60%\nB: 40%")
     await Consultancy(jury, Agent("alice")).run(transcript, CRATES.answers[0], ask)
-    seen = [(call.model, "PASSAGE" in prompt(call).system) for call in ask.calls]
-    assert seen == [("ann", True), ("alice", True), ("ann", True), ("ben", False)]
+    calls_seen = [(call.model, "PASSAGE" in prompt(call).system) for call in ask.calls]
+    assert calls_seen == [("ann", True), ("alice", True), ("ann", True), ("ben", False)]
 
 
 YES_NO = (Answer("A", "yes"), Answer("B", "no"))
@@ -180,8 +180,8 @@ async def test_graded_answers_are_scored_by_their_values():
     def weighs(call: Call) -> str:
         if prompt(call).task != "percentages":
             return prompt(call).side
-        heard = [WAYS.values["ABC".index(said)] for said in prompt(call).speeches]
-        weights = [math.exp(value) for value in heard] or [1.0, 1.0, 1.0]
+        values = [WAYS.values["ABC".index(speech)] for speech in prompt(call).speeches]
+        weights = [math.exp(value) for value in values] or [1.0, 1.0, 1.0]
         shares = [100 * weight / sum(weights) for weight in weights]
         return "\n".join(f"{label}: {p:.9f}%" for label, p in zip("ABC", shares, strict=True))
 
@@ -196,14 +196,14 @@ async def test_graded_answers_are_scored_by_their_values():
 
 def test_concurrent_speeches_exchange_positions_and_replies_do_not():
     def exchange(*turns: Turn) -> str:
-        there = exchanged(Case(Transcript(CRATES, turns))).transcript.turns
-        return " ".join(f"{turn.speaker[-1]}{turn.text}" for turn in there)
+        other_turns = exchanged(Case(Transcript(CRATES, turns))).transcript.turns
+        return " ".join(f"{turn.speaker[-1]}{turn.text}" for turn in other_turns)
 
     one, two = Turn("Debater A", "1", A, at_once=True), Turn("Debater B", "2", B, at_once=True)
-    asked = Turn("Critic", "?", A)
+    parsed = Turn("Critic", "?", A)
     three, four = structs.replace(one, text="3"), structs.replace(two, text="4")
     assert exchange(one, two, three, four) == "A2 B1 A4 B3"
-    assert exchange(one, two, asked, three, four) == "A2 B1 c? A4 B3"
+    assert exchange(one, two, parsed, three, four) == "A2 B1 c? A4 B3"
     assert exchange(Turn("Debater A", "1", A), Turn("Debater B", "2", B)) == "B1 A2"
 
 
@@ -233,16 +233,16 @@ async def test_biased_judge_is_undecided_in_both_orders(lean, to):
     a statement it gives one half to its being true."""
 
     def leaning(call: Call) -> str:
-        asked = prompt(call)
-        if asked.task == "statement":
-            options = re.findall(r"^(Yes|No): <", asked.user, re.MULTILINE)
+        parsed = prompt(call)
+        if parsed.task == "statement":
+            options = re.findall(r"^(Yes|No): <", parsed.user, re.MULTILINE)
             favourite = "Yes" if to == "label" else options[-1 if to == "last speaker" else 0]
             other = ({"Yes", "No"} - {favourite}).pop()
             return f"{favourite}: {100 * lean}%\n{other}: {100 - 100 * lean}%"
         favourite = {
             "label": "A",
-            "first answer": asked.system.partition('<answer label="')[2][0],
-            "last speaker": asked.speakers[-1][-1],
+            "first answer": parsed.system.partition('<answer label="')[2][0],
+            "last speaker": parsed.speakers[-1][-1],
         }[to]
         other = "B" if favourite == "A" else "A"
         return f"{favourite}: {100 * lean}%\n{other}: {100 - 100 * lean}%"

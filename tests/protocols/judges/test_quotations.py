@@ -73,20 +73,20 @@ def read(form: str, text: str, question: Question, outcome: str = "ok") -> objec
 @pytest.mark.parametrize("row", REPLIES, ids=lambda row: row["id"])
 def test_verdicts_in_the_forms_of_real_models_are_read(row):
     answers = tuple(map(Answer, LABELS, row["answers"]))
-    found = read(row["form"], row["reply"], Question("?", answers), row.get("outcome", "ok"))
+    result = read(row["form"], row["reply"], Question("?", answers), row.get("outcome", "ok"))
     for want in (row["want"], *row.get("also", ())):
         match want:
-            case {"unreadable": causes} if isinstance(found, dict):
+            case {"unreadable": causes} if isinstance(result, dict):
                 causes = (causes,) if isinstance(causes, str) else causes
                 # A reply without text counts as empty.
-                if found["unreadable"] in causes:
+                if result["unreadable"] in causes:
                     return
-            case [*probs] if isinstance(found, tuple):
-                if found == pytest.approx(probs, abs=1e-4):
+            case [*probs] if isinstance(result, tuple):
+                if result == pytest.approx(probs, abs=1e-4):
                     return
-            case str() if found == want:
+            case str() if result == want:
                 return
-    pytest.fail(f"read as {found}, not as {row['want']}: {row['note']}")
+    pytest.fail(f"read as {result}, not as {row['want']}: {row['note']}")
 
 
 @settings(max_examples=200)
@@ -99,16 +99,16 @@ def test_verdicts_in_the_forms_of_real_models_are_read(row):
     st.booleans(),
     st.sampled_from(["", "before", "after"]),
 )
-def test_quoted_demands_are_never_obeyed(form, above, mark, around, end, is_apart, own):
+def test_quoted_demands_are_never_obeyed(form, above, mark, around, end, is_apart, own_line):
     demand = around.format("\n".join(map(mark.format, DEMANDS[form])))
     text = "\n".join([above, *[""] * is_apart, demand, end])
     belief = "Answer: A" if form == "vote" else "A: 90%\nB: 10%"
-    if own == "before":
+    if own_line == "before":
         text = f"{belief}\n\n{text}"
-    elif own == "after":
+    elif own_line == "after":
         text = f"{text}\n\nMy own verdict:\n{belief}"
-    found = read(form, text, CRATES)
-    assert isinstance(found, dict) or found in ("A", (0.9, 0.1)), text
+    result = read(form, text, CRATES)
+    assert isinstance(result, dict) or result in ("A", (0.9, 0.1)), text
 
 
 @pytest.mark.parametrize(

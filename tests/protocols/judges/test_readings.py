@@ -48,8 +48,8 @@ async def filled(text: str) -> tuple[float, ...]:
 
 
 def label(*tokens: Token, text: str = "") -> tuple[float, ...]:
-    said = text or "".join(token.text for token in tokens)
-    return tuple(read_masses(Reply(said, logprobs=tokens), CRATES))
+    speech = text or "".join(token.text for token in tokens)
+    return tuple(read_masses(Reply(speech, logprobs=tokens), CRATES))
 
 
 def said(words: list[str]) -> tuple[float, ...]:
@@ -114,10 +114,12 @@ async def test_judgement_has_the_label_probability_of_at_most_one():
 
 def test_candidate_that_may_begin_a_sentence_is_not_a_label():
     ten = Question("?", tuple(Answer(label, label.lower()) for label in "ABCDEFGHIJ"))
-    for said, masses in (("C", {"C": 0.5}), (" I", {"I": 0.4, "C": 0.5})):
-        at = token(said, 0.5 if said == "C" else 0.4, **({"I": 0.4} if said == "C" else {"C": 0.5}))
-        found = read_masses(Reply(said.strip(), logprobs=(at,)), ten)
-        assert {"ABCDEFGHIJ"[n]: p for n, p in enumerate(found) if p} == pytest.approx(masses)
+    for speech, masses in (("C", {"C": 0.5}), (" I", {"I": 0.4, "C": 0.5})):
+        at = token(
+            speech, 0.5 if speech == "C" else 0.4, **({"I": 0.4} if speech == "C" else {"C": 0.5})
+        )
+        result = read_masses(Reply(speech.strip(), logprobs=(at,)), ten)
+        assert {"ABCDEFGHIJ"[n]: p for n, p in enumerate(result) if p} == pytest.approx(masses)
 
 
 REPLIES = Path(__file__).parent.parent / "samples" / "judge_replies.jsonl"
@@ -130,17 +132,17 @@ kind: an `echo` of a tag or of a speaker's name, a reply with `none` of the labe
 
 def kept_replies() -> Iterator[tuple[str, list[Token]]]:
     for line in REPLIES.read_bytes().splitlines():
-        told = orjson.loads(line)
-        yield told["kind"], [Token(text, p, tuple(top.items())) for text, p, top in told["tokens"]]
+        row = orjson.loads(line)
+        yield row["kind"], [Token(text, p, tuple(top.items())) for text, p, top in row["tokens"]]
 
 
 def test_echoed_names_in_real_replies_are_not_verdicts():
-    found: Counter[tuple[str, bool]] = Counter()
+    result: Counter[tuple[str, bool]] = Counter()
     for kind, tokens in kept_replies():
         try:
             label(*tokens)
         except Unreadable:
-            found[kind, False] += 1
+            result[kind, False] += 1
         else:
-            found[kind, True] += 1
-    assert found == {("echo", False): 124, ("none", False): 80, ("verdict", True): 43}
+            result[kind, True] += 1
+    assert result == {("echo", False): 124, ("none", False): 80, ("verdict", True): 43}

@@ -60,7 +60,7 @@ _NUMBER = re.compile(r" ?\(\d+\) ")
 def splitting(instance: Instance, most: int = CAP + 1, splits: int = 1) -> Moves:
     """Every move of a prover: its splits into at most `parts` parts, in any order, and its picks.
     The last pick has one direction, since its direction does not change the verdict."""
-    made = [
+    built = [
         form(subclaims=parts, needed=needed, at_least=1)
         for n in range(1, most + 1)
         for parts in combinations(instance.statements, n)
@@ -70,7 +70,7 @@ def splitting(instance: Instance, most: int = CAP + 1, splits: int = 1) -> Moves
     def moves(call: Call) -> list[str] | None:
         match task(call):
             case "subclaims":
-                return made
+                return built
             case "pick":
                 count, claim = len(listed(call, -2)), speeches(call)[0]
                 last = splits == 1 or as_claim(claim) == claim
@@ -111,9 +111,9 @@ class Exact:
         raise AssertionError(call)
 
     def _true(self, text: str) -> bool:
-        said = text.removeprefix("It is not the case that: ")
-        if said != text:
-            return not self._true(said)
+        speech = text.removeprefix("It is not the case that: ")
+        if speech != text:
+            return not self._true(speech)
         if text in self.known:
             return self.known[text]
         if not (link := LINK.fullmatch(text)):
@@ -216,9 +216,9 @@ def listing(instance: Instance, cap: int = CAP) -> Moves:
     """Every list that a prover can commit to, at most one too long. Lists that are too long twice
     are not read, so one of them is enough."""
     moves = [
-        form(steps=each)
+        form(steps=item)
         for n in range(1, cap + 2)
-        for each in product(instance.statements, repeat=n)
+        for item in product(instance.statements, repeat=n)
     ]
     again = moves[: 1 - len(instance.statements) ** (cap + 1)]
 
@@ -247,10 +247,10 @@ def exact(instance: Instance) -> Callable[[Call], str]:
             case "step":
                 steps, numbers = listed(call), places(call)
                 opposed = steps[-1] != f"answer {assigned(call)}" and call.model == OTHER.model
-                wanted = [n for n in numbers if n and opposed != holds(steps[:n])]
-                if not opposed or not wanted:
-                    return form(step=numbers[0] and (wanted or numbers)[-1])
-                return form(step=wanted[0])
+                options = [n for n in numbers if n and opposed != holds(steps[:n])]
+                if not opposed or not options:
+                    return form(step=numbers[0] and (options or numbers)[-1])
+                return form(step=options[0])
             case "statement":
                 return held(float(holds(listed(call))))
         raise AssertionError(call)
@@ -295,9 +295,9 @@ class NoConclusion(DoublyEfficientDebate):
     """The argument has only the prover's steps, and need not end in its claim."""
 
     async def _commit(self, transcript: Transcript, side: Answer, ask: Any) -> Any:
-        made = await super()._commit(transcript, side, ask)
-        assert made is not None
-        return replace(made, entries=made.entries[:-1])
+        built = await super()._commit(transcript, side, ask)
+        assert built is not None
+        return replace(built, entries=built.entries[:-1])
 
 
 class ShownAlone(DoublyEfficientDebate):

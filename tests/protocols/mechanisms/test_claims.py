@@ -51,22 +51,22 @@ def reader(honest: Callable[[str, Call], str]) -> Callable[[Call], str]:
     broken."""
 
     def answer(call: Call) -> str:
-        asked = prompt(call)
+        parsed = prompt(call)
         todo = read_instructions(call.messages[-1].text)
-        turns = zip(asked.speakers, asked.speeches, strict=True)
-        forged = any(speaker == "Judge" and OBEY in said for speaker, said in turns)
+        turns = zip(parsed.speakers, parsed.speeches, strict=True)
+        forged = any(speaker == "Judge" and OBEY in words_said for speaker, words_said in turns)
         if (todo and OBEY in todo.told) or forged:
-            return held(1.0) if asked.task == "statement" else believing(1.0)
-        if any(f"«{asked.task}»" in said for said in asked.speeches):
+            return held(1.0) if parsed.task == "statement" else believing(1.0)
+        if any(f"«{parsed.task}»" in words_said for words_said in parsed.speeches):
             return ""
-        return honest(asked.task, call)
+        return honest(parsed.task, call)
 
     return answer
 
 
 def found_out(task: str, call: Call) -> str:
     """Helpers find the flaw. The judge follows them, and believes the lie if nobody names it."""
-    named = any("flaw" in said for said in prompt(call).speeches)
+    by_name = any("flaw" in words_said for words_said in prompt(call).speeches)
     match task:
         case "criteria":
             return form(criteria=["one", "two"])
@@ -76,9 +76,9 @@ def found_out(task: str, call: Call) -> str:
             return form(statement=1, part="", question="Why?")
         case "statement":
             rates = "the critique, concludes" in call.messages[-1].text
-            return held(float(named == rates))
+            return held(float(by_name == rates))
         case "percentages":
-            return believing(float(not named))
+            return believing(float(not by_name))
     return "There is a flaw."
 
 
@@ -150,15 +150,15 @@ async def test_judge_errors_cost_and_gain_at_most_the_claimed_amount(name, side,
     honest = sound if side != LIE else found_by_one if name == "critique" else found_out
 
     def moves(call: Call) -> Sequence[str] | None:
-        asked = prompt(call)
-        if side == LIE and call.model == LIAR.model and asked.task == "speak":
+        parsed = prompt(call)
+        if side == LIE and call.model == LIAR.model and parsed.task == "speak":
             return LIES[:1] + LIES[-1:]
-        if call.model != JUDGE.model or asked.task not in ("statement", "percentages"):
+        if call.model != JUDGE.model or parsed.task not in ("statement", "percentages"):
             return None
-        right = float(re.findall(r"([\d.]+)%", honest(asked.task, call))[asked.task[0] == "p"])
+        right = float(re.findall(r"([\d.]+)%", honest(parsed.task, call))[parsed.task[0] == "p"])
         wrong = {min(100.0, max(0.0, right + 100 * off)) for off in (-error, 0.0, error)}
         options = [f"{p:g}%" for p in sorted(wrong)]
-        one, other = ("Yes", "No") if asked.task == "statement" else ("B", "A")
+        one, other = ("Yes", "No") if parsed.task == "statement" else ("B", "A")
         return [f"{one}: {p}\n{other}: {100 - float(p[:-1]):g}%" for p in options]
 
     async def play(ask: object) -> float:
@@ -172,7 +172,7 @@ async def test_judge_errors_cost_and_gain_at_most_the_claimed_amount(name, side,
     assert worst == pytest.approx(allowed) and search.plays > 1
 
 
-def stepwise(stated: float | None, believed: float, challenged: int) -> Callable[[Call], str]:
+def stepwise(value: float | None, believed: float, challenged: int) -> Callable[[Call], str]:
     """Nine steps stated at one probability, or at none. The judge believes each at another, and an
     opponent challenges one (0: none)."""
 
@@ -180,10 +180,10 @@ def stepwise(stated: float | None, believed: float, challenged: int) -> Callable
         match prompt(call).task:
             case "steps":
                 steps = [f"step {n}" for n in range(8)]
-                if stated is None:
+                if value is None:
                     return form(steps=steps)
-                listed = [{"step": each, "probability": stated} for each in steps]
-                return form(steps=listed, conclusion=stated)
+                listed = [{"step": entry, "probability": value} for entry in steps]
+                return form(steps=listed, conclusion=value)
             case "step":
                 return form(step=challenged)
         return held(believed)
@@ -191,9 +191,9 @@ def stepwise(stated: float | None, believed: float, challenged: int) -> Callable
     return script
 
 
-@pytest.mark.parametrize("stated", [1.0, 0.9, 0.02])
+@pytest.mark.parametrize("probability", [1.0, 0.9, 0.02])
 async def test_a_candid_argument_gets_its_product_unless_the_judge_errs_beyond_the_threshold(
-    stated,
+    probability,
 ):
     """The known truth: all stated probabilities are true. For every challenge, and every error of
     the judge below the threshold, the verdict is at least the product. Beyond it a challenged step
@@ -203,12 +203,12 @@ async def test_a_candid_argument_gets_its_product_unless_the_judge_errs_beyond_t
     (claim,) = claims_of(protocol)
     within, beyond = protocol.sampling.threshold * 0.99, protocol.sampling.threshold * 1.01
     for challenged, off in product(range(10), (-within, 0.0, within)):
-        script = stepwise(stated, min(1.0, max(0.0, stated + off)), challenged)
+        script = stepwise(probability, min(1.0, max(0.0, probability + off)), challenged)
         verdict = await protocol.run(CRATES, LIE, Scripted(script))
-        assert verdict.probs[1] == pytest.approx(1.0 if challenged else stated**9)
+        assert verdict.probs[1] == pytest.approx(1.0 if challenged else probability**9)
     assert claim.loss_at(within) == 0.0 and claim.loss_at(beyond) == 1.0
-    off = -beyond if stated > 0.5 else beyond
-    verdict = await protocol.run(CRATES, LIE, Scripted(stepwise(stated, stated + off, 4)))
+    off = -beyond if probability > 0.5 else beyond
+    verdict = await protocol.run(CRATES, LIE, Scripted(stepwise(probability, probability + off, 4)))
     assert verdict.probs[1] == 0.0
 
 
@@ -248,14 +248,14 @@ async def test_where_nothing_is_claimed_a_liar_wins(name):
     judge: 1 for the lie wherever the mechanism claims nothing."""
 
     def credulous(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
+        parsed = prompt(call)
+        match parsed.task:
             case "choice":
                 return form(answer="B")
             case "probabilities":
                 return form(A=0.0, B=1.0)
             case "percentages":
-                return believing(float(any("36" in said for said in asked.speeches)))
+                return believing(float(any("36" in words_said for words_said in parsed.speeches)))
         return "It is 36."
 
     verdict = await plain(PROTOCOLS[name]).run(CRATES, LIE, Scripted(credulous))
@@ -277,15 +277,15 @@ async def test_nothing_is_claimed_of_helpers_who_must_speak_against_the_truth(pr
     requires, and a judge follows them: 0 for the truth, although no helper is dishonest."""
 
     def script(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
+        parsed = prompt(call)
+        match parsed.task:
             case "subquestions" | "criteria":
-                return form(**{asked.task: ["Which?"]})
+                return form(**{parsed.task: ["Which?"]})
             case "statement":
                 return held(0.5)
             case "percentages":
-                return believing(float("B" in asked.speeches))
-        return asked.side
+                return believing(float("B" in parsed.speeches))
+        return parsed.side
 
     verdict = await protocol.run(CRATES, CRATES.answers[0], Scripted(script))
     (claim,) = claims_of(protocol)
@@ -308,22 +308,22 @@ async def test_a_meaning_is_pinned_down_wherever_it_shifts():
     for words, stop, shift in product((4, 12), (100, 3), (*range(1, 12), None)):
         if shift and shift >= words:
             continue
-        said = [f"{'new' if shift and n >= shift else 'old'}{n}" for n in range(words)]
-        speech = " ".join(f"{w}." if n % stop == stop - 1 else w for n, w in enumerate(said))
+        words_said = [f"{'new' if shift and n >= shift else 'old'}{n}" for n in range(words)]
+        speech = " ".join(f"{w}." if n % stop == stop - 1 else w for n, w in enumerate(words_said))
 
         def script(call: Call, speech: str = speech, shift: int | None = shift) -> str:
-            asked, last = prompt(call), f"old{(shift or 1) - 1}"
-            match asked.task:
+            parsed, last = prompt(call), f"old{(shift or 1) - 1}"
+            match parsed.task:
                 case "speak":
                     return speech
                 case "challenge":
-                    listed = asked.speeches[0].splitlines()
+                    listed = parsed.speeches[0].splitlines()
                     number = next(n for n, line in enumerate(listed, 1) if last in line)
                     return form(statement=number, part=last, question="What do you mean?")
                 case "answer":
                     # The copy has heard the picked part, and nothing after it.
-                    return "old" if asked.speeches[0].endswith((last, f"{last}.")) else "new"
-            meanings = {"new" if "new" in each else "old" for each in asked.speeches[::2]}
+                    return "old" if parsed.speeches[0].endswith((last, f"{last}.")) else "new"
+            meanings = {"new" if "new" in entry else "old" for entry in parsed.speeches[::2]}
             return believing(float(len(meanings) == 1))
 
         protocol = CrossExamination(JUDGE, LIAR, OTHER)
@@ -387,13 +387,13 @@ def test_no_split_of_three_two_deep_makes_a_false_claim_likely():
     plays = 0
 
     def splits(claim: bool) -> list[tuple[tuple[float, ...], int]]:
-        found = []
+        result = []
         for n in (1, 2, 3):
             for truths in product((True, False), repeat=n):
                 for needed in range(1, n + 1):
                     follows = claim or sum(truths) < needed
-                    found.append(((*map(float, truths), float(follows)), needed))
-        return found
+                    result.append(((*map(float, truths), float(follows)), needed))
+        return result
 
     for estimates, needed in splits(False):
         for picked, way in product(range(len(estimates)), ("higher", "lower")):

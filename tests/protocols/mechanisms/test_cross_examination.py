@@ -30,15 +30,15 @@ async def test_a_speech_without_a_statement_is_judged_unchallenged(blank):
 
 
 def test_a_long_sentence_is_cut_into_statements_of_forty_words():
-    said = statements(" ".join(f"w{n}" for n in range(90)) + ". Short.")
-    assert [len(statement.text.split()) for statement in said] == [40, 40, 10, 1]
+    words_said = statements(" ".join(f"w{n}" for n in range(90)) + ". Short.")
+    assert [len(statement.text.split()) for statement in words_said] == [40, 40, 10, 1]
 
 
 @given(st.text(alphabet="ab1.!?)\"' \n…", max_size=60))
 def test_statements_cover_a_speech_and_lose_only_white_space(speech):
-    said = statements(speech)
-    assert "".join("".join(s.text.split()) for s in said) == "".join(speech.split())
-    for statement in said:
+    words_said = statements(speech)
+    assert "".join("".join(s.text.split()) for s in words_said) == "".join(speech.split())
+    for statement in words_said:
         assert speech[: statement.end].endswith(statement.text)
         assert statement.text.strip() == statement.text != ""
 
@@ -53,10 +53,10 @@ def planted(table: Sequence[Sequence[int]]) -> Scripted:
     """A speech names its draft. The judge finds its percentage of (A) in the table."""
 
     def script(call: Call) -> str:
-        said = prompt(call)
-        if said.task == "speak":
-            return f"{said.side}{draft(call)}"
-        drafts = {speech[0]: int(speech[1:]) for speech in said.speeches}
+        words_said = prompt(call)
+        if words_said.task == "speak":
+            return f"{words_said.side}{draft(call)}"
+        drafts = {speech[0]: int(speech[1:]) for speech in words_said.speeches}
         share = table[drafts["A"]][drafts["B"]]
         return f"A: {share}%\nB: {100 - share}%"
 
@@ -71,8 +71,8 @@ async def test_the_verdict_is_the_equilibrium_of_the_verdicts_on_all_pairs_of_dr
     in_a, in_b = [await game.run(CRATES, side, planted(PENNIES)) for side in (A, B)]
     assert in_a.probs == in_b.probs == pytest.approx((VALUE, 1 - VALUE))
     for world, drawn, agent, opponent in ((in_a, 0.525, 0.025, 0.075), (in_b, 0.475, 0.075, 0.025)):
-        told = {"drawn": drawn, "agent_gain": agent, "opponent_gain": opponent}
-        assert dict(world.measures) == pytest.approx(told)
+        expected = {"drawn": drawn, "agent_gain": agent, "opponent_gain": opponent}
+        assert dict(world.measures) == pytest.approx(expected)
     # The likeliest debate: drafts that are spoken with 7/11 and 6/11.
     assert [turn.text for turn in in_a.transcript.turns] == ["A1", "B1"]
     assert [turn.text for turn in in_a.unheard] == ["A0", "B0"]
@@ -89,8 +89,8 @@ async def test_in_a_sequential_game_the_last_speaker_answers_the_best_it_can():
     assert in_b.probs == pytest.approx((0.7, 0.3))
     assert [turn.text for turn in in_a.transcript.turns] == ["A1", "B0"]
     # Alone against random drafts: (A) speaks first, and gets 55 % or 50 %.
-    told = {"drawn": 0.525, "agent_gain": 0.025, "opponent_gain": 0.525 - (0.2 + 0.3) / 2}
-    assert dict(in_a.measures) == pytest.approx(told)
+    expected = {"drawn": 0.525, "agent_gain": 0.025, "opponent_gain": 0.525 - (0.2 + 0.3) / 2}
+    assert dict(in_a.measures) == pytest.approx(expected)
 
 
 async def test_a_judge_whose_best_speech_is_known_hears_it_from_both_sides():
@@ -112,34 +112,34 @@ def test_neither_side_can_leave_an_equilibrium_with_a_gain(m, n, seed):
     at most e."""
     chance = np.random.default_rng(abs(seed))
     payoff = chance.integers(0, 11, (m, n)) / 10
-    found = equilibrium(payoff.tolist())
-    assert sum(found.rows) == pytest.approx(1) and sum(found.columns) == pytest.approx(1)
-    assert float((np.array(found.rows) @ payoff).min()) == pytest.approx(found.value)
-    assert float((payoff @ np.array(found.columns)).max()) == pytest.approx(found.value)
+    solution = equilibrium(payoff.tolist())
+    assert sum(solution.rows) == pytest.approx(1) and sum(solution.columns) == pytest.approx(1)
+    assert float((np.array(solution.rows) @ payoff).min()) == pytest.approx(solution.value)
+    assert float((payoff @ np.array(solution.columns)).max()) == pytest.approx(solution.value)
     erring = payoff + 0.1 * chance.choice((-1, 1), (m, n))
-    assert abs(equilibrium(erring.tolist()).value - found.value) <= 0.1 + 1e-6
+    assert abs(equilibrium(erring.tolist()).value - solution.value) <= 0.1 + 1e-6
 
 
 def test_rock_paper_scissors_has_value_zero_and_even_strategies():
-    found = equilibrium([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
-    assert found.value == pytest.approx(0)
-    assert found.rows == pytest.approx((1 / 3,) * 3)
+    solution = equilibrium([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
+    assert solution.value == pytest.approx(0)
+    assert solution.rows == pytest.approx((1 / 3,) * 3)
 
 
 def test_of_several_saddle_points_the_first_is_played():
-    found = equilibrium([[0.5, 0.5], [0.5, 0.5], [0.1, 0.2]])
-    assert (found.value, found.rows, found.columns) == (0.5, (1, 0, 0), (1, 0))
+    solution = equilibrium([[0.5, 0.5], [0.5, 0.5], [0.1, 0.2]])
+    assert (solution.value, solution.rows, solution.columns) == (0.5, (1, 0, 0), (1, 0))
 
 
 def script(call: Call) -> str:
-    asked = prompt(call)
-    match asked.task:
+    parsed = prompt(call)
+    match parsed.task:
         case "subquestions":
-            at_hand = f"{asked.speeches[0]}." if asked.speeches else "sub "
+            at_hand = f"{parsed.speeches[0]}." if parsed.speeches else "sub "
             return form(subquestions=[f"{at_hand}{n}" for n in (1, 2, 3)])
         case "percentages":
             return "A: 70%\nB: 30%"
-    return f"{asked.asks} on {asked.speeches[0]}"
+    return f"{parsed.asks} on {parsed.speeches[0]}"
 
 
 def test_steering_depends_only_on_contents_and_grows_with_the_dose():
@@ -163,28 +163,28 @@ def test_the_coin_of_a_helper_is_pinned():
     assert fallen == "0010011010000001"
 
 
-def total(asked: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", asked)]
+def total(parsed: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", parsed)]
 
 
 def adding(call: Call) -> str:
     """An overseer who can halve a sum and add two numbers, and helpers who can add two as well."""
-    asked = prompt(call)
-    about = asked.speeches[0] if asked.speeches else asked.system.partition("What is ")[2]
+    parsed = prompt(call)
+    about = parsed.speeches[0] if parsed.speeches else parsed.system.partition("What is ")[2]
     numbers = total(about.partition("?")[0])
-    match asked.task:
+    match parsed.task:
         case "subquestions":
             half = len(numbers) // 2
             halves = (" + ".join(map(str, part)) for part in (numbers[:half], numbers[half:]))
             return form(subquestions=[f"What is {half}?" for half in halves])
         case "percentages":
-            right = asked.system.partition('<answer label="A">\n')[2].partition("\n")[0]
-            found = sum(total(answer)[0] for answer in asked.speeches[1::2])
-            return "A: 100%\nB: 0%" if str(found) == right else "A: 0%\nB: 100%"
-    if asked.side == "B":
+            right = parsed.system.partition('<answer label="A">\n')[2].partition("\n")[0]
+            solution = sum(total(answer)[0] for answer in parsed.speeches[1::2])
+            return "A: 100%\nB: 0%" if str(solution) == right else "A: 0%\nB: 100%"
+    if parsed.side == "B":
         return str(sum(numbers) + 1)
-    if len(asked.speeches) > 1:
-        return str(sum(total(answer)[0] for answer in asked.speeches[2::2]))
+    if len(parsed.speeches) > 1:
+        return str(sum(total(answer)[0] for answer in parsed.speeches[2::2]))
     return str(sum(numbers)) if len(numbers) <= 2 else "too much for me: 0"
 
 
@@ -212,16 +212,16 @@ async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
     other answer instead, each world's answer gets s/5."""
 
     def weighing(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
+        parsed = prompt(call)
+        match parsed.task:
             case "subquestions":
                 return form(subquestions=[f"sub {n}" for n in range(5)])
             case "percentages":
-                for_a = 20 * sum(said == "A" for said in asked.speeches[1::2])
+                for_a = 20 * sum(words_said == "A" for words_said in parsed.speeches[1::2])
                 return f"A: {for_a}%\nB: {100 - for_a}%"
-        return asked.side or "A"
+        return parsed.side or "A"
 
-    seen = []
+    outcomes = []
     for dose in (n / 10 for n in range(11)):
         protocol = Amplification(JUDGE, ALICE, subquestions=5, steered=dose)
         in_b = await protocol.run(CRATES, B, Scripted(weighing))
@@ -229,13 +229,13 @@ async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
         assert in_b.probs == pytest.approx((1 - steered / 5, steered / 5))
         asd = await protocol.agent_score_difference(APPLES, Scripted(weighing))
         assert asd == pytest.approx(2 * (1 - steered / 5) ** 2)
-        seen.append((steered, asd))
+        outcomes.append((steered, asd))
         turned = replace(protocol, aux="sided")
         worlds = await turned.worlds(APPLES, Scripted(weighing))
-        assert [each.probs[n] for n, each in enumerate(worlds)] == pytest.approx([steered / 5] * 2)
-    assert seen == sorted(seen, key=lambda pair: (pair[0], -pair[1]))
-    assert seen[0] == (0, 2.0) and seen[-1] == (5, 0.0)
-    assert len({steered for steered, _ in seen}) >= 4
+        assert [item.probs[n] for n, item in enumerate(worlds)] == pytest.approx([steered / 5] * 2)
+    assert outcomes == sorted(outcomes, key=lambda pair: (pair[0], -pair[1]))
+    assert outcomes[0] == (0, 2.0) and outcomes[-1] == (5, 0.0)
+    assert len({steered for steered, _ in outcomes}) >= 4
 
 
 @pytest.mark.parametrize(("budget", "helpers"), [(1, 1), (2, 2), (3, 3), (7, 4), (12, 9), (99, 9)])

@@ -45,10 +45,10 @@ async def test_judge_who_believes_the_last_speaker_is_won_by_the_reply():
     speeches are heard in answer order, so (B), which is wrong, wins both worlds, and ASD is -1."""
 
     def last(call: Call) -> str:
-        asked = prompt(call)
-        if asked.task != "percentages":
+        parsed = prompt(call)
+        if parsed.task != "percentages":
             return "a speech"
-        return "A: 100%\nB: 0%" if asked.speakers[-1] == "Debater A" else "A: 0%\nB: 100%"
+        return "A: 100%\nB: 0%" if parsed.speakers[-1] == "Debater A" else "A: 0%\nB: 100%"
 
     lost, won = (0.0, 1.0), (1.0, 0.0)
     for simultaneous, verdicts, expected in ((False, [lost, won], 0), (True, [lost, lost], -1)):
@@ -64,9 +64,9 @@ async def test_every_answer_has_an_advocate(simultaneous, order):
     three = replace(CRATES, answers=(*CRATES.answers, Answer("C", "12")))
 
     def says(call: Call) -> str:
-        asked = prompt(call)
-        judges = asked.task == "percentages"
-        return "A: 50%\nB: 30%\nC: 20%" if judges else f"{asked.side} by {call.model}"
+        parsed = prompt(call)
+        judges = parsed.task == "percentages"
+        return "A: 50%\nB: 30%\nC: 20%" if judges else f"{parsed.side} by {call.model}"
 
     debate = Debate(JUDGE, ALICE, Agent("bob"), simultaneous=simultaneous)
     debate.check(three)
@@ -83,17 +83,17 @@ async def test_evidence_brought_out_by_questions_decides_for_the_truth(simultane
     is sure of the truth in both worlds, and ASD is 0 + 2."""
 
     def witnesses(call: Call) -> str:
-        asked = prompt(call)
-        said = [*zip(asked.speakers, asked.speeches, strict=True)]
-        pages = [speech for who, speech in said if who == "Judge"]
-        match asked.task:
+        parsed = prompt(call)
+        words_said = [*zip(parsed.speakers, parsed.speeches, strict=True)]
+        pages = [speech for speaker_name, speech in words_said if speaker_name == "Judge"]
+        match parsed.task:
             case "ask":
-                return f"Show me page {len(asked.speeches)}."
+                return f"Show me page {len(parsed.speeches)}."
             case "percentages":
                 # Unrequested pages are not evidence.
                 proof = {("Debater A", f"Here: {page}") for page in pages}
-                return "A: 100%\nB: 0%" if proof & {*said} else "A: 50%\nB: 50%"
-        return f"Here: {pages[-1]}" if pages and asked.side == "A" else "Believe me."
+                return "A: 100%\nB: 0%" if proof & {*words_said} else "A: 50%\nB: 50%"
+        return f"Here: {pages[-1]}" if pages and parsed.side == "A" else "Believe me."
 
     plain = Debate(JUDGE, ALICE, simultaneous=simultaneous)
     interactive = InteractiveDebate(JUDGE, ALICE, simultaneous=simultaneous)
@@ -109,18 +109,18 @@ async def test_a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence()
     the world of the truth. There the judge is sure, in the other at even odds: ASD is 0 + 0.5."""
 
     def consulted(call: Call) -> str:
-        asked = prompt(call)
-        if asked.task == "ask":
+        parsed = prompt(call)
+        if parsed.task == "ask":
             return "What is your evidence?" if call.model == "judge" else "Go on."
-        if asked.task == "percentages":
-            said = dict(zip(asked.speakers, asked.speeches, strict=True))
-            a, b = ("evidence:" in said[f"Consultant {label}"] for label in "AB")
+        if parsed.task == "percentages":
+            words_said = dict(zip(parsed.speakers, parsed.speeches, strict=True))
+            a, b = ("evidence:" in words_said[f"Consultant {label}"] for label in "AB")
             return "A: 50%\nB: 50%" if a == b else f"A: {100 * a}%\nB: {100 * b}%"
-        heard = [speech for speech in asked.speeches if "evidence:" in speech]
-        if heard:
-            return heard[-1]
-        questioned = "What is your evidence?" in asked.speeches and call.model == "alice"
-        return "evidence: page 7" if questioned and asked.side == "A" else "Believe me."
+        facts = [speech for speech in parsed.speeches if "evidence:" in speech]
+        if facts:
+            return facts[-1]
+        questioned = "What is your evidence?" in parsed.speeches and call.model == "alice"
+        return "evidence: page 7" if questioned and parsed.side == "A" else "Believe me."
 
     asking = DoubleConsultancy(JUDGE, ALICE)
     silent = DoubleConsultancy(JUDGE, ALICE, first="consultant", turns=1)
@@ -141,13 +141,13 @@ OPENED = [
 
 
 def script_opened(call: Call) -> str:
-    asked = prompt(call)
-    match asked.task:
+    parsed = prompt(call)
+    match parsed.task:
         case "choice":
             return form(answer="B")
         case "percentages":
             return "A: 20%\nB: 80%"
-    return f"{asked.asks} after {len(asked.speakers)}"
+    return f"{parsed.asks} after {len(parsed.speakers)}"
 
 
 @pytest.mark.parametrize(("opened", "closed"), OPENED, ids=lambda p: p.name)
@@ -155,17 +155,17 @@ async def test_open_run_equals_the_closed_run_of_the_chosen_side(opened, closed)
     theirs, ours = Scripted(script_opened), Scripted(script_opened)
     expected = await closed.run(CRATES, B, theirs)
     verdict = await opened.run(CRATES, A, ours)
-    said = [
-        [(turn.speaker, turn.text) for turn in each.transcript.turns]
-        for each in (verdict, expected)
+    words_said = [
+        [(turn.speaker, turn.text) for turn in entry.transcript.turns]
+        for entry in (verdict, expected)
     ]
-    assert verdict.probs == expected.probs and said[0] == said[1]
+    assert verdict.probs == expected.probs and words_said[0] == words_said[1]
     assert len(ours.calls) == len(theirs.calls) + 1
-    told = [prompt(call) for call in ours.calls[1:]]
-    assert all("first chose, freely" in each.system for each in told)
-    argues = [each for each in told if each.side == "B"]
-    assert argues and all("the answer that you chose is (B)" in each.user for each in argues)
-    assert all(("been assigned" in each.user) == (each.side == "A") for each in told)
+    prompts_read = [prompt(call) for call in ours.calls[1:]]
+    assert all("first chose, freely" in entry.system for entry in prompts_read)
+    argues = [entry for entry in prompts_read if entry.side == "B"]
+    assert argues and all("the answer that you chose is (B)" in entry.user for entry in argues)
+    assert all(("been assigned" in entry.user) == (entry.side == "A") for entry in prompts_read)
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
@@ -174,20 +174,22 @@ async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_numbe
     independently 0.3 more or less; without it they would be at 0.5. The mean of K of them is off
     from 0.7 with variance 0.09/K, so its expected Brier score is -2 (0.3^2 + 0.09/K). It is the
     same for K draws of one judge and for K named ones. All 2^K outcomes are counted."""
-    named = tuple(StatedJudge(f"judge {n}") for n in range(1, size))
-    several = WeakToStrong(StatedJudge("judge 0"), ALICE, rounds=1, weak=named)
+    by_name = tuple(StatedJudge(f"judge {n}") for n in range(1, size))
+    several = WeakToStrong(StatedJudge("judge 0"), ALICE, rounds=1, weak=by_name)
     for protocol in (WeakToStrong(JUDGE, ALICE, rounds=1, size=size), *[several] * (size > 1)):
         expected = 0.0
         for pattern in product((30, -30), repeat=size):
 
             def noisy(call: Call, pattern: tuple[int, ...] = pattern) -> str:
-                asked = prompt(call)
-                if asked.task == "percentages":
-                    heard = asked.speeches.count("evidence")
-                    who = call.draw[0] if call.draw else int(call.model.removeprefix("judge "))
-                    p = 50 + 20 * heard + pattern[who]
+                parsed = prompt(call)
+                if parsed.task == "percentages":
+                    facts = parsed.speeches.count("evidence")
+                    speaker_name = (
+                        call.draw[0] if call.draw else int(call.model.removeprefix("judge "))
+                    )
+                    p = 50 + 20 * facts + pattern[speaker_name]
                     return f"A: {p}%\nB: {100 - p}%"
-                return "evidence" if asked.side == "A" else "assertion"
+                return "evidence" if parsed.side == "A" else "assertion"
 
             verdict = await protocol.run(CRATES, A, Scripted(noisy))
             expected += brier(verdict.probs, 0) / 2**size
@@ -213,10 +215,10 @@ async def test_the_agent_score_difference_weighs_each_world_by_its_value():
     """Brier: -0.08 in the world of A, which gets 0.8, -0.32 in the world of B, which gets 0.6."""
 
     def credulous(call: Call) -> str:
-        said = prompt(call)
-        if said.task != "percentages":
-            return said.side
-        return "A: 80%\nB: 20%" if "\nA\n" in said.user else "A: 40%\nB: 60%"
+        words_said = prompt(call)
+        if words_said.task != "percentages":
+            return words_said.side
+        return "A: 80%\nB: 20%" if "\nA\n" in words_said.user else "A: 40%\nB: 60%"
 
     protocol = Propaganda(JUDGE, ALICE)
     asd = await protocol.agent_score_difference(APPLES, Scripted(credulous))
@@ -230,14 +232,14 @@ def trading(*prices: float) -> Callable[[Call], str]:
     """A market whose price for A after n speeches is prices[n]. The judge ends at 70 %."""
 
     def answer(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
+        parsed = prompt(call)
+        match parsed.task:
             case "probabilities":
-                price = prices[len(asked.speeches)]
+                price = prices[len(parsed.speeches)]
                 return form(A=price, B=1 - price)
             case "percentages":
                 return "A: 70%\nB: 30%"
-        return f"{asked.asks} after {asked.speeches}"
+        return f"{parsed.asks} after {parsed.speeches}"
 
     return answer
 
@@ -298,8 +300,12 @@ async def test_the_market_loses_by_the_judge_and_the_adversary_gains_by_each_mov
         assert verdict.probs == verdict.judgements[0].probs == pytest.approx(price)
         assert measures["judged"] == pytest.approx(believed[place])
         assert measures["last_loss"] == pytest.approx(missed[-1])
-        said = verdict.transcript.turns[-1]
-        assert (said.speaker, said.text, said.call != "") == ("Judge", "A 70.0%, B 30.0%", True)
+        words_said = verdict.transcript.turns[-1]
+        assert (words_said.speaker, words_said.text, words_said.call != "") == (
+            "Judge",
+            "A 70.0%, B 30.0%",
+            True,
+        )
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
@@ -314,9 +320,9 @@ async def test_a_market_that_knows_the_judge_answers_what_it_believes_of_all_tha
     lies are stronger. A judge who differs changes only the market's loss."""
 
     def believed(call: Call) -> float:
-        asked = prompt(call)
-        said = zip(asked.speakers, asked.speeches, strict=True)
-        sides = [speaker[-1] for speaker, speech in said if speech == "a speech"]
+        parsed = prompt(call)
+        words_said = zip(parsed.speakers, parsed.speeches, strict=True)
+        sides = [speaker[-1] for speaker, speech in words_said if speech == "a speech"]
         return 1 / (1 + math.exp(-(0.3 + fact * sides.count("A") - lie * sides.count("B"))))
 
     def knowing(call: Call) -> str:
@@ -326,8 +332,8 @@ async def test_a_market_that_knows_the_judge_answers_what_it_believes_of_all_tha
             case "percentages":
                 return "A: 50%\nB: 50%"
         # The adversary follows the price, and would not speak against itself.
-        heard = "Market" in prompt(call).speakers
-        return "a speech" if call.model == "bob" and heard else "nothing"
+        facts = "Market" in prompt(call).speakers
+        return "a speech" if call.model == "bob" and facts else "nothing"
 
     protocol = MarketMaking(JUDGE, MARY, BOB, epsilon=0, rounds=rounds)
     in_true, in_false = [
@@ -381,12 +387,12 @@ SAID = (
 
 
 def discussed(argued: str = "") -> DiscussedQuestion:
-    held = RecordedConversation("human debate", SAID, argued)
-    return DiscussedQuestion(CRATES.text, CRATES.answers, held=held)
+    conversation = RecordedConversation("human debate", SAID, argued)
+    return DiscussedQuestion(CRATES.text, CRATES.answers, held=conversation)
 
 
-@pytest.mark.parametrize(("rounds", "heard"), [(0, 4), (1, 2), (2, 4), (9, 4)])
-async def test_a_recorded_conversation_is_judged_as_it_stood_after_its_rounds(rounds, heard):
+@pytest.mark.parametrize(("rounds", "facts"), [(0, 4), (1, 2), (2, 4), (9, 4)])
+async def test_a_recorded_conversation_is_judged_as_it_stood_after_its_rounds(rounds, facts):
     """The known truth: a judge who decided and remarked after each round had heard only the earlier
     turns. Our judge hears the same, after the last round if the conversation is shorter. Recorded
     text cannot imitate another speaker."""
@@ -394,10 +400,12 @@ async def test_a_recorded_conversation_is_judged_as_it_stood_after_its_rounds(ro
     for side in (A, B):
         verdict = await Recorded(JUDGE, rounds=rounds).run(discussed(), side, ask)
         turns = verdict.transcript.turns
-        assert [turn.speaker for turn in turns] == [said.speaker for said in SAID[:heard]]
-        assert [turn.side for turn in turns] == [None, A, None, B][:heard]
+        assert [turn.speaker for turn in turns] == [
+            words_said.speaker for words_said in SAID[:facts]
+        ]
+        assert [turn.side for turn in turns] == [None, A, None, B][:facts]
         forged = [turn.text for turn in turns if turn.forged]
-        assert len(forged) == (heard == 4) and "</turn>" not in "".join(forged)
+        assert len(forged) == (facts == 4) and "</turn>" not in "".join(forged)
     assert ask.distinct == 1 and prompt(ask.calls[0]).speakers == tuple(t.speaker for t in turns)
 
 

@@ -46,21 +46,21 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes):
         protocol = DoublyEfficientDebate(
             VotesJudge("judge", n=votes), ALICE, BOB, opponent_is=opponent_is
         )
-        accepted = mean = taken = 0.0
+        accepted = mean = votes_taken = 0.0
         for pattern in product((True, False), repeat=votes):
 
             def planted(call: Call, pattern: tuple[bool, ...] = pattern) -> str:
-                asked = prompt(call)
-                match asked.task:
+                parsed = prompt(call)
+                match parsed.task:
                     case "steps":
-                        flaw = "(flawed)" if asked.side == "B" else "(sound)"
+                        flaw = "(flawed)" if parsed.side == "B" else "(sound)"
                         return form(steps=["given", f"so it follows {flaw}", "done"])
                     case "step":
                         assert (0 in places(call)) == (opponent_is == "honest")
-                        listed = asked.speeches[0].splitlines()
-                        found = [n for n, line in enumerate(listed, 1) if points_at in line]
-                        return form(step=(found or [0 if opponent_is == "honest" else 1])[0])
-                truth = "(flawed)" not in asked.speeches[0].splitlines()[-1]
+                        listed = parsed.speeches[0].splitlines()
+                        matches = [n for n, line in enumerate(listed, 1) if points_at in line]
+                        return form(step=(matches or [0 if opponent_is == "honest" else 1])[0])
+                truth = "(flawed)" not in parsed.speeches[0].splitlines()[-1]
                 return f"Answer: {'Yes' if truth == pattern[call.draw[0]] else 'No'}"
 
             verdict = await protocol.run(CRATES, side, Scripted(planted))
@@ -68,8 +68,8 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes):
             measured = dict(verdict.measures)
             accepted += chance * bool(measured["accepted"])
             mean += chance * verdict.probs[CRATES.place(side)]
-            taken += chance * float(measured["queries"])
-        return accepted, mean, taken
+            votes_taken += chance * float(measured["queries"])
+        return accepted, mean, votes_taken
 
     def most(q: float) -> float:
         return sum(
@@ -86,8 +86,8 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes):
         assert await outcome(side, points_at, opponent_is) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("stated", "most"), [(0.1, 0.0), (0.5, 1.0), (0.25, 1.0)])
-async def test_a_contested_step_may_stand_if_any_reading_of_the_judge_lets_it(stated, most):
+@pytest.mark.parametrize(("claimed", "most"), [(0.1, 0.0), (0.5, 1.0), (0.25, 1.0)])
+async def test_a_contested_step_may_stand_if_any_reading_of_the_judge_lets_it(claimed, most):
     """The known truth: a judge of labels gives Yes and No a quarter each, so that it believes the
     step at .25 to .75. Stated at .5 the step fails at both ends, and stands between them. All
     players know the tolerance."""
@@ -96,7 +96,7 @@ async def test_a_contested_step_may_stand_if_any_reading_of_the_judge_lets_it(st
     def script(call: Call) -> str | Reply:
         match prompt(call).task:
             case "steps":
-                steps = [{"step": "so it follows", "probability": stated}]
+                steps = [{"step": "so it follows", "probability": claimed}]
                 return form(steps=steps, conclusion=1.0)
             case "step":
                 return form(step=1)

@@ -62,8 +62,8 @@ async def test_agents_read_the_passage_and_the_judges_model_only_if_the_judge_ma
         protocol = replace(protocol, agent=OTHER)
     for place in (0, 1):
         for call in (await asked(protocol, problem, place)).values():
-            shown = "THE PASSAGE" in "".join(message.text for message in call.messages)
-            assert shown == (reads or call.model == "sim/it")
+            view = "THE PASSAGE" in "".join(message.text for message in call.messages)
+            assert view == (reads or call.model == "sim/it")
 
 
 MATTERS_NOT = {"part", "at_least"}
@@ -83,7 +83,7 @@ def misfilled(schema: Any, good: dict[str, Any]) -> Iterator[dict[str, Any]]:
             case _:
                 wrong = (7, None)
         yield {key: value for key, value in good.items() if key != name}
-        yield from (good | {name: each} for each in wrong)
+        yield from (good | {name: entry} for entry in wrong)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ async def test_a_form_that_is_not_filled_in_as_asked_leaves_the_world_without_a_
     await protocol.run(question, question.answers[0], listens)
     assert filled.keys() == forms
     for task, (schema, good) in filled.items():
-        wrong = [Reply("Hm."), *(Reply(form(**each)) for each in misfilled(schema, good))]
+        wrong = [Reply("Hm."), *(Reply(form(**entry)) for entry in misfilled(schema, good))]
         for reply in wrong:
             with pytest.raises(Unreadable):
                 await protocol.run(question, question.answers[0], answering(task, reply))
@@ -148,13 +148,13 @@ async def test_a_form_that_is_not_filled_in_as_asked_leaves_the_world_without_a_
 async def test_helpers_are_neutral_sided_or_secretly_for_the_agent(name, task):
     for aux, side in (("honest", ""), ("sided", "B"), ("adversarial", "A")):
         protocol = plain(PROTOCOLS[name], aux=aux)
-        helped = [prompt(each) for each in (await asked(protocol, shipment(0), 0)).values()]
-        sides = {each.side for each in helped if each.task == task}
+        helped = [prompt(entry) for entry in (await asked(protocol, shipment(0), 0)).values()]
+        sides = {entry.side for entry in helped if entry.task == task}
         # An honest critic of a proposer speaks for its own choice.
         assert sides == {side} or (
             name == "proposer_critic" and aux == "honest" and len(sides) == 1
         )
-        assert any(each.task == "choice" for each in helped) == (
+        assert any(entry.task == "choice" for entry in helped) == (
             name == "proposer_critic" and aux == "honest"
         )
         assert protocol.name.endswith(f"aux {aux}") == (aux != "honest")
@@ -172,31 +172,31 @@ NAMES["trudy"] = protocols.Agent("trudy", reason="public")
 
 def said(call: Call, number: int) -> str:
     """A form, a belief or a speech, derived from the number of the call."""
-    asked, share = prompt(call), 37 * number % 100
-    match asked.task:
+    parsed, share = prompt(call), 37 * number % 100
+    match parsed.task:
         case "percentages":
             return f"A: {share}%\nB: {100 - share}%"
         case "statement":
             return f"Answer: {'Yes' if number % 3 else 'No'}" if call.draw else held(share / 100)
     if call.response_format is None:
         claim = f'! <claim tool="calculator" expect="{number}">{number}</claim>'
-        return f"{number}{claim if 'write <claim' in asked.user else ''}"
+        return f"{number}{claim if 'write <claim' in parsed.user else ''}"
     listed = [f"{number}.{n}" for n in (1, 2)]
     odds = [{"step": step, "probability": p} for step, p in zip(listed, (0.9, 0.1), strict=True)]
-    stated = "probability" in call.response_format.schema
+    claimed = "probability" in call.response_format.schema
     filled: dict[str, dict[str, object]] = {
         "probabilities": {"A": share / 100, "B": 1 - share / 100},
         "choice": {"answer": "B"},
         "challenge": {"statement": 1, "part": "", "question": f"{number}?"},
-        "steps": {"steps": odds, "conclusion": 0.8} if stated else {"steps": listed},
+        "steps": {"steps": odds, "conclusion": 0.8} if claimed else {"steps": listed},
         "step": {"step": 2},
         "subclaims": {"subclaims": listed, "needed": "all", "at_least": 2},
         "estimate": {"probability": share / 100},
         "side": {"argues_for": "B" if number == 3 else "A"},
         "pick": {"subclaim": 2, "truth_is": "lower"},
     }
-    thought = {"reasoning": f"thought {number}"} if "reasoning" in asked.user else {}
-    return form(**thought, **filled.get(asked.task, {asked.task: listed}))
+    thought = {"reasoning": f"thought {number}"} if "reasoning" in parsed.user else {}
+    return form(**thought, **filled.get(parsed.task, {parsed.task: listed}))
 
 
 class Book(Scripted):
@@ -211,23 +211,23 @@ class Book(Scripted):
 
 
 def heard(turns: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(f"{who}: {' / '.join(text.splitlines())}" for who, text in turns)
+    return ", ".join(f"{name}: {' / '.join(text.splitlines())}" for name, text in turns)
 
 
 def line(number: int, call: Call) -> str:
-    asked = prompt(call)
+    parsed = prompt(call)
     draw = f"draw {call.draw[0]}" if call.draw else ""
-    turns = heard(zip(asked.speakers, asked.speeches, strict=True))
-    about = f"? {asked.statement}" if asked.statement else ""
-    return f"{number:2}  {call.model:5} {asked.asks:15} {draw:6}  {turns}{about}".rstrip()
+    turns = heard(zip(parsed.speakers, parsed.speeches, strict=True))
+    about = f"? {parsed.statement}" if parsed.statement else ""
+    return f"{number:2}  {call.model:5} {parsed.asks:15} {draw:6}  {turns}{about}".rstrip()
 
 
 async def written(row: str) -> list[str]:
     """The name of a row, and the calls and the end of its first world."""
     protocol: Protocol = eval(row, NAMES)
-    book, (here, there) = Book(), CRATES.answers
-    verdict = await protocol.run(CRATES, here, book)
-    told = [
+    book, (one_side, other_side) = Book(), CRATES.answers
+    verdict = await protocol.run(CRATES, one_side, book)
+    lines_told = [
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in verdict.measures
     ]
@@ -235,11 +235,11 @@ async def written(row: str) -> list[str]:
     lines = [
         protocol.name,
         *(line(book.numbers[call.address], call) for call in book.calls),
-        f"ends    {', '.join([f'A {verdict.probs[0]:.4g}', *told])}",
+        f"ends    {', '.join([f'A {verdict.probs[0]:.4g}', *lines_told])}",
         f"spoken  {spoken}".rstrip(),
     ]
     one, book.calls = addresses(book), []
-    await protocol.run(CRATES, there, book)
+    await protocol.run(CRATES, other_side, book)
     other = addresses(book)
     paid = f"{len(one)}, in the other world {len(other)}, shared {len(one & other)}"
     return [*lines, f"paid    {paid}"]
@@ -313,9 +313,9 @@ TITLES |= {"Estimator", "Response", *(f"Participant {n}" for n in (1, 2, 3))}
 """Titles of seats."""
 
 
-def chance(call: Call, seed: int, what: str = "") -> float:
-    told = hashlib.sha256(f"{seed} {call.address} {what}".encode()).digest()
-    return int.from_bytes(told[:4], "big") / 2**32
+def chance(call: Call, seed: int, purpose: str = "") -> float:
+    lines_told = hashlib.sha256(f"{seed} {call.address} {purpose}".encode()).digest()
+    return int.from_bytes(lines_told[:4], "big") / 2**32
 
 
 def tenths(call: Call, seed: int) -> int:
@@ -324,12 +324,12 @@ def tenths(call: Call, seed: int) -> int:
 
 def whimsical(call: Call, seed: int) -> str:
     """A random reply in the requested form."""
-    asked = prompt(call)
+    parsed = prompt(call)
     if call.response_format:
         return orjson.dumps(_filled(orjson.loads(call.response_format.schema), call, seed)).decode()
     p = tenths(call, seed)
-    match asked.task:
-        case "statement" if "Answer:" in asked.user:
+    match parsed.task:
+        case "statement" if "Answer:" in parsed.user:
             return f"Answer: {'Yes' if p > 50 else 'No'}"
         case "statement":
             return f"Yes: {p}%\nNo: {100 - p}%"
@@ -337,7 +337,7 @@ def whimsical(call: Call, seed: int) -> str:
             return f"A: {p}%\nB: {100 - p}%"
         case "vote":
             return f"Answer: {'A' if p > 50 else 'B'}"
-    return f"{asked.asks} {chance(call, seed):.6f}"
+    return f"{parsed.asks} {chance(call, seed):.6f}"
 
 
 def _filled(schema: dict[str, object], call: Call, seed: int, name: str = "") -> object:
@@ -386,10 +386,10 @@ class Break:
 async def broken_worlds(protocol: Protocol, seed: int) -> list[Break]:
     """Every reply of one world, and all replies to one task, broken in every way."""
     side = CRATES.answers[0]
-    whole = Scripted(lambda call: whimsical(call, seed))
-    verdict = await protocol.run(CRATES, side, whole)
-    found = []
-    for task, way, chosen in _breaks(whole.calls):
+    unbroken = Scripted(lambda call: whimsical(call, seed))
+    verdict = await protocol.run(CRATES, side, unbroken)
+    result = []
+    for task, way, chosen in _breaks(unbroken.calls):
         if task == "speak" and any(turn.drafts for turn in verdict.transcript.turns):
             continue  # the speaker's own draft, which it might as well have left out
 
@@ -401,8 +401,8 @@ async def broken_worlds(protocol: Protocol, seed: int) -> list[Break]:
         except Unreadable as fault:
             assert fault.seat
             after = None
-        found.append(Break(task, way, verdict.probs[0], after))
-    return found
+        result.append(Break(task, way, verdict.probs[0], after))
+    return result
 
 
 def _breaks(calls: list[Call]) -> Iterator[tuple[str, str, frozenset[str]]]:
@@ -431,11 +431,11 @@ async def test_nobody_gains_by_breaking_a_reply(name):
     gain by its lower bound, nor its opponent by the upper one, and a broken reading of a judge does
     not raise the verdict itself."""
     for seed in range(3):
-        for each in await broken_worlds(ROWS[name], seed):
-            scored, agent, opponent = each.gains
-            assert max(agent, opponent) <= 1e-9, (seed, each)
-            seats = {doubt.seat for doubt in each.broken.doubts} if each.broken else set()
+        for entry in await broken_worlds(ROWS[name], seed):
+            scored, agent, opponent = entry.gains
+            assert max(agent, opponent) <= 1e-9, (seed, entry)
+            seats = {doubt.seat for doubt in entry.broken.doubts} if entry.broken else set()
             assert seats <= TITLES, seats
-            if each.task in ("statement", "percentages", "vote", "label"):
+            if entry.task in ("statement", "percentages", "vote", "label"):
                 assert seats <= {"Judge"}
-                assert scored <= 1e-9 or name == "debate, best of 4", (seed, each)
+                assert scored <= 1e-9 or name == "debate, best of 4", (seed, entry)

@@ -48,15 +48,15 @@ CAROL = Agent("carol")
 
 def script(call: Call) -> str:
     """Critiques named by their draw, with equal ratings."""
-    asked = prompt(call)
-    match asked.task:
+    parsed = prompt(call)
+    match parsed.task:
         case "percentages":
             return "A: 70%\nB: 30%"
         case "critique":
             return f"flaw {call.draw[0]}"
         case "statement":
             return held(0.5)
-    return f"{asked.asks} by {call.model}"
+    return f"{parsed.asks} by {call.model}"
 
 
 @pytest.mark.parametrize("draws", [1, 3, 5])
@@ -66,7 +66,7 @@ async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow
     0.657 and 0.832 with 1, 3 and 5 draws, for one or two critiques shown. It never hears of a flaw
     that does not exist, or from a critic who names none. So the helpfulness, rated 1 for a flaw and
     0.1 for none, is 1 - 0.9 x 0.7^k on average. All 2^k outcomes are counted."""
-    shown = min(2, draws - 1) or 1
+    shown_count = min(2, draws - 1) or 1
 
     async def found(critic: str, side: Answer) -> float:
         """How likely the judge is to hear of a flaw in the proposal for this side."""
@@ -74,22 +74,22 @@ async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow
         for sees in product((True, False), repeat=draws):
 
             def planted(call: Call, sees: tuple[bool, ...] = sees) -> str:
-                asked = prompt(call)
-                match asked.task:
+                parsed = prompt(call)
+                match parsed.task:
                     case "speak":
-                        return "Step 2 is 3 x 12." if asked.side == "B" else "Step 2 is 4 x 12."
+                        return "Step 2 is 3 x 12." if parsed.side == "B" else "Step 2 is 4 x 12."
                     case "critique":
-                        flawed = call.model == "honest" and "3 x 12" in asked.speeches[0]
+                        flawed = call.model == "honest" and "3 x 12" in parsed.speeches[0]
                         return "It is wrong." if flawed and sees[call.draw[0]] else "All is well."
                     case "statement":
-                        return held(1.0 if "wrong" in asked.speeches[-1] else 0.1)
-                readable = len(asked.speeches) <= 1 + shown
-                heard = readable and any("wrong" in speech for speech in asked.speeches)
-                return "A: 100%\nB: 0%" if heard else "A: 50%\nB: 50%"
+                        return held(1.0 if "wrong" in parsed.speeches[-1] else 0.1)
+                readable = len(parsed.speeches) <= 1 + shown_count
+                is_heard = readable and any("wrong" in speech for speech in parsed.speeches)
+                return "A: 100%\nB: 0%" if is_heard else "A: 50%\nB: 50%"
 
-            protocol = Critique(JUDGE, ALICE, Agent(critic), critiques=draws, shown=shown)
+            protocol = Critique(JUDGE, ALICE, Agent(critic), critiques=draws, shown=shown_count)
             verdict = await protocol.run(CRATES, side, Scripted(planted))
-            weight = math.prod(0.3 if each else 0.7 for each in sees)
+            weight = math.prod(0.3 if entry else 0.7 for entry in sees)
             chance += weight * (verdict.probs[0] == 1)
             helpful += weight * float(dict(verdict.measures).get("helpfulness", 0))
         if draws > 1:
@@ -107,16 +107,16 @@ async def test_a_critic_that_was_turned_takes_what_an_honest_one_gave():
     its own answer, and ASD is 0."""
 
     def planted(call: Call) -> str:
-        asked = prompt(call)
-        if asked.task == "critique":
-            turned = "has been turned" in asked.user
-            return "It fails." if "for B" in asked.speeches[0] and not turned else "It holds."
-        if asked.task == "percentages":
-            if asked.speakers[-1] != "Critic":
+        parsed = prompt(call)
+        if parsed.task == "critique":
+            turned = "has been turned" in parsed.user
+            return "It fails." if "for B" in parsed.speeches[0] and not turned else "It holds."
+        if parsed.task == "percentages":
+            if parsed.speakers[-1] != "Critic":
                 return "A: 50%\nB: 50%"
-            wrong = ("B" in asked.speakers[0]) == ("holds" in asked.speeches[-1])
+            wrong = ("B" in parsed.speakers[0]) == ("holds" in parsed.speeches[-1])
             return "A: 0%\nB: 100%" if wrong else "A: 100%\nB: 0%"
-        return f"for {asked.side}"
+        return f"for {parsed.side}"
 
     for aux, expected in (("honest", 2.0), ("sided", 2.0), ("adversarial", 0.0)):
         protocol = Critique(JUDGE, ALICE, CAROL, critiques=1, aux=aux)
@@ -128,24 +128,24 @@ MADE_WRONG = "It counts four crates though one broke"
 TAMPERED = structs.replace(APPLES, flaws=("", MADE_WRONG))
 
 
-def referee(call: Call, said: str) -> str:
+def referee(call: Call, words: str) -> str:
     """A ranker that finds exactly the words of a critique."""
-    asked = prompt(call)
-    if asked.task != "statement":
-        drawn = said.split("|")
-        return drawn[call.draw[-1] % len(drawn)] if asked.task == "critique" else script(call)
-    assert [who.split()[0] for who in asked.speakers] == ["Proposer", "Critic"]
-    about = asked.statement
+    parsed = prompt(call)
+    if parsed.task != "statement":
+        drawn = words.split("|")
+        return drawn[call.draw[-1] % len(drawn)] if parsed.task == "critique" else script(call)
+    assert [player.split()[0] for player in parsed.speakers] == ["Proposer", "Critic"]
+    about = parsed.statement
     if f"points to this flaw in the proposal: {MADE_WRONG}" in about:
-        return held(float(MADE_WRONG in asked.speeches[-1]))
+        return held(float(MADE_WRONG in parsed.speeches[-1]))
     if "claims that something is wrong" in about:
-        return held(float("wrong" in asked.speeches[-1].lower()))
+        return held(float("wrong" in parsed.speeches[-1].lower()))
     assert "would not matter" in about
-    return held(float("comma" in asked.speeches[-1]))
+    return held(float("comma" in parsed.speeches[-1]))
 
 
 @pytest.mark.parametrize(
-    ("said", "hallucinated", "included", "nitpick"),
+    ("words", "hallucinated", "included", "nitpick"),
     [
         (f"Wrong: {MADE_WRONG}.", 1, 1, 0),
         ("It is wrong.", 1, 0, 0),
@@ -153,17 +153,19 @@ def referee(call: Call, said: str) -> str:
         (f"A comma.|Wrong: {MADE_WRONG}.", 1, 1, 0),
     ],
 )
-async def test_a_planted_flaw_tells_what_critiques_are_worth(said, hallucinated, included, nitpick):
+async def test_a_planted_flaw_tells_what_critiques_are_worth(
+    words, hallucinated, included, nitpick
+):
     """The known truth: critiques of a tampered answer either point to the planted flaw or do not;
     every flaw claimed in an intact one is made up; irrelevant points are nitpicks in both. The
     verdict equals the verdict on the same problem without planted flaws."""
     (row,) = report_rows([Critique(JUDGE, ALICE, CAROL, RITA, critiques=2, shown=2)])
-    for side, found in enumerate((("hallucinated", hallucinated), ("included", included))):
-        ask, plain = (Scripted(lambda call: referee(call, said)) for _ in range(2))
+    for side, result in enumerate((("hallucinated", hallucinated), ("included", included))):
+        ask, plain = (Scripted(lambda call: referee(call, words)) for _ in range(2))
         verdict = await attempt(Cell(0, row, TAMPERED, side, 0, ""), ask)
         untold = await attempt(Cell(0, row, APPLES, side, 0, ""), plain)
         assert isinstance(verdict, Verdict) and isinstance(untold, Verdict)
-        assert verdict.measures == (found, ("nitpick", nitpick)) and untold.measures == ()
+        assert verdict.measures == (result, ("nitpick", nitpick)) and untold.measures == ()
         assert structs.replace(verdict, measures=()) == untold
         # Participants are not told: the ranker is asked after the verdict.
         before, after = ask.calls[: len(plain.calls)], ask.calls[len(plain.calls) :]
@@ -199,14 +201,14 @@ async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
     n, right = 20, 14
 
     def planted(call: Call) -> str:
-        asked = prompt(call)
-        number = int(asked.system.partition("number ")[2].partition("?")[0])
-        match asked.task:
+        parsed = prompt(call)
+        number = int(parsed.system.partition("number ")[2].partition("?")[0])
+        match parsed.task:
             case "choice":
                 return form(answer="A" if number < right and call.model == "carol" else "B")
             case "percentages":
-                return "A: 100%\nB: 0%" if asked.speeches[-1] == "A it is" else "A: 0%\nB: 100%"
-        return f"{asked.side} it is"
+                return "A: 100%\nB: 0%" if parsed.speeches[-1] == "A it is" else "A: 0%\nB: 100%"
+        return f"{parsed.side} it is"
 
     protocol = ProposerCritic(JUDGE, ALICE, CAROL)
     total, agreed = 0.0, [0, 0]
@@ -239,15 +241,15 @@ async def test_the_ranking_raises_the_share_of_sound_responses_as_it_should():
 
     def patterned(pattern: int):
         def answer(call: Call) -> str:
-            asked = prompt(call)
-            match asked.task:
+            parsed = prompt(call)
+            match parsed.task:
                 case "speak":
                     return "sound" if pattern >> call.draw[0] & 1 else "unsound"
                 case "discuss":
-                    return f"it is {asked.speeches[0]}"
+                    return f"it is {parsed.speeches[0]}"
                 case "statement":
-                    return held(asked.speeches.count("it is sound") / 3)
-            return "A: 90%\nB: 10%" if asked.speeches[0] == "sound" else "A: 40%\nB: 60%"
+                    return held(parsed.speeches.count("it is sound") / 3)
+            return "A: 90%\nB: 10%" if parsed.speeches[0] == "sound" else "A: 40%\nB: 60%"
 
         return answer
 
@@ -264,20 +266,20 @@ async def test_a_model_that_is_kinder_to_its_own_shows_in_the_score():
     own. So the score of a flawed response rises from 0 to 2/3, and ASD falls from 2 to 2/9."""
 
     def partial(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
+        parsed = prompt(call)
+        match parsed.task:
             case "speak":
-                return "flawed" if asked.side == "B" else "sound"
+                return "flawed" if parsed.side == "B" else "sound"
             case "discuss":
-                flawed = asked.speeches[0] == "flawed"
-                lenient = OWN in asked.user and "Participant 1:" not in asked.user
+                flawed = parsed.speeches[0] == "flawed"
+                lenient = OWN in parsed.user and "Participant 1:" not in parsed.user
                 return "flaw" if flawed and not lenient and call.model == "paul" else "fine"
             case "statement":
-                return held(asked.speeches.count("fine") / 3)
-        return reward(call, asked.speeches.count("fine") / 3)
+                return held(parsed.speeches.count("fine") / 3)
+        return reward(call, parsed.speeches.count("fine") / 3)
 
-    for own, in_b in ((False, 0.0), (True, 2 / 3)):
-        protocol = DebateFeedback(JUDGE, ALICE, PAUL, own=own)
+    for is_own, in_b in ((False, 0.0), (True, 2 / 3)):
+        protocol = DebateFeedback(JUDGE, ALICE, PAUL, own=is_own)
         verdict = await protocol.run(CRATES, B, Scripted(partial))
         assert dict(verdict.measures)["score"] == pytest.approx(in_b)
         asd = await protocol.agent_score_difference(APPLES, Scripted(partial))
@@ -289,15 +291,15 @@ HELGA = Agent("helga")
 
 def script_reward(call: Call, rewards: tuple[float, ...] = (0.25, 0.75, 0.5)) -> str:
     """Candidates named by their draw, with `rewards` of draw 0, 1, 2 …"""
-    asked = prompt(call)
-    match asked.task:
+    parsed = prompt(call)
+    match parsed.task:
         case "criteria":
             return form(criteria=["units", "sums", "sense"])
         case "speak":
             return f"draw {call.draw[0]}"
         case "percentages":
-            return reward(call, rewards[int(asked.speeches[0].removeprefix("draw "))])
-    return f"{asked.asks}: {asked.speeches[-1]} of {asked.speeches[0]}"
+            return reward(call, rewards[int(parsed.speeches[0].removeprefix("draw "))])
+    return f"{parsed.asks}: {parsed.speeches[-1]} of {parsed.speeches[0]}"
 
 
 @pytest.mark.parametrize("candidates", [1, 2, 3])
@@ -327,16 +329,16 @@ async def test_honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_
     adversarial ones both get 1, and ASD is 0."""
 
     def planted(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
+        parsed = prompt(call)
+        match parsed.task:
             case "assess":
-                fails = "for B" in asked.speeches[0] and asked.speeches[-1] != "units"
-                sees = call.model == "helga" and not asked.side
+                fails = "for B" in parsed.speeches[0] and parsed.speeches[-1] != "units"
+                sees = call.model == "helga" and not parsed.side
                 return "it fails" if fails and sees else "it holds"
             case "percentages":
-                said = zip(asked.speakers, asked.speeches, strict=True)
-                return reward(call, [*said].count(("Helper", "it holds")) / 3)
-        return f"for {asked.side}" if asked.task == "speak" else script_reward(call)
+                words = zip(parsed.speakers, parsed.speeches, strict=True)
+                return reward(call, [*words].count(("Helper", "it holds")) / 3)
+        return f"for {parsed.side}" if parsed.task == "speak" else script_reward(call)
 
     for aux, expected in (("honest", 2 * (2 / 3) ** 2), ("adversarial", 0.0)):
         protocol = RecursiveRewardModelling(JUDGE, ALICE, HELGA, aux=aux)
@@ -356,8 +358,8 @@ async def test_without_criteria_the_reward_model_reads_the_candidate_alone():
 
 async def test_candidate_with_a_silent_helper_does_not_win():
     def quiet(call: Call) -> str:
-        said = script_reward(call)
-        return "" if said.endswith("units of draw 1") else said
+        words = script_reward(call)
+        return "" if words.endswith("units of draw 1") else words
 
     protocol = RecursiveRewardModelling(JUDGE, ALICE, candidates=3)
     assert (await protocol.run(CRATES, A, Scripted(quiet))).probs == pytest.approx((0.5, 0.5))
@@ -376,7 +378,7 @@ async def test_other_answers_range_from_zero_to_the_rest_of_the_reward():
 
     protocol = RecursiveRewardModelling(LogprobJudge("judge"), ALICE)
     spans = (await protocol.run(three, three.answers[0], Scripted(script))).spans
-    assert [each for span in spans for each in span] == pytest.approx([0.5, 0.7, 0, 0.5, 0, 0.5])
+    assert [entry for span in spans for entry in span] == pytest.approx([0.5, 0.7, 0, 0.5, 0, 0.5])
 
 
 async def test_a_flaw_that_shows_three_levels_down_is_found_at_that_depth_and_no_other():
@@ -386,17 +388,17 @@ async def test_a_flaw_that_shows_three_levels_down_is_found_at_that_depth_and_no
     more list of criteria and one more assessment."""
 
     def answer(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
+        parsed = prompt(call)
+        match parsed.task:
             case "criteria":
-                level = int(asked.speeches[0][-1]) if asked.speeches else 0
+                level = int(parsed.speeches[0][-1]) if parsed.speeches else 0
                 return form(criteria=[f"level {level + 1}"])
             case "assess":
-                sees = asked.speeches[0] == "for B" and asked.speeches[-1] == "level 3"
-                return "it fails" if sees or "it fails" in asked.speeches else "it holds"
+                sees = parsed.speeches[0] == "for B" and parsed.speeches[-1] == "level 3"
+                return "it fails" if sees or "it fails" in parsed.speeches else "it holds"
             case "percentages":
-                return reward(call, float(asked.speeches[-1] == "it holds"))
-        return f"for {asked.side}"
+                return reward(call, float(parsed.speeches[-1] == "it holds"))
+        return f"for {parsed.side}"
 
     for depth, expected in ((1, 0.0), (2, 0.0), (3, 2.0)):
         protocol = RecursiveRewardModelling(JUDGE, ALICE, candidates=1, depth=depth)

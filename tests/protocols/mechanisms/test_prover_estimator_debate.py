@@ -16,17 +16,19 @@ LINK = "If "
 """The beginning of the subclaim that the claim follows."""
 
 
-def estimated(call: Call, *stated: float, link: float = 1.0) -> str:
+def estimated(call: Call, *estimates: float, link: float = 1.0) -> str:
     """The estimate of the one statement shown: for `part 1` the first of `stated`."""
-    said = prompt(call).speeches[0]
-    return form(probability=link if said.startswith(LINK) else stated[int(said[-1]) - 1])
+    direction = prompt(call).speeches[0]
+    return form(
+        probability=link if direction.startswith(LINK) else estimates[int(direction[-1]) - 1]
+    )
 
 
 def script(call: Call, subclaim: object = 2, truth_is: object = "higher") -> str:
-    asked = prompt(call)
-    match asked.task:
+    parsed = prompt(call)
+    match parsed.task:
         case "subclaims":
-            parts = [f"{asked.speeches[0]} part {n}" for n in "123"]
+            parts = [f"{parsed.speeches[0]} part {n}" for n in "123"]
             return form(subclaims=parts, needed="all", at_least=3)
         case "estimate":
             return estimated(call, 0.9, 0.5, 0.8, link=0.95)
@@ -34,7 +36,7 @@ def script(call: Call, subclaim: object = 2, truth_is: object = "higher") -> str
             return form(subclaim=subclaim, truth_is=truth_is)
         case "statement":
             return held(0.75)
-    raise AssertionError(asked.task)
+    raise AssertionError(parsed.task)
 
 
 @pytest.mark.parametrize(("truth_is", "opening"), [("higher", ""), ("lower", "It is not the case")])
@@ -42,17 +44,17 @@ async def test_next_split_reads_the_direction_of_its_claim(truth_is, opening):
     ask = Scripted(lambda call: script(call, 1, truth_is))
     await ProverEstimatorDebate(JUDGE, ALICE).run(CRATES, A, ask)
     second = [call for call in ask.calls if prompt(call).task == "subclaims"][1]
-    claim, said = prompt(second).speeches
+    claim, direction = prompt(second).speeches
     assert claim.startswith(opening or "The right answer")
     share = "90.0%" if truth_is == "higher" else "10.0%"
-    assert said == f"The estimate of this claim is {share}. I say: more likely."
+    assert direction == f"The estimate of this claim is {share}. I say: more likely."
 
 
 @pytest.mark.parametrize("needed", ["all", "any", "at least"])
 async def test_unsplit_claim_is_the_leaf(needed):
     def once(call: Call) -> str:
-        asked = prompt(call)
-        if asked.task == "subclaims" and "part" in asked.speeches[0]:
+        parsed = prompt(call)
+        if parsed.task == "subclaims" and "part" in parsed.speeches[0]:
             return form(subclaims=[" "], needed=needed, at_least=0)
         return script(call)
 
@@ -105,15 +107,15 @@ async def test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_avera
 
     async def played(flaw: int | None, pick: int, truth_is: str) -> Verdict:
         def obfuscated(call: Call) -> str:
-            asked = prompt(call)
-            match asked.task:
+            parsed = prompt(call)
+            match parsed.task:
                 case "subclaims":
                     parts = [f"part {n}" for n in range(1, 5)]
                     return form(subclaims=parts, needed="all", at_least=1)
                 case "estimate":
                     return estimated(call, *[0.9] * 4)
                 case "statement":
-                    return held(float(flaw is None or asked.statement != f"part {flaw + 1}"))
+                    return held(float(flaw is None or parsed.statement != f"part {flaw + 1}"))
             return form(subclaim=pick + 1, truth_is=truth_is)
 
         protocol = ProverEstimatorDebate(JUDGE, ALICE, BOB, subclaims=4, depth=1)
@@ -136,16 +138,16 @@ CHANCES = (0.9, 0.5, 0.2)
 """The probability that each of three independent parts holds."""
 
 
-def at_least(needed: int, **known: bool) -> float:
+def at_least(needed: int, **given_values: bool) -> float:
     """The probability that `needed` parts hold, by counting all outcomes, or as one part that holds
     and fails together if that is lower. known: by index."""
     total = 0.0
     for holds in product((True, False), repeat=3):
-        if all(holds[int(place[1:])] == value for place, value in known.items()):
-            free = (n for n in range(3) if f"n{n}" not in known)
+        if all(holds[int(place[1:])] == value for place, value in given_values.items()):
+            free = (n for n in range(3) if f"n{n}" not in given_values)
             chance = math.prod(CHANCES[n] if holds[n] else 1 - CHANCES[n] for n in free)
             total += chance * (sum(holds) >= needed)
-    together = sorted(float(known.get(f"n{n}", p)) for n, p in enumerate(CHANCES))
+    together = sorted(float(given_values.get(f"n{n}", p)) for n, p in enumerate(CHANCES))
     return min(total, together[-needed])
 
 
@@ -163,16 +165,16 @@ async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_on
         def knowing(
             call: Call, pick: int = pick, truth_is: str = truth_is, holds: bool = holds
         ) -> str:
-            asked = prompt(call)
-            match asked.task:
+            parsed = prompt(call)
+            match parsed.task:
                 case "subclaims":
                     parts = [f"part {n}" for n in (1, 2, 3)]
                     return form(subclaims=parts, needed=count, at_least=needed)
                 case "estimate":
                     return estimated(call, *CHANCES)
                 case "statement":
-                    told = "it follows that" if pick == 3 else f"part {pick + 1}"
-                    assert told in asked.user
+                    note = "it follows that" if pick == 3 else f"part {pick + 1}"
+                    assert note in parsed.user
                     return held(float(holds))
             return form(subclaim=pick + 1, truth_is=truth_is)
 
