@@ -46,9 +46,8 @@ _UNKNOWN_STOP = attrgetter("unknown_stop")
 
 
 def transcript_counts(verdict: Verdict) -> dict[str, int]:
-    """The nonzero counts, summed over the transcript of a verdict.
-
-    Replies of judges that stopped for an unknown reason are counted too."""
+    """The nonzero counts, summed over the transcript of a verdict. Replies of judges that stopped
+    for an unknown reason are counted too."""
     turns = verdict.transcript.turns
     unknown_stops = sum(map(_UNKNOWN_STOP, verdict.judgements))
     if not unknown_stops and all(map(_as_asked, turns)):
@@ -67,11 +66,9 @@ def _as_asked(turn: Turn) -> bool:
 
 
 def unread_by_seat(verdict: Verdict) -> dict[str, int]:
-    """Counts of replies per role and cause, as `Judge: truncated`.
-
-    Causes are refused, cut off, empty, unreadable, conceded, and failed side checks. Turns that a
-    selection left out are counted with the rest.
-    """
+    """Counts of replies per role and cause, as `Judge: truncated`. Causes are refused, cut off,
+    empty, unreadable, conceded, and failed side checks. Turns that a selection left out are counted
+    with the rest."""
     for turn in verdict.transcript.turns:
         if turn.outcome != "ok" or turn.drafts or turn.conceded or turn.check in BROKEN:
             break

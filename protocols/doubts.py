@@ -68,10 +68,8 @@ class ParsedReplies(Generic[_T]):
 
 
 async def parse_all(*work: Coroutine[Any, Any, _T], needed: bool = True) -> ParsedReplies[_T]:
-    """Run all of `work` concurrently and collect the unread replies.
-
-    needed: raise the first Unreadable if no reply could be read. Other errors are always raised.
-    """
+    """Run all of `work` concurrently and collect the unread replies. needed: raise the first
+    Unreadable if no reply could be read. Other errors are always raised."""
     results = await gather_deterministic(*(_or_fault(coroutine) for coroutine in work))
     faults = [result for result in results if isinstance(result, Unreadable)]
     if needed and faults and len(faults) == len(results):
@@ -126,10 +124,8 @@ def shifted(probs: Sequence[float], index: int, p: float) -> tuple[float, ...]:
 
 
 def choices(ratings: Sequence[ProbabilityRange], most: int) -> list[tuple[int, ...]]:
-    """Every possible choice of the `most` highest ratings, as ascending indices.
-
-    Unread ratings may leave several choices open. Equal exact ratings are chosen by index.
-    """
+    """Every possible choice of the `most` highest ratings, as ascending indices. Unread ratings may
+    leave several choices open. Equal exact ratings are chosen by index."""
 
     def before(one: int, other: int) -> bool:
         """Whether `one` may be chosen before `other`."""

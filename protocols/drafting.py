@@ -29,10 +29,8 @@ from .transcript import Transcript, Turn
 
 
 class Wrapper(Speaker):
-    """A speaker whose drafts are selected or sent back before one is spoken.
-
-    Only speeches for a side are drafted, since others have no measure of quality.
-    """
+    """A speaker whose drafts are selected or sent back before one is spoken. Only speeches for a
+    side are drafted, since others have no measure of quality."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -100,10 +98,7 @@ class BestOf(Wrapper):
         first = self.agent.share(self.n)
         drafter = replace(first, temperature=self.temperature)
         call = drafter.compose(transcript, side, prompt)
-        calls = [
-            first.compose(transcript, side, prompt),
-            *(call.drawn(n) for n in range(1, self.n)),
-        ]
+        calls = [first.compose(transcript, side, prompt), *map(call.drawn, range(1, self.n))]
         drafting, rating = used_as(ask, "draft"), used_as(ask, "rate")
         turns = await gather_deterministic(
             *(drafter.deliver(call, transcript, side, drafting, prompt) for call in calls)
@@ -112,10 +107,9 @@ class BestOf(Wrapper):
         # verdict is the call that picked the speech.
         stance = for_side(prompt.judging or prompt.words.text("judge.role"), side.label)
         hearing = structs.replace(prompt, title="Judge", stance=stance)
-        judged_transcript = transcript.of_sides if prompt.judge_hears_sides else transcript
+        base = transcript.of_sides if prompt.judge_hears_sides else transcript
         verdicts = await parse_all(
-            *(self.judge.judge(judged_transcript.then(turn), rating, hearing) for turn in turns),
-            needed=False,
+            *(self.judge.judge(base.then(turn), rating, hearing) for turn in turns), needed=False
         )
         index = transcript.question.place(side)
         # Beliefs that differ only by rounding tie.

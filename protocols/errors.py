@@ -56,10 +56,8 @@ class ToolMissing(ProtocolError):
 
 
 def unreadable(reason: str, reply: Reply, cause: Cause = "no statement") -> Unreadable:
-    """The error for a reply that could not be used: Declined if it is a refusal.
-
-    cause: used if the reply ended normally. A truncated reply lacks its end.
-    """
+    """The error for a reply that could not be used: Declined if it is a refusal. cause: used if the
+    reply ended normally. A truncated reply lacks its end."""
     if reply.outcome == "refused":
         policy = reply.stop_reason.partition(": ")[2]
         message = f"the model refused ({policy})" if policy else "the model refused"

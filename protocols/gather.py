@@ -8,11 +8,9 @@ Result = TypeVar("Result")
 
 
 async def gather_deterministic(*work: Coroutine[Any, Any, Result]) -> list[Result]:
-    """Run all of `work` concurrently. Return the results in the order given.
-
-    If some fail, the others still finish, and the first fault in order is raised as it is. So the
-    fault that a cell reports does not depend on timing. Cancellation cancels them all.
-    """
+    """Run all of `work` concurrently. Return the results in the order given. If some fail, the
+    others still finish, and the first fault in order is raised as it is. So the fault that a cell
+    reports does not depend on timing. Cancellation cancels them all."""
     if len(work) < 2:
         return [await coroutine for coroutine in work]
     first, *others = work

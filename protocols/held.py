@@ -34,9 +34,7 @@ class BeliefHistory(Struct, frozen=True, gc=False):
 
     def after(self, rounds: int | None) -> Probabilities:
         """The latest belief stated after at most `rounds` rounds. None returns the verdict.
-
-        IndexError if no belief was stated by then.
-        """
+        IndexError if no belief was stated by then."""
         probabilities = [probs for n, probs in self.beliefs if rounds is None or n <= rounds]
         return probabilities[-1]
 

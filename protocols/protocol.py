@@ -99,29 +99,23 @@ class Protocol(ABC):
 
     @final
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        """Run the world in which the overseen agent argues for `side`. Return its verdict.
-
-        Unread replies count against `side`, as described in oversight.protocols.doubts. Unreadable
-        if nothing supports a verdict. Errors of `ask` pass through.
-        """
+        """Run the world in which the overseen agent argues for `side`. Return its verdict. Unread
+        replies count against `side`, as described in oversight.protocols.doubts. Unreadable if
+        nothing supports a verdict. Errors of `ask` pass through."""
         outcome: object = await self.play(question, side, ask)
         verdict = outcome if isinstance(outcome, Verdict) else as_verdict(outcome, question, side)
         return verdict.settled(side)
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        """The protocol itself, defined by subclasses. Unread replies are settled by `run`.
-
-        A subclass may instead return the probability that `side` is right, or one per label.
-        """
+        """The protocol itself, defined by subclasses. Unread replies are settled by `run`. A
+        subclass may instead return the probability that `side` is right, or one per label."""
         raise NotImplementedError(f"{type(self).__name__} has no play, which every protocol needs")
 
     async def appraise(
         self, problem: Problem, side: Answer, verdict: Verdict, ask: Ask
     ) -> NamedMeasures:
-        """Measure a finished world, knowing the truth. The default measures nothing.
-
-        It is called after the verdict, which it cannot change.
-        """
+        """Measure a finished world, knowing the truth. The default measures nothing. It is called
+        after the verdict, which it cannot change."""
         return ()
 
     async def worlds(self, problem: Problem, ask: Ask) -> list[Verdict]:
@@ -140,10 +134,8 @@ class Protocol(ABC):
         self, problem: Problem, ask: Ask, score: str = "brier"
     ) -> float:
         """ASD of one problem: the sum over answers of (value - mean value) x score in the world of
-        that answer, as in reports. It is 0 for a judge who hears nothing.
-
-        score: a name in oversight.protocols.scores.SCORES (Sudhir et al. 2025, arXiv:2504.03731).
-        """
+        that answer, as in reports. It is 0 for a judge who hears nothing. score: a name in
+        oversight.protocols.scores.SCORES (Sudhir et al. 2025, arXiv:2504.03731)."""
         return score_difference(problem, await self.worlds(problem, ask), score)
 
     def check(self, question: Question) -> None:
@@ -219,10 +211,8 @@ class Protocol(ABC):
         return self.role_prompt(Role(f"{self.sections[0]}.{block}", "Judge"), **self.judge_values())
 
     def judge_seat(self, prompt: RolePrompt, stand_in: Speaker | None = None) -> Seat:
-        """A seat without a side for the judge's model, or for `stand_in`.
-
-        The judge's model reads the passage only if the judge does. A stand-in always may.
-        """
+        """A seat without a side for the judge's model, or for `stand_in`. The judge's model reads
+        the passage only if the judge does. A stand-in always may."""
         if stand_in is not None:
             return Seat(stand_in.share(self.apart), None, prompt)
         blind = structs.replace(prompt, reads_passage=self.judge.reads_passage, judge_reads=None)
@@ -250,11 +240,9 @@ Horizon: TypeAlias = Literal["untold", "told"]
 
 @dataclass(frozen=True)
 class WithHorizon(Protocol):
-    """A protocol with an adjustable length.
-
-    Participants know the length only if `horizon` is `told`. Otherwise a longer conversation begins
-    with the calls of a shorter one, and nobody plays for the last round.
-    """
+    """A protocol with an adjustable length. Participants know the length only if `horizon` is
+    `told`. Otherwise a longer conversation begins with the calls of a shorter one, and nobody plays
+    for the last round."""
 
     horizon: Horizon = field(default="untold", kw_only=True)
     """Whether the rules state the maximum number of rounds, turns or challenges."""

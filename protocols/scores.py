@@ -44,19 +44,15 @@ def log(probs: tuple[float, ...], answer: int) -> float:
 
 
 def brier(probs: tuple[float, ...], answer: int) -> float:
-    """Brier score of `answer` (Brier 1950): minus the sum over answers of ([is answer] - p)^2.
-
-    In [-2, 0]; 0 is best.
-    """
+    """Brier score of `answer` (Brier 1950): minus the sum over answers of ([is answer] - p)^2. In
+    [-2, 0]; 0 is best."""
     # Subtracted from 0 rather than negated: a perfect score is 0.0 and never -0.0.
     return 0.0 - sum(((index == answer) - p) ** 2 for index, p in enumerate(probs))
 
 
 def logodds(probs: tuple[float, ...], answer: int) -> float:
     """Log odds of `answer` against the other one: ln p - ln q, both clipped; in [-9.2102, 9.2102].
-
-    ValueError unless there are exactly two answers.
-    """
+    ValueError unless there are exactly two answers."""
     if len(probs) != 2:
         raise ValueError(f"log odds compare two answers, and this verdict has {len(probs)}")
     return log(probs, answer) - log(probs, 1 - answer)
@@ -64,10 +60,8 @@ def logodds(probs: tuple[float, ...], answer: int) -> float:
 
 def accuracy(probs: tuple[float, ...], answer: int, ties: Ties = "split") -> float:
     """1 if `answer` alone has the largest probability, 0 if another has a larger one; in [0, 1].
-
     ties: the score of each of k answers that tie: 1/k (`split`), so that an undecided judge scores
-    like a guess, or 0 (`zero`), as in SOlib.
-    """
+    like a guess, or 0 (`zero`), as in SOlib."""
     largest = max(probs)
     if probs[answer] < largest - TIE:
         return 0.0

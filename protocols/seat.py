@@ -57,10 +57,8 @@ class Seat(NamedTuple):
         return replace(await self.speak(transcript, ask), speaker=self.prompt.title)
 
     async def fill(self, form: "Form[_T]", transcript: Transcript, ask: Ask) -> _T:
-        """The form as filled in on this transcript. Unreadable, or Declined, if that fails.
-
-        The plain agent fills in forms; wrappers such as drafting are for speeches.
-        """
+        """The form as filled in on this transcript. Unreadable, or Declined, if that fails. The
+        plain agent fills in forms; wrappers such as drafting are for speeches."""
         base_agent = self.speaker.base_agent
         title = called(self.prompt, self.side)
         ask = seated(ask, form.format.name, title, len(transcript.turns))
@@ -72,11 +70,9 @@ class Seat(NamedTuple):
             raise
 
     def turn(self, filled: "Filled", text: str, framed: Callable[[str], str] | None = None) -> Turn:
-        """A turn of this seat that says `text`, which comes from a form.
-
-        framed: from the cut text to the words that others read. The turn carries the reasoning;
-        others read it only if the speaker reasons in public, within the words that are left.
-        """
+        """A turn of this seat that says `text`, which comes from a form. framed: from the cut text
+        to the words that others read. The turn carries the reasoning; others read it only if the
+        speaker reasons in public, within the words that are left."""
         agent = self.speaker.base_agent
         turn = agent.read(replace(filled.reply, text=text), (), self.side, self.prompt)
         if framed is not None:

@@ -60,11 +60,9 @@ def _settable(*kinds: "type[DataclassInstance]") -> "tuple[Field[Any], ...]":
 
 
 def unusual(settings: "DataclassInstance") -> Iterator[str]:
-    """The settings that differ from their defaults, in the order of `settings_of`.
-
-    Flags and tools are shown by name, other tuples by length. Fields without a default are roles,
-    not settings, and are left out.
-    """
+    """The settings that differ from their defaults, in the order of `settings_of`. Flags and tools
+    are shown by name, other tuples by length. Fields without a default are roles, not settings, and
+    are left out."""
     for setting in settings_of(settings):
         value = getattr(settings, setting.name)
         if setting.default is not MISSING and value != setting.default:

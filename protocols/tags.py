@@ -110,11 +110,9 @@ def pairs(text: str, names: Collection[str]) -> Iterator[tuple[Tag, Tag]]:
 
 
 def without_thoughts(text: str, white: str = " \t\r\n") -> str:
-    """`text` without the parts between <private> and </private>, and without `white` after them.
-
-    An unpaired tag hides everything that it may enclose: the text before a lone end tag, or after a
-    lone start tag. It is better to cut too much than to show private thoughts.
-    """
+    """`text` without the parts between <private> and </private>, and without `white` after them. An
+    unpaired tag hides everything that it may enclose: the text before a lone end tag, or after a
+    lone start tag. It is better to cut too much than to show private thoughts."""
     parts: list[str] = []
     opened = position = 0
     for tag in find_tags(text, ("private",)):
@@ -174,11 +172,9 @@ class Shown(NamedTuple):
 
 
 def shown(text: str, words: int, checks: tuple[str, ...] = (), checked_here: bool = False) -> Shown:
-    """A model's text as others may read it: limited, and without a live tag.
-
-    checks: `quote`, `claim` or both, if a program checks them for this speaker. checked_here:
-    whether it does so in this text.
-    """
+    """A model's text as others may read it: limited, and without a live tag. checks: `quote`,
+    `claim` or both, if a program checks them for this speaker. checked_here: whether it does so in
+    this text."""
     text, cut = limit_words(text.strip(), words)
     misleading = _misleading(text, checks, checked_here)
     starts = (0, *(end for _, end in misleading))

@@ -45,10 +45,8 @@ REFUSED = (
 
 async def use_python(code: str, context: ToolContext) -> ToolResult:
     """The value of the last expression of the code, or an error that repeats nothing of it.
-
     ToolMissing if the interpreter is not installed. After a cancellation the code runs on, for at
-    most SECONDS.
-    """
+    most SECONDS."""
     if len(code) > MAX_CODE:
         return ToolResult(f"error: longer than {MAX_CODE} characters")
     async with turns():

@@ -58,10 +58,8 @@ _MAKES = _READS | {
 
 def answer(sql: str, script: str, claimed: bool = False) -> tuple[str, str]:
     """The result of a query of the database made by `script`, and the query as others may read it.
-
     Without a result: an error text and an empty query. claimed: whether the value must come from
-    the tables.
-    """
+    the tables."""
     query = " ".join(sql.removesuffix(";").split())
     with closing(sqlite3.connect(":memory:")) as database:
         _bounded(database, _MAKES, MAX_LENGTH + len(script.encode()))

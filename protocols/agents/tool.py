@@ -71,11 +71,9 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool. To add one, write its `run` and name it in the `toolbox` of your agent class.
-
-    run: an async function of the arguments, which fit the schema, and the context. It must
-    terminate, be deterministic and keep no state, and must not raise because of a model's text.
-    """
+    """A tool. To add one, write its `run` and name it in the `toolbox` of your agent class. run: an
+    async function of the arguments, which fit the schema, and the context. It must terminate, be
+    deterministic and keep no state, and must not raise because of a model's text."""
 
     spec: ToolSpec
     run: Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult]]
@@ -174,10 +172,8 @@ def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:
     if not isinstance(toolbox, Mapping):
         raise ValueError(f"toolbox: a mapping from names to tools is expected, not {toolbox!r:.60}")
     if name not in toolbox:
-        raise ValueError(
-            f"tools: there is no {name!r}{suggestion(name, toolbox)}; there is "
-            f"{joined_names(toolbox)}"
-        )
+        near, names = suggestion(name, toolbox), joined_names(toolbox)
+        raise ValueError(f"tools: there is no {name!r}{near}; there is {names}")
     tool = toolbox[name]
     if not isinstance(tool, Tool) or tool.spec.name != name:
         raise ValueError(f"toolbox: {name!r} stands for {tool!r:.60}, not for a tool of this name")
@@ -226,11 +222,9 @@ class ToolBudget:
 async def ask_with_tools(
     call: Call, ask: Ask, allowed: ToolBudget, context: ToolContext
 ) -> tuple[Reply, tuple[ToolUse, ...]]:
-    """Ask until the reply is a speech, running tools on the way. Return the reply and the uses.
-
-    At most MAX_TOOL_ROUNDS + 1 calls. The last reply counts as the speech even if it asks for
-    tools again.
-    """
+    """Ask until the reply is a speech, running tools on the way. Return the reply and the uses. At
+    most MAX_TOOL_ROUNDS + 1 calls. The last reply counts as the speech even if it asks for tools
+    again."""
     uses: list[ToolUse] = []
     for rounds_left in reversed(range(MAX_TOOL_ROUNDS)):
         reply = await ask(call)
@@ -264,15 +258,12 @@ def _answered(call: Call, reply: Reply, wishes: tuple[ToolCall, ...], results: l
 
 
 async def use(allowed: ToolBudget, tool_call: ToolCall, context: ToolContext) -> ToolUse:
-    """Run a model's tool call. A faulty call yields an error text, which the model reads.
-
-    Everyone reads the result as the words of a program. So a failed use holds nothing that the
-    model wrote, and a successful one holds only the parts that its tool allows.
-    """
+    """Run a model's tool call. A faulty call yields an error text, which the model reads. Everyone
+    reads the result as the words of a program. So a failed use holds nothing that the model wrote,
+    and a successful one holds only the parts that its tool allows."""
     if tool_call.name not in allowed.tools:
-        return ToolUse(
-            "none", "", f"error: there is no such tool; there is {joined_names(allowed.tools)}"
-        )
+        names = joined_names(allowed.tools)
+        return ToolUse("none", "", f"error: there is no such tool; there is {names}")
     tool = allowed.toolbox[tool_call.name]
     arguments = tool.read(tool_call.arguments)
     if isinstance(arguments, str):

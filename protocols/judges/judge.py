@@ -68,10 +68,8 @@ class Judge(ABC):
     def judge(
         self, transcript: Transcript, ask: Ask, prompt: RolePrompt | None = None
     ) -> Coroutine[Any, Any, Verdict]:
-        """The verdict on a transcript: which answer is right. Unreadable as in `decide`.
-
-        prompt: the rules, which the speakers read too, and the role of the judge.
-        """
+        """The verdict on a transcript: which answer is right. Unreadable as in `decide`. prompt:
+        the rules, which the speakers read too, and the role of the judge."""
         return self._decided(Case(transcript, prompt), ask)
 
     async def believes(
@@ -401,11 +399,9 @@ def average(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
 def as_probabilities(
     numbers: Sequence[float], reply: Reply, scale: float | None = None
 ) -> tuple[float, ...]:
-    """Stated numbers as probabilities, scaled to sum to 1.
-
-    scale: 100 for percentages, None for 100 or 1. Unreadable if a number is negative, or if the sum
-    is off by more than 2 in 100 or half a point per answer.
-    """
+    """Stated numbers as probabilities, scaled to sum to 1. scale: 100 for percentages, None for 100
+    or 1. Unreadable if a number is negative, or if the sum is off by more than 2 in 100 or half a
+    point per answer."""
     total, tolerance = sum(numbers), max(2, len(numbers) / 2) / 100
     for full in (100, 1) if scale is None else (scale,):
         if min(numbers) >= 0 and abs(total - full) <= full * tolerance + ROUNDING:

@@ -109,10 +109,8 @@ def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
 
 
 def _as_asked(reply: Reply, question: Question) -> list[float] | None:
-    """The percentages of a reply with exactly one line such as `A: 70%` per answer, else None.
-
-    A fast path: `_read_percentages` gives the same result in ten times as many steps.
-    """
+    """The percentages of a reply with exactly one line such as `A: 70%` per answer, else None. A
+    fast path: `_read_percentages` gives the same result in ten times as many steps."""
     lines = reply.text.split("\n")
     if reply.outcome != "ok" or len(lines) != len(question.answers):
         return None

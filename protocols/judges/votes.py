@@ -39,10 +39,8 @@ _BEHIND = AROUND + "-–—"
 @dataclass(frozen=True)
 class VotesJudge(ModelJudge):
     """N draws, each with reasoning and a label. An answer's probability is its fraction of votes.
-
     An unread conclusion is a vote for an unknown answer: it widens the bounds of the verdict.
-    Unreadable if none can be read. Each vote is a judgement.
-    """
+    Unreadable if none can be read. Each vote is a judgement."""
 
     temperature: float | None = 1.0
     n: int = ranged(5)
@@ -74,11 +72,9 @@ class VotesJudge(ModelJudge):
 
 
 def read_conclusion(reply: Reply, question: Question) -> int:
-    """Index of the answer named in the last line `Answer: …`, with or without its text.
-
-    The label may also be on the next line, or be the whole reply. Unreadable without such a line,
-    if it names anything else, or if two adjacent lines differ.
-    """
+    """Index of the answer named in the last line `Answer: …`, with or without its text. The label
+    may also be on the next line, or be the whole reply. Unreadable without such a line, if it names
+    anything else, or if two adjacent lines differ."""
     votes = groups(reply, partial(_vote_at, question))
     index = agreed(votes[-1], "its answer", reply) if votes else _named(readable(reply), question)
     if index is None:

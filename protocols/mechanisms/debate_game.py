@@ -150,12 +150,10 @@ class DebateGame(Debate):
         seats, *later = steps
         # Two numbers: a speaker that picks among its own drafts uses the repeats of one number.
         asks = [ask, *(nth(nth(ask, n), 0) for n in range(1, self.pool))]
-        drafts = await gather_deterministic(
-            *(
-                gather_deterministic(*(seat.speak(transcript, choices) for choices in asks))
-                for seat in seats
-            )
+        speeches = (
+            gather_deterministic(*(seat.speak(transcript, draw) for draw in asks)) for seat in seats
         )
+        drafts = await gather_deterministic(*speeches)
         # Silent drafts are dropped unless all are silent.
         pools = [[turn for turn in choices if not turn.silent] or choices for choices in drafts]
         games = await gather_deterministic(
@@ -168,11 +166,7 @@ class DebateGame(Debate):
             solved([column[n : n + width] for n in range(0, len(column), width)], turns)
             for column in zip(*games, strict=True)
         )
-        return (
-            (low, low)
-            if all(first_end is second_end for first_end, second_end in games)
-            else (low, high)
-        )
+        return (low, low) if all(one is other for one, other in games) else (low, high)
 
     async def _decided(self, transcript: Transcript, ask: Ask) -> Ends:
         """The end of a debate: the judge's belief, or both bounds of an unread one."""
@@ -197,17 +191,14 @@ def solved(games: Sequence[Sequence[Subgame]], drafts: tuple[Turn, ...] = ()) ->
     """The subgame before one choice. games: the subgames after each choice. The first answer's side
     chooses the row, the other side the column. drafts: the choices."""
     columns = list(zip(*games, strict=True))
-    solution = equilibrium([[game.value for game in row] for row in games])
-    row, column = (
-        solution.rows.index(max(solution.rows)),
-        solution.columns.index(max(solution.columns)),
-    )
+    best = equilibrium([[game.value for game in row] for row in games])
+    row, column = best.rows.index(max(best.rows)), best.columns.index(max(best.columns))
     subgames = [game for row in games for game in row]
     likeliest = games[row][column].likeliest
     doubts = tuple(dict.fromkeys(doubt for game in subgames for doubt in game.likeliest.doubts))
     return Subgame(
         replace(likeliest, doubts=doubts) if doubts else likeliest,
-        solution.value,
+        best.value,
         fmean(game.drawn for row in games for game in row),
         max(fmean(game.first_chooses for game in row) for row in games),
         min(fmean(game.second_chooses for game in column) for column in columns),
@@ -217,10 +208,8 @@ def solved(games: Sequence[Sequence[Subgame]], drafts: tuple[Turn, ...] = ()) ->
 
 
 def equilibrium(payoff: Sequence[Sequence[float]]) -> Equilibrium:
-    """The equilibrium of a zero-sum game in which columns pay rows the entry.
-
-    The first saddle point, if any; otherwise found by linear programming.
-    """
+    """The equilibrium of a zero-sum game in which columns pay rows the entry. The first saddle
+    point, if any; otherwise found by linear programming."""
     columns = list(zip(*payoff, strict=True))
     floors, ceilings = [min(row) for row in payoff], [max(column) for column in columns]
     value = max(floors)

@@ -23,10 +23,8 @@ async def list_entries(
     name: str, most: int, seat: Seat, transcript: Transcript, ask: Ask
 ) -> tuple[Turn, ...]:
     """The first `most` entries that the seat lists on this transcript (a form), one turn each.
-
     name: name of the form and of the task in the prompt. Every entry is escaped, and cut at the
-    speaker's word limit. Empty if nothing is listed. Unreadable if the reply is not a list.
-    """
+    speaker's word limit. Empty if nothing is listed. Unreadable if the reply is not a list."""
     form = Form(
         name, {name: TEXTS}, lambda filled: entries_of(seat, filled, filled.texts(name)[:most])
     )

@@ -184,11 +184,9 @@ async def traded(
     epsilon: float,
     rounds: int,
 ) -> tuple[Transcript, tuple[Prices, ...]]:
-    """Prices and speeches in turn: the transcript, and all prices from p_0 on.
-
-    price: M's prices on a transcript of speeches. epsilon: a smaller move ends the trade. rounds:
-    maximum number of speeches.
-    """
+    """Prices and speeches in turn: the transcript, and all prices from p_0 on. price: M's prices on
+    a transcript of speeches. epsilon: a smaller move ends the trade. rounds: maximum number of
+    speeches."""
     # A judge that picks among drafts of a speech hears no more than the judge.
     adversary = adversary._replace(prompt=replace(adversary.prompt, judge_hears_sides=True))
     price_turn, first = await price(transcript.of_sides)
@@ -237,10 +235,8 @@ def surprise(price: Prices, final: Prices) -> float:
 
 
 def losses(prices: tuple[Prices, ...], final: Prices) -> tuple[tuple[str, Scalar], ...]:
-    """The training losses of M and of the adversary, each a mean over its steps.
-
-    prices: p_0 to p_T, T at least 1. final: p*, the judge's.
-    """
+    """The training losses of M and of the adversary, each a mean over its steps. prices: p_0 to
+    p_T, T at least 1. final: p*, the judge's."""
     market = fmean(surprise(price, final) for price in prices)
     adversary = fmean(distance(p, q) for p, q in pairwise(prices))
     return (("market_loss", market), ("adversary_loss", 0.0 - adversary))

@@ -249,10 +249,8 @@ def lowered(estimate: float, opposite: float) -> float:
 
 def established(estimates: tuple[float, ...], needed: int) -> float:
     """The probability that a claim follows, and that at least `needed` of its subclaims hold.
-
     estimates: of each subclaim, and last that the claim follows. Subclaims count as independent, or
-    as holding and failing together if that makes the claim less likely.
-    """
+    as holding and failing together if that makes the claim less likely."""
     *subclaims, link = estimates
     holding = [1.0]  # the probability of each number of subclaims that hold
     for p in subclaims:

@@ -192,10 +192,8 @@ def with_reasoning(form: ResponseFormat) -> ResponseFormat:
 
 
 def read_form(reply: Reply, form: ResponseFormat, may_lack: tuple[str, ...] = ()) -> Filled:
-    """The filled-in form, with every field except those that it may lack. Otherwise Unreadable.
-
-    A fenced or introduced object is read as well, since models decorate their replies.
-    """
+    """The filled-in form, with every field except those that it may lack. Otherwise Unreadable. A
+    fenced or introduced object is read as well, since models decorate their replies."""
     value = object_in(reply)
     if value is None:
         raise unreadable(f"the reply is not the JSON of a {form.name} form", reply)
@@ -217,9 +215,7 @@ def as_format(name: str, properties: Mapping[str, Any]) -> ResponseFormat:
 
 def object_in(reply: Reply) -> dict[str, Any] | None:
     """The last JSON object in a reply, outside quotes, with normalised texts. None without one.
-
-    Unreadable if two adjacent objects differ, one repeats a field, or one does not end.
-    """
+    Unreadable if two adjacent objects differ, one repeats a field, or one does not end."""
     objects = groups(reply, partial(object_at, reply))
     return agreed(objects[-1], "its form", reply) if objects else None
 

@@ -121,10 +121,8 @@ class PromptSet:
         return Words(self._filled(block, values))
 
     def data(self, block: str, /, **values: "int | str | Answer") -> str:
-        """A block that is shown as data, with its placeholders filled in by any text.
-
-        PromptError as in `fill`.
-        """
+        """A block that is shown as data, with its placeholders filled in by any text. PromptError
+        as in `fill`."""
         if block not in data_blocks():
             raise PromptError(f"{block} is a block of instructions, so it holds no other text")
         return self._filled(block, values)
@@ -160,10 +158,8 @@ class PromptSet:
         return replace(self, name=name, blocks=tuple(sorted({**self._texts, **changed}.items())))
 
     def extended(self, section: str, texts: Mapping[str, str]) -> "PromptSet":
-        """This set with the texts of a protocol that defines its own.
-
-        PromptError if the section exists already, or if a text contains our tags.
-        """
+        """This set with the texts of a protocol that defines its own. PromptError if the section
+        exists already, or if a text contains our tags."""
         added = read_blocks({section: texts})
         if added.items() <= dict(self.added).items():
             return self

@@ -63,11 +63,9 @@ def messages(
     order: Sequence[int] | None = None,
     examples: "Examples | None" = None,
 ) -> tuple[Message, ...]:
-    """The prompt of one reader.
-
-    statement: the statement to decide about, in anybody's words; empty for the question. order:
-    indices of the answers in the order shown; None: their own. examples: shown before the question.
-    """
+    """The prompt of one reader. statement: the statement to decide about, in anybody's words; empty
+    for the question. order: indices of the answers in the order shown; None: their own. examples:
+    shown before the question."""
 
     if type(rules) is not Words:
         require_words(rules=rules)

@@ -10,12 +10,9 @@ from collections.abc import Iterable
 
 
 class Words(str):
-    """A text of a prompt set or of a sweep file.
-
-    String methods, `+` and f-strings return a plain `str`, since text combined with other text is
-    untrusted until it is known to be safe. So `Words(...)` is written only where a text consists of
-    literals, numbers, labels and settings.
-    """
+    """A text of a prompt set or of a sweep file. String methods, `+` and f-strings return a plain
+    `str`, since text combined with other text is untrusted until it is known to be safe. So
+    `Words(...)` is written only where a text consists of literals, numbers, labels and settings."""
 
     __slots__ = ()
 
