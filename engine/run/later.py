@@ -78,7 +78,7 @@ class Addition(ABC):
 
 
 class Entry:
-    """What an extension registers. Each run loads it, so its module imports what is heavy late."""
+    """The object that an extension registers. Every run loads it, so its imports stay light."""
 
     defers = False
     """Whether it takes the calls of models that are set to `batch`."""
@@ -163,12 +163,12 @@ def added_to(work: ExecutionWork) -> Addition | None:
     """The addition of an extension to some work. UsageError for one that cannot be made, and where
     two would add to one execution."""
     require_extensions(work.models.directory, work.names, work.settings)
-    made = [added for entry in entries() if (added := entry.made(work)) is not None]
-    if len(made) > 1:
-        raise UsageError(next(added.alone for added in made if added.alone))
-    for added in made:
+    additions = [added for entry in entries() if (added := entry.made(work)) is not None]
+    if len(additions) > 1:
+        raise UsageError(next(added.alone for added in additions if added.alone))
+    for added in additions:
         work.models.diverted.update(added.asks)
-    return made[0] if made else None
+    return additions[0] if additions else None
 
 
 def require_extensions(models: Directory, names: Sequence[str], settings: AskSettings) -> None:

@@ -168,8 +168,8 @@ class Batches(Addition):
             self.journal.note(forgiven=len(self.journal.faults))
         # Batches that completed earlier may be missing from the ledger, which counts them.
         for model, completed in self.journal.completed.items():
-            known = work.entered[model].batches if model in work.entered else 0
-            for account in completed[known:]:
+            entered = work.entered[model].batches if model in work.entered else 0
+            for account in completed[entered:]:
                 self._settle(0.0, account.dollars + account.doubtful)
                 accounting.ledger.page(model, accounting.prices.find(model)).land(account)
         if self.budget is not None:
@@ -198,8 +198,8 @@ class Batches(Addition):
             f"waiting: {why}" for why in dict.fromkeys(why for _, why in self._doubts.values())
         ]
         if self.pending:
-            done = f"{self.pending}; {sum(self._done.values()):,} done there"
-            waits.insert(0, f"pass {self.passes}: {done}")
+            progress = f"{self.pending}; {sum(self._done.values()):,} done there"
+            waits.insert(0, f"pass {self.passes}: {progress}")
         return [*waits, *live]
 
     def order(self, missing: Missing[Work]) -> Order[Work, Any]:
@@ -378,12 +378,12 @@ class Batches(Addition):
             await self._download(endpoint, batch, state, file)
             places, _ = results.places(file)
             if len(places) < min(batch.lines if state.done is None else state.done, batch.lines):
-                stated = "no count"
+                count = "no count"
                 if state.done is not None:
-                    stated = f"{state.done:,} by the vendor's counts"
+                    count = f"{state.done:,} by the vendor's counts"
                 raise _Short(
                     f"the batch {id} of {batch.model} has ended ({state.status}), and "
-                    f"{len(places):,} of its {batch.lines:,} lines can be read ({stated}). "
+                    f"{len(places):,} of its {batch.lines:,} lines can be read ({count}). "
                     "Downloading again brought no more; nothing is asked again. The same command "
                     "looks again"
                 )

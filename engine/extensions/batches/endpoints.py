@@ -179,14 +179,14 @@ class BatchEndpoint(ABC):
     async def candidates(self, lost: Batch) -> list[BatchState]:
         """Batches that may be one whose submission was not answered: the one that shows its mark,
         or else those that are not older and may be as large, where the vendor shows no marks."""
-        states, seen = list[BatchState](), 0
+        states, listed = list[BatchState](), 0
         async for answer in self._api.list(limit=100):
-            state, seen = self._state(answer), seen + 1
+            state, listed = self._state(answer), listed + 1
             if state.mark == lost.mark:
                 return [state]
             if state.created < lost.at - CLOCK_SLACK:
                 break
-            if seen > MAX_LISTED:
+            if listed > MAX_LISTED:
                 raise ValueError("the list of batches does not end")
             if state.mark is None and state.lines in (None, lost.lines):
                 states.append(state)
@@ -227,8 +227,8 @@ class BatchEndpoint(ABC):
         """Seconds since 1970 by the vendor's clock, as far as an answer has stated it."""
         if self._clock is None:
             return time.time()
-        stated, came = self._clock
-        return stated + time.monotonic() - came
+        instant, arrived = self._clock
+        return instant + time.monotonic() - arrived
 
     async def close(self) -> None:
         if self._http is not None:
@@ -253,8 +253,8 @@ class BatchEndpoint(ABC):
 
     async def _read_clock(self, answer: "httpx2.Response") -> None:
         try:
-            stated = parsedate_to_datetime(answer.headers.get("date", ""))
-            self._clock = stated.timestamp(), time.monotonic()
+            instant = parsedate_to_datetime(answer.headers.get("date", ""))
+            self._clock = instant.timestamp(), time.monotonic()
         except (ValueError, IndexError, OverflowError):
             return  # a server without a usable clock: ours stays
 

@@ -44,7 +44,7 @@ class Asked:
     by: str = ""
     """What the rows of the overview are grouped by."""
     plot: str = "asd"
-    """What the overview draws."""
+    """The figure of the overview."""
     show: str = ""
     words: str = ""
     order: str = "worst"
@@ -62,11 +62,11 @@ class Route(NamedTuple):
     """One kind of page."""
 
     path: str
-    """Below the run; what stands in braces is a parameter."""
+    """Below the run; names in braces are parameters."""
     page: str
     """`module:function` of this package."""
     query: tuple[str, ...] = ()
-    """Parameters behind the `?`, beside the score."""
+    """Parameters after the `?`, in addition to the score."""
     reckons: bool = True
     """Whether it waits for the figures of the run."""
 
@@ -102,7 +102,7 @@ DEFAULTS = {each.name: each.default for each in fields(Asked)}
 
 
 def page_of(name: str) -> Page:
-    """What makes a page of ROUTES."""
+    """The function that makes a page of ROUTES."""
     module, _, called = ROUTES[name].page.partition(":")
     found: Page = getattr(importlib.import_module(f".{module}", __package__), called)
     return found
@@ -117,20 +117,20 @@ def asked(told: Mapping[str, str]) -> Asked:
 def _read(name: str, text: str) -> int | str:
     if isinstance(DEFAULTS[name], int):
         if not text.isascii() or not text.isdigit() or len(text) > 9:
-            raise NoPage(f"{name}={text!r} is no number of a page")
+            raise NoPage(f"{name}={text!r} is not the number of a page")
         return int(text)
     return one_of(text, CHOICES[name], name) if name in CHOICES else text[:MAX_WORDS].strip()
 
 
 def one_of(value: str, known: Collection[str], what: str) -> str:
-    """The value. NoPage, with those that there are, where it is none of them."""
+    """The value. NoPage, with the known values, for any other."""
     if value not in known:
         raise NoPage(f"there is no {what} {value!r}; there are {', '.join(known)}")
     return value
 
 
 def nth(number: int, count: int, what: str) -> int:
-    """The number. NoPage where so many do not reach to it."""
+    """The number. NoPage for one that is not below the count."""
     if number >= count:
         raise NoPage(f"the run has no {what} {number}; it has {count:,}")
     return number
@@ -140,9 +140,9 @@ Key: TypeAlias = tuple[str, frozenset[tuple[str, object]]]
 
 
 class Links:
-    """Links from one page to others of the same run; empty where there is no such page.
+    """Links from one page to others of the same run; empty for a page that does not exist.
 
-    Here there is none: a page that stands alone, as in a notebook, links to no other.
+    Here none exists: a page that stands alone, as in a notebook, links to no other.
     """
 
     connects = False
@@ -152,9 +152,9 @@ class Links:
     runs = ""
     """The list of all runs."""
     taken = ""
-    """What a site holds of a run's transcripts, in words."""
+    """The transcripts that a site holds, in words."""
     shared = False
-    """Whether style and script lie beside the page, in files that all pages share."""
+    """Whether style and script lie in files that all pages share."""
 
     def to(self, page: str, /, **asked: int | str) -> str:
         """A page of ROUTES, with its parameters."""
@@ -182,7 +182,7 @@ class Links:
         return self.to("reading", **parts(place), turns=turns)
 
     def any_reading(self, row: int, problem: int, draws: int) -> str:
-        """Of the first of so many draws that has a page."""
+        """The first draw, below `draws`, that has a page."""
         places = (Place(row, problem, draw) for draw in range(draws))
         return next(filter(None, map(self.reading, places)), "")
 
@@ -251,7 +251,7 @@ class SiteLinks(Links):
         """By page and parameters, the file."""
 
     def add(self, file: str, page: str, /, **asked: int | str) -> str:
-        """Note that there is a file, and return its name."""
+        """Note the file of a page, and return its name."""
         self.files[_key(page, asked)] = file
         return file
 
@@ -298,5 +298,5 @@ def anchor(place: Place, turns: int = 0) -> str:
 
 
 def turn_anchor(place: Place, label: str, number: int) -> str:
-    """Anchor of a turn, from 1, in the world that argues for `label`; 0: what the judge wrote."""
+    """Anchor of a turn, from 1, in the world that argues for `label`; 0: the words of the judge."""
     return f"{anchor(place)}-{label}{number or 'judge'}"
