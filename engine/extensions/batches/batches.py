@@ -317,7 +317,10 @@ class Batches(Addition):
         """The Halt for a fault that has not passed for too long, or will not have when it is tried
         again; else None, with the next try after `_pause`."""
         provider = endpoint.settings.provider
-        self._pause = max(self._pause, backoff(tries, fault))
+        try:
+            self._pause = max(self._pause, backoff(tries, fault))
+        except ProviderDown as halt:
+            return halt
         name = provider if isinstance(fault, TransientError) else batch.mark
         if self._doubt(name, reason(provider, fault)) + self._pause <= GIVE_UP:
             return None
