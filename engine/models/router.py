@@ -106,7 +106,7 @@ class Router:
             self._ready.pop(model, None)
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
-        """Ask the model's sender, or batches, say, where the model is diverted to them. The first
+        """Ask the model's sender, or an extension to which the model is diverted. The first
         calls of a model go through `live`, which asks its server about itself."""
         model = call.request.model
         return (self.diverted.get(model) or self._ready.get(model) or self.live)(call)

@@ -29,7 +29,7 @@ _SDKS = ("openai", "azure", *_ANTHROPIC)
 
 
 def wire_of(settings: Settings) -> Wire:
-    """The wire of a provider's calls, live or in a batch."""
+    """The wire of a provider's calls, live or submitted together."""
     name, models = settings.provider, settings.models
     if name in _ANTHROPIC:
         return AnthropicWire(name, models, settings.option("version"), name in _CLOUDS)

@@ -1,4 +1,4 @@
-"""Events of a run, which cannot be made again: steps of batches, answers of people, probes, how
+"""Events of a run, which cannot be made again: steps of submissions, answers of raters, probes, how
 cells had ended that ran again.
 
 An event is a line of `events.jsonl` with its kind and a CRC-32, and stands nowhere else. It is

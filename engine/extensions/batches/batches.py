@@ -168,7 +168,7 @@ class Batches(Addition):
             self.journal.note(forgiven=len(self.journal.faults))
         # Batches that completed earlier may be missing from the ledger, which counts them.
         for model, completed in self.journal.completed.items():
-            entered = work.entered[model].batches if model in work.entered else 0
+            entered = work.entered[model].landed if model in work.entered else 0
             for account in completed[entered:]:
                 self._settle(0.0, account.dollars + account.doubtful)
                 accounting.ledger.page(model, accounting.prices.find(model)).land(account)

@@ -42,7 +42,7 @@ class Budget:
         self.doubtful = doubtful
         """Those of them that may not have been billed, or not so much."""
         self.reserved = self.held = 0.0
-        """Maximum dollars for the calls in flight, and for the batches that are out, of which none
+        """Maximum dollars for the calls in flight, and for submissions that are out, of which none
         is back while a call waits."""
         self._flights = 0
         self._listeners: list[Callable[[], None]] = []

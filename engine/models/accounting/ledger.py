@@ -137,8 +137,8 @@ class UsageTotals:
     """Requests in flight now."""
     at_risk: float = 0.0
     """Maximum dollars for those."""
-    batches: int = 0
-    """Ended batches; each of their lines is counted as a request."""
+    landed: int = 0
+    """Accounts that were added whole; each of their lines is counted as a request."""
     latency: Latency = field(default_factory=Latency)
     """Latency of the replies; those that a killed process had not saved yet are missing."""
     unstated: float = 0.0
@@ -222,7 +222,7 @@ class Page:
         self.faults: Counter[tuple[RequestOutcome, str]] = Counter()
         self.input = self.output = self.cache_read = self.cache_write = 0
         self.dollars = self.doubtful = self.at_risk = self.unstated = 0.0
-        self.in_flight = self.batches = self.unpriced = 0
+        self.in_flight = self.landed = self.unpriced = 0
         self.stopwatch = Stopwatch()
 
     def begun(self, worst: float) -> None:
@@ -243,7 +243,7 @@ class Page:
         self._enter(worst)
 
     def fault(self, fate: RequestOutcome, kind: str, worst: float) -> None:
-        """Count a fault, be it one of a batch."""
+        """Count a fault."""
         self.faults[fate, kind] += 1
         self.fates[fate] += 1
         if fate == "ambiguous":
@@ -253,7 +253,7 @@ class Page:
         self.unstated += tokens
 
     def count(self, reply: Reply, worst: float) -> None:
-        """Count a reply, be it one of a batch; at its worst where nobody says what it cost."""
+        """Count a reply, at its worst case where no price is known."""
         usage = reply.usage
         if not usage.input_tokens and billed(reply) is None:
             self.doubtful += worst
@@ -267,21 +267,20 @@ class Page:
         else:
             self.dollars += dollars
 
-    def land(self, batch: UsageTotals) -> None:
-        """Add the totals of an ended batch, in one entry: a killed process has entered the whole
-        batch or nothing of it."""
-        self.outcomes.update(dict(batch.outcomes))
-        for fate, kind, count in batch.faults:
+    def land(self, account: UsageTotals) -> None:
+        """Add an account whole, in one entry: a killed process has entered all of it or nothing."""
+        self.outcomes.update(dict(account.outcomes))
+        for fate, kind, count in account.faults:
             self.faults[fate, kind] += count
             self.fates[fate] += count
-        self.input += batch.usage.input_tokens
-        self.output += batch.usage.output_tokens
-        self.cache_read += batch.usage.cache_read_tokens
-        self.cache_write += batch.usage.cache_write_tokens
-        self.dollars += batch.dollars
-        self.doubtful += batch.doubtful
-        self.unpriced += batch.unpriced
-        self.batches += 1
+        self.input += account.usage.input_tokens
+        self.output += account.usage.output_tokens
+        self.cache_read += account.usage.cache_read_tokens
+        self.cache_write += account.usage.cache_write_tokens
+        self.dollars += account.dollars
+        self.doubtful += account.doubtful
+        self.unpriced += account.unpriced
+        self.landed += 1
         self._enter()
 
     def _enter(self, back: float | None = None) -> None:
@@ -308,7 +307,7 @@ class Page:
             self.cache_write,
             self.unpriced,
             self.in_flight,
-            self.batches,
+            self.landed,
             self.dollars,
             self.doubtful,
             self.at_risk,
@@ -325,7 +324,7 @@ class Page:
             self.unpriced,
             self.in_flight,
             self.at_risk,
-            self.batches,
+            self.landed,
             latency=self.stopwatch.latency(),
             unstated=self.unstated,
         )
@@ -372,7 +371,7 @@ def sum_usage(accounts: Iterable[UsageTotals]) -> UsageTotals:
         sum(account.unpriced for account in accounts),
         sum(account.in_flight for account in accounts),
         sum(account.at_risk for account in accounts),
-        sum(account.batches for account in accounts),
+        sum(account.landed for account in accounts),
         latency=sum_latency(account.latency for account in accounts),
         unstated=sum(account.unstated for account in accounts),
     )

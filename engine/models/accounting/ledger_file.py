@@ -44,7 +44,7 @@ from .ledger import (
 LEDGER_FILE = "ledger"
 OWED, SLOT = 2**12, 2**14
 UNPROVEN = "Unproven"
-"""Kind of fault: in a batch of which nothing proves whether it was made."""
+"""Kind of fault: in a submission of which nothing proves whether it was made."""
 
 EVERY = 0.2
 """Seconds between two saves of what slots have beside their figures."""
@@ -237,7 +237,7 @@ def _write_accounts(path: Path, accounts: Mapping[str, UsageTotals]) -> None:
 def _owed_line(owed: Mapping[str, tuple[int, float]]) -> bytes:
     line = msgspec.json.encode(owed)
     if len(line) >= OWED:
-        raise RunFolderError(f"calls of {len(owed)} models are owed: batches of fewer at once")
+        raise RunFolderError(f"calls of {len(owed)} models are owed: submit fewer models at once")
     return line.ljust(OWED - 1) + b"\n"
 
 

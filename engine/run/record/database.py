@@ -51,13 +51,13 @@ from .values import RecordedCall, RecordedCell
 MAX_NUMBERED = 20_000
 """Calls whose numbers are kept in memory."""
 TAKEN_BACK = "[withdrawn]"
-"""Replaces the words of a person who took them back."""
+"""Replaces the words of a rater who took them back."""
 AGAIN = "again"
 """Kind of the events that say how a cell had ended that is run again."""
 
 
 class CellRunAgain(msgspec.Struct, frozen=True):
-    """How a cell had ended, without its texts: a person may withdraw these."""
+    """How a cell had ended, without its texts: a rater may withdraw these."""
 
     place: int
     status: str
@@ -177,7 +177,7 @@ class RunDatabase(RunTables):
         self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def withdraw(self, addresses: Collection[str]) -> int:
-        """Delete the replies to these calls, which a person takes back; how many cells that leaves
+        """Delete the replies to these calls, which a rater takes back; how many cells that leaves
         without an outcome.
 
         What was said reads TAKEN_BACK from then on, and cells whose verdict rests on one have no

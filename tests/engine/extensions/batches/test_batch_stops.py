@@ -262,7 +262,7 @@ async def test_what_was_landed_and_not_entered_is_entered_once(bench):
         seen = server.counts()
     assert known.sent > 0
     assert went.account.sent == seen["lines"]
-    assert went.account.batches == seen["batches"]
+    assert went.account.landed == seen["batches"]
 
 
 async def test_a_stop_does_not_wait_for_a_vendor_that_never_answers(openai, monkeypatch):
