@@ -248,7 +248,7 @@ class RunDatabase(RunTables):
         new = [address for address in addresses if address not in self._numbers]
         self._numbers |= {address: [] for address in new}
         query = f"SELECT * FROM calls WHERE {BEGINNING} IN ({{}})"
-        for row in self.sound(self.among(query, {address[:8] for address in new})):
+        for row in self.sound("calls", self.among(query, {address[:8] for address in new})):
             if row[1] in self._numbers:
                 self._numbers[row[1]].append((row[0], self._call(row)))
 

@@ -11,8 +11,8 @@ RunFolderError
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -42,6 +42,8 @@ TABLES = tuple(
     for statement in files("oversight.engine").joinpath("data/run.sql").read_text().split(";\n")
     if statement.strip()
 )
+LARGEST = 64 << 20
+"""Bytes of a row at most; a larger one is refused, not read."""
 BEGINNING = "substr(address, 1, 8)"
 """The expression that the index of calls is made of."""
 CHILDREN = ("asked", "turns", "judgements")
@@ -110,14 +112,16 @@ def sealed(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
     return [(*columns, crc32(_encode(columns))) for columns in rows]
 
 
-def sound(rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
-    """The columns of rows, all of which were read. ValueError where one of them was changed."""
+def sound(table: str, rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+    """The columns of rows of a table, all of which were read. ValueError where one of them was
+    changed, or has another type than the table states."""
     columns = []
     for row in rows:
         columns.append(row[:-1])
         if crc32(_encode(columns[-1])) != row[-1]:
             raise ValueError(f"the row of {row[0]!r:.60} was changed")
-    return columns
+    typed: list[Sequence[Any]] = msgspec.convert(columns, _types()[table])
+    return typed
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -189,6 +193,7 @@ def _opened(file: Path, writes: bool = False) -> sqlite3.Connection:
         db = open_bounded(file, "mode=rwc") if writes else _opened_to_read(file)
         try:
             db.execute(f"PRAGMA {'synchronous=NORMAL' if writes else 'query_only=ON'}")
+            db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST)
             if not writes or db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
                 _check_opened(db, file)
         except BaseException:
@@ -271,7 +276,31 @@ def _check_format(file: Path, application: int, version: int) -> None:
 @cache
 def _schema() -> frozenset[tuple[str, str | None]]:
     """(name, SQL) of all that may stand in a run."""
+    with _empty() as db:
+        return frozenset(db.execute("SELECT name, sql FROM sqlite_schema"))
+
+
+@cache
+def _types() -> dict[str, Any]:
+    """By table, the type of a list of its rows without their checksums."""
+    kinds = {"INTEGER": int, "TEXT": str, "REAL": float}
+    types: dict[str, Any] = {}
+    with _empty() as db:
+        names = db.execute("SELECT name FROM sqlite_schema WHERE type='table'").fetchall()
+        for (name,) in names:
+            *columns, _ = db.execute(f"PRAGMA table_info({name})")
+            row = tuple(
+                kinds[kind] if required or key else kinds[kind] | None
+                for _, _, kind, required, _, key in columns
+            )
+            types[name] = list[tuple[row]]  # type: ignore[valid-type]
+    return types
+
+
+@contextmanager
+def _empty() -> Iterator[sqlite3.Connection]:
+    """The tables of a run without rows, in memory."""
     with closing(sqlite3.connect(":memory:")) as db:
         for statement in TABLES:
             db.execute(statement)
-        return frozenset(db.execute("SELECT name, sql FROM sqlite_schema"))
+        yield db

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import msgspec
 import orjson
 from msgspec.structs import replace
 
+from ....cache.reply import Outcome
 from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.question import Problem
 from .cells import StoredCell, read_cell, read_draw, read_tool_calls
@@ -30,6 +31,7 @@ from .schema import (
 )
 from .values import CallCost, RecordedCall, RecordedCell
 
+OUTCOMES = frozenset(get_args(Outcome))
 AT_ONCE = 256
 """Cells that are read at a time, and values in one query."""
 MAX_KNOWN = 20_000
@@ -71,7 +73,7 @@ class RunTables:
     def setting(self, name: str) -> str | None:
         """The JSON that is kept about the run under a name; None if nothing is. RunDamaged."""
         rows = self.fetched("SELECT * FROM meta WHERE name=?", name)
-        return str(self.sound(rows)[0][1]) if rows else None
+        return str(self.sound("meta", rows)[0][1]) if rows else None
 
     def told(self, name: str) -> bytes:
         """`setting` as bytes; empty if nothing is kept."""
@@ -149,14 +151,14 @@ class RunTables:
         listed, query = list(numbers), "SELECT * FROM calls WHERE call IN ({})"
         for first in range(0, len(listed), AT_ONCE):
             some = listed[first : first + AT_ONCE]
-            rows = self.sound(self.among(query, some))
+            rows = self.sound("calls", self.among(query, some))
             for number in set(some).difference(row[0] for row in rows):
                 raise RunDamaged(self.file, f"call {number} is missing")
             yield from rows
 
     def table(self, name: str) -> list[Sequence[Any]]:
         """The columns of every row of a table, in the order of their numbers."""
-        return self.sound(self.fetched(f"SELECT * FROM {name} ORDER BY 1"))
+        return self.sound(name, self.fetched(f"SELECT * FROM {name} ORDER BY 1"))
 
     def stored(
         self, places: Iterable[int] | None = None, *tables: str
@@ -185,7 +187,8 @@ class RunTables:
             if alone:
                 self.fetched("BEGIN")
             try:
-                cells = [CellRow(*row) for row in self.sound(self.fetched(query, *values))]
+                rows = self.sound("cells", self.fetched(query, *values))
+                cells = [CellRow(*row) for row in rows]
                 children = {table: self._children(table, cells) for table in tables}
             finally:
                 if alone:
@@ -199,7 +202,7 @@ class RunTables:
         """By place, the rows of cells in another table. RunDamaged where one is lost."""
         children: dict[int, list[Sequence[Any]]] = {cell.place: [] for cell in cells}
         query = f"SELECT * FROM {table} WHERE place IN ({{}}) ORDER BY 1, 2"
-        for row in self.sound(self.among(query, children)):
+        for row in self.sound(table, self.among(query, children)):
             children[row[0]].append(row)
         count = CellRow._fields.index("call_count") + CHILDREN.index(table)
         for cell in cells:
@@ -219,14 +222,14 @@ class RunTables:
         first = ALL.start
         query = "SELECT * FROM calls WHERE call >= ? ORDER BY call LIMIT ?"
         while rows := self.fetched(query, first, AT_ONCE):
-            yield from self.sound(rows)
+            yield from self.sound("calls", rows)
             first = self._next(first, rows[-1][0], "calls")
 
-    def sound(self, rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
-        """The columns of rows, all of which was read. RunDamaged where one was changed."""
+    def sound(self, table: str, rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+        """The columns of rows, all of which were read. RunDamaged where one was changed."""
         try:
-            return sound(rows)
-        except ValueError as exc:
+            return sound(table, rows)
+        except (ValueError, msgspec.MsgspecError) as exc:
             raise RunDamaged(self.file, str(exc)) from exc
 
     def among(self, sql: str, values: Iterable[int | str]) -> list[Any]:
@@ -268,6 +271,8 @@ class RunTables:
             at,
         ) = row
         model, identity, served, settings, came, elsewhere = self.endpoint(by)
+        if outcome not in OUTCOMES:
+            raise ValueError(f"call {row[0]} ended as {outcome!r:.60}")
         cost = CallCost(
             *(identity, served, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
         )

@@ -361,6 +361,25 @@ def test_changed_column_of_any_table_is_named(tmp_path, full, table, column):
                     deque(look(), 0)
 
 
+@pytest.mark.parametrize(("table", "column"), columns())
+def test_column_of_another_type_is_named(tmp_path, full, table, column):
+    """Whoever hands on a run can make the checksums, too."""
+    shutil.copy(full / RUN_DB, tmp_path)
+    with closing(sqlite3.connect(tmp_path / RUN_DB)) as db, db:
+        names = [about[1] for about in db.execute(f"PRAGMA table_info({table})")]
+        if column in (names[0], "crc"):
+            return  # a number of a row cannot have another type
+        old = db.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchone()
+        row = [b"x" if name == column else value for name, value in zip(names, old, strict=True)]
+        keys = names[: 1 + (table in CHILDREN)]
+        where = " AND ".join(f"{key} = ?" for key in keys)
+        db.execute(f"DELETE FROM {table} WHERE {where}", old[: len(keys)])
+        marks = ",".join("?" * len(names))
+        db.execute(f"INSERT INTO {table} VALUES({marks})", *sealed([row[:-1]]))
+    with pytest.raises(RunFolderError, match=r"run\.db is damaged"):
+        read_all(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("table", "key"),
     [("asked", "n"), ("turns", "turn"), ("judgements", "n"), ("calls", "call"),
