@@ -58,7 +58,7 @@ class PaidCall:
 class RunCalls:
     """Every distinct call of a run's cells, by its address and the endpoint that it was sent to."""
 
-    calls: dict[tuple[str, str], PaidCall] = field(default_factory=dict)
+    calls: dict[tuple[bytes, str], PaidCall] = field(default_factory=dict)
     """By address and the endpoint's identity: the same in every run."""
     problems: frozenset[str] | None = None
     """Ids of the problems whose calls these are; None for all."""

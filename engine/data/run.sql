@@ -46,7 +46,7 @@ CREATE TABLE endpoints(       -- who replied
 
 CREATE TABLE calls(           -- distinct replies
   call INTEGER PRIMARY KEY,
-  address TEXT NOT NULL,      -- digest of the call, 64 hex digits
+  address BLOB NOT NULL,      -- digest of the call, 32 bytes: hex(address) has its digits
   endpoint INTEGER NOT NULL,
   outcome TEXT NOT NULL,      -- ok, truncated, refused, empty
   stop_reason TEXT NOT NULL,
@@ -64,7 +64,7 @@ CREATE TABLE calls(           -- distinct replies
   crc INTEGER NOT NULL
 );
 
-CREATE INDEX calls_begin ON calls(substr(address, 1, 8));
+CREATE INDEX calls_begin ON calls(substr(address, 1, 4));
 
 CREATE TABLE cells(           -- one world of one problem in one row
   place INTEGER PRIMARY KEY,  -- index in the sweep, from 0
@@ -127,7 +127,7 @@ CREATE TABLE judgements(      -- readings of judges in a cell
   judge TEXT NOT NULL,        -- empty in a verdict
   heard INTEGER,              -- turns before it; NULL in a verdict
   probs TEXT NOT NULL,        -- JSON: of each answer, or (holds, does not hold) of a statement
-  about TEXT,                 -- address of the call of the last turn heard
+  about TEXT,                 -- number of the call of the last turn heard, or its address
   side TEXT,
   statement TEXT,             -- the statement judged; NULL: which answer is right
   label_probability REAL,     -- NULL: 1

@@ -65,7 +65,7 @@ def event_line(kind: str, event: Any) -> bytes:
 
 def read_events(run: Path, kind: str, decoder: "msgspec.json.Decoder[T]") -> Iterator[T]:
     """The events of one kind, in their order; a torn last line never was. RunFolderError, naming
-    the line, for one that is no event or was changed."""
+    the line, for one that was changed or is not an event."""
     for number, (of_kind, body) in enumerate(_read_lines(run), 1):
         if of_kind == kind:
             try:
@@ -124,7 +124,7 @@ def _locked(run: Path) -> Iterator[FileIO]:
             with FileIO(os.open(path, mode, 0o644), "ab+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 if not is_open_as(path, file.fileno()):
-                    continue  # another process has put a new one in its place
+                    continue  # another process has replaced it
                 size = file.seek(0, os.SEEK_END)
                 if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
                     file.truncate(sum(map(len, whole_lines(path))))

@@ -16,7 +16,7 @@ from .record.tables import AT_ONCE, RunTables, damage_named
 from .record.values import are_probabilities
 
 if TYPE_CHECKING:
-    # Readers of outcomes do not wait for what runs them.
+    # Readers of outcomes do not wait for the engine.
     from ..sweep.sweep import Cell
 
 
@@ -114,13 +114,13 @@ class Outcomes:
         return self._read(each.cell for some in self._tables.stored() for each in some)
 
     def at(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
-        """Those of these cells that have completed, by place in the sweep."""
+        """The outcomes of these cells, so far as they have completed, by place in the sweep."""
         rows = (each.cell for some in self._tables.stored([*places]) for each in some)
         return {record.place: record for record in self._read(rows)}
 
     def since(self, completed: int) -> Iterator[tuple[int, OutcomeRecord]]:
-        """What has completed after the outcome of this number, in that order, each with its own; 0
-        for all, in the order of the sweep: the last bit of a sum depends on the order."""
+        """(number, outcome) of every cell that completed after this number, in that order. 0 for
+        all in the order of the sweep: the last bit of a sum depends on the order."""
         order = "completed" if completed else "place"
         query = f"SELECT place, completed FROM cells WHERE completed > ? ORDER BY {order}"
         listed = self._tables.fetched(query, completed)

@@ -173,7 +173,7 @@ class RunReader:
         asked = {row[2] for stored in tables.ended(None, "asked") for row in stored.asked}
         with damage_named(tables.file):
             return {
-                store_key(address, tables.endpoint(endpoint)[1])
+                store_key(address.hex(), tables.endpoint(endpoint)[1])
                 for _, address, endpoint, *_ in tables.stored_calls(asked)
             }
 

@@ -1,7 +1,7 @@
 """A cell as rows of `cells`, `asked`, `turns` and `judgements`, and back.
 
-A reply is stored once, with its call. A turn or a judgement whose text equals that of its call
-names the call alone.
+A reply is stored once, with its call. The text of a turn or judgement is stored only where it
+differs from the call's.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ OF_VERDICT = "verdict"
 """`judgements.role` of those that a verdict is made of."""
 
 replied = attrgetter("text", "outcome", "draw", "tool_calls", "reasoning")
-"""The answer to a call, apart from who gave it."""
+"""The answer to a call, without its source."""
 _encode = msgspec.json.Encoder().encode
 _label_probability = attrgetter("captured")
 
@@ -84,15 +84,16 @@ def judgement_rows(cell: RecordedCell, numbers: Numbers) -> list[Row]:
         number, text = _worded(part.call, part.text, numbers)
         calls = f"[{number}]" if number else _encode([part.call]).decode() if part.call else "[]"
         stop = 1 if part.unknown_stop else None
-        about = (None, None, None, share, text, calls, stop, None)
-        rows.append((place, len(rows), OF_VERDICT, "", None, probs, *about))
+        rest = (None, None, None, share, text, calls, stop, None)
+        rows.append((place, len(rows), OF_VERDICT, "", None, probs, *rest))
     for belief in cell.judgements:
         _, text = _worded(belief.calls[0] if belief.calls else "", belief.text, numbers)
+        about = str(numbers[belief.about][0]) if belief.about in numbers else belief.about
         keys = [numbers[call][0] if call in numbers else call for call in belief.calls]
         rows.append(
             (
                 *(place, len(rows), belief.role, belief.judge, belief.heard),
-                *(_encode(belief.probs).decode(), belief.about or None, belief.side or None),
+                *(_encode(belief.probs).decode(), about or None, belief.side or None),
                 *(belief.statement or None, _share(belief.captured), text),
                 *(_encode(keys).decode(), None, belief.error or None),
             )
@@ -177,7 +178,7 @@ def read_failure(row: CellRow) -> Failure | None:
 
 
 class CellFigures(NamedTuple):
-    """The figures of a verdict besides its probabilities, in the order of `OutcomeRecord`."""
+    """The figures of a verdict except its probabilities, in the order of `OutcomeRecord`."""
 
     measures: dict[str, Scalar]
     counts: dict[str, int]
@@ -219,8 +220,10 @@ def _judgement(row: Row, calls: Mapping[int, RecordedCall]) -> Judgement:
 def _belief(row: Row, calls: Mapping[int, RecordedCall]) -> RecordedJudgement:
     _, _, role, judge, heard, probs, about, side, statement, share, _, _, _, error = row
     addresses, words = _named(row, calls)
+    # An address has 64 digits.
+    heard_last = calls[int(about)].address if about and len(about) < 64 else about or ""
     return RecordedJudgement(
-        *(role, judge, heard, read_probs(probs), about or "", side or "", statement or ""),
+        *(role, judge, heard, read_probs(probs), heard_last, side or "", statement or ""),
         *(1.0 if share is None else share, words, addresses, error or ""),
     )
 
@@ -278,7 +281,7 @@ def _side_alone(more: str | None) -> str | None:
 
 
 def _turn_fields() -> Iterable[tuple[str, Any, Any]]:
-    """The fields of a turn that are no columns of `turns`."""
+    """The fields of a turn without a column in `turns`."""
     default = Turn("", "")
     for name, kind in get_type_hints(Turn).items():
         # Of drafts that nobody heard, the calls are recorded.

@@ -66,10 +66,10 @@ class CellRunAgain(msgspec.Struct, frozen=True):
 
 
 class RunDatabase(RunTables):
-    """Writes a run. What it was given is in the file once a method returns: kill -9 loses none.
+    """Writes a run. Everything is in the file once a method returns: kill -9 loses none.
 
     Threads may share it: one writes at a time. RunFolderError for a file that cannot be written or
-    is no run of ours; what a failed `write` was given is not in the file, and may be given again.
+    is not ours. Cells of a failed `write` are not in the file, and may be written again.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -83,7 +83,7 @@ class RunDatabase(RunTables):
         """Whether anything was written since it was opened."""
         try:
             self.empty = not self.fetched("SELECT count(*) FROM sqlite_schema")[0][0]
-            """Whether there is no run in it yet, so that `begin` is to be called."""
+            """Whether it holds no run yet: call `begin` first."""
             if not self.empty:
                 self._restore()
             if logged(self.file):
@@ -110,8 +110,8 @@ class RunDatabase(RunTables):
     ) -> None:
         """Make the tables, and write the problems and rows of the run: all of it, or nothing.
 
-        meta: JSON, which `told` gives back by name; that of `grid` without its rows. DatasetError
-        for problems that could not be read back.
+        meta: JSON by name, as `told` returns it, `grid` without its rows. DatasetError for problems
+        that could not be read back.
         """
         texts = dict.fromkeys(each.question.passage for each in problems if each.question.passage)
         passages = {text: number for number, text in enumerate(texts)}
@@ -137,7 +137,7 @@ class RunDatabase(RunTables):
         self.empty = False
 
     def tell(self, name: str, value: bytes) -> None:
-        """Keep JSON about the run under a name, in place of the one before."""
+        """Keep JSON about the run under a name; it replaces the earlier one."""
         with self._transaction():
             self._replace("meta", [(name, value.decode())])
 
@@ -180,9 +180,9 @@ class RunDatabase(RunTables):
         """Delete the replies to these calls, which a rater takes back; how many cells that leaves
         without an outcome.
 
-        What was said reads TAKEN_BACK from then on, and cells whose verdict rests on one have no
-        outcome. No byte of it is left in the file, not in free pages either.
-        RunDamaged where any call was changed: what they said may stand under it.
+        Their texts become TAKEN_BACK, and cells whose verdict rests on one have no outcome. No byte
+        of the texts is left in the file, not in free pages either.
+        RunDamaged where any call was changed: its row may hide one of them.
         """
         calls = self._numbered(addresses)
         if not calls:
@@ -227,7 +227,8 @@ class RunDatabase(RunTables):
     def _numbered(self, addresses: Collection[str]) -> set[int]:
         """The numbers of the calls with these addresses."""
         # Every one is read, not looked up: an address that was damaged would not be found.
-        return {row[0] for row in self.every_call() if row[1] in addresses}
+        wanted = set(map(bytes.fromhex, addresses))
+        return {row[0] for row in self.every_call() if row[1] in wanted}
 
     def _delete(self, table: str, keys: Iterable[int], more: str = "") -> None:
         key = "call" if table == "calls" else "place"
@@ -245,12 +246,13 @@ class RunDatabase(RunTables):
 
     def _look_up(self, addresses: Collection[str]) -> None:
         """Find the numbers of calls that are in the file, and not in memory."""
-        new = [address for address in addresses if address not in self._numbers]
+        new = {address for address in addresses if address not in self._numbers}
         self._numbers |= {address: [] for address in new}
         query = f"SELECT * FROM calls WHERE {BEGINNING} IN ({{}})"
-        for row in self.sound("calls", self.among(query, {address[:8] for address in new})):
-            if row[1] in self._numbers:
-                self._numbers[row[1]].append((row[0], self._call(row)))
+        beginnings = {bytes.fromhex(address[:8]) for address in new}
+        for row in self.sound("calls", self.among(query, beginnings)):
+            if (address := row[1].hex()) in new:
+                self._numbers[address].append((row[0], self._call(row)))
 
     def _add(self, cell: RecordedCell, rows: Mapping[str, list[Row]]) -> None:
         """Add the rows of a cell, and of those of its calls that are new."""
@@ -293,7 +295,7 @@ class RunDatabase(RunTables):
             self._endpoint_numbers[endpoint] = number
             self._insert("endpoints", [(number, *endpoint)])
         self._newest += 1
-        rows.append((self._newest, call.address, number, *call_columns(call)))
+        rows.append((self._newest, bytes.fromhex(call.address), number, *call_columns(call)))
         known = self._newest, call
         self._numbers[call.address].append(known)
         return known

@@ -44,7 +44,7 @@ TABLES = tuple(
 )
 LARGEST = 64 << 20
 """Bytes of a row at most; a larger one is refused, not read."""
-BEGINNING = "substr(address, 1, 8)"
+BEGINNING = "substr(address, 1, 4)"
 """The expression that the index of calls is made of."""
 CHILDREN = ("asked", "turns", "judgements")
 """Tables with the rows of a cell, keyed by its place and a number from 0."""
@@ -89,7 +89,7 @@ def made_again(run: Path) -> str:
 
 
 def no_run(folder: Path) -> RunFolderError:
-    """What a folder is that has no run.db."""
+    """The fault of a folder without run.db."""
     if any((folder / name).exists() for name in ("sweep.yaml", "outcomes.jsonl")):
         return RunFolderError(f"{folder} has no run.db; {made_again(folder)}")
     return RunFolderError(f"{folder} is no run folder: it has no run.db")
@@ -130,7 +130,7 @@ _encode = msgspec.msgpack.Encoder().encode
 def open_to_write(file: Path) -> sqlite3.Connection:
     """The database of a run, empty if it is not there. The caller holds the run's lock.
 
-    RunFolderError: NotOfThisFormat or RunDamaged for what is no run of ours.
+    RunFolderError: NotOfThisFormat or RunDamaged for any other file.
     """
     if file.exists() and file.stat().st_size:
         _check_header(file)
@@ -138,7 +138,7 @@ def open_to_write(file: Path) -> sqlite3.Connection:
 
 
 def make_tables(db: sqlite3.Connection) -> None:
-    """In the caller's transaction: whoever is killed leaves a whole run, or none."""
+    """In the caller's transaction: a killed process leaves a whole run, or none."""
     db.execute(f"PRAGMA application_id={APPLICATION_ID}")
     db.execute(f"PRAGMA user_version={FORMAT}")
     for statement in TABLES:
@@ -146,14 +146,14 @@ def make_tables(db: sqlite3.Connection) -> None:
 
 
 def use_log(db: sqlite3.Connection, file: Path) -> None:
-    """Write through a log, as readers beside a writer need it. A log in shared memory needs one
+    """Write through a log, so that others can read meanwhile. A log in shared memory needs one
     machine: over a network the older journal is safe."""
     db.execute(f"PRAGMA main.journal_mode={'truncate' if is_network(file.parent) else 'wal'}")
 
 
 def use_no_log(db: sqlite3.Connection) -> None:
-    """Put all into the one file, which is then read under SQLite's locks, and without a file beside
-    it; where somebody reads just now, the log stays."""
+    """Put all into the one file, which is then read under SQLite's locks, without a side
+    file; while somebody reads, the log stays."""
     db.execute("PRAGMA busy_timeout=0")
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with suppress(sqlite3.OperationalError):
@@ -205,7 +205,7 @@ def _opened(file: Path, writes: bool = False) -> sqlite3.Connection:
 
 
 def faulty(file: Path, exc: sqlite3.Error) -> RunFolderError:
-    """What SQLite says of a run, as an error that names the file and the remedy."""
+    """A fault of SQLite as an error that names the file and the fix."""
     if why := no_room(exc, file):
         return DiskFull(f"{why}, then go on; what was committed is safe")
     if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
@@ -283,7 +283,7 @@ def _schema() -> frozenset[tuple[str, str | None]]:
 @cache
 def _types() -> dict[str, Any]:
     """By table, the type of a list of its rows without their checksums."""
-    kinds = {"INTEGER": int, "TEXT": str, "REAL": float}
+    kinds = {"INTEGER": int, "TEXT": str, "REAL": float, "BLOB": bytes}
     types: dict[str, Any] = {}
     with _empty() as db:
         names = db.execute("SELECT name FROM sqlite_schema WHERE type='table'").fetchall()

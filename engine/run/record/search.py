@@ -22,7 +22,7 @@ REMEMBERED = 4096
 """Texts that are remembered to have all words, or not: cells share their conversations."""
 
 Source: TypeAlias = str
-"""What a hit was found in: `turn`, `reasoning` of a turn, or `judgement`."""
+"""The kind of text with a hit: `turn`, `reasoning` of a turn, or `judgement`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Query:
 
     @classmethod
     def read(cls, words: str) -> "Query":
-        """UsageError if there is no word in it."""
+        """UsageError for a query without a word."""
         found = [quoted or word for quoted, word in re.findall(r'"([^"]*)"|([^\s"]+)', words)]
         parts = tuple(part for part in found if re.search(r"\w", part))
         if not parts:
@@ -119,7 +119,7 @@ def _texts(stored: StoredCell) -> Iterator[tuple[int | None, int | None, str | N
 
 
 def _pattern(part: str) -> re.Pattern[str] | None:
-    """The words of a part of a query side by side, in a folded text; None if there is none."""
+    """The words of a part of a query side by side, in a folded text; None without a word."""
     words = re.findall(r"[^\W_]+", _folded(part))
     if not words:
         return None

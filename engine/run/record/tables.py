@@ -57,7 +57,7 @@ class RunTables:
         """The run in a folder, to be read; a context manager that closes it. RunFolderError."""
         tables = cls(open_to_read(folder / RUN_DB), folder / RUN_DB)
         try:
-            # Queries join them, of which there are few.
+            # Queries join these few rows.
             tables.table("endpoints")
         except BaseException:
             tables.db.close()
@@ -232,7 +232,7 @@ class RunTables:
         except (ValueError, msgspec.MsgspecError) as exc:
             raise RunDamaged(self.file, str(exc)) from exc
 
-    def among(self, sql: str, values: Iterable[int | str]) -> list[Any]:
+    def among(self, sql: str, values: Iterable[int | bytes]) -> list[Any]:
         """Rows of a query over a list of values, which stands as {} in it."""
         listed, rows = list(values), list[Any]()
         for first in range(0, len(listed), AT_ONCE):
@@ -240,7 +240,7 @@ class RunTables:
             rows += self.fetched(sql.format(",".join("?" * len(some))), *some)
         return rows
 
-    def fetched(self, sql: str, *values: int | str) -> list[Any]:
+    def fetched(self, sql: str, *values: int | str | bytes) -> list[Any]:
         """All rows of a query. RunFolderError for an error of SQLite's."""
         try:
             return self.db.execute(sql, values).fetchall()
@@ -248,7 +248,7 @@ class RunTables:
             raise faulty(self.file, exc) from exc
 
     def endpoint(self, number: int) -> Sequence[Any]:
-        """The columns of an endpoint but for its number. LookupError if there is none."""
+        """The columns of an endpoint but for its number. LookupError for an unknown number."""
         if number not in self._endpoints:
             # The writer goes on while somebody reads.
             self._endpoints = {row[0]: row[1:] for row in self.table("endpoints")}
@@ -277,7 +277,17 @@ class RunTables:
             *(identity, served, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
         )
         return RecordedCall(
-            *(address, model, "", "", 0, read_draw(draw), text, outcome, read_tool_calls(tools)),
+            *(
+                address.hex(),
+                model,
+                "",
+                "",
+                0,
+                read_draw(draw),
+                text,
+                outcome,
+                read_tool_calls(tools),
+            ),
             *(cost, reasoning or "", settings),
         )
 
@@ -298,7 +308,7 @@ def _problem_line(row: Sequence[Any]) -> bytes:
 
 @contextmanager
 def damage_named(file: Path) -> Iterator[None]:
-    """RunDamaged, which names the file, for whatever goes wrong in making sense of a run."""
+    """RunDamaged, which names the file, for every fault in reading values of a run."""
     try:
         yield
     except (
