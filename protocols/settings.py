@@ -94,7 +94,7 @@ def check_numbers(settings: "DataclassInstance") -> None:
 def require_known(name: str, value: str, options: Collection[str]) -> None:
     """Raise ValueError, with the options, if the setting `name` has another value."""
     if value not in options:
-        raise ValueError(f"{name}: there is no {value!r}; there is {', '.join(options)}")
+        raise ValueError(f"{name}: unknown value {value!r}; choose from {', '.join(options)}")
 
 
 def _words(setting: "Field[Any]", value: Any) -> Iterator[str]:

@@ -173,7 +173,7 @@ def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:
         raise ValueError(f"toolbox: a mapping from names to tools is expected, not {toolbox!r:.60}")
     if name not in toolbox:
         near, names = suggestion(name, toolbox), joined_names(toolbox)
-        raise ValueError(f"tools: there is no {name!r}{near}; there is {names}")
+        raise ValueError(f"tools: unknown tool {name!r}{near}; choose from {names}")
     tool = toolbox[name]
     if not isinstance(tool, Tool) or tool.spec.name != name:
         raise ValueError(f"toolbox: {name!r} stands for {tool!r:.60}, not for a tool of this name")

@@ -34,7 +34,7 @@ AT_HAND = "Subquestion"
 class SubAnswer:
     """A subquestion and its answer."""
 
-    asked: Turn
+    subquestion: Turn
     answer: Turn
     helpers: tuple[bool, ...]
     """For each helper behind the answer, whether it steered."""
@@ -143,7 +143,7 @@ class Amplification(Assisted, Conversation):
         overseer = self.judge_seat(self.role_prompt(CONCLUDER, conduct=self.conduct), self.overseer)
         answer = await overseer.speak(with_findings(at_hand, findings), ask)
         below = tuple(
-            t for finding in findings for t in (finding.asked, finding.answer, *finding.below)
+            t for finding in findings for t in (finding.subquestion, finding.answer, *finding.below)
         )
         return SubAnswer(subquestion, answer, helpers_behind(findings), below)
 
@@ -164,7 +164,7 @@ class Amplification(Assisted, Conversation):
 def with_findings(transcript: Transcript, findings: list[SubAnswer]) -> Transcript:
     """The transcript followed by the findings, as the overseer reads them."""
     return transcript.then(
-        *(turn for finding in findings for turn in (finding.asked, finding.answer))
+        *(turn for finding in findings for turn in (finding.subquestion, finding.answer))
     )
 
 

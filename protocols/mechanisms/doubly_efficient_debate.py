@@ -192,7 +192,7 @@ class DoublyEfficientDebate(Protocol):
         # A prover without steps cannot be wrong, and must not win by that.
         if committed is None:
             raise Unreadable(f"Prover {side.label} commits to no step", "")
-        steps, odds = committed.entries, committed.stated
+        steps, odds = committed.entries, committed.values
         transcript = Transcript(question).then(as_list(steps), *_stated(odds, steps[-1]))
         number, challenge = await self._challenge(transcript, side, len(steps), ask)
         if number:

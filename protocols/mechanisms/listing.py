@@ -74,16 +74,16 @@ class Listed(Generic[T]):
     """A list as read from its form."""
 
     texts: tuple[str, ...]
-    stated: T
+    values: T
     """Further values of the form."""
-    said: Filled
+    filled: Filled
 
 
 @dataclass(frozen=True, slots=True)
 class Commitment(Generic[T]):
     entries: tuple[Turn, ...]
     """The listed entries, followed by the added one."""
-    stated: T
+    values: T
     asked_again: bool
     """Whether the first list was too long."""
 
@@ -110,15 +110,15 @@ async def commit(
         if not listed.texts:
             return None
         listed_entries = entries_of(
-            seat, listed.said, [" ".join(text.split()) for text in listed.texts]
+            seat, listed.filled, [" ".join(text.split()) for text in listed.texts]
         )
-        entries = whole((*listed_entries, ending(listed_entries, listed.stated)), most + 1)
+        entries = whole((*listed_entries, ending(listed_entries, listed.values)), most + 1)
         if entries is not None:
-            return Commitment(tuple(entries), listed.stated, asked_again)
+            return Commitment(tuple(entries), listed.values, asked_again)
         again = prompt.words.fill("agent.too_many", listed=len(listed.texts), most=most)
         asker = seat._replace(prompt=prompt.also_told(again))
     reason = f"{len(listed.texts)} {form.name} listed twice, where {most} are allowed"
-    raise unreadable(reason, listed.said.reply)
+    raise unreadable(reason, listed.filled.reply)
 
 
 def whole(entries: Sequence[Turn], most: int) -> Sequence[Turn] | None:

@@ -126,7 +126,7 @@ class ProverEstimatorDebate(Assisted, WithHorizon):
             view = view.then(as_list(split.entries))
             estimates, estimate_turn = await self._estimates(question, split.entries, side, ask)
             view = view.then(estimate_turn)
-            level, picked = await self._pick(view, side, estimates, split.stated, ask)
+            level, picked = await self._pick(view, side, estimates, split.values, ask)
             levels.append(level)
             transcript = transcript.then(*view.turns, picked)
             leaf = split.entries[level.picked]

@@ -30,7 +30,7 @@ class Instructions(Struct, frozen=True, dict=True):
     """Name of the task, for programs that read the prompt."""
     role: Words
     """The reader's role and its purpose."""
-    asked: Words = NOTHING
+    request: Words = NOTHING
     """The request, after the warnings."""
     side: str = ""
     """Label of the answer that the reader argues for. Empty for no side."""
@@ -40,14 +40,14 @@ class Instructions(Struct, frozen=True, dict=True):
     """Text that stands alone at the end, for a reply that continues it."""
 
     def __post_init__(self) -> None:
-        require_words(role=self.role, asked=self.asked, cue=self.cue)
+        require_words(role=self.role, request=self.request, cue=self.cue)
 
     @memoized
     def text(self, warnings: tuple[Words, ...] = ()) -> str:
         """The block of instructions. warnings: about the texts above it."""
         marks = ((("side", self.side),) if self.side else ()) + self.marks
         attributes = "".join([f' {name}="{value}"' for name, value in marks])
-        body = lines((self.role, *warnings, self.asked))
+        body = lines((self.role, *warnings, self.request))
         block = f'<instructions task="{self.task}"{attributes}>\n{body}\n</instructions>'
         # Closing tags come last: weak models continue with another tag instead of an answer.
         return f"{block}\n\n{self.cue}" if self.cue else block

@@ -218,7 +218,7 @@ class Generator:
         if wrong:
             parts.append(_block("wrong", wrong))
         asked = default_prompts().fill("agent.form", fields=fields_of(form))
-        todo = Instructions(form.name, Words(told), asked=asked).text()
+        todo = Instructions(form.name, Words(told), request=asked).text()
         if mistake:
             todo = f"<statement>\n{escape_tags(mistake)}\n</statement>\n\n{todo}"
         return Call(
