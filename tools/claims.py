@@ -125,7 +125,7 @@ def _helped(given: str) -> Callable[[Any], tuple[Claim, ...]]:
 
 def _critique(protocol: Critique) -> tuple[Claim, ...]:
     given = (
-        "critics one of whom finds the flaw that matters, whatever slips stand beside it, and none "
+        "critics one of whom finds the flaw that matters, despite other slips, and none "
         "of whom invents one, a ranker who is sure that such flaws are helpful and that praise and "
         "slips are not, and a judge who goes by what it is shown"
     )
