@@ -8,7 +8,7 @@ times. Those that remain are marked, for the bounds under drop, keep and worst.
 """
 
 from abc import abstractmethod
-from dataclasses import Field, dataclass, field, replace
+from dataclasses import Field, dataclass, replace
 from typing import Any, ClassVar, Self
 
 from msgspec import structs
@@ -24,7 +24,7 @@ from .prompts.prompt_set import PromptSet, for_side
 from .prompts.words import NOTHING, Words
 from .question import Answer, Question
 from .seat import Seat
-from .settings import POSITIVE, check_numbers, ranged
+from .settings import Count, CountFromZero, check_ranges
 from .transcript import Transcript, Turn
 
 
@@ -37,7 +37,7 @@ class Wrapper(Speaker):
     agent: Speaker
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_ranges(self)
 
     @property
     def apart(self) -> int:
@@ -76,7 +76,7 @@ class BestOf(Wrapper):
     lowest draft, so a larger N changes a speech only for a better one.
     """
 
-    n: int = field(metadata=POSITIVE)
+    n: Count
     agent: Agent
     judge: Judge
     temperature: float | None = 0.8
@@ -143,7 +143,7 @@ class SideCheck(Wrapper):
 
     agent: Speaker
     checker: Agent
-    retries: int = ranged(1, least=0)
+    retries: CountFromZero = 1
     """Maximum number of drafts sent back."""
     candor: bool = False
     """Whether the checker also reports whether a speech says that its answer is wrong."""

@@ -20,7 +20,7 @@ from .prompts.words import Words
 from .question import Answer, Problem, Question
 from .scores import ALL_SCORES
 from .seat import Role, Seat
-from .settings import check_numbers, require_known
+from .settings import check_ranges, require_known
 from .transcript import NamedMeasures, Transcript, Turn, Verdict
 
 
@@ -73,7 +73,7 @@ class Protocol(ABC):
     def __post_init__(self) -> None:
         """Raise TypeError for roles in the wrong order, and ValueError for settings out of range.
         Subclasses add checks here that ranges cannot express."""
-        check_numbers(self)
+        check_ranges(self)
         roles: tuple[tuple[str, object, type], ...] = (
             ("judge", self.judge, Judge),
             ("agent", getattr(self, "agent", None), Speaker),

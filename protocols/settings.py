@@ -6,7 +6,9 @@ Parameters are declared once here, for agents, judges, sweep files, capabilities
 from collections.abc import Collection, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast, get_args, get_type_hints
+
+from annotated_types import Interval
 
 from ..cache.address import ABSENT
 from ..cache.memo import computed_once
@@ -37,6 +39,10 @@ class Parameters:
 
 PARAMETERS = tuple(parameter.name for parameter in fields(Parameters))
 """Names of the parameters, which are also fields of `Request`."""
+
+Count: TypeAlias = Annotated[int, Interval(ge=1)]
+CountFromZero: TypeAlias = Annotated[int, Interval(ge=0)]
+Share: TypeAlias = Annotated[float, Interval(ge=0, le=1)]
 
 Reason: TypeAlias = Literal["none", "private", "public"]
 """Whether a model is asked to think before it answers, and whether others may read that."""
@@ -69,26 +75,42 @@ def unusual(settings: "DataclassInstance") -> Iterator[str]:
             yield from _words(setting, value)
 
 
-POSITIVE = {"least": 1.0, "most": None}
-"""Metadata of a field with a minimum (`least`) and a maximum (`most`; None: no maximum)."""
+def ends(interval: Interval | None) -> tuple[float | None, float | None]:
+    """The least and the most number of an interval; None where it has no end."""
+    known = (None, None) if interval is None else (interval.ge, interval.le)
+    return cast("tuple[float | None, float | None]", known)
 
 
-def ranged(default: Any, *, least: float = 1, most: float | None = None) -> Any:
-    """A dataclass field for a number in that range, or None."""
-    return field(default=default, metadata={"least": least, "most": most})
+def out_of_range(value: float, interval: Interval | None) -> str:
+    """The fault of a number outside of its interval; empty for one within."""
+    least, most = ends(interval)
+    if (least is None or value >= least) and (most is None or value <= most):
+        return ""
+    if most is None:
+        return f"{value} is too few; use {least:g} or more"
+    return f"{value} is not from {least or 0:g} to {most:g}"
 
 
-def check_numbers(settings: "DataclassInstance") -> None:
-    """Raise ValueError, with the range, if a field is out of range."""
-    for setting in fields(settings):
-        if "least" in setting.metadata:
-            value, least, most = getattr(settings, setting.name), *setting.metadata.values()
-            if value is None:
-                continue
-            if most is not None and not least <= value <= most:
-                raise ValueError(f"{setting.name}: {value} is not from {least:g} to {most:g}")
-            if not value >= least:
-                raise ValueError(f"{setting.name}: {value} is too few; use {least:g} or more")
+def check_ranges(settings: "DataclassInstance") -> None:
+    """Raise ValueError, with the range, if a number is outside of the interval of its type."""
+    for name, interval in _intervals(type(settings)):
+        value = getattr(settings, name)
+        if value is not None and (fault := out_of_range(value, interval)):
+            raise ValueError(f"{name}: {fault}")
+
+
+@cache
+def _intervals(kind: "type[DataclassInstance]") -> tuple[tuple[str, Interval], ...]:
+    hints = {setting.name: setting.type for setting in fields(kind)}
+    if any(isinstance(hint, str) for hint in hints.values()):
+        hints = get_type_hints(kind, include_extras=True)
+    return tuple(
+        (name, part)
+        for name, hint in hints.items()
+        for type_ in (hint, *get_args(hint))
+        for part in getattr(type_, "__metadata__", ())
+        if isinstance(part, Interval)
+    )
 
 
 def require_known(name: str, value: str, options: Collection[str]) -> None:

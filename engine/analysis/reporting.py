@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import annotated_types
+
 from ..system.flags import flag
 from .catalogue import Analysis
 from .findings.finding import Finding
@@ -29,8 +31,7 @@ class Report(Analysis):
         "Softmax temperature of the agent for JSE and EAS, up to inf; repeatable.",
         name="--beta",
         default=(),
-        least=0,
-        most=math.inf,
+        within=annotated_types.Interval(ge=0, le=math.inf),
     )
     measures: bool = flag(
         "Add JSE, EAS and slope, measures of protocols and counts in transcripts, order, "

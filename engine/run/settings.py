@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from annotated_types import Interval
+
 from ...cache.cache import Mode
 from ...protocols.scores import ALL_SCORES
 from ...protocols.spelling import suggestion
@@ -48,7 +50,9 @@ class AskSettings:
     """What the calls of a command may cost, and which of them go in batches."""
 
     max_cost: float | None = _cost(
-        "Budget: stop before the total cost could exceed it.", metavar="DOLLARS", least=0
+        "Budget: stop before the total cost could exceed it.",
+        metavar="DOLLARS",
+        within=Interval(ge=0),
     )
     max_tokens: float | None = _cost(
         "Budget in tokens, in and out, for models of which no price is known.",
@@ -142,7 +146,7 @@ class RunSettings(FolderSettings):
         "Processes of this machine, or of the cluster of --ray; they share every limit and "
         "--max-cost.",
         default=1,
-        least=1,
+        within=Interval(ge=1),
         metavar="N",
     )
     ray: str = _execution("Run on a Ray cluster.", default="", metavar="ADDRESS")

@@ -18,7 +18,7 @@ from ...protocols.judges.judge import Judge
 from ...protocols.judges.shots import Shot
 from ...protocols.prompts.prompt_set import PromptError, PromptSet, default_prompts
 from ...protocols.protocol import Protocol
-from ...protocols.settings import PARAMETERS, check_numbers, ranged
+from ...protocols.settings import PARAMETERS, Count, CountFromZero, check_ranges
 from ..errors import UsageError
 from ..providers.simulated import PREFIX, simulation
 from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
@@ -42,20 +42,20 @@ MakeSpeaker: TypeAlias = Callable[[Judge], Speaker]
 class AgentSettings:
     """Settings of an agent: those of `Agent`, and of the speakers that wrap it."""
 
-    best_of: int = ranged(1)
+    best_of: Count = 1
     """Number of drafts of every speech, of which the judge picks one."""
     best_of_temperature: float | None = 0.8
     selection: Judge | None = None
     """Picks among drafts; None: the judge of the row."""
     side_check: Agent | None = None
     """Agent that reads whether each speech argues for its side; None: no check."""
-    side_check_retries: int = ranged(1, least=0)
+    side_check_retries: CountFromZero = 1
     """Maximum number of drafts that a side check sends back."""
     side_check_candor: bool = False
     """Whether a side check also reads if a speech says itself that its answer is wrong."""
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_ranges(self)
         if self.best_of_temperature is not None and not 0 <= self.best_of_temperature <= 2:
             raise ValueError(
                 f"best_of_temperature: {self.best_of_temperature} is not between 0 and 2"

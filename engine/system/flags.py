@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin
 
+from annotated_types import Interval
+
+from ...protocols.settings import out_of_range
 from ..errors import UsageError
 
 
@@ -19,8 +22,8 @@ class Flag:
     """Where it is not the field's own, e.g. `--run-folder`; several have a space between them."""
     metavar: str | None = None
     """RUN is completed with the names of runs."""
-    least: float | None = None
-    most: float | None = None
+    within: Interval | None = None
+    """The numbers that it takes; None for any."""
     exists: bool = False
     """Whether a path must be there."""
     read: Callable[[Any], Any] | None = None
@@ -39,11 +42,6 @@ class Flag:
     """The heading of the help that it stands under."""
     rare: bool = False
     """Whether only `--help-all` shows it."""
-
-    @property
-    def range(self) -> tuple[float | None, float | None]:
-        """The least and the most value."""
-        return self.least, self.most
 
 
 FLAG = "flag"
@@ -77,12 +75,9 @@ def check_flags(settings: Any) -> None:
                 faults.append(f"{each.name}: {exc}")
         elif choices and value not in choices:
             faults.append(f"{each.name}: {value!r} is not one of {', '.join(map(repr, choices))}")
-        elif isinstance(value, (int, float)) and not (
-            math.isfinite(value)
-            and (declared.least is None or value >= declared.least)
-            and (declared.most is None or value <= declared.most)
-        ):
-            most = "" if declared.most is None else f" and {declared.most:g} at most"
-            faults.append(f"{each.name}: {value} is not {declared.least or 0:g} or more{most}")
+        elif isinstance(value, (int, float)):
+            finite = math.isfinite(value)
+            fault = out_of_range(value, declared.within) if finite else f"{value} is not finite"
+            faults += [f"{each.name}: {fault}"] if fault else []
     if faults:
         raise UsageError("\n".join(faults))

@@ -4,8 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias, get_args
 
+from annotated_types import Interval
 from msgspec import Struct, structs
 from msgspec.structs import force_setattr
 
@@ -20,10 +21,11 @@ from ..prompts.words import Words, as_words, lines
 from ..question import Answer
 from ..settings import (
     REASONING_ROOM,
+    Count,
+    CountFromZero,
     Parameters,
     Reason,
-    check_numbers,
-    ranged,
+    check_ranges,
     require_known,
     unusual,
 )
@@ -136,10 +138,10 @@ class Agent(Parameters, Speaker):
 
     model: str
     temperature: float | None = 0.4
-    words: int = ranged(150)
+    words: Count = 150
     """Word limit of a speech, stated in the prompt and enforced by a marked cut. A speech may also
     have at most 8 columns per word."""
-    max_tokens: int = ranged(1024)
+    max_tokens: Count = 1024
     tools: tuple[str, ...] = ()
     """Names from the toolbox."""
     scratchpad: bool = False
@@ -151,11 +153,11 @@ class Agent(Parameters, Speaker):
     effort: Effort = ""
     reason: Reason = "none"
     """Whether the agent reasons before it fills in a form, and whether others read that."""
-    reasoning_tokens: int = ranged(0, least=0)
+    reasoning_tokens: CountFromZero = 0
     """Added to max_tokens, for a model that reasons before it replies."""
     claims: tuple[str, ...] = ()
     """Names of the tools that check claims in its speeches: `calculator`, `query`."""
-    budget: float | None = ranged(None, least=0)
+    budget: Annotated[float, Interval(ge=0)] | None = None
     """Maximum cost per side and world of tools and checked claims, drafts included. None: no limit.
     Drafts and parallel speeches share it equally."""
 
@@ -167,7 +169,7 @@ class Agent(Parameters, Speaker):
                 require_tool(tool, self.toolbox)
             for tool in self.claims:
                 require_known("claims", tool, CHECKERS)
-        check_numbers(self)
+        check_ranges(self)
         require_known("reason", self.reason, get_args(Reason))
 
     @property

@@ -20,7 +20,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from annotated_types import Interval
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from ..question import LABELS
 from ..spelling import suggestion
@@ -91,7 +92,7 @@ class Columns(BaseModel):
     """A column with the labels of the choices, which the answer names."""
     wrong: _Names = ()
     """All but the first may be missing."""
-    first: Annotated[int, Field(ge=0, le=1)] | None = None
+    first: Annotated[int, Interval(ge=0, le=1)] | None = None
     """The number of the first choice; None where answers tell it, being 0 or the last number."""
     letters: Literal["strip", "keep"] = "strip"
     """Letters or numbers that choices carry themselves, as in `(A) four`."""

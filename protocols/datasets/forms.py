@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
+from annotated_types import Interval
 from msgspec import structs
 from pydantic import BaseModel, ConfigDict
 
 from ..errors import DatasetError
 from ..question import LABELS, Answer, Problem, Question, Unordered, labelled, randomness
-from ..settings import ranged
 from .columns import (
     Columns,
     Options,
@@ -288,7 +288,7 @@ class Published(RowLoader):
 
     path: str
     """The published file: CSV, TSV, JSON, JSON Lines, Parquet or Arrow, also as `.gz`."""
-    answers: int | None = ranged(2, least=2, most=len(LABELS))
+    answers: Annotated[int, Interval(ge=2, le=len(LABELS))] | None = 2
     """How many answers a problem has, the right one included; fewer where a row has fewer."""
     subject: str = ""
     """Take only this subject, such as `anatomy`; empty takes all."""
@@ -351,7 +351,7 @@ class JsonLines(RowLoader):
     columns: dict[str, str | int | list[str]] | None = None
     """Which column of another table is what: {question: …, answer: …, wrong: …}, or
     {question: …, choices: …, answer: …}; CSV, TSV, JSON Lines, JSON, Parquet or Arrow."""
-    answers: int | None = ranged(None, least=2, most=len(LABELS))
+    answers: Annotated[int, Interval(ge=2, le=len(LABELS))] | None = None
     """How many answers a problem of a table has, the right one included; None for all."""
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ from ..question import (
     lettered,
     randomness,
 )
-from ..settings import check_numbers, ranged
+from ..settings import Count, check_ranges
 from .columns import seen
 from .solution import sense
 
@@ -226,7 +226,7 @@ class Loader(ABC):
     """Whether letters are balanced over the problems in their order, as for sets that nobody edits;
     else they follow from each problem's content alone."""
 
-    limit: int | None = ranged(None)
+    limit: Count | None = None
     """Maximum number of problems; None for all. A higher limit keeps all of a lower one."""
     shuffle: bool = False
     """Take problems in an order drawn from (seed, id) and not in the order of the file."""
@@ -239,7 +239,7 @@ class Loader(ABC):
     """Whether bad rows are listed in one error, or left out and counted."""
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_ranges(self)
 
     @abstractmethod
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:

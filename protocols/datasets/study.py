@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, TypeVar
 
+from annotated_types import Interval
 from msgspec.structs import replace
 from pydantic import ConfigDict, Field
 
@@ -47,7 +48,7 @@ class QuoteRow(StudyRow):
 
 
 class TurnRow(StudyRow):
-    round: Annotated[int, Field(ge=0)]
+    round: Annotated[int, Interval(ge=0)]
     speaker: Annotated[Text, Field(pattern=f"^{PLAIN}{{1,{MAX_LABEL}}}$")]
     """It stands in a tag of ours, as labels do."""
     side: str | None = None
@@ -76,7 +77,7 @@ class ConversationRow(StudyRow):
 
 
 class BeliefRow(StudyRow):
-    round: Annotated[int, Field(ge=0)]
+    round: Annotated[int, Interval(ge=0)]
     probs: list[float]
     """One for each answer, in the order of the conversation."""
     text: str = ""

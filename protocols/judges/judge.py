@@ -28,10 +28,11 @@ from ..prompts.words import NOTHING, Words, lines
 from ..question import Answer, Question
 from ..settings import (
     REASONING_ROOM,
+    Count,
+    CountFromZero,
     Parameters,
     Reason,
-    check_numbers,
-    ranged,
+    check_ranges,
     require_known,
     unusual,
 )
@@ -140,11 +141,11 @@ class ModelJudge(Parameters, Judge):
     reason: Reason = "none"
     """Whether the judge thinks before it answers, in private tags or openly. The reasoning is
     recorded with the judgement. No other role reads it."""
-    reasoning_tokens: int = ranged(0, least=0)
+    reasoning_tokens: CountFromZero = 0
     """Added to max_tokens, for a model that reasons before it replies."""
-    max_tokens: int = ranged(256)
+    max_tokens: Count = 256
     """Token limit of the answer. A judge that reasons gets 1,024 more."""
-    turn_tokens: int = ranged(512)
+    turn_tokens: Count = 512
     """Token limit of the judge's turns before it decides, such as a client's question. Weak models
     that repeat themselves use all of it."""
 
@@ -156,7 +157,7 @@ class ModelJudge(Parameters, Judge):
         return " ".join([self.model, self.kind, *unusual(self)])
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_ranges(self)
         require_known("reason", self.reason, get_args(Reason))
 
     @property

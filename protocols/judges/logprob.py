@@ -12,7 +12,7 @@ from ..errors import unreadable
 from ..prompts.statements import AROUND
 from ..prompts.words import Words
 from ..question import Question
-from ..settings import ranged
+from ..settings import Count
 from ..transcript import Judgement
 from .judge import Elicitation, ModelJudge, Shown
 from .shots import Shot, likeliest
@@ -43,9 +43,9 @@ class LogprobJudge(ModelJudge):
     mass as well.
     """
 
-    top_logprobs: int = ranged(20)
+    top_logprobs: Count = 20
     """Number of candidates to ask for. DeepSeek and OpenAI allow 20, some servers 5."""
-    max_tokens: int = ranged(8)
+    max_tokens: Count = 8
 
     kind: ClassVar[str] = "logprob"
 

@@ -11,7 +11,7 @@ from ...cache.call import Ask, nth
 from ..agents.agent import Agent
 from ..doubts import parse_all
 from ..question import randomness
-from ..settings import check_numbers, ranged, require_known, unusual
+from ..settings import Count, check_ranges, require_known, unusual
 from ..transcript import Verdict
 from .case import Case
 from .judge import Judge, ModelJudge, average, ranges_with_unread
@@ -26,7 +26,7 @@ class RepeatedJudge(Judge):
     member: Judge
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_ranges(self)
 
     @property
     def reads_passage(self) -> bool:
@@ -46,7 +46,7 @@ class Redrawn(RepeatedJudge):
     `draws: 3` reuses the calls of a run without. At temperature 0 the verdicts differ little.
     """
 
-    draws: int = ranged(3)
+    draws: Count = 3
     """Number of verdicts on each transcript."""
 
     @property
@@ -85,11 +85,11 @@ class Ensemble(RepeatedJudge):
     members see examples in context and count equally.
     """
 
-    size: int = ranged(5)
+    size: Count = 5
     """Number of members."""
     examples: tuple[Shot, ...] = ()
     """Decided cases. Without any, members differ only by their draw."""
-    shots: int = ranged(4)
+    shots: Count = 4
     """Number of examples that a member sees."""
     pool: Pooling = "mean"
     temperature: float | None = 1.0

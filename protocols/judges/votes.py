@@ -20,7 +20,7 @@ from ..prompts.statements import (
 )
 from ..prompts.words import Words
 from ..question import MAX_LABEL, Question
-from ..settings import Reason, ranged
+from ..settings import Count, Reason
 from ..transcript import Judgement
 from .judge import Elicitation, ModelJudge, Shown
 from .shots import Shot, likeliest
@@ -43,7 +43,7 @@ class VotesJudge(ModelJudge):
     Unreadable if none can be read. Each vote is a judgement."""
 
     temperature: float | None = 1.0
-    n: int = ranged(5)
+    n: Count = 5
     reason: Reason = "public"
 
     kind: ClassVar[str] = "votes"

@@ -16,7 +16,7 @@ from ..gather import gather_deterministic
 from ..protocol import Conversation, Measured
 from ..question import Answer, Question, randomness
 from ..seat import Role, Seat
-from ..settings import ranged
+from ..settings import Count, Share
 from ..transcript import Transcript, Turn
 from .auxiliary import Assisted, Aux
 from .listing import list_entries
@@ -72,13 +72,13 @@ class Amplification(Assisted, Conversation):
     agent: Speaker
     overseer: Speaker | None = None
     """The model that asks subquestions, and concludes below the top. None: the judge's model."""
-    subquestions: int = ranged(3)
+    subquestions: Count = 3
     """Maximum number of subquestions in one list."""
-    depth: int = ranged(1)
+    depth: Count = 1
     """Levels of subquestions. At 1, helpers answer those at the top."""
-    steered: float = ranged(0.5, least=0, most=1)
+    steered: Share = 0.5
     """Probability that a helper steers, in [0, 1]."""
-    budget: int = ranged(64)
+    budget: Count = 64
     """Maximum number of subquestions in one world. Each uses one, and the subquestions of a list
     share the rest equally. A subquestion with none left is answered by a helper."""
     seed: int = 0

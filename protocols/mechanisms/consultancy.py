@@ -8,7 +8,7 @@ from ..agents.agent import Speaker
 from ..protocol import Conversation, WithHorizon
 from ..question import Answer
 from ..seat import Role, hear
-from ..settings import ranged
+from ..settings import Count
 from ..transcript import Transcript
 
 CONSULTANT = Role("consultancy.consultant", "Consultant")
@@ -31,7 +31,7 @@ class Consultancy(WithHorizon, Conversation):
 
     agent: Speaker
     first: Literal["client", "consultant"] = "client"
-    turns: int = ranged(2)
+    turns: Count = 2
     """Even if the client begins, odd if the consultant does. Otherwise the last question is not
     answered, which the paper's own grid allows."""
 

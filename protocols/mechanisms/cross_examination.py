@@ -21,7 +21,7 @@ from ..protocol import Conversation, WithHorizon
 from ..question import Answer
 from ..quotes import end_of
 from ..seat import Role
-from ..settings import ranged
+from ..settings import Count
 from ..tags import claims_in, end_of_words
 from ..transcript import Transcript, Turn
 from .listing import numbered
@@ -93,7 +93,7 @@ class CrossExamination(WithHorizon, Conversation):
     agent: Speaker
     opponent: Speaker | None = None
     """The challenger. None: a copy of the agent."""
-    challenges: int = ranged(1)
+    challenges: Count = 1
 
     sections: ClassVar[tuple[str, ...]] = ("cross_examination",)
 

@@ -2,14 +2,16 @@
 the debaters (Khan et al. 2024, arXiv:2402.06782)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from annotated_types import Interval
 
 from ...cache.call import Ask
 from ..agents.agent import RolePrompt, Speaker
 from ..protocol import Conversation, WithHorizon
 from ..question import Answer, Question
 from ..seat import Role, Seat, hear
-from ..settings import ranged
+from ..settings import Count
 from ..transcript import Transcript
 
 DEBATER = Role("debate.debater", "Debater")
@@ -40,7 +42,7 @@ class Debate(WithHorizon, Conversation):
     agent: Speaker
     opponent: Speaker | None = None
     """None: the agent debates a copy of itself."""
-    rounds: int = ranged(2)
+    rounds: Count = 2
     """Rounds of two speeches. (SOlib counts speeches: its 2 turns are one round.)"""
     simultaneous: bool = True
 
@@ -101,7 +103,7 @@ class InteractiveDebate(Debate):
     start of the next one, so that every question is answered.
     """
 
-    rounds: int = ranged(2, least=2)
+    rounds: Annotated[int, Interval(ge=2)] = 2
     """At least 2, since questions precede the second round."""
 
     row: ClassVar[str] = f"interactive {Debate.row}"

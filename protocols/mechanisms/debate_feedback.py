@@ -16,7 +16,7 @@ from ..prompts.words import Words
 from ..protocol import Conversation, Measured, WithHorizon
 from ..question import Answer, Question
 from ..seat import Role, Seat, laid_down
-from ..settings import ranged
+from ..settings import Count
 from ..transcript import Transcript
 from .auxiliary import Assisted, Aux, best
 
@@ -59,8 +59,8 @@ class DebateFeedback(Assisted, WithHorizon, Conversation):
     """The speaker of the roles. None: a copy of the agent."""
     roles: tuple[str, ...] = ROLES
     """Each one completes the sentence «You are Participant 1: …»."""
-    rounds: int = ranged(1)
-    candidates: int = ranged(2)
+    rounds: Count = 1
+    candidates: Count = 2
     """Number of ranked responses, at the agent's own temperature."""
     own: bool = False
     """Whether the participants are told that they wrote the response themselves."""

@@ -19,7 +19,7 @@ from ..errors import Unreadable
 from ..gather import gather_deterministic
 from ..question import Answer, Question
 from ..seat import Seat, laid_down
-from ..settings import ranged
+from ..settings import Count
 from ..transcript import Transcript, Turn, Verdict
 from .debate import Debate
 
@@ -92,8 +92,8 @@ class DebateGame(Debate):
     equilibrium. The judge's noise is part of the game: both sides choose knowing the verdicts.
     """
 
-    rounds: int = ranged(1)
-    pool: int = ranged(4)
+    rounds: Count = 1
+    pool: Count = 4
     """Drafts of every speech, at the speaker's own temperature."""
 
     row: ClassVar[str] = "debate game {0.manner} {0.length} pool {0.pool}"

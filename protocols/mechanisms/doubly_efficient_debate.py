@@ -23,7 +23,7 @@ from ..prompts.words import Words
 from ..protocol import Protocol
 from ..question import Answer, Question
 from ..seat import Role
-from ..settings import ranged
+from ..settings import Count
 from ..transcript import Transcript, Turn, Verdict
 from .listing import Commitment, Listed, as_list, commit
 
@@ -140,7 +140,7 @@ class DoublyEfficientDebate(Protocol):
     opponent_is: Literal["adversarial", "honest"] = "adversarial"
     """In both worlds. An adversarial opponent must challenge a step. An honest one passes if it
     finds none wrong. With `probabilities` both may pass."""
-    steps: int = ranged(8)
+    steps: Count = 8
     """Maximum number of steps, without the added one."""
     probabilities: bool = False
     close: float = 0.005

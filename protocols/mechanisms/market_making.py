@@ -23,7 +23,7 @@ from ..protocol import WithHorizon
 from ..question import Answer, Question
 from ..scores import log
 from ..seat import Role, Seat
-from ..settings import ranged
+from ..settings import Count, Share
 from ..transcript import Judgement, Scalar, Transcript, Turn, Verdict
 
 MARKET = Role("market_making.market", "Market")
@@ -72,9 +72,9 @@ class MarketMaking(WithHorizon):
     """The market."""
     adversary: Speaker | None = None
     """None: a copy of the agent."""
-    epsilon: float = ranged(0.05, least=0, most=1)
+    epsilon: Share = 0.05
     """In [0, 1]. A smaller move ends the trade. At 0 it always lasts all rounds."""
-    rounds: int = ranged(4)
+    rounds: Count = 4
     """Maximum number of speeches."""
 
     row: ClassVar[str] = "market making price of market epsilon {0.epsilon:g} rounds {0.rounds}"
@@ -136,9 +136,9 @@ class AdversarialPropaganda(WithHorizon):
     agent: Speaker
     market: Speaker | None = None
     """None: the judge is its own market."""
-    epsilon: float = ranged(0.05, least=0, most=1)
+    epsilon: Share = 0.05
     """In [0, 1]. A smaller move ends the trade. At 0 it always lasts all rounds."""
-    rounds: int = ranged(4)
+    rounds: Count = 4
     """Maximum number of speeches."""
 
     sections: ClassVar[tuple[str, ...]] = ("adversarial_propaganda",)

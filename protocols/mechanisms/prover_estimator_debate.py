@@ -22,7 +22,7 @@ from ..prompts.words import Words
 from ..protocol import WithHorizon
 from ..question import Answer, Question
 from ..seat import Role
-from ..settings import ranged
+from ..settings import Count
 from ..transcript import Transcript, Turn, Verdict
 from .auxiliary import Assisted, Aux
 from .listing import Commitment, Listed, as_list, commit
@@ -97,9 +97,9 @@ class ProverEstimatorDebate(Assisted, WithHorizon):
     agent: Speaker
     estimator: Speaker | None = None
     """None: a copy of the agent."""
-    subclaims: int = ranged(3)
+    subclaims: Count = 3
     """Maximum number of subclaims of a claim, without the added one."""
-    depth: int = ranged(2)
+    depth: Count = 2
     """Maximum number of splits. A claim that the agent does not split is the leaf."""
     aux: Aux = "honest"
     """The side of the estimator."""

@@ -7,7 +7,7 @@ from ..errors import NotRun
 from ..held import DiscussedQuestion
 from ..protocol import Conversation
 from ..question import Answer, Question
-from ..settings import ranged
+from ..settings import CountFromZero
 from ..tags import escape_and_count
 from ..transcript import Transcript, Turn
 
@@ -25,7 +25,7 @@ class Recorded(Conversation):
     setting: str = ""
     """The setting of the experiment, such as `human debate`. Conversations of other settings are
     not run. Empty: all are."""
-    rounds: int = ranged(0, least=0)
+    rounds: CountFromZero = 0
     """Number of rounds after which the judge decides. 0: all. A shorter conversation is judged at
     its end."""
 

@@ -17,7 +17,7 @@ from ..gather import gather_deterministic
 from ..prompts.prompt_set import for_side
 from ..question import Answer, Question
 from ..seat import Role, Seat
-from ..settings import ranged
+from ..settings import Count
 from ..transcript import Transcript, Turn, Verdict
 from .auxiliary import Assisted, Aux
 from .listing import list_entries
@@ -63,13 +63,13 @@ class RecursiveRewardModelling(Assisted):
     agent: Speaker
     helper: Speaker | None = None
     """None: a copy of the agent."""
-    criteria: int = ranged(3)
+    criteria: Count = 3
     """Maximum number of criteria in one list. Further ones are left out."""
-    candidates: int = ranged(2)
+    candidates: Count = 2
     """N of best of N, at the agent's own temperature."""
     aux: Aux = "honest"
     """The side of the helpers."""
-    depth: int = ranged(1)
+    depth: Count = 1
     """Levels of criteria. At 1, helpers assess only by those at the top."""
 
     row: ClassVar[str] = (

@@ -16,7 +16,7 @@ from ..judges.judge import Judge
 from ..judges.jury import Jury
 from ..judges.repeated import Ensemble
 from ..question import Answer, Question
-from ..settings import ranged
+from ..settings import Count
 from ..transcript import Transcript, Verdict
 from .debate import Debate
 from .market_making import distance
@@ -42,7 +42,7 @@ class WeakToStrong(Debate):
 
     weak: tuple[Judge, ...] = ()
     """Judges in addition to the row's judge. (): that judge alone, in several draws."""
-    size: int = ranged(5)
+    size: Count = 5
     """Number of draws, if no weak judges are named."""
 
     row: ClassVar[str] = f"weak to strong labels {Debate.row} {{0.judges}}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from annotated_types import Interval
 from ....protocols.datasets.bundled import BUNDLED
 from ....protocols.datasets.catalogue import LOADERS, loader
 from ....protocols.datasets.columns import own_letters, refers
@@ -250,9 +251,9 @@ def fetch(
 def generate(
     *,
     source: Path = argument("FILE"),
-    drafts: int = flag("Drafts for each question.", default=4, least=1, most=1000),
+    drafts: int = flag("Drafts for each question.", default=4, within=Interval(ge=1, le=1000)),
     temperature: float | None = flag(
-        "Sampling temperature. Default: the provider's.", least=0, most=2
+        "Sampling temperature. Default: the provider's.", within=Interval(ge=0, le=2)
     ),
     seed: int = flag("Seed of the order of labels.", default=0),
     limit: int | None = LIMIT,

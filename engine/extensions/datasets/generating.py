@@ -26,6 +26,8 @@ from typing import Literal
 
 import yaml
 
+from annotated_types import Interval
+
 from ....cache.cache import Cache
 from ....cache.call import Ask, Call, Message, Request, ResponseFormat, nth
 from ....cache.reply import Reply
@@ -48,7 +50,7 @@ from ....protocols.prompts.prompt_set import default_prompts
 from ....protocols.prompts.render import Instructions, answer_body
 from ....protocols.prompts.words import Words
 from ....protocols.question import Answer, Problem, balanced, labelled
-from ....protocols.settings import check_numbers, ranged
+from ....protocols.settings import Count, check_ranges
 from ....protocols.tags import escape_and_count, escape_tags
 from ....protocols.transcript import Failure
 from ...analysis.reports.failures import called
@@ -176,12 +178,12 @@ class Generator:
     model: str
     temperature: float | None = None
     """None leaves it to the provider."""
-    max_tokens: int = ranged(1024)
-    drafts: int = ranged(4)
+    max_tokens: Count = 1024
+    drafts: Count = 4
     """How many wrong answers are written for each question."""
 
     def __post_init__(self) -> None:
-        check_numbers(self)
+        check_ranges(self)
 
     async def write(self, known: Known, ask: Ask) -> tuple[Draft, ...]:
         """The usable drafts, in order of draw. Unreadable if none is, Declined for a refusal."""
@@ -308,7 +310,7 @@ class GenerateSettings(AskSettings):
 
     model: str = flag("Model that writes them: provider/name, or sim/NAME.", required=True)
     output: Path = OUTPUT
-    lanes: int = flag("Questions worked on at once.", default=64, least=1, most=100_000)
+    lanes: int = flag("Questions worked on at once.", default=64, within=Interval(ge=1, le=100_000))
     store: Path | str | None = STORE
 
 

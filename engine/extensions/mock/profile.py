@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, TypeVar, get_args
 
 import yaml
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from annotated_types import Interval
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from ...errors import UsageError
 from .thinking import Thinking
@@ -36,9 +37,9 @@ FaultKind: TypeAlias = Literal[
 T = TypeVar("T")
 FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
-Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
-Seconds: TypeAlias = Annotated[float, Field(ge=0)]
-Count: TypeAlias = Annotated[int, Field(ge=0)]
+Share: TypeAlias = Annotated[float, Interval(ge=0, le=1)]
+Seconds: TypeAlias = Annotated[float, Interval(ge=0)]
+Count: TypeAlias = Annotated[int, Interval(ge=0)]
 _KNOWN_FIELDS_ONLY = ConfigDict(extra="forbid")
 
 
@@ -53,7 +54,7 @@ class FaultWindow:
     """Share of the requests that arrive in the period, in [0, 1]."""
     start: Seconds = 0.0
     """Seconds after the first request."""
-    end: Annotated[float, Field(gt=0)] = float("inf")
+    end: Annotated[float, Interval(gt=0)] = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class Profile:
     """Shares of overlapping windows add up."""
     latency: Seconds = 0.0
     """Median time until a reply starts."""
-    spread: Annotated[float, Field(ge=0)] = 0.0
+    spread: Annotated[float, Interval(ge=0)] = 0.0
     """Standard deviation of the logarithm of the latency."""
     per_token: Seconds = 0.0
     """Additional time per output token."""
@@ -135,7 +136,7 @@ class Profile:
     thinking: tuple[Thinking, ...] = ()
     """How models think before they reply: each call in one of these forms. Empty: they do not."""
     batch: BatchProfile = BatchProfile()
-    speed: Annotated[float, Field(gt=0)] = 1.0
+    speed: Annotated[float, Interval(gt=0)] = 1.0
     seed: int = 0
     """Seed of the faults. The fault of a request depends on it, on the request and on the number of
     equal requests before, but not on the order of arrival."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
+from annotated_types import Interval
 
 from ...display.quantity import counted
 from ...errors import UsageError
@@ -68,11 +69,12 @@ def serve(
     raters: int = flag(
         "Raters of each panel; each gets a separate link.",
         default=2,
-        least=1,
-        most=MOST_RATERS,
+        within=Interval(ge=1, le=MOST_RATERS),
         metavar="N",
     ),
-    each: int = flag("With RUN: raters for each transcript.", default=1, least=1, metavar="K"),
+    each: int = flag(
+        "With RUN: raters for each transcript.", default=1, within=Interval(ge=1), metavar="K"
+    ),
     before: bool = flag(
         "Ask for a belief before the transcript is shown.",
         name="--before/--no-before",
@@ -82,7 +84,7 @@ def serve(
         "Time after which an abandoned task goes to another rater.",
         rare=True,
         default=60.0,
-        least=0,
+        within=Interval(ge=0),
         metavar="MINUTES",
     ),
     seed: int = SEED,

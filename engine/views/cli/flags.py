@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_typ
 
 import click
 
+from ....protocols.settings import ends
 from ...system.flags import FLAG, Flag
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -203,13 +204,14 @@ def _type(kinds: list[Any], flag: Flag) -> Any:
         return str
     if get_origin(kind) is Literal:
         return click.Choice(list(get_args(kind)))
-    if kind in (int, float) and flag.range == (None, None):
+    least, most = ends(flag.within)
+    if kind in (int, float) and least is most is None:
         return kind
     if kind is int:
-        least, most = (None if each is None else int(each) for each in flag.range)
-        return click.IntRange(least, most)
+        lowest, highest = (None if end is None else int(end) for end in (least, most))
+        return click.IntRange(lowest, highest)
     if kind is float:
-        return Number(*flag.range)
+        return Number(least, most)
     if kind is Path and str not in kinds:
         return click.Path(path_type=Path, exists=flag.exists)
     return str

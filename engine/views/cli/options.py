@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from annotated_types import Interval
 
 from ...analysis.reports.formats import FORMATS
 from ...run.settings import FolderSettings, RunSettings
@@ -72,7 +73,7 @@ BATCH = setting(RunSettings, "batch")
 PRICES = setting(RunSettings, "prices")
 MAX_COST = setting(FolderSettings, "max_cost")
 SCORE = setting(RunSettings, "score")
-LIMIT = flag("Use only the first N problems.", least=1, metavar="N", under="Sweep")
+LIMIT = flag("Use only the first N problems.", within=Interval(ge=1), metavar="N", under="Sweep")
 SEED = flag("Seed of the random numbers: the same seed gives the same result.", default=0)
 HOST = flag(
     "Address to listen on; any but this machine's own asks for a token.", default="127.0.0.1"
@@ -97,7 +98,7 @@ TABLES_FORMAT = flag(
 def port(default: int) -> Any:
     """`--port` of a server."""
     help = "Port to listen on; 0 for any that is free."
-    return flag(help, default=default, least=0, most=65535)
+    return flag(help, default=default, within=Interval(ge=0, le=65535))
 
 
 def output(default: str = "") -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import msgspec
+from annotated_types import Interval
 
 from .....cache.disk import recoverable, require_rescued, rescue_places
 from .....cache.errors import DamagedEntry, PassageLost
@@ -94,7 +95,7 @@ def list_(
     *,
     store: str | None = STORE,
     selection: Selection,
-    limit: int = flag("List at most this many; 0: all.", default=50, least=0),
+    limit: int = flag("List at most this many; 0: all.", default=50, within=Interval(ge=0)),
     as_json: bool = JSON,
 ) -> None:
     """List stored replies, the newest first."""

@@ -4,6 +4,8 @@ import asyncio
 from contextlib import closing
 from pathlib import Path
 
+from annotated_types import Interval
+
 from .....cache.call import Ask
 from .....cache.store import Store
 from ....display.quantity import counted
@@ -31,7 +33,11 @@ def command(
     run: Path = RUN,
     parts: Parts,
     problems: int = flag(
-        "Use only the first N problems.", name="--limit", default=10, least=1, metavar="N"
+        "Use only the first N problems.",
+        name="--limit",
+        default=10,
+        within=Interval(ge=1),
+        metavar="N",
     ),
     asks: AskSettings,
     sweep: Path | None = OWN_SWEEP,

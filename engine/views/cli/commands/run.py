@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from annotated_types import Interval
+
 from ....display.log_lines import log_as_json
 from ....run.folders import is_run
 from ....run.settings import RunSettings
@@ -23,8 +25,7 @@ class RunFlags(RunSettings):
         "How long a stop waits for calls in flight. Default: 25 after SIGTERM and SIGUSR1; after "
         "Ctrl-C, until the second one.",
         metavar="SECONDS",
-        least=0,
-        most=86_400,
+        within=Interval(ge=0, le=86_400),
         under="Execution",
         rare=True,
     )

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from annotated_types import Interval
+
 from ....analysis.reports.side_by_side import as_plain, side_by_side
 from ....display.console import PrintableConsole
 from ....display.quantity import counted
@@ -24,7 +26,7 @@ def command(
     cell: str | None = argument(complete=cells),
     parts: Parts,
     draw: int | None = flag(
-        "Number of the repetition, from 0, in a sweep with several draws.", least=0
+        "Number of the repetition, from 0, in a sweep with several draws.", within=Interval(ge=0)
     ),
     search: str = flag(
         "Search all transcripts instead: turns, private reasoning, and what judges wrote. All "
@@ -33,7 +35,7 @@ def command(
         default="",
         metavar="WORDS",
     ),
-    limit: int = flag("List at most this many; 0: all.", default=20, least=0),
+    limit: int = flag("List at most this many; 0: all.", default=20, within=Interval(ge=0)),
     score: str = SCORE,
     as_json: bool = JSON,
 ) -> None:

@@ -7,6 +7,8 @@ import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 
+from annotated_types import Interval
+
 from ....display.quantity import counted
 from ....errors import UsageError
 from ....run.folders import RUNS, is_run, run_folders
@@ -28,7 +30,7 @@ class SiteSettings:
     readings: int = flag(
         "Number of transcripts: failed, flagged, and of lowest and highest ASD.",
         default=200,
-        least=0,
+        within=Interval(ge=0),
     )
     whole: bool = flag("Include every transcript.", default=False)
     no_calls: bool = flag("Leave out requests and replies.", default=False)
