@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
-
 from annotated_types import Interval
+
 from ....protocols.datasets.bundled import BUNDLED
 from ....protocols.datasets.catalogue import LOADERS, loader
 from ....protocols.datasets.columns import own_letters, refers

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
-
 from annotated_types import Interval
 
 from ....cache.cache import Cache

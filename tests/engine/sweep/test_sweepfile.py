@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from oversight.engine.errors import UsageError
 from oversight.engine.extensions.planning.estimate import plan_sweep
+from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
+from oversight.engine.models.router import Router
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.sweep.loading import problems_of
 from oversight.engine.sweep.originals import originals
@@ -262,9 +264,10 @@ async def test_judges_learn_from_the_data_set_that_the_file_names_and_simulated_
     member = StatedJudge("sim/weak")
     assert mean == Ensemble(member, examples=cases)
     assert logodds == Ensemble(member, examples=cases, pool="logodds")
+    router = Router(sweep.models, (), Accounting(listed()), sweep.stop_token)
     for protocol in sweep.file.protocols:
         for problem in sweep.file.problems:
-            for verdict in await protocol.worlds(problem, sweep.models):
+            for verdict in await protocol.worlds(problem, router):
                 assert sum(verdict.probs) == pytest.approx(1)
 
 
