@@ -166,7 +166,7 @@ def test_its_errors_by_every_kind_of_cluster(study, command):
         assert [found[setting] for setting in SETTINGS] == pytest.approx(errors, **CLOSE)
 
 
-def test_its_judges_beside_those_who_judged_afterwards(study, command):
+def test_later_judges_of_a_room_agree_as_published(study, command):
     found = parts(command, "measure", "people", str(study))
     line = found["beside"][0]
     assert (line["transcripts"], line["judgements"]) == (111, 118)
@@ -191,7 +191,7 @@ def test_its_judges_beside_those_who_judged_afterwards(study, command):
     assert sum(its[-1]["n"] * its[-1]["right"] for its in steps.values()) == pytest.approx(100.5)
 
 
-def test_what_was_said_is_judged_again_beside_its_own_judges(study, place, command):
+def test_transcripts_are_judged_again_next_to_their_judges(study, place, command):
     """Debates between people have an ASD of +1.1764 and a lift of +1.1530 by their own judges,
     consultancies +0.7422 and +0.7497, worlds that nobody argued for left out (Michael et al. 2023,
     arXiv:2311.08702)."""
