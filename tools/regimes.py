@@ -13,11 +13,16 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from oversight.engine.analysis.scoring.agreement import apart, bars, krippendorff_alpha
-from oversight.engine.analysis.scoring.arrays import Floats, Places
 from oversight.engine.analysis.scoring.asd import scored
 from oversight.engine.analysis.scoring.contrasts import contrasts, rank_sets
 from oversight.engine.analysis.scoring.estimate import Ends, Estimate
-from oversight.engine.analysis.scoring.inference import Influences, mean_of, of_questions
+from oversight.engine.analysis.scoring.inference import (
+    Floats,
+    Influences,
+    Places,
+    mean_of,
+    of_questions,
+)
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.analysis.scoring.power import Spread as Variances
 from oversight.engine.analysis.scoring.power import mde

@@ -12,9 +12,8 @@ from .findings.finding import Finding, Part, figure, number, share, word
 from .reports.aggregate import OPEN_TRUST, SHARE
 from .rows import RunRows
 from .scoring.agreement import bars, calibration
-from .scoring.arrays import Floats
 from .scoring.estimate import Estimate
-from .scoring.inference import means
+from .scoring.inference import Floats, means
 
 
 @dataclass(frozen=True, slots=True)

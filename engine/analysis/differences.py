@@ -11,11 +11,10 @@ from ...protocols.scores import TIE
 from ..errors import UsageError
 from .rows import RunRows
 from .scoring.agreement import Flips, flips
-from .scoring.arrays import Floats, codes_of
 from .scoring.asd import bounded
 from .scoring.contrasts import RankSet, contrasts, rank_sets, shared_samples
 from .scoring.estimate import Ends, Interval
-from .scoring.inference import ErrorKind, Influences, estimates, together
+from .scoring.inference import ErrorKind, Floats, Influences, codes_of, estimates, together
 
 Extremes = tuple[Influences, Influences] | None
 """Least and most ASD of the questions of a row."""

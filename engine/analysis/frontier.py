@@ -30,10 +30,9 @@ from .findings.finding import Finding, Part, figure, number, program, word
 from .findings.finding import flag as marked
 from .reports.results import SCORE_NAMES
 from .rows import RunRows
-from .scoring.arrays import Flags, Floats
 from .scoring.contrasts import Contrast, contrasts, shared_samples
 from .scoring.estimate import Estimate, exact
-from .scoring.inference import estimates
+from .scoring.inference import Flags, Floats, estimates
 
 CostAxis: TypeAlias = Literal["dollars", "tokens"]
 

@@ -25,8 +25,8 @@ from .findings.finding import (
 from .reports.aggregate import OPEN_TRUST
 from .rows import RunRows, against_naive
 from .scoring.agreement import Apart, Calibration, Flips, apart, calibration, flips
-from .scoring.arrays import Flags, Floats
 from .scoring.estimate import Estimate, Interval
+from .scoring.inference import Flags, Floats
 
 
 @dataclass(frozen=True, slots=True)

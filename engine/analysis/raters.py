@@ -8,10 +8,9 @@ import numpy as np
 from ...protocols.scores import TIE
 from .findings.finding import Column, Finding, Part, change, figure, number, share, word
 from .scoring.agreement import Agreement, Calibration, calibration, krippendorff_alpha, shrunk
-from .scoring.arrays import Flags, Floats, Places
 from .scoring.asd import answer_scores, found_right
 from .scoring.estimate import Ends, Estimate, Interval
-from .scoring.inference import WAY, ErrorKind, mean_of
+from .scoring.inference import WAY, ErrorKind, Flags, Floats, Places, mean_of
 from .scoring.judgements import Judgements
 
 

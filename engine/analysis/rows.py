@@ -20,10 +20,9 @@ from ..run.sources import origins
 from ..sweep.grid import Grid, GridRow, baselines
 from .reports.aggregate import SPOKEN_DOUBTS, OutcomeTable
 from .reports.results import Results, score_rows
-from .scoring.arrays import Floats
 from .scoring.asd import BETAS
 from .scoring.estimate import Interval
-from .scoring.inference import Influences, of_questions
+from .scoring.inference import Floats, Influences, of_questions
 
 MAX_LISTED = 12
 """Most row names listed in an error message."""

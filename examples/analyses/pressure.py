@@ -19,10 +19,9 @@ from scipy.optimize import isotonic_regression
 from oversight.engine.analysis.catalogue import Analysis
 from oversight.engine.analysis.findings.finding import Finding, Part, figure, number, word
 from oversight.engine.analysis.rows import RunRows
-from oversight.engine.analysis.scoring.arrays import Floats
 from oversight.engine.analysis.scoring.asd import Scored
 from oversight.engine.analysis.scoring.estimate import Estimate
-from oversight.engine.analysis.scoring.inference import mean_of
+from oversight.engine.analysis.scoring.inference import Floats, mean_of
 from oversight.engine.system.flags import flag
 
 SAME_REWARD = 1e-12

@@ -19,9 +19,8 @@ import numpy as np
 from oversight.engine.analysis.catalogue import Analysis
 from oversight.engine.analysis.findings.finding import Finding, Part, figure, word
 from oversight.engine.analysis.rows import RunRows
-from oversight.engine.analysis.scoring.arrays import Floats
 from oversight.engine.analysis.scoring.estimate import Estimate
-from oversight.engine.analysis.scoring.inference import Influences, mean_of
+from oversight.engine.analysis.scoring.inference import Floats, Influences, mean_of
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
 from oversight.protocols.datasets.loader import ACCEPT

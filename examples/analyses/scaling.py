@@ -18,9 +18,8 @@ import numpy as np
 from oversight.engine.analysis.catalogue import Analysis
 from oversight.engine.analysis.findings.finding import Finding, Part, figure, number, word
 from oversight.engine.analysis.rows import RunRows
-from oversight.engine.analysis.scoring.arrays import Floats
 from oversight.engine.analysis.scoring.estimate import Estimate
-from oversight.engine.analysis.scoring.inference import jackknifed
+from oversight.engine.analysis.scoring.inference import Floats, jackknifed
 from oversight.engine.system.flags import flag
 
 SCALE = math.log(10) / 400  # nats of log odds in one point of rating

@@ -102,7 +102,7 @@ MAY = {
     "the text is short: it was cut before": (
         "protocols/agents/querying.py",
         "protocols/datasets/solution.py",
-        "engine/analysis/reports/failures.py",
+        "engine/analysis/reports/health.py",
         "engine/run/order.py",
         "engine/views/pages/searched.py",
     ),

@@ -15,8 +15,7 @@ from ..catalogue import analysis
 from ..comparison import BY_DEFAULT, compare_rows
 from ..findings.chart import Chart, Series, TableRows, point
 from ..findings.finding import brackets, estimated
-from ..reports.groups import grouping, pivot
-from ..reports.measured import trends
+from ..reports.groups import grouping, pivot, trends
 from ..reports.results import SCORE_NAMES, Results
 from ..rows import RunRows, read_rows
 from ..scoring.asd import BETAS

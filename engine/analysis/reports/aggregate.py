@@ -16,11 +16,10 @@ from ....protocols.transcript import Failure, Verdict
 from ...run.outcome import OutcomeRecord
 from ...run.record.values import CellEnd, NotRun
 from ...sweep.grid import Grid
-from ..scoring.arrays import Flags, Floats, Places, codes_of
 from ..scoring.asd import Scored, found_right, scored
-from ..scoring.inference import Influences, cluster, of_questions
+from ..scoring.inference import Flags, Floats, Influences, Places, cluster, codes_of, of_questions
 from ..scoring.judgements import Judgements
-from .health import HealthCheck
+from .health import JUDGE, HealthCheck, called
 
 DOUBTS = ("refused", "empty", "conceded", "off_side", "candid", "unclear_side")
 """What puts a verdict in doubt, by the names under which it is counted."""
@@ -99,8 +98,6 @@ class OutcomeTable:
         if record.unread:
             self.unread_by[number].update(record.unread)
         if (failure := record.failure) is not None:
-            from .failures import JUDGE, called
-
             self.failed[record.place] = failure
             self.failures[number][called(failure.kind)] += 1
             self.unread[record.place] = failure.unread

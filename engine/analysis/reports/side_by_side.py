@@ -24,7 +24,7 @@ from ...display.table import wrapped
 from ...run.record.values import CellEnd, NotRun, RecordedCell, turns_of
 from ...sweep.grid import GridRow
 from .aggregate import problem_score
-from .failures import called
+from .health import called
 
 COLUMN, GAP = 38, 4
 """Characters: the least width of a world that reads well, and the space between two."""

@@ -17,9 +17,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from .arrays import Floats, Places, by_cluster, codes_of
 from .estimate import Ends, Estimate
-from .inference import jackknifed, means
+from .inference import Floats, Places, by_cluster, codes_of, jackknifed, means
 
 BINS = 10
 

@@ -56,9 +56,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ....protocols.scores import CLIP, RANGES, TIE, Compat, applicable
-from .arrays import Flags, Floats, Places
 from .estimate import LEVEL, NORMAL, Ends, Estimate, Interval
-from .inference import Influences, Keys, estimates, mean_of, of_questions
+from .inference import Flags, Floats, Influences, Keys, Places, estimates, mean_of, of_questions
 from .judgements import Judgements
 
 BETAS = (0.0, 1.0, math.inf)

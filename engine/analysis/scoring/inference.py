@@ -27,11 +27,13 @@ the degrees of freedom of the way that has the fewest clusters.
 Figures of different kinds of judgement (the world of the truth, that of the lie; two rows) are
 strata: a cluster's share and the number of clusters are counted within each, and the stratum of the
 fewest gives the degrees of freedom.
+
+The arrays that scores are computed in, and sums over clusters.
 """
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -39,8 +41,32 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Floats, Places, by_cluster, codes_of
 from .estimate import ASKED_FOR, Ends, Estimate, Guard, Interval, ends_apart
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+"""An array of 64-bit floating point numbers."""
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+"""An array of truth values."""
+
+Places: TypeAlias = npt.NDArray[np.int64]
+"""An array of indices."""
+
+
+def codes_of(keys: Sequence[Hashable]) -> Places:
+    """Cluster keys as whole numbers from 0, in the order of their first judgement."""
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return np.array([numbers[key] for key in keys], dtype=np.int64)
+
+
+def by_cluster(values: npt.ArrayLike, of: Places) -> tuple[Floats, Floats]:
+    """Sums and sizes of the clusters, numbered from 0 without a gap. values: questions, or
+    questions × measures."""
+    table = np.asarray(values, dtype=np.float64)
+    order = np.argsort(of, kind="stable")
+    starts = np.flatnonzero(np.diff(of[order], prepend=-1))
+    return np.add.reduceat(table[order], starts, axis=0), np.bincount(of).astype(np.float64)
+
 
 ErrorKind: TypeAlias = Literal["cr3", "cr1"]
 Keys: TypeAlias = npt.NDArray[Any]

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Flags, Floats, Places
-from .inference import Keys
+from .inference import Flags, Floats, Keys, Places
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Floats, Places, by_cluster
 from .estimate import LEVEL, NORMAL, Ends, Interval, t_of, t_quantile
-from .inference import CONTRIBUTING, FEWEST, OF_FEW
+from .inference import CONTRIBUTING, FEWEST, OF_FEW, Floats, Places, by_cluster
 
 MIN_FOR_NORMAL = 40
 """Clusters below which t quantiles replace normal ones."""

@@ -52,7 +52,7 @@ from ....protocols.question import Answer, Problem, balanced, labelled
 from ....protocols.settings import Count, check_ranges
 from ....protocols.tags import escape_and_count, escape_tags
 from ....protocols.transcript import Failure
-from ...analysis.reports.failures import called
+from ...analysis.reports.health import called
 from ...display.progress import Snapshot
 from ...display.quantity import counted
 from ...errors import Halt, UsageError

@@ -23,10 +23,9 @@ from ...analysis.judged import table_spread
 from ...analysis.reports.formats import above_0
 from ...analysis.reports.results import SCORE_NAMES
 from ...analysis.rows import RunRows, one_pair_meant, read_pair, row_names
-from ...analysis.scoring.arrays import Floats, codes_of
 from ...analysis.scoring.asd import answer_scores, asd_ends, asd_weights
 from ...analysis.scoring.estimate import Ends, Interval
-from ...analysis.scoring.inference import cluster
+from ...analysis.scoring.inference import Floats, cluster, codes_of
 from ...analysis.scoring.power import (
     Spread,
     components,

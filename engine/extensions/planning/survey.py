@@ -19,7 +19,7 @@ from ....cache.reply import Reply
 from ....cache.store import Reader
 from ....protocols.prompts.parse import read_instructions
 from ....protocols.question import Problem
-from ...analysis.scoring.arrays import Floats
+from ...analysis.scoring.inference import Floats
 from ...errors import InvalidRequest, Pending
 from ...providers.capabilities import abilities
 from ...providers.simulated import SimulatedModel

@@ -290,7 +290,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     _why_failed(run)
     again = 0
     if folder.failed:
-        from ...analysis.reports.failures import passing
+        from ...analysis.reports.health import passing
 
         again = passing(run.folder.outcomes())
     if again:
@@ -314,7 +314,7 @@ def _replies(run: Run) -> str:
 
 def _why_failed(run: Run) -> None:
     if run.folder.failed:
-        from ...analysis.reports.failures import failure_lines
+        from ...analysis.reports.health import failure_lines
 
         say(f"failed      {run.folder.failed:,} of {run.folder.finished:,} cells")
         for line in failure_lines(run.loaded.sweep, run.folder.outcomes()):

@@ -13,12 +13,11 @@ from ....protocols.scores import RANGES, TIE
 from ...analysis.comparison import BY_DEFAULT, Compared, compare_rows, comparison_finding
 from ...analysis.findings.chart import Axis
 from ...analysis.findings.finding import Part, change, word
-from ...analysis.reports.failures import called
 from ...analysis.reports.family import fragile, rare_errors, same_verdicts
+from ...analysis.reports.health import called
 from ...analysis.rows import RunRows, read_rows
-from ...analysis.scoring.arrays import Floats, Places
 from ...analysis.scoring.estimate import Estimate
-from ...analysis.scoring.inference import averaged
+from ...analysis.scoring.inference import Floats, Places, averaged
 from ...display.printable import printable
 from ...errors import UsageError
 from ...run.reader import Place, RunReader

@@ -13,7 +13,7 @@ from ....protocols.settings import PARAMETERS
 from ...analysis.findings.finding import Column, Part, change, number, word
 from ...analysis.reports.aggregate import OPEN_TRUST
 from ...analysis.rows import RunRows, read_rows
-from ...analysis.scoring.arrays import Flags, Floats, Places
+from ...analysis.scoring.inference import Flags, Floats, Places
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
 from .environment import READER, packed, part

@@ -14,7 +14,7 @@ from ....protocols.question import Answer, Problem
 from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Judgement, Turn, Verdict
 from ...analysis.reports.aggregate import problem_score
-from ...analysis.reports.failures import called
+from ...analysis.reports.health import called
 from ...run.lookup import NOT_YET
 from ...run.probing import best_mass
 from ...run.reader import Place, RunReader

@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ...analysis.rows import read_rows, row_names
-from ...analysis.scoring.arrays import Places
+from ...analysis.scoring.inference import Places
 from ...errors import UsageError
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader

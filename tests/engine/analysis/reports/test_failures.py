@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.analysis.reports.failures import (
+from oversight.engine.analysis.reports.health import (
     HINTS,
     TRANSIENT_KINDS,
     TRY_ANOTHER,

@@ -20,8 +20,7 @@ from oversight.engine.analysis.pictures.kinds import Forest, pictured
 from oversight.engine.analysis.reporting import Report
 from oversight.engine.analysis.reports.family import Verdicts, mark, verdicts
 from oversight.engine.analysis.reports.groups import pivot, rows_where
-from oversight.engine.analysis.reports.notes import notes_of
-from oversight.engine.analysis.reports.report import finding, report
+from oversight.engine.analysis.reports.report import finding, notes_of, report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.rows import RunRows, read_rows
 from oversight.engine.analysis.scoring.contrasts import Contrast, contrasts, family

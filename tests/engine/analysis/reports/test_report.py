@@ -15,8 +15,14 @@ from pytest import approx
 
 from oversight.engine.analysis.reports.formats import ENDINGS, FORMATS
 from oversight.engine.analysis.reports.groups import paper_table, pivot, pivot_finding, rows_where
-from oversight.engine.analysis.reports.notes import notes_of, small_print
-from oversight.engine.analysis.reports.report import MOST_ROWS, finding, report, save_report
+from oversight.engine.analysis.reports.report import (
+    MOST_ROWS,
+    finding,
+    notes_of,
+    report,
+    save_report,
+    small_print,
+)
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.scoring.estimate import PARTS, Estimate
 from oversight.engine.display.quantity import counted

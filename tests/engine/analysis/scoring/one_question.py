@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oversight.engine.analysis.scoring.arrays import Floats
 from oversight.engine.analysis.scoring.asd import Scored, propensity, scored
+from oversight.engine.analysis.scoring.inference import Floats
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.protocols.scores import Compat
 

@@ -5,7 +5,7 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 
-from oversight.engine.analysis.scoring.arrays import Floats
+from oversight.engine.analysis.scoring.inference import Floats
 from oversight.engine.analysis.scoring.power import components
 
 

@@ -5,14 +5,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from oversight.engine.analysis.scoring.arrays import Floats, codes_of
 from oversight.engine.analysis.scoring.contrasts import (
     RankSet,
     contrasts,
     rank_sets,
     shared_samples,
 )
-from oversight.engine.analysis.scoring.inference import Influences, of_questions
+from oversight.engine.analysis.scoring.inference import Floats, Influences, codes_of, of_questions
 from oversight.engine.analysis.scoring.power import (
     Spread,
     fewest_clusters,

@@ -12,11 +12,11 @@ from scipy import special, stats
 
 from oversight.engine.analysis.findings.finding import conservative, estimated, shared
 from oversight.engine.analysis.scoring import inference
-from oversight.engine.analysis.scoring.arrays import Floats
 from oversight.engine.analysis.scoring.contrasts import contrasts, holm
 from oversight.engine.analysis.scoring.estimate import Estimate, t_cdf, t_of, t_quantile
 from oversight.engine.analysis.scoring.inference import (
     FEWEST,
+    Floats,
     Influences,
     estimates,
     jackknifed,
