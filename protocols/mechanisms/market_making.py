@@ -86,7 +86,7 @@ class MarketMaking(WithHorizon):
         adversary = self.seat(self.adversary or self.agent, question.other(side), MARKET_ADVERSARY)
         form = prices_form(market, question)
         transcript, prices = await traded(
-            lambda judge_call: market.fill(form, judge_call, ask),
+            lambda speeches: market.fill(form, speeches, ask),
             adversary,
             Transcript(question),
             ask,
@@ -170,10 +170,10 @@ class AdversarialPropaganda(WithHorizon):
         if self.market is not None:
             market = self.seat(self.market, None, FORECASTER)
             return await market.fill(prices_form(market, speeches.question), speeches, ask)
-        belief = await self.judge.judge(speeches, ask, self.judging())
-        call = belief.judgements[-1].call if belief.judgements else ""
-        text = in_words(speeches.question, belief.probs)
-        return Turn(FORECASTER.title, text, call=call, doubts=belief.doubts), belief.probs
+        verdict = await self.judge.judge(speeches, ask, self.judging())
+        call = verdict.judgements[-1].call if verdict.judgements else ""
+        text = in_words(speeches.question, verdict.probs)
+        return Turn(FORECASTER.title, text, call=call, doubts=verdict.doubts), verdict.probs
 
 
 async def traded(
@@ -237,6 +237,6 @@ def surprise(price: Prices, final: Prices) -> float:
 def losses(prices: tuple[Prices, ...], final: Prices) -> tuple[tuple[str, Scalar], ...]:
     """The training losses of M and of the adversary, each a mean over its steps. prices: p_0 to
     p_T, T at least 1. final: p*, the judge's."""
-    market = fmean(surprise(price, final) for price in prices)
-    adversary = fmean(distance(p, q) for p, q in pairwise(prices))
-    return (("market_loss", market), ("adversary_loss", 0.0 - adversary))
+    market_loss = fmean(surprise(price, final) for price in prices)
+    adversary_loss = fmean(distance(p, q) for p, q in pairwise(prices))
+    return (("market_loss", market_loss), ("adversary_loss", 0.0 - adversary_loss))
