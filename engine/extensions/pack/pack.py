@@ -144,7 +144,12 @@ def make_pack(
         return Packed(write_members(stage, to, "run", counts), tuple(missing))
 
 
-def open_pack(file: Path, to: Path) -> Contents:
+def open_to_read(file: Path, to: Path) -> Contents:
+    """Make a run folder of a pack, without its replies: reports need none."""
+    return open_pack(file, to, replies=False)
+
+
+def open_pack(file: Path, to: Path, *, replies: bool = True) -> Contents:
     """Make a run folder of a pack. Nothing in it is executed, and no link in it is followed.
 
     PackError, with the file and the reason, for a pack that is damaged, hostile or of another
@@ -156,7 +161,7 @@ def open_pack(file: Path, to: Path) -> Contents:
     with PortableFile(file) as packed:
         try:
             unfinished.mkdir(parents=True)
-            if damaged := unpack(packed, unfinished):
+            if damaged := unpack(packed, unfinished, replies=replies):
                 raise packed.fault(f"the reply {damaged[0].key}: {damaged[0].reason}")
             (unfinished / FIGURES).unlink(missing_ok=True)
             with RunReader(unfinished) as run:
@@ -174,7 +179,7 @@ def open_pack(file: Path, to: Path) -> Contents:
     return packed.contents
 
 
-def unpack(packed: PortableFile, to: Path) -> tuple[DamagedEntry, ...]:
+def unpack(packed: PortableFile, to: Path, *, replies: bool = True) -> tuple[DamagedEntry, ...]:
     """Write the members of a pack into an empty folder, and its replies into a store in it;
     returns the replies that are damaged.
 
@@ -205,7 +210,7 @@ def unpack(packed: PortableFile, to: Path) -> tuple[DamagedEntry, ...]:
                 raise packed.fault(
                     f"it lists {contents.counts.get(name)} {name}, and has {count:,}"
                 )
-    if not contents.counts.get("replies"):
+    if not replies or not contents.counts.get("replies"):
         return ()
     with closing(DiskStore(to / REPLIES)) as store:
         entries = packed.replies()

@@ -14,7 +14,8 @@ import orjson
 
 from ....cache.disk import ReadOnlyStore
 from ....cache.errors import CacheError, DamagedEntry, ReplayMiss
-from ....cache.portable import Contents, PortableFile
+from ....cache.portable import MANIFEST, Contents, PortableFile
+from ....cache.record import Record, records
 from ....cache.store import Reader
 from ....protocols.errors import ProtocolError
 from ...errors import EngineError, UsageError
@@ -61,7 +62,7 @@ def verify(file: Path) -> Verified:
             damaged = [f"replies: {entry.key}: {entry.reason}" for entry in entries]
             with RunReader(folder) as run:
                 loaded, why = _opened(run, contents)
-                wrong = dict.fromkeys((*damaged, *_wrong(run, loaded)))
+                wrong = dict.fromkeys((*damaged, *_wrong(run, loaded, contents)))
             return Verified(contents, tuple(wrong), why)
         except (EngineError, ProtocolError, CacheError) as exc:
             return Verified(contents, (str(exc).replace(str(folder), "run"),))
@@ -96,7 +97,7 @@ def _opened(run: RunReader, contents: Contents) -> tuple[LoadedSweep | None, str
         return None, str(exc).splitlines()[0].replace(str(run.folder), "run")
 
 
-def _wrong(run: RunReader, loaded: LoadedSweep | None) -> Iterator[str]:
+def _wrong(run: RunReader, loaded: LoadedSweep | None, contents: Contents) -> Iterator[str]:
     outcomes = whole_lines(run.folder / OUTCOMES)
     for number, record in enumerate(run.recorded_outcomes(), 1):
         line = next(outcomes, b"")
@@ -108,7 +109,7 @@ def _wrong(run: RunReader, loaded: LoadedSweep | None) -> Iterator[str]:
         yield f"{RUN}{OUTCOMES}: it has more lines than there are outcomes"
     if (run.folder / REPLIES).exists():
         with closing(ReadOnlyStore(run.folder / REPLIES)) as replies:
-            yield from _unlike_replies(run, replies)
+            yield from _unlike_replies(run, replies, contents)
             if loaded:
                 yield from _run_again(run, loaded, replies)
     try:
@@ -121,14 +122,19 @@ def _wrong(run: RunReader, loaded: LoadedSweep | None) -> Iterator[str]:
             yield f"{RUN}{FIGURES}: {path}"
 
 
-def _unlike_replies(run: RunReader, replies: Reader) -> Iterator[str]:
+def _unlike_replies(run: RunReader, replies: Reader, contents: Contents) -> Iterator[str]:
     cells = checked_cells(run)
     for cell, change in unlike_replies(cells, replies, tags_named(run)):
         yield f"{RUN}{RUN_DB}: {named(run, cell.place)}: {change}"
-    asked = run.keys()
-    for key in replies.keys():  # noqa: SIM118
+    asked, counts = run.keys(), {"replies": 0, "requests": 0}
+    for key, entry in records(replies.items()):
+        counts["replies"] += 1
+        counts["requests"] += isinstance(entry, Record) and entry.call_size > 0
         if key not in asked:
             yield f"replies: {key}: no cell asks for it"
+    for name, count in counts.items():
+        if (listed := contents.counts.get(name)) != count:
+            yield f"{MANIFEST}: {listed} {name} are listed, and there are {count:,}"
 
 
 def _run_again(run: RunReader, loaded: LoadedSweep, replies: Reader) -> Iterator[str]:

@@ -367,6 +367,24 @@ def test_a_changed_reply_is_named_although_all_digests_match(pack, place, change
     write(file, listed(content | {REPLIES: b"".join((raw, *others))}))
     _, wrong, _ = verify(file)
     assert any(re.search(named, line) for line in wrong), wrong
+    # Replies that are said to lack their requests do not keep cells from being run again unseen.
+    manifest = json.loads(content["manifest.json"])
+    manifest["counts"]["requests"] = 0
+    write(file, listed(content | {"manifest.json": json.dumps(manifest).encode()}))
+    assert any("0 requests are listed" in line for line in verify(file).differences)
     # Without the line, its cells have a call without a reply.
     write(file, listed(content | {REPLIES: b"".join(others)}))
     assert any("it has no reply" in line for line in verify(file).differences)
+
+
+def test_a_reply_that_no_cell_asks_for_is_named(pack, place):
+    file = place / "plain.oversight"
+    content, own = members(file), members(file)[REPLIES].splitlines(keepends=True)
+    foreign = next(line for line in members(pack)[REPLIES].splitlines(True) if line not in own)
+    write(file, listed(content | {REPLIES: b"".join(sorted([*own, foreign]))}))
+    wrong = verify(file).differences
+    assert [line.rpartition(": ")[2] for line in wrong] == [
+        "no cell asks for it",
+        f"{len(own)} replies are listed, and there are {len(own) + 1}",
+        f"{len(own)} requests are listed, and there are {len(own) + 1}",
+    ]
