@@ -1,5 +1,3 @@
-from .address import store_key as store_key
-from .address import value_address as value_address
 from .cache import Cache as Cache
 from .cache import CacheStatistics as CacheStatistics
 from .cache import Mode as Mode
@@ -10,6 +8,8 @@ from .call import Request as Request
 from .call import ResponseFormat as ResponseFormat
 from .call import ToolSpec as ToolSpec
 from .call import nth as nth
+from .call import store_key as store_key
+from .call import value_address as value_address
 from .disk import DiskStore as DiskStore
 from .disk import ReadOnlyStore as ReadOnlyStore
 from .errors import AddressError as AddressError
@@ -21,7 +21,6 @@ from .errors import StoreError as StoreError
 from .errors import StoreFull as StoreFull
 from .explain import differences as differences
 from .explain import nearest_recorded as nearest_recorded
-from .memory import MemoryStore as MemoryStore
 from .portable import MergeStatistics as MergeStatistics
 from .portable import PortableFile as PortableFile
 from .portable import export_replies as export_replies
@@ -35,5 +34,6 @@ from .reply import Reply as Reply
 from .reply import Token as Token
 from .reply import ToolCall as ToolCall
 from .reply import Usage as Usage
+from .store import MemoryStore as MemoryStore
 from .store import Reader as Reader
 from .store import Store as Store

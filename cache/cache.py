@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from .address import endpoint_tag, store_key
-from .call import Ask, Asked, Call, Identity
+from .call import Ask, Asked, Call, Identity, endpoint_tag, store_key
 from .errors import DamagedEntry, ReplayMiss, StoreError
 from .record import LEAST_SHARED, Record, make_ready, new_record, stored_reply
 from .reply import Reply

@@ -1,8 +1,15 @@
 """The store that stays: a `diskcache.Cache` on one SQLite file, which loses and runs nothing.
 
 diskcache makes the file, and anybody can open it with that library. What is read and written later
-is our own SQL: many rows in a step, one commit for many replies, and no pickles."""
+is our own SQL: many rows in a step, one commit for many replies, and no pickles.
 
+The lock of a store's folder is shared by writers, and exclusive for a process that moves the store.
+It is the system's (flock), so it ends with its process, however that ends. It is on the folder
+itself: SQLite's locks on its file end when any part of the process closes that file.
+"""
+
+import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -19,12 +26,21 @@ from uuid import uuid4
 
 import orjson
 
-from .bounded import BoundedConnection, log_of, open_bounded, refuse_irregular, side_size
-from .checksum import SIZE, add_checksum
 from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
-from .lock import share_lock
-from .record import SHARES, split_shared
-from .rows import ASKED_AT_ONCE, FAULTS, STORE_FILE, RowReader, connect_safely, fault
+from .record import SHARES, SIZE, add_checksum, split_shared
+from .sqlite import (
+    ASKED_AT_ONCE,
+    FAULTS,
+    STORE_FILE,
+    BoundedConnection,
+    RowReader,
+    connect_safely,
+    fault,
+    log_of,
+    open_bounded,
+    refuse_irregular,
+    side_size,
+)
 from .store import Store, checked_key
 
 SETTINGS: dict[str, str | int] = {
@@ -453,3 +469,42 @@ def _with_new_head(folder: Path, place: Path) -> Path:
     with (copy / STORE_FILE).open("r+b") as file:
         file.write(head)
     return copy
+
+
+_MAX_TRIES = 100
+"""Attempts to lock a folder that other processes keep replacing."""
+
+
+def share_lock(folder: Path) -> int:
+    """Keep the store in its place until the returned descriptor is closed. StoreError, OSError."""
+    return _lock(folder, fcntl.LOCK_SH, "another process is salvaging it; wait for its end")
+
+
+def exclusive_lock(folder: Path) -> int:
+    """Keep all others from writing until the returned descriptor is closed.
+
+    Raises: StoreError, OSError.
+    """
+    return _lock(
+        folder, fcntl.LOCK_EX, "a run, or another command, is using it; stop that, then try again"
+    )
+
+
+def _lock(folder: Path, kind: int, refusal: str) -> int:
+    for _ in range(_MAX_TRIES):
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(lock, kind | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(lock), os.stat(folder)):
+                return lock
+        except BlockingIOError:
+            os.close(lock)
+            raise StoreError(f"{folder}: {refusal}") from None
+        except OSError as exc:
+            if exc.errno in (errno.EBADF, errno.ENOTSUP, errno.ENOLCK) and kind == fcntl.LOCK_SH:
+                # A file system without locks on folders: runs go on there, nothing is recovered.
+                return lock
+            os.close(lock)
+            raise
+        os.close(lock)
+    raise StoreError(f"{folder} is replaced again and again by another process")

@@ -27,11 +27,9 @@ from typing import BinaryIO, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from .address import store_key
-from .call import Call
-from .codec import read_call
+from .call import Call, store_key
 from .errors import NO_ROOM, DamagedEntry, PackError, StoreFull
-from .record import LEAST_SHARED, MAX_TIME, PLAIN, Record, read_record
+from .record import LEAST_SHARED, MAX_TIME, PLAIN, Record, read_call, read_record
 from .reply import Outcome
 from .store import Reader, Store
 

@@ -9,8 +9,12 @@
 
 The parts are apart so that a hit unpacks the reply alone, and a listing neither; and so that a
 store keeps what many records share, such as a passage of 30 kB that fifty calls carry, once.
+
+A stored value has a checksum, which covers its key too. A flipped bit in an index can hand out a
+healthy value under another entry's key, and only a checksum of both detects that.
 """
 
+import hashlib
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -18,15 +22,14 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, get_args
 
+import msgspec
 import orjson
 import zstandard
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
-from .address import store_key
-from .call import Call
-from .codec import read_call, read_reply, write_reply
-from .errors import DamagedEntry, PassageLost, RequestLeftOut
+from .call import SCHEMA, Call, Request, plain, store_key
+from .errors import AddressError, DamagedEntry, PassageLost, RequestLeftOut, StoreError
 from .reply import Outcome, Reply
 
 PACKED = 1
@@ -357,3 +360,77 @@ def _unpacked_size(part: bytes) -> int:
         return zstandard.frame_content_size(part)
     except zstandard.ZstdError:
         return -1
+
+
+_json = msgspec.json.Encoder().encode
+_replies = msgspec.json.Decoder(Reply)
+_requests = msgspec.json.Decoder(Request)
+
+
+def write_reply(reply: Reply) -> bytes:
+    """StoreError, naming the field, unless the reply can be read back equal.
+
+    Refused here, where the caller can be told, rather than found unreadable later.
+    """
+    try:
+        data = _json(reply)
+        if read_reply("", data, reply.call) == reply:
+            return data
+        reason = "it would not be read back equal"
+    except (UnicodeEncodeError, TypeError, DamagedEntry) as exc:
+        reason = exc.reason if isinstance(exc, DamagedEntry) else str(exc)
+    try:
+        plain(reply)
+    except AddressError as exc:
+        reason = str(exc)
+    raise StoreError(f"a reply of {reply.served_model!r} cannot be stored: {reason}")
+
+
+def read_reply(key: str, data: bytes, address: str) -> Reply:
+    """The reply, stamped with the address that it answers. DamagedEntry if it is none."""
+    try:
+        reply = _replies.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise DamagedEntry(key, f"what it holds is no reply: {exc}") from exc
+    # In place: nothing else refers to it yet.
+    force_setattr(reply, "call", address)
+    return reply
+
+
+def read_call(key: str, data: bytes) -> Call:
+    """The call behind its canonical JSON. DamagedEntry if there is none."""
+    try:
+        if (schema := int(data[1 : data.index(b",")])) != SCHEMA:
+            raise DamagedEntry(key, f"its call is of schema {schema}; this version reads {SCHEMA}")
+        opening, _, draw = data.removesuffix(b"}]").rpartition(b',"draw":')
+        call = Call(_request(opening), tuple(orjson.loads(draw)))
+        # Equal bytes prove that nothing stands there that was not read.
+        if call.canonical != data:
+            raise ValueError("it is not canonical")
+    except (ValueError, TypeError) as exc:
+        raise DamagedEntry(key, f"what it holds is no call: {exc!r}") from exc
+    return call
+
+
+@lru_cache(32)
+def _request(opening: bytes) -> Request:
+    """The request of calls whose canonical JSON begins so, up to the draw: the drafts of one turn
+    differ in nothing else, and are read one after another."""
+    return _requests.decode(opening[opening.index(b",") + 1 :] + b"}")
+
+
+SIZE = 32
+"""Bytes of the sha256 in front of a value."""
+
+
+def add_checksum(key: str, value: bytes) -> bytes:
+    return hashlib.sha256(b"%b\0%b" % (key.encode(), value)).digest() + value
+
+
+def strip_checksum(key: str, sealed: bytes) -> bytes:
+    """The value that was sealed under this key. DamagedEntry if anything of it was altered."""
+    value = sealed[SIZE:]
+    # No key contains a zero byte: where the key ends and the value begins is never in doubt.
+    if hashlib.sha256(b"%b\0%b" % (key.encode(), value)).digest() != sealed[:SIZE]:
+        raise DamagedEntry(key, "its checksum does not match")
+    return value

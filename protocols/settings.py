@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast, get_
 
 from annotated_types import Interval
 
-from ..cache.address import ABSENT
+from ..cache.call import ABSENT
 from ..cache.memo import computed_once
 
 if TYPE_CHECKING:

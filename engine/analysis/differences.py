@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...cache.address import value_address
+from ...cache.call import value_address
 from ...protocols.scores import TIE
 from ..errors import UsageError
 from .rows import RunRows

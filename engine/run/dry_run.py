@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import structs
 
-from ...cache.address import value_address
-from ...cache.call import Call
+from ...cache.call import Call, value_address
 from ...cache.reply import Reply
 from ...protocols.agents.agent import Agent
 from ...protocols.judges import StatedJudge

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from ...cache.address import store_key
-from ...cache.call import Asked, Call
+from ...cache.call import Asked, Call, store_key
 from ...cache.errors import StoreError
 from ...cache.explain import differences
 from ...cache.reply import Reply

@@ -9,8 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from ...cache.address import value_address
-from ...cache.call import Ask, RecordingAsk
+from ...cache.call import Ask, RecordingAsk, value_address
 from ...cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone
 from ...cache.shared_work import SharedWork
 from ...protocols.errors import Declined, NotRun, Unreadable

@@ -13,11 +13,10 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...cache.address import store_key
-from ...cache.call import Call
+from ...cache.call import Call, store_key
 from ...cache.record import read_record
 from ...cache.reply import Reply
-from ...cache.rows import STORE_FILE
+from ...cache.sqlite import STORE_FILE
 from ...cache.store import Reader
 from ...protocols.question import Problem
 from ...protocols.scores import applicable

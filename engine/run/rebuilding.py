@@ -10,9 +10,9 @@ import msgspec
 import zstandard
 from msgspec.json import decode
 
-from ...cache.bounded import open_bounded
 from ...cache.errors import ReplayMiss
 from ...cache.record import zstd
+from ...cache.sqlite import open_bounded
 from ...cache.store import Reader
 from ..errors import RunFolderError, UsageError
 from ..models.accounting.prices import listed

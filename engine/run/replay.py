@@ -9,9 +9,8 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
-from ...cache.address import store_key
 from ...cache.cache import EXPLAINED_MISSES, Cache, TagsOf, no_tags
-from ...cache.call import Call, Identity
+from ...cache.call import Call, Identity, store_key
 from ...cache.errors import ReplayMiss
 from ...cache.record import read_record
 from ...cache.reply import Reply

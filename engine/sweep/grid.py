@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 import orjson
 
-from ...cache.address import digest
+from ...cache.call import digest
 from ...protocols.question import Problem
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -60,7 +60,7 @@ class GridRow:
     mechanism: str
     """The kind of protocol, without its settings: `naive judge`."""
     settings: Mapping[str, Any]
-    """The protocol and its roles as `oversight.cache.address.plain` gives them; may be empty."""
+    """The protocol and its roles as `oversight.cache.call.plain` gives them; may be empty."""
     lineage: tuple[str, ...] = ()
     """The class of the protocol and those that it inherits from, by name."""
     judge_lineage: tuple[str, ...] = ()

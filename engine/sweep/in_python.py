@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from ... import protocols
-from ...cache.address import field_names
+from ...cache.call import field_names
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from ..errors import RunFolderError

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from ...cache.address import MAX_EXACT_INTEGER
+from ...cache.call import MAX_EXACT_INTEGER
 from ...protocols.errors import DatasetError
 from ...protocols.settings import settings_of
 from ..errors import UsageError

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
-from ...cache.address import plain, value_address
+from ...cache.call import plain, value_address
 from ...protocols.agents.agent import Speaker
 from ...protocols.judges.judge import Judge
 from ...protocols.protocol import Protocol, kind

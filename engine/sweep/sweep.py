@@ -7,8 +7,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from ...cache.address import field_names, value_address
-from ...cache.call import Effort
+from ...cache.call import Effort, field_names, value_address
 from ...protocols.question import Problem
 from ...protocols.settings import Parameters
 from .grid import Grid, joined_digest

@@ -11,7 +11,7 @@ import builtins
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ...cache.extras import install_command
+from ...cache.errors import install_command
 from ..errors import ToolMissing
 from .tool import ToolContext, ToolResult, tool_of_text, turns
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import yaml
 
-from ...cache.address import ABSENT
+from ...cache.call import ABSENT
 from ...cache.memo import memoized
 from ..errors import ProtocolError
 from ..question import Answer

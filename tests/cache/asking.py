@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from oversight.cache.address import store_key
-from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat, ToolSpec
+from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat, ToolSpec, store_key
 from oversight.cache.record import new_record
 from oversight.cache.reply import Reply, Token, ToolCall, Usage
 from tests.fakes import Scripted

@@ -14,15 +14,24 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from oversight.cache.address import store_key
 from oversight.cache.cache import Cache, CacheStatistics
-from oversight.cache.call import Ask, Call, Message, RecordingAsk, nth, once, seated, used_as
+from oversight.cache.call import (
+    Ask,
+    Call,
+    Message,
+    RecordingAsk,
+    nth,
+    once,
+    seated,
+    store_key,
+    used_as,
+)
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError
-from oversight.cache.memory import MemoryStore
 from oversight.cache.record import read_record
 from oversight.cache.reply import Reply
 from oversight.cache.shared_work import MAX_NOTES, TRIED, SharedWork
+from oversight.cache.store import MemoryStore
 from tests.cache.asking import CALL, answers, ask_all, calls, home
 from tests.fakes import Scripted
 

@@ -16,13 +16,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from oversight.cache.address import store_key, value_address
-from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec, nth
-from oversight.cache.codec import read_reply, write_reply
+from oversight.cache.call import (
+    Call,
+    Message,
+    Request,
+    ResponseFormat,
+    ToolSpec,
+    nth,
+    store_key,
+    value_address,
+)
 from oversight.cache.errors import AddressError
 from oversight.cache.folding import MAX_MARKS, folded
 from oversight.cache.memo import MAX_RESULTS, computed_once, memoized
-from oversight.cache.record import new_record, read_record
+from oversight.cache.record import new_record, read_record, read_reply, write_reply
 from oversight.cache.reply import Outcome, Reply, Token, ToolCall
 from oversight.cache.thoughts import TAGS, Tags, looks_like_thought
 from tests.cache.asking import FIRST, FULL, any_calls

@@ -12,16 +12,14 @@ from pathlib import Path
 import diskcache
 import pytest
 
-from oversight.cache import bounded
-from oversight.cache.address import store_key
+from oversight.cache import sqlite
 from oversight.cache.cache import Cache
-from oversight.cache.call import Call, Message
-from oversight.cache.checksum import add_checksum
+from oversight.cache.call import Call, Message, store_key
 from oversight.cache.disk import SETTINGS, DiskStore, ReadOnlyStore, recoverable
 from oversight.cache.errors import DamagedEntry, PassageLost, StoreError, StoreGone
 from oversight.cache.portable import merge
-from oversight.cache.record import checked_records, new_record, read_record, records
-from oversight.cache.rows import STORE_FILE
+from oversight.cache.record import add_checksum, checked_records, new_record, read_record, records
+from oversight.cache.sqlite import STORE_FILE
 from tests.cache.asking import FULL, REPLY, answers, home
 from tests.world import filled
 
@@ -414,19 +412,19 @@ def test_a_copy_that_a_writer_disturbed_is_made_again(tmp_path, monkeypatch) -> 
     with closing(sqlite3.connect(file)) as db, db:
         db.execute("CREATE TABLE t(x)")
     heads = iter([b"1", b"2", b"2", b"2"])
-    monkeypatch.setattr(bounded, "_log_head", lambda log: next(heads))
-    bounded.log_of(file).write_bytes(b"")
-    with closing(bounded.open_copied(file)) as copy:
+    monkeypatch.setattr(sqlite, "_log_head", lambda log: next(heads))
+    sqlite.log_of(file).write_bytes(b"")
+    with closing(sqlite.open_copied(file)) as copy:
         assert copy.execute("SELECT name FROM sqlite_schema").fetchone() == ("t",)
     assert not list(heads)
-    os.truncate(bounded.log_of(file), 2**40)
+    os.truncate(sqlite.log_of(file), 2**40)
     with pytest.raises(sqlite3.OperationalError, match="bytes are not copied"):
-        bounded.open_copied(file)
-    os.truncate(bounded.log_of(file), 0)
+        sqlite.open_copied(file)
+    os.truncate(sqlite.log_of(file), 0)
     endless = iter(range(99))
-    monkeypatch.setattr(bounded, "_log_head", lambda log: next(endless))
+    monkeypatch.setattr(sqlite, "_log_head", lambda log: next(endless))
     with pytest.raises(sqlite3.OperationalError, match="it is being written"):
-        bounded.open_copied(file)
+        sqlite.open_copied(file)
 
 
 @pytest.mark.parametrize("end", ["", "-journal", "-wal", "-shm"])
@@ -444,9 +442,9 @@ def test_a_store_with_a_file_that_is_a_link_is_refused_by_name(end, tmp_path) ->
 def test_a_statement_that_goes_on_for_ever_is_ended_and_many_short_ones_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded, "STEPS", 2 * bounded.BETWEEN)
+    monkeypatch.setattr(sqlite, "STEPS", 2 * sqlite.BETWEEN)
     file = tmp_path / "some.db"
-    with closing(bounded.open_bounded(file, "mode=rwc")) as db:
+    with closing(sqlite.open_bounded(file, "mode=rwc")) as db:
         db.execute("CREATE TABLE numbers(n)")
         db.execute("BEGIN")
         db.executemany("INSERT INTO numbers VALUES(?)", ((n,) for n in range(50_000)))

@@ -16,7 +16,7 @@ import pytest
 from oversight.cache.disk import DiskStore, ReadOnlyStore, recoverable
 from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
 from oversight.cache.record import checked_records
-from oversight.cache.rows import STORE_FILE
+from oversight.cache.sqlite import STORE_FILE
 from tests.cache.asking import entry
 from tests.command_line import ROOT
 from tests.starting import Started

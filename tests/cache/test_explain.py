@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from oversight.cache import explain
 from oversight.cache.call import Call, Message, Request, ResponseFormat
 from oversight.cache.explain import differences, nearest_recorded
-from oversight.cache.memory import MemoryStore
 from oversight.cache.reply import Reply
+from oversight.cache.store import MemoryStore
 from tests.cache.asking import any_calls, record_of
 from tests.sessions import sessions
 from tests.tables import printed

@@ -19,11 +19,10 @@ from oversight.cache import portable
 from oversight.cache.call import Call, Message, Request
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import DamagedEntry, PackError
-from oversight.cache.memory import MemoryStore
 from oversight.cache.portable import MergeStatistics, PortableFile, export_replies, merge
 from oversight.cache.record import Record, read_record, records
 from oversight.cache.reply import Reply
-from oversight.cache.store import Store
+from oversight.cache.store import MemoryStore, Store
 from tests.cache.asking import record_of
 from tests.portable_files import Members, listed, members, write
 

@@ -13,9 +13,7 @@ import zstandard
 from hypothesis import given
 from msgspec import structs
 
-from oversight.cache.address import store_key
-from oversight.cache.call import Call, Message
-from oversight.cache.checksum import add_checksum
+from oversight.cache.call import Call, Message, store_key
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.record import (
     DICTIONARY,
@@ -23,6 +21,7 @@ from oversight.cache.record import (
     PACKED,
     PLAIN,
     Record,
+    add_checksum,
     checked_records,
     new_record,
     read_record,

@@ -12,8 +12,7 @@ import pytest
 from oversight.cache.cache import Cache
 from oversight.cache.disk import DiskStore
 from oversight.cache.errors import StoreError, StoreFull
-from oversight.cache.memory import MemoryStore
-from oversight.cache.store import Store
+from oversight.cache.store import MemoryStore, Store
 from oversight.cache.writer import MAX_COMMIT_ENTRIES, Kept, Writer
 from oversight.engine.run.stores import open_store
 from tests.documents import shown

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Ask, Call
-from oversight.cache.memory import MemoryStore
 from oversight.cache.reply import Reply
+from oversight.cache.store import MemoryStore
 from oversight.engine.models.accounting.budget import Budget
 from oversight.engine.models.accounting.ledger import Accounting, Ledger
 from oversight.engine.models.accounting.prices import listed

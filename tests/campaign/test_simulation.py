@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from oversight.cache.memory import MemoryStore
 from oversight.cache.reply import Usage
+from oversight.cache.store import MemoryStore
 from oversight.engine.extensions.mock.process import serving
 from oversight.engine.extensions.mock.rehearsed import staged
 from oversight.engine.extensions.planning.estimate import Plan, plan_sweep

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from oversight.cache.call import Call
 from oversight.cache.errors import StoreFull
-from oversight.cache.memory import MemoryStore
 from oversight.cache.reply import Reply, Usage
+from oversight.cache.store import MemoryStore
 from oversight.engine.errors import (
     AuthenticationFailed,
     ContextLengthExceeded,

@@ -12,8 +12,8 @@ import pytest
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Ask, Call, RecordingAsk
-from oversight.cache.memory import MemoryStore
 from oversight.cache.reply import Reply
+from oversight.cache.store import MemoryStore
 from oversight.engine.errors import InvalidRequest, QuotaExhausted
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits

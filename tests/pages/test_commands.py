@@ -17,7 +17,7 @@ from msgspec import structs
 
 from oversight import plot
 from oversight.cache.call import Ask, Call, Message, Request
-from oversight.cache.memory import MemoryStore
+from oversight.cache.store import MemoryStore
 from oversight.engine.analysis.findings.chart import Chart
 from oversight.engine.analysis.findings.finding import Part, figure, word
 from oversight.engine.analysis.pictures.kinds import ALL_KINDS, Forest, caption, data_of, pictured

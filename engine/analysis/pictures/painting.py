@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from ....cache.extras import install_command
+from ....cache.errors import install_command
 from ...display.printable import printable
 from ...errors import UsageError
 from ..findings.chart import FEW, Chart, Series

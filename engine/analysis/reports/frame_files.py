@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import orjson
 
-from ....cache.extras import install_command
+from ....cache.errors import install_command
 from ...display.table import inert
 from ...errors import UsageError
 from ...system.files import unwritable

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import orjson
 
-from ....cache.address import store_key
+from ....cache.call import store_key
 from ....cache.record import read_record
 from ....cache.store import Reader
 from ....protocols.question import Problem

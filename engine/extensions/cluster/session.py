@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from ....cache.cache import CacheStatistics
-from ....cache.extras import install_command
+from ....cache.errors import install_command
 from ....protocols.transcript import Failure
 from ...errors import BudgetReached, Halt, RunFolderError, StoreFailed, UsageError
 from ...models.accounting.budget import Budget

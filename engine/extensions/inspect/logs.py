@@ -17,8 +17,8 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 from zipfile import ZipFile, ZipInfo
 
-from ....cache.address import store_key
-from ....cache.extras import install_command
+from ....cache.call import store_key
+from ....cache.errors import install_command
 from ....cache.record import read_record
 from ....cache.store import Reader
 from ....protocols.scores import ALL_SCORES

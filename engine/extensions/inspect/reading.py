@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ....cache.extras import install_command
+from ....cache.errors import install_command
 from ...analysis.scores import Scored, ScoreRow, ScoreSource, number_of
 from ...errors import UsageError
 

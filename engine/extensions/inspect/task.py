@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from ....cache.call import Ask, Call
-from ....cache.extras import install_command
+from ....cache.errors import install_command
 from ....cache.reply import Outcome, Reply, Usage
 from ....protocols.doubts import parse_all
 from ....protocols.judges import LogprobJudge

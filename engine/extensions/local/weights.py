@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from ....cache.extras import install_command
+from ....cache.errors import install_command
 from ...errors import UsageError
 
 MODEL = "smollm2"

@@ -11,8 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from msgspec import structs
 
-from ....cache.address import store_key
-from ....cache.call import Call, Effort, Identity, Request
+from ....cache.call import Call, Effort, Identity, Request, store_key
 from ....cache.errors import DamagedEntry
 from ....cache.record import stored_reply
 from ....cache.reply import Reply

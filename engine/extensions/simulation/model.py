@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from ....cache.address import value_address
+from ....cache.call import value_address
 from ...providers.simulated import SimulatedModel
 
 Shift: TypeAlias = Literal[-1, 1]

@@ -21,8 +21,7 @@ from zlib import crc32
 
 import msgspec
 
-from ....cache.bounded import open_bounded, open_copied, refuse_irregular, side_size
-from ....cache.rows import no_room
+from ....cache.sqlite import no_room, open_bounded, open_copied, refuse_irregular, side_size
 from ...errors import DiskFull, RunFolderError
 from ...system.files import holder, is_network, open_plain
 

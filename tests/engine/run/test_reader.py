@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from oversight.cache.bounded import STEPS, open_bounded
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.errors import StoreError
+from oversight.cache.sqlite import STEPS, open_bounded
 from oversight.engine.errors import RunFolderError
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase

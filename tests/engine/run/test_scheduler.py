@@ -12,8 +12,8 @@ from msgspec import structs
 from oversight.cache.cache import Cache
 from oversight.cache.call import Ask, Call
 from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreFull
-from oversight.cache.memory import MemoryStore
 from oversight.cache.reply import Reply
+from oversight.cache.store import MemoryStore
 from oversight.engine.errors import (
     ContextLengthExceeded,
     Interrupted,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.disk import DiskStore
-from oversight.cache.memory import MemoryStore
 from oversight.cache.portable import export_replies
+from oversight.cache.store import MemoryStore
 from oversight.engine import errors
 from oversight.engine.errors import DiskFull
 from oversight.engine.models.accounting.ledger_file import LEDGER_FILE, write_owed

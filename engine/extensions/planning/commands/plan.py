@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from .....cache.rows import STORE_FILE
+from .....cache.sqlite import STORE_FILE
 from .....protocols.datasets.leak import leakage_check
 from .....protocols.spelling import suggestion
 from ....analysis.reading import is_table

@@ -17,15 +17,13 @@ import click
 import msgspec
 from annotated_types import Interval
 
-from .....cache.disk import recoverable, require_rescued, rescue_places
+from .....cache.disk import exclusive_lock, recoverable, require_rescued, rescue_places
 from .....cache.errors import DamagedEntry, PassageLost
-from .....cache.lock import exclusive_lock
-from .....cache.memory import MemoryStore
 from .....cache.portable import MergeStatistics, PortableFile, export_replies, merge
 from .....cache.record import Record, checked_records, read_record, records, source
 from .....cache.reply import Outcome
-from .....cache.rows import STORE_FILE, RowReader
-from .....cache.store import Reader
+from .....cache.sqlite import STORE_FILE, RowReader
+from .....cache.store import MemoryStore, Reader
 from .....protocols.prompts.parse import shared_beginning
 from ....display.quantity import counted
 from ....run.folders import RUNS, run_folders, store_noted

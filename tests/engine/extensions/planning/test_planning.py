@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from oversight.cache.cache import Cache
-from oversight.cache.memory import MemoryStore
+from oversight.cache.store import MemoryStore
 from oversight.engine.analysis.rows import against_naive
 from oversight.engine.extensions.planning import estimate
 from oversight.engine.extensions.planning.estimate import cramped, plan_sweep, reasons

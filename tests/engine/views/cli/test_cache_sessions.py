@@ -17,13 +17,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from oversight.cache.address import store_key
-from oversight.cache.call import Call, Message, Request
+from oversight.cache.call import Call, Message, Request, store_key
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import StoreError
 from oversight.cache.record import new_record
 from oversight.cache.reply import Reply, Token, Usage
-from oversight.cache.rows import STORE_FILE
+from oversight.cache.sqlite import STORE_FILE
 from tests.command_line import Ran, within
 from tests.sessions import Session, commands, sessions
 

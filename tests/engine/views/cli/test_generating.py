@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from oversight.cache.cache import Cache
-from oversight.cache.memory import MemoryStore
+from oversight.cache.store import MemoryStore
 from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
 from oversight.engine.extensions.datasets.generating import Generator, Known, Production
 from oversight.engine.extensions.simulation import GroundTruth, SimProvider
