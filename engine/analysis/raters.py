@@ -119,18 +119,18 @@ class Rater:
 def raters(every: Judgements) -> list[Rater]:
     """Judges with a verdict, in the order of their first one."""
     parts = every.by("judge")
-    of = {judge: each for judge, part in parts.items() if (each := verdicts_of(part))}
-    if not of:
+    by_judge = {judge: v for judge, part in parts.items() if (v := verdicts_of(part))}
+    if not by_judge:
         return []
-    scores = [each.score for each in of.values()]
-    n = np.array([len(each) for each in scores], np.float64)
-    means = np.array([each.mean() for each in scores])
-    within = sum(float(np.square(each - each.mean()).sum()) for each in scores)
+    scores = [verdicts.score for verdicts in by_judge.values()]
+    n = np.array([len(score) for score in scores], np.float64)
+    means = np.array([score.mean() for score in scores])
+    within = sum(float(np.square(score - score.mean()).sum()) for score in scores)
     noise = within / max(n.sum() - len(n), 1.0) / n
     drawn = shrunk(means, noise, float((n * means).sum() / n.sum())).tolist()
     return [
         Rater(judge, len(v.of), v.how_right(), v.how_good(), to, v.calibration, v.moved)
-        for (judge, v), to in zip(of.items(), drawn, strict=True)
+        for (judge, v), to in zip(by_judge.items(), drawn, strict=True)
     ]
 
 
@@ -173,8 +173,8 @@ def beside(names: tuple[str, str], every: Judgements, first: Flags, second: Flag
     if not paired:
         return None
     ours: Places = np.array(paired)
-    means = np.array([verdicts.probs[each].mean(axis=0) for each in theirs])
-    scores = np.array([verdicts.score[each].mean() for each in theirs])
+    means = np.array([verdicts.probs[others].mean(axis=0) for others in theirs])
+    scores = np.array([verdicts.score[others].mean() for others in theirs])
     truth = np.array([_means(p, every.best[of[ours]]) for p in (verdicts.probs[ours], means)])
     pairs = np.stack((means, verdicts.probs[ours]), axis=1)
     clusters = every.clusters(WAY)["problem"][of[ours]].tolist()
@@ -217,17 +217,17 @@ def alphas(every: Judgements) -> dict[str, Agreement | None]:
         )
     problem = every.clusters(WAY)["problem"][of]
     kinds = {"probabilities (interval)": probs, "likeliest answer (nominal)": likeliest(probs)}
-    found = dict[str, Agreement | None]()
+    agreements = dict[str, Agreement | None]()
     for argued, among in (
         ("every answer argued", every.everywhere[of]),
         ("one answer argued", ~every.everywhere[of]),
     ):
         units = verdicts.by_transcript(among)
         for kind, points in kinds.items() if units else ():
-            values = [np.nan_to_num(points[each]).tolist() for each in units]
-            clusters = [int(problem[each[0]]) for each in units]
-            found[f"{kind}; {argued}"] = krippendorff_alpha(values, clusters)
-    return found
+            values = [np.nan_to_num(points[members]).tolist() for members in units]
+            clusters = [int(problem[members[0]]) for members in units]
+            agreements[f"{kind}; {argued}"] = krippendorff_alpha(values, clusters)
+    return agreements
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +287,8 @@ class _Alpha:
     agreement: Agreement | None
 
 
-def agreement_part(found: Mapping[str, Agreement | None], notes: Sequence[str] = ()) -> Part:
-    """found: Krippendorff's alpha, by the values that agree."""
+def agreement_part(agreements: Mapping[str, Agreement | None], notes: Sequence[str] = ()) -> Part:
+    """agreements: Krippendorff's alpha, by the values that agree."""
     columns = [
         word("of", "of"),
         figure("alpha", "agreement.alpha", key="alpha"),
@@ -296,7 +296,7 @@ def agreement_part(found: Mapping[str, Agreement | None], notes: Sequence[str] =
         number("values", "agreement.values", key="values"),
     ]
     title = "Agreement on one transcript (Krippendorff's alpha)"
-    return Part("agreement", title, columns, [_Alpha(*each) for each in found.items()], notes)
+    return Part("agreement", title, columns, [_Alpha(*pair) for pair in agreements.items()], notes)
 
 
 def beside_part(title: str, lines: Sequence[Beside | None]) -> Part:

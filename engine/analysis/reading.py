@@ -405,11 +405,11 @@ def _world(
     return tuple(world[label] for label in labels)
 
 
-def _known_labels(place: str, found: dict[str, Any], labels: tuple[str, ...]) -> None:
-    for label in found:
+def _known_labels(place: str, content: dict[str, Any], labels: tuple[str, ...]) -> None:
+    for label in content:
         if label not in labels:
             raise ValueError(
-                f"{place}.{label}: {_shown(found[label])}: no such answer"
+                f"{place}.{label}: {_shown(content[label])}: no such answer"
                 f"{suggestion(label, labels)}; values names {', '.join(labels)}"
             )
 
@@ -418,7 +418,7 @@ def _complaint(error: ValidationError) -> str:
     """The first thing that is wrong with a row's types, with place, value and remedy."""
     errors = error.errors(include_url=False)
     # A key misspelt is a key missing too: the spelling is the better news.
-    first = min(errors, key=lambda each: each["type"] != "extra_forbidden")
+    first = min(errors, key=lambda fault: fault["type"] != "extra_forbidden")
     value = _shown(first["input"])
     if not first["loc"]:
         return f"{value}: not a JSON object; a line has {', '.join(SHAPES)}"

@@ -189,7 +189,8 @@ class OfScores(Analysis):
         rows = self._means(every, ids)
         if not rows:
             raise UsageError(f"{named}: no sample has a score")
-        lost = [row for row in every if row not in {each.parts for each in rows.values()}]
+        measured = {mean.parts for mean in rows.values()}
+        lost = [row for row in every if row not in measured]
         notes += [f"{' '.join(filter(None, row))}: left out, without a score." for row in lost]
         return Scores(rows, (*notes, *prompts))
 
@@ -207,7 +208,7 @@ class OfScores(Analysis):
             values = {
                 question: fmean(numbers)
                 for question, repeats in samples.items()
-                if (numbers := [each.value for each in repeats if each.value is not None])
+                if (numbers := [one.value for one in repeats if one.value is not None])
             }
             if not values:
                 continue
@@ -236,9 +237,9 @@ def _files(path: Path, sources: Sequence[ScoreSource]) -> Iterator[tuple[Path, S
     else:
         # A folder may hold tables of anything; only the logs of tools count.
         files = [] if is_run(path) else sorted(file for file in path.rglob("*") if file.is_file())
-        readers = [each for each in sources if not isinstance(each, ScoreTable)]
+        readers = [source for source in sources if not isinstance(source, ScoreTable)]
     for file in files:
-        if source := next((each for each in readers if each.holds(file)), None):
+        if source := next((reader for reader in readers if reader.holds(file)), None):
             yield file, source
 
 
