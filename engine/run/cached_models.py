@@ -1,4 +1,4 @@
-"""Models behind a cache over the store: what a run, or other work, asks in this process."""
+"""Models behind a cache over the store, for a run or other work in this process."""
 
 from typing import TYPE_CHECKING
 

@@ -54,7 +54,7 @@ class RunSession(CachedModels):
     """Whether the first cells of a row go before its others."""
 
     def __init__(self, run: Run, before: Mapping[str, UsageTotals]) -> None:
-        """before: what earlier sessions of the run paid, by model. UsageError."""
+        """before: the accounts of earlier sessions of the run, by model. UsageError."""
         loaded, settings = run.loaded, run.settings
         roles = () if settings.cache == "replay" else loaded.sweep.roles  # it asks no model
         router = Router(
@@ -83,9 +83,9 @@ class RunSession(CachedModels):
         """Whether replies that may be mixed up are to be asked for again; how many were deleted."""
         router.on_mixed = self.mix_up
         self._begun = self._kept = 0
-        """Cells that were begun, and those of them that have ended with an outcome."""
+        """Number of cells that were begun, and that have ended with an outcome."""
         self._ended = run.folder.ended()
-        """By place, not 0 for a cell with an outcome, be it handed to the run folder just now."""
+        """By place, not 0 for a cell with an outcome, which the run folder may not hold yet."""
         prices, token = router.accounting.prices, self.cache.token
         self._capture = Capture(loaded.sweep, loaded.models, prices, paid, token)
         self._first_cells = first_cells(loaded.sweep.rows)
@@ -138,7 +138,7 @@ class RunSession(CachedModels):
         return await self.cells()
 
     def missing(self) -> Iterator[Cell]:
-        """The cells without an outcome, anew each time."""
+        """The cells without an outcome, as of now."""
         return self._run.loaded.sweep.cells(self._ended)
 
     async def cells(self) -> Order[Cell, RecordedCell]:
@@ -331,8 +331,8 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
 
 def _session(run: Run, before: Mapping[str, UsageTotals]) -> RunSession:
     """A session in this process, or on as many as its user wants, each with an equal part of every
-    limit. before: what earlier sessions paid, by model. UsageError for what one process alone can
-    do."""
+    limit. before: the accounts of earlier sessions, by model. UsageError for work that only one
+    process can do."""
     settings = run.settings
     if settings.workers == 1 and not settings.ray:
         return RunSession(run, before)

@@ -70,7 +70,7 @@ class Run:
             yield cls(loaded, settings, prices, folder, store, len(dropped))
 
     def accounting(self, before: Mapping[str, UsageTotals]) -> Accounting:
-        """before: what earlier sessions paid; what they may have paid counts towards the cap."""
+        """before: accounts of earlier sessions; their doubtful dollars count towards the cap."""
         return Accounting.capped(
             self.prices,
             self.settings.max_cost,
@@ -79,7 +79,7 @@ class Run:
         )
 
     def earlier(self) -> Iterator[tuple[Row, Failure | None]]:
-        """What earlier sessions have left, if some cells failed: the row of each cell, and its
+        """The outcomes of earlier sessions, if some cells failed: the row of each cell, and its
         failure, or None."""
         sweep = self.loaded.sweep
         for each in self.folder.outcomes() if self.folder.failed else ():

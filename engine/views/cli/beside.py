@@ -1,4 +1,4 @@
-"""Asking more calls about a finished run, in a folder of its own with a ledger of its own."""
+"""More calls about a finished run, in a separate folder with a separate ledger."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
@@ -28,7 +28,7 @@ from .terminal import under_signals
 
 
 def store_of(run: Path, given: str | None) -> Store:
-    """Open the store given, else that of the run, for more replies. UsageError if there is none."""
+    """Open the given store, else the store of the run. UsageError if it is missing."""
     place = store_name(given or store_noted(run) or None)
     if not Path(place).is_dir():
         raise UsageError(f"{place}: there is no store there; name it with --store")

@@ -164,15 +164,15 @@ def packed(text: bytes) -> str:
 
 
 @cache
-def policy(connects: bool, beside: bool = False, sheets: tuple[str, ...] = EVERY) -> str:
+def policy(connects: bool, shared: bool = False, sheets: tuple[str, ...] = EVERY) -> str:
     """The Content-Security-Policy: our own styles and scripts by their hashes, and nothing else.
 
-    connects: pages of a server, which may send forms to it and listen to its events. beside: pages
-    of a site, whose styles, scripts and texts lie beside them, on a disk or on a web server.
+    connects: pages of a server, which may send forms to it and listen to its events. shared: pages
+    of a site, whose styles, scripts and texts lie in the same folder, on a disk or a web server.
     """
     own = {
         ending: "'self' file:"
-        if beside
+        if shared
         else " ".join(_hash(name) for name in dict.fromkeys(sheets) if name.endswith(ending))
         for ending in (".css", ".js")
     }

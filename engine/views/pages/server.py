@@ -33,7 +33,7 @@ class Server(ABC):
     """Stylesheets and scripts that its pages may have."""
 
     def __init__(self, access: AccessRules, opening: str = "") -> None:
-        """opening: what is appended to the address that a user opens."""
+        """opening: appended to the address that a user opens."""
         self.access = access
         self._opening = opening
         self.port = 0
@@ -114,7 +114,7 @@ async def _faults_as_pages(request: web.Request, handler: Handler) -> web.Stream
 
 
 def fault_page(title: str, said: str) -> str:
-    """What went wrong, and what to do."""
+    """The fault, and the next step."""
     return page("fault", ServerLinks(""), title=title, said=said)
 
 

@@ -147,7 +147,7 @@ class Watcher:
 def recent_rate(
     marks: deque[tuple[float, int]], now: float, count: int, over: float
 ) -> float | None:
-    """Rate per second over the last `over` seconds; None before there are two marks."""
+    """Rate per second over the last `over` seconds; None before the second mark."""
     marks.append((now, count))
     while len(marks) > 2 and now - marks[0][0] > over:
         marks.popleft()
@@ -185,7 +185,7 @@ _KNOWN: "dict[str, tuple[object, Provenance]]" = {}
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What every page says of the run behind it."""
+    """The facts about its run on every page."""
 
     simulated: str
     """`simulated`, `partly simulated`, or nothing."""
@@ -208,7 +208,7 @@ def run_page(
 
 
 def provenance(run: RunReader) -> Provenance:
-    """What is known without a look at any outcome; kept until another one lands."""
+    """The facts that need no outcome; kept until another one lands."""
     known = _KNOWN.get(str(run.folder))
     if known is None or known[0] != run.stamp:
         known = _KNOWN[str(run.folder)] = run.stamp, _provenance_of(run)
