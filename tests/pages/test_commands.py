@@ -383,7 +383,7 @@ async def test_a_probe_is_asked_in_the_draw_of_its_cell(tmp_path: Path) -> None:
     cells = world.sweep(problems=1, draws=2).cells()
     probes = [BeliefProbe(cell, Transcript(cell.problem.question)) for cell in cells]
     ask = Scripted(lambda call: "A: 80%\nB: 20%")
-    await run_probes(probes, ask, Probes(tmp_path), lanes=1, stop_token=StopToken(), replies=None)
+    await run_probes(probes, ask, Probes(tmp_path), lanes=1, stop_token=StopToken(), added=None)
     assert [call.draw for call in ask.calls] == [(probe.cell.draw,) for probe in probes]
 
 
