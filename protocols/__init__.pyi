@@ -3,8 +3,8 @@ from .agents.agent import TOOLS as TOOLS
 from .agents.agent import Agent as Agent
 from .agents.agent import RolePrompt as RolePrompt
 from .agents.agent import Speaker as Speaker
+from .agents.tool import Scene as Scene
 from .agents.tool import Tool as Tool
-from .agents.tool import ToolContext as ToolContext
 from .agents.tool import ToolResult as ToolResult
 from .datasets.bundled import Bundled as Bundled
 from .datasets.forms import JsonLines as JsonLines

@@ -45,7 +45,7 @@ COUNTED: Mapping[str, Callable[[Turn], int]] = MappingProxyType(
 _UNKNOWN_STOP = attrgetter("unknown_stop")
 
 
-def transcript_counts(verdict: Verdict) -> dict[str, int]:
+def counted(verdict: Verdict) -> dict[str, int]:
     """The nonzero counts, summed over the transcript of a verdict. Replies of judges that stopped
     for an unknown reason are counted too."""
     turns = verdict.transcript.turns

@@ -8,7 +8,7 @@ import msgspec
 import orjson
 from msgspec.structs import asdict, astuple
 
-from ...protocols.counts import transcript_counts, unread_by_seat
+from ...protocols.counts import counted, unread_by_seat
 from ...protocols.transcript import NOT_RUN, Failure, Scalar, Verdict
 from .record.cells import label_probability, read_failure, read_figures, read_probs
 from .record.schema import VERDICT, WITHDRAWN, CellRow
@@ -91,7 +91,7 @@ def outcome_of(cell: "Cell", end: Verdict | Failure) -> OutcomeRecord:
         return OutcomeRecord(*about_world, failure=end)
     figures = (
         dict(end.measures),
-        transcript_counts(end),
+        counted(end),
         label_probability(end),
         end.redraws,
         end.bounds,

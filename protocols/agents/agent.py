@@ -296,9 +296,9 @@ class Agent(Parameters, Speaker):
             return self.read(await ask(call), (), side, prompt, checked=True)
         # Imported here because most agents use neither quotes nor tools.
         from ..quotes import find_quotes
-        from .tool import ToolBudget, ToolContext, ask_with_tools, check_claims, unspoken
+        from .tool import Allowance, Scene, ask_with_tools, check_claims, unspoken
 
-        context, budget = ToolContext(transcript.question, side), self.budget
+        context, budget = Scene(transcript.question, side), self.budget
         if budget is not None or self.tools:
             # A speaker without a side draws on earlier uses under its title.
             turns = transcript.turns
@@ -306,7 +306,7 @@ class Agent(Parameters, Speaker):
             context = replace(context, before=tuple(use for turn in earlier for use in turn.tools))
             if budget is not None:
                 budget -= sum(map(unspoken, earlier))
-        allowed = ToolBudget(self.toolbox, self.tools, budget)
+        allowed = Allowance(self.toolbox, self.tools, budget)
         reply, used = await ask_with_tools(call, ask, allowed, context)
         turn = self.read(reply, used, side, prompt, checked=True)
         if self.claims:

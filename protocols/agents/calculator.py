@@ -4,7 +4,7 @@ import ast
 import operator
 from collections.abc import Callable
 
-from .tool import ToolContext, ToolResult, tool_of_text
+from .tool import Scene, ToolResult, tool_of_text
 
 MAX_EXPRESSION = 200
 """Maximum length of an expression, in characters."""
@@ -98,7 +98,7 @@ def _small(value: float) -> float:
     return value
 
 
-async def use_calculator(expression: str, context: ToolContext) -> ToolResult:
+async def use_calculator(expression: str, context: Scene) -> ToolResult:
     """The value of an expression, or why it has none."""
     return ToolResult(calculate(expression), expression)
 

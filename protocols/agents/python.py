@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...cache.errors import install_command
 from ..errors import ToolMissing
-from .tool import ToolContext, ToolResult, tool_of_text, turns
+from .tool import Scene, ToolResult, tool_of_text, turns
 
 if TYPE_CHECKING:
     from pydantic_monty import MontyError
@@ -43,7 +43,7 @@ REFUSED = (
 )
 
 
-async def use_python(code: str, context: ToolContext) -> ToolResult:
+async def use_python(code: str, context: Scene) -> ToolResult:
     """The value of the last expression of the code, or an error that repeats nothing of it.
     ToolMissing if the interpreter is not installed. After a cancellation the code runs on, for at
     most SECONDS."""

@@ -12,7 +12,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 import orjson
 
 from . import querying
-from .tool import ToolContext, ToolResult, tool_of_text, turns
+from .tool import Scene, ToolResult, tool_of_text, turns
 
 MAX_QUERY = 1_000
 """Maximum characters of a query."""
@@ -21,7 +21,7 @@ SECONDS = 60
 cannot be counted, and stalled machines."""
 
 
-async def use_query(sql: str, context: ToolContext) -> ToolResult:
+async def use_query(sql: str, context: Scene) -> ToolResult:
     """The rows of a query, or an error that repeats nothing of it."""
     script = context.question.environment
     if not script:

@@ -40,7 +40,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ToolContext:
+class Scene:
     """The context of a tool call: its result depends only on this and on the arguments."""
 
     question: Question
@@ -76,7 +76,7 @@ class Tool:
     deterministic and keep no state, and must not raise because of a model's text."""
 
     spec: ToolSpec
-    run: Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult]]
+    run: Callable[[Mapping[str, Any], Scene], Awaitable[ToolResult]]
     cost: float = 0.0
     """Cost of a call, charged to the budget of the speaker's side even if the call fails."""
 
@@ -150,7 +150,7 @@ def tool_of_text(
     name: str,
     description: str,
     argument: str,
-    use: Callable[[str, ToolContext], Awaitable[ToolResult]],
+    use: Callable[[str, Scene], Awaitable[ToolResult]],
     cost: float = 0.0,
 ) -> Tool:
     """A tool with one text argument."""
@@ -161,7 +161,7 @@ def tool_of_text(
         "additionalProperties": False,
     }
 
-    async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def run(arguments: Mapping[str, Any], context: Scene) -> ToolResult:
         return await use(arguments[argument], context)
 
     return Tool(ToolSpec(name, description, orjson.dumps(schema).decode()), run, cost)
@@ -209,7 +209,7 @@ MAX_EXPECTED = 40
 
 
 @dataclass(frozen=True, slots=True)
-class ToolBudget:
+class Allowance:
     """The tools that a speaker may use, and the budget for them."""
 
     toolbox: Mapping[str, Tool]
@@ -220,7 +220,7 @@ class ToolBudget:
 
 
 async def ask_with_tools(
-    call: Call, ask: Ask, allowed: ToolBudget, context: ToolContext
+    call: Call, ask: Ask, allowed: Allowance, context: Scene
 ) -> tuple[Reply, tuple[ToolUse, ...]]:
     """Ask until the reply is a speech, running tools on the way. Return the reply and the uses. At
     most MAX_TOOL_ROUNDS + 1 calls. The last reply counts as the speech even if it asks for tools
@@ -257,7 +257,7 @@ def _answered(call: Call, reply: Reply, wishes: tuple[ToolCall, ...], results: l
     return call.changed(messages=(*call.messages, request, *answers))
 
 
-async def use(allowed: ToolBudget, tool_call: ToolCall, context: ToolContext) -> ToolUse:
+async def use(allowed: Allowance, tool_call: ToolCall, context: Scene) -> ToolUse:
     """Run a model's tool call. A faulty call yields an error text, which the model reads. Everyone
     reads the result as the words of a program. So a failed use holds nothing that the model wrote,
     and a successful one holds only the parts that its tool allows."""
@@ -277,9 +277,7 @@ async def use(allowed: ToolBudget, tool_call: ToolCall, context: ToolContext) ->
     return ToolUse(tool_call.name, "" if failed else result.display, result.result, tool.cost)
 
 
-async def check_claims(
-    allowed: ToolBudget, speech: str, context: ToolContext
-) -> tuple[ToolUse, ...]:
+async def check_claims(allowed: Allowance, speech: str, context: Scene) -> tuple[ToolUse, ...]:
     """Check each claim in a speech, in order: `verified`, `refuted`, or an error if it cannot be
     checked or is over budget."""
     uses: list[ToolUse] = []
@@ -299,7 +297,7 @@ def unspoken(turn: Turn) -> float:
     return max([spoken, *(spent(draft.tools) for draft in turn.drafts)]) - spoken
 
 
-async def _checked(allowed: ToolBudget, claim: Claim, context: ToolContext) -> ToolUse:
+async def _checked(allowed: Allowance, claim: Claim, context: Scene) -> ToolUse:
     name, expected = claim.tool, plain_signs(claim.expected).strip()
     if name not in allowed.tools:
         return ToolUse(CLAIM, "", f"error: no such checker; there is {joined_names(allowed.tools)}")

@@ -17,7 +17,7 @@ from oversight.cache.thoughts import split
 from oversight.protocols import Debate, StatedJudge, Unreadable, Words, tags
 from oversight.protocols.agents.agent import ADVOCATE, PRIVATE, SPEECH, TOOLS, Agent
 from oversight.protocols.agents.calculator import calculate
-from oversight.protocols.agents.tool import ToolBudget, ToolContext, check_claims
+from oversight.protocols.agents.tool import Allowance, Scene, check_claims
 from oversight.protocols.datasets.solution import steps
 from oversight.protocols.judges.exchange import Renaming
 from oversight.protocols.judges.logprob import read_masses
@@ -109,7 +109,7 @@ for _name in (
 
 FORM = Form("note", {"note": TEXT}, lambda filled: filled.text("note"))
 BRIEF = structs.replace(ADVOCATE, stance=Words(f"{PRIVATE} {SPEECH}"))
-SCENE = ToolContext(CRATES, A)
+SCENE = Scene(CRATES, A)
 
 
 def _renamed(text: str) -> str:
@@ -135,7 +135,7 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "speech": (lambda text: Agent("x").read(Reply(text), (), A, BRIEF), "<private> </private>"),
     "concession": (lambda text: Agent("x").read(Reply(text), (), A, ADVOCATE), " i concede"),
     "claims": (
-        lambda text: asyncio.run(check_claims(ToolBudget(TOOLS, ("calculator",)), text, SCENE)),
+        lambda text: asyncio.run(check_claims(Allowance(TOOLS, ("calculator",)), text, SCENE)),
         '<claim tool="calculator" expect="1">',
     ),
     "stated": (lambda text: read_percentages(Reply(text), CRATES), "A: 1, "),

@@ -19,7 +19,7 @@ from oversight.cache.reply import UNKNOWN_STOP
 from oversight.engine.extensions.datasets.generating import Generator
 from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Protocol, StatedJudge
 from oversight.protocols.agents.calculator import calculate
-from oversight.protocols.counts import COUNTED, transcript_counts
+from oversight.protocols.counts import COUNTED, counted
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.datasets.catalogue import loader
 from oversight.protocols.datasets.leak import FEATURES, leakage_check
@@ -129,10 +129,10 @@ def verdict(*turns: Turn) -> Verdict:
 
 def test_every_irregularity_is_counted():
     clean = Turn("Advocate A", "It is 48.")
-    assert transcript_counts(verdict(clean)) == transcript_counts(verdict()) == {}
+    assert counted(verdict(clean)) == counted(verdict()) == {}
     judged = Judgement.read(Reply("A: 70%", stop_reason=f"{UNKNOWN_STOP}because"), (0.7, 0.3))
-    assert transcript_counts(replace(verdict(clean), judgements=(judged,))) == {"unknown_stop": 1}
-    counts = transcript_counts(
+    assert counted(replace(verdict(clean), judgements=(judged,))) == {"unknown_stop": 1}
+    counts = counted(
         verdict(
             Turn("A", "No.", outcome="refused"),
             Turn("B", "It is", outcome="truncated", forged=2, cut=True),
@@ -176,7 +176,7 @@ def test_every_irregularity_is_counted():
         {"retries": 1}, {"conceded": True}, {"check": "candid"}, {"quotes": QUOTES},
         {"musing": True}, {"unknown_stop": True}, {"malformed": 1},
     ):  # fmt: skip
-        assert transcript_counts(verdict(clean, replace(clean, **change))), change
+        assert counted(verdict(clean, replace(clean, **change))), change
 
 
 TENTH = st.integers(0, 10).map(lambda n: n / 10)

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ....protocols.counts import transcript_counts
+from ....protocols.counts import counted
 from ....protocols.doubts import ANYTHING, ProbabilityRange, UnreadReply
 from ....protocols.protocol import score_difference
 from ....protocols.question import Problem
@@ -256,7 +256,7 @@ def problem_score(
         if isinstance(end, Failure) and end.unread:
             end, unread = Verdict.unread(problem.question, side, doubt), unread + 1
         elif isinstance(end, Verdict):
-            unread += _is_worst_case(end.probs, end.bounds, place, transcript_counts(end))
+            unread += _is_worst_case(end.probs, end.bounds, place, counted(end))
         verdicts += [end] if isinstance(end, Verdict) else []
     if len(verdicts) < len(ends) or unread == len(ends):
         return None, "failed"

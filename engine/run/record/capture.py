@@ -10,7 +10,7 @@ import orjson
 
 from ....cache.call import Asked, Call, Part, Request
 from ....cache.reply import Reply
-from ....protocols.counts import transcript_counts, unread_by_seat
+from ....protocols.counts import counted, unread_by_seat
 from ....protocols.judges.judge import ParsedReply
 from ....protocols.transcript import Failure, Verdict
 from ...models.accounting.prices import PriceList, charged
@@ -87,7 +87,7 @@ class Capture:
             outcome,
             tuple(calls.values()),
             tuple(sorted(dict.fromkeys(map(self._belief, readings)), key=_ORDER_OF_BELIEFS)),
-            transcript_counts(outcome) if isinstance(outcome, Verdict) else {},
+            counted(outcome) if isinstance(outcome, Verdict) else {},
             unread_by_seat(outcome) if isinstance(outcome, Verdict) else {},
         )
 

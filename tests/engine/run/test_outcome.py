@@ -15,7 +15,7 @@ from oversight.engine.run.replay import difference
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.counts import transcript_counts, unread_by_seat
+from oversight.protocols.counts import counted, unread_by_seat
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Turn, Verdict
@@ -80,7 +80,7 @@ def test_a_line_has_a_verdict_to_the_last_bit(cell, verdict):
     least = min((judgement.captured for judgement in verdict.judgements), default=1)
     more = {
         "measures": dict(verdict.measures),
-        "counts": transcript_counts(verdict),
+        "counts": counted(verdict),
         "captured": least if least < 1 else None,
         "unread": unread_by_seat(verdict),
     }
@@ -135,7 +135,7 @@ def test_an_outcome_is_the_same_from_the_database(tmp_path_factory, cells):
     path, kept = tmp_path_factory.mktemp("run") / "s", dict[int, OutcomeRecord]()
     with folder(path) as run:
         for cell, end in cells:
-            counts = transcript_counts(end) if isinstance(end, Verdict) else {}
+            counts = counted(end) if isinstance(end, Verdict) else {}
             unread = unread_by_seat(end) if isinstance(end, Verdict) else {}
             run.add([structs.replace(ended(cell, end), counts=counts, unread=unread)])
             kept[cell.place] = outcome_of(cell, end)

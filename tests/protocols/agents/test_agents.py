@@ -32,11 +32,11 @@ from oversight.protocols import (
     Debate,
     Protocol,
     RolePrompt,
+    Scene,
     SideCheck,
     Speaker,
     StatedJudge,
     Tool,
-    ToolContext,
     ToolResult,
     Transcript,
     Turn,
@@ -50,7 +50,7 @@ from oversight.protocols.agents.tool import (
     OUT_OF_ROUNDS,
     OVER_BUDGET,
     TOO_MANY,
-    ToolBudget,
+    Allowance,
     use,
 )
 from oversight.protocols.catalogue import PROTOCOLS
@@ -156,9 +156,7 @@ INSERT INTO orders VALUES (1, 'paid', 250), (2, 'cancelled', 100), (3, 'paid', 5
 
 async def asked(sql: str, script: str = BOOKS) -> list[str]:
     """Results and displays, separated by a dot."""
-    results = await query.use_query(
-        sql, ToolContext(structs.replace(CRATES, environment=script), SIDE)
-    )
+    results = await query.use_query(sql, Scene(structs.replace(CRATES, environment=script), SIDE))
     assert "right" not in results.result and bool(results.display) != results.result.startswith(
         "error: "
     )
@@ -222,7 +220,7 @@ USES: list[str] = []
 """The side of every use of the expensive calculator."""
 
 
-async def reckoned(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+async def reckoned(arguments: Mapping[str, Any], context: Scene) -> ToolResult:
     USES.append(context.side.label if context.side else "")
     return await TOOLS["calculator"].run(arguments, context)
 
@@ -361,7 +359,7 @@ def used(
     arguments: str, name: str = "calculator", tools_given: tuple[str, ...] = tuple(TOOLS)
 ) -> ToolUse:
     wish = ToolCall("1", name, arguments)
-    return asyncio.run(use(ToolBudget(TOOLS, tools_given), wish, ToolContext(CRATES, None)))
+    return asyncio.run(use(Allowance(TOOLS, tools_given), wish, Scene(CRATES, None)))
 
 
 @given(
@@ -470,7 +468,7 @@ async def used_python(code: str, seconds: float | None = None) -> ToolUse:
     with pytest.MonkeyPatch.context() as patch:
         if seconds is not None:
             patch.setattr(python, "SECONDS", seconds)
-        return await use(ToolBudget(TOOLS, ("python",), 2.0), wish, ToolContext(CRATES, None))
+        return await use(Allowance(TOOLS, ("python",), 2.0), wish, Scene(CRATES, None))
 
 
 async def tried(code: str, seconds: float | None = None) -> list[str]:

@@ -48,7 +48,7 @@ from oversight.protocols import (
     Words,
 )
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.counts import transcript_counts
+from oversight.protocols.counts import counted
 from oversight.protocols.prompts.forms import Filled
 from oversight.protocols.prompts.parse import (
     Todo,
@@ -449,7 +449,7 @@ async def test_every_mark_was_checked_or_is_escaped_and_counted(speech):
     ask = Scripted(lambda call: "A: 50%\nB: 50%" if prompt(call).task == "percentages" else speech)
     verdict = await Propaganda(JUDGE, agent).run(READ.question, SIDE, ask)
     (turn,) = verdict.transcript.turns
-    assert transcript_counts(verdict).get("malformed", 0) == turn.malformed == count
+    assert counted(verdict).get("malformed", 0) == turn.malformed == count
     assert text in (None, turn.text)
     read = prompt(ask.calls[-1]).user
     assert bool(count or turn.quotes) == (WORDS.text("data.quotes") in read)
@@ -529,7 +529,7 @@ async def test_a_judge_who_goes_by_our_marks_is_fooled_by_quotes_out_of_context_
         protocol = Propaganda(StatedJudge("judge"), speaker)
         total += await protocol.agent_score_difference(problem, Scripted(planted))
         for verdict in await protocol.worlds(problem, Scripted(planted)):
-            counts.update(transcript_counts(verdict))
+            counts.update(counted(verdict))
     assert total / 12 == (1.5 if looked_up else 0)
     assert (counts["verified"], counts["unverified"]) == ((12 + 3, 9) if looked_up else (0, 0))
     assert counts["forged"] == 2 * 9

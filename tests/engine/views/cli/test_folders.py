@@ -80,6 +80,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "measure judgements": ("RUN/judged.jsonl",),
     "measure people": ("RUN",),
     "measure probe": ("RUN",),
+    "measure scores": ("RUN/judged.jsonl",),
     "measure sides": ("RUN",),
     "measure worlds": ("RUN",),
     "plan": ("mine.yaml", "mine.yaml --pilot RUN"),
