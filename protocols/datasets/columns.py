@@ -454,7 +454,7 @@ def tidy(text: str) -> str:
         del lines[0]
     body = lines[0].lstrip()
     indent = lines[0][: len(lines[0]) - len(body)].expandtabs(CODE_INDENT)
-    if len(indent) < CODE_INDENT and not any(line[:1] in (" ", "\t") for line in lines[1:]):
+    if len(indent) < CODE_INDENT and not any([line[:1] in (" ", "\t") for line in lines[1:]]):
         lines[0] = body
     return "\n".join(lines)
 
@@ -463,7 +463,7 @@ def seen(text: str) -> str:
     """Key of the visible text: not how its characters are composed, nor which kind of
     space separates words, nor what is invisible. Case, signs, units and layout count."""
     plain = unicodedata.normalize("NFC", text.translate(_UNSEEN))
-    return tidy("\n".join(line.rstrip() for line in plain.split("\n")))
+    return tidy("\n".join([line.rstrip() for line in plain.split("\n")]))
 
 
 def refers_by_letter(text: str) -> bool:
