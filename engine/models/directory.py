@@ -8,7 +8,14 @@ from ...cache.call import Call, Effort
 from ...protocols.question import Problem
 from ..errors import UsageError
 from ..providers.catalogue import entry, provider_names, provider_of
-from ..providers.settings import CONNECTIONS, WIDEST, Api, ProviderSettings, Settings
+from ..providers.settings import (
+    CONNECTIONS,
+    OWN_CONNECTIONS,
+    WIDEST,
+    Api,
+    ProviderSettings,
+    Settings,
+)
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, simulation
 from ..sweep.document import Document, Key
 from ..sweep.named import naming
@@ -213,7 +220,8 @@ class Directory:
             for model, limits in self.limits.items()
             if provider_of(model) == provider
         )
-        return min(max(width, CONNECTIONS), WIDEST)
+        least = OWN_CONNECTIONS if entry(provider).own else CONNECTIONS
+        return min(max(width, least), WIDEST)
 
     def limits_of(self, model: str, slots: int = 0) -> "Limits":
         """Limits known before the first call: the sweep file's, and the slots of a server, if it

@@ -20,8 +20,8 @@ DEADLINE = 600.0
 LONGEST = 86_400.0
 """Maximum deadline of one exchange, in seconds: a day."""
 
-CONNECTIONS = 1000
-"""Maximum connections of a provider, where no setting calls for more."""
+CONNECTIONS, OWN_CONNECTIONS = 1000, 4096
+"""Maximum connections of a vendor and of an own server, where no setting calls for more."""
 
 WIDEST = 65_535
 """Maximum connections between two addresses: there are no more ports."""
@@ -40,8 +40,9 @@ class ProviderSettings:
     deadline: float = DEADLINE
     """Seconds for one exchange, from sending the request to the whole answer."""
     connections: int | None = None
-    """Maximum connections open at one time, and so calls in flight. By default 1000, or as many as
-    the `concurrency` of the provider's models adds up to, as far as open files allow."""
+    """Maximum connections open at one time, and so calls in flight. By default 1000,
+    4096 for an own server, or as many as the `concurrency` of the provider's models adds up to, as
+    far as open files allow."""
     api: Literal["auto", "chat", "responses"] = "auto"
     """Which of OpenAI's endpoints to use. `auto`: chat completions, but responses for a model
     whose tools the former does not accept. Replies of the two are stored separately."""

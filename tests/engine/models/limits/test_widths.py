@@ -186,9 +186,9 @@ PROVIDERS = {"compatible/lab": {"base_url": "http://127.0.0.1:9/v1"}}
 @pytest.mark.parametrize(
     ("concurrency", "stated", "files", "connections", "told"),
     [
-        ({}, {}, 20_000, 1_000, ""),
-        ({"a": 4}, {}, 20_000, 1_000, ""),
-        ({"a": 4_000}, {}, 20_000, 4_000, ""),
+        ({}, {}, 20_000, 4_096, ""),
+        ({"a": 4}, {}, 20_000, 4_096, ""),
+        ({"a": 5_000}, {}, 20_000, 5_000, ""),
         ({"a": 4_000, "b": 2_000}, {}, 20_000, 6_000, ""),
         ({"a": 99_000}, {}, 99_999, 65_535, "65535 connections at most"),
         ({"a": 4_000}, {"connections": 50}, 20_000, 50, "providers.compatible/lab.connections"),
