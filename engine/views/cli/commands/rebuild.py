@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from ....display.quantity import counted
-from ....run.rebuilding import rebuild
 from ....run.record.schema import RUN_DB
+from ....run.replay import rebuild
 from ....system.flags import argument
 from ....system.process import event_loop
 from ..flags import as_command
