@@ -69,7 +69,7 @@ class Selection:
     """In seconds since 1970."""
 
     def __bool__(self) -> bool:
-        """Whether there is any condition."""
+        """Whether any condition is set."""
         return bool(self.models or self.outcomes or self.before is not None)
 
     def __contains__(self, record: Record) -> bool:
@@ -142,7 +142,7 @@ def verify(
 ) -> None:
     """Check every stored reply, and the file itself. Exit code 1 if anything is damaged or lost.
 
-    With --recover, the damaged store is kept beside the new one, unchanged, as NAME.damaged. It is
+    With --recover, the damaged store is kept unchanged as NAME.damaged, next to the new one. It is
     refused while a run uses the store; after an interruption, run it again. A run that knew of more
     replies than could be saved does not resume, and so pays for nothing again, without
     --accept-empty.
@@ -332,7 +332,7 @@ def _tell(merged: MergeStatistics, path: Path | str) -> None:
 
 
 def _end_with(damaged: Sequence[DamagedEntry]) -> None:
-    """Name the entries that were left out, and exit with FAILED if there are any."""
+    """Name the entries that were left out; exit with FAILED if any were."""
     for damage in damaged:
         say(f"left out {damage.key}: {damage.reason}")
     if damaged:

@@ -115,7 +115,7 @@ def test_withheld_texts_and_requests_are_in_no_member(place, command):
 
 
 def in_folder(at: Path, content: Members, change: Callable[[Path], object]) -> Members:
-    """The members, after a change of the files of the run in a folder of their own."""
+    """The members, after a change of the run's files in a separate folder."""
     shutil.rmtree(at, ignore_errors=True)
     for name, data in content.items():
         if name.startswith("run/"):
