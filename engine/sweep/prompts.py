@@ -20,9 +20,9 @@ def prompt_sets(
     """Every prompt set of `prompts` (a list is an axis), and the blocks read from files for them.
 
     A set is `default`, the path of a file, or a mapping of changed sections. The mapping may name
-    the file that it changes under `set`. default: with the words of the protocols here. kept:
-    blocks stored in a run folder, used instead of the files. UsageError names the line and the
-    remedy.
+    the file that it changes under `set`, and its name under `name`. default: with the words of the
+    protocols here. kept: blocks stored in a run folder, used instead of the files. UsageError names
+    the line and the fix.
     """
     reader = _SetReader(document, folder, default, kept or {})
     sets = tuple(
@@ -49,12 +49,13 @@ class _SetReader:
         if isinstance(node.value, str):
             return self._named(node.key, node.value)
         sections = dict(self._document.mapping(node.key, node.value))
-        path = sections.pop("set", "default")
-        if not isinstance(path, str):
-            raise self._document.fault((*node.key, "set"), f"{path!r} is not a text")
+        path, name = sections.pop("set", "default"), sections.pop("name", "")
+        for key, text in (("set", path), ("name", name)):
+            if not isinstance(text, str) or not text.isprintable():
+                raise self._document.fault((*node.key, key), f"{text!r} is not a line of text")
         base = self._named((*node.key, "set"), path)
         changes = self._blocks(self._document, node.key, sections)
-        return base.changed(f"{base.name} changed", changes) if changes else base
+        return base.changed(name or f"{base.name} changed", changes) if changes or name else base
 
     def _named(self, key: Key, path: str) -> PromptSet:
         if path == "default":

@@ -35,7 +35,7 @@ LOADERS: LazyRegistry[type[Loader]] = LazyRegistry(
         "bundled": "datasets.bundled:Bundled",
         "file": "datasets.forms:JsonLines",
         "gsm8k": "datasets.gsm8k:Gsm8k",
-        "hf": "datasets.hub:Hub",
+        "hf": "datasets.forms:Hub",
         "study": "datasets.study:Study",
     },
 )

@@ -123,7 +123,7 @@ MAY = {
         "protocols/datasets/gsm8k.py",
         "protocols/datasets/jsonl.py",
         "protocols/datasets/leak.py",
-        "protocols/datasets/hub.py",
+        "protocols/datasets/forms.py",
         "protocols/datasets/rows.py",
         "protocols/datasets/study.py",
         "protocols/prompts/prompt_set.py",

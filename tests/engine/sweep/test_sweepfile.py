@@ -324,3 +324,10 @@ def test_ids_that_are_places_in_two_files_do_not_make_two_questions_one(tmp_path
         (tmp_path / f"{split}.jsonl").write_text(json.dumps(row))
     judge = f"{{model: sim/weak, shots: {{boolq: {{path: {tmp_path / 'train.jsonl'}}}}}}}"
     assert len(taught(tmp_path, "boolq: {path: dev.jsonl}", judge).file.problems) == 1
+
+
+def test_prompts_have_names_and_braces(written):
+    prompts = "prompts: {name: short, judge: {rules: 'Write \\frac{a}{b}, ${{x}} or {{y}}.'}}\n"
+    (protocol, *_) = read_sweep_file(written(prompts + PLAIN)).protocols
+    assert protocol.words.name == "short"
+    assert protocol.words.text("judge.rules") == "Write \\frac{a}{b}, ${x} or {y}."
