@@ -29,7 +29,7 @@ SIM = "engine/sim_expected::without_chance_each_problem_scores_what_the_closed_f
 
 TRUTHS: dict[str, list[str]] = {
     "recorded": [
-        "engine/published::what_was_said_is_judged_again_beside_its_own_judges",
+        "engine/published::transcripts_are_judged_again_next_to_their_judges",
         "debates::a_recorded_conversation_is_judged_as_it_stood_after_its_rounds",
     ],
     "naive_judge": [SIM],
