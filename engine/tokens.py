@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ..cache.call import Call
 from ..cache.reply import Usage
-from .throughput import Resource
+from .display.console import Resource
 
 BYTES_A_TOKEN = 4.0
 """For English prose and today's tokenizers; code and other languages have fewer."""

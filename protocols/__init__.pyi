@@ -18,27 +18,29 @@ from .drafting import SideCheck as SideCheck
 from .errors import Declined as Declined
 from .errors import ProtocolError as ProtocolError
 from .errors import Unreadable as Unreadable
-from .gather import gather_deterministic as gather_deterministic
+from .errors import gather_deterministic as gather_deterministic
 from .judges.case import Case as Case
+from .judges.case import Shot as Shot
 from .judges.judge import Judge as Judge
 from .judges.jury import Jury as Jury
 from .judges.logprob import LogprobJudge as LogprobJudge
 from .judges.repeated import Ensemble as Ensemble
-from .judges.shots import Shot as Shot
 from .judges.stated import DistributionJudge as DistributionJudge
 from .judges.stated import StatedJudge as StatedJudge
 from .judges.votes import VotesJudge as VotesJudge
-from .mechanisms.amplification import Amplification as Amplification
+from .mechanisms.auxiliary import WeakToStrong as WeakToStrong
 from .mechanisms.baselines import NaiveJudge as NaiveJudge
 from .mechanisms.baselines import Propaganda as Propaganda
 from .mechanisms.consultancy import Consultancy as Consultancy
 from .mechanisms.critique import Critique as Critique
+from .mechanisms.critique import DebateFeedback as DebateFeedback
 from .mechanisms.critique import ProposerCritic as ProposerCritic
 from .mechanisms.cross_examination import CrossExamination as CrossExamination
 from .mechanisms.debate import Debate as Debate
 from .mechanisms.debate import InteractiveDebate as InteractiveDebate
-from .mechanisms.debate_feedback import DebateFeedback as DebateFeedback
 from .mechanisms.debate_game import DebateGame as DebateGame
+from .mechanisms.decomposition import Amplification as Amplification
+from .mechanisms.decomposition import RecursiveRewardModelling as RecursiveRewardModelling
 from .mechanisms.double_consultancy import DoubleConsultancy as DoubleConsultancy
 from .mechanisms.doubly_efficient_debate import DoublyEfficientDebate as DoublyEfficientDebate
 from .mechanisms.market_making import AdversarialPropaganda as AdversarialPropaganda
@@ -47,11 +49,7 @@ from .mechanisms.open_protocols import OpenConsultancy as OpenConsultancy
 from .mechanisms.open_protocols import OpenDebate as OpenDebate
 from .mechanisms.open_protocols import OpenTrust as OpenTrust
 from .mechanisms.prover_estimator_debate import ProverEstimatorDebate as ProverEstimatorDebate
-from .mechanisms.recursive_reward_modelling import (
-    RecursiveRewardModelling as RecursiveRewardModelling,
-)
-from .mechanisms.weak_to_strong import WeakToStrong as WeakToStrong
-from .prompts.words import Words as Words
+from .prompts.prompt_set import Words as Words
 from .protocol import Conversation as Conversation
 from .protocol import Measured as Measured
 from .protocol import Protocol as Protocol

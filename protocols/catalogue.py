@@ -1,8 +1,8 @@
 """Every protocol, judge and speaker by the name that a sweep file uses."""
 
-from .by_name import LazyRegistry
 from .judges.judge import Judge
 from .protocol import Protocol
+from .settings import LazyRegistry
 
 PROTOCOLS: LazyRegistry[type[Protocol]] = LazyRegistry(
     Protocol,
@@ -22,15 +22,13 @@ PROTOCOLS: LazyRegistry[type[Protocol]] = LazyRegistry(
         "proposer_critic": "mechanisms.critique:ProposerCritic",
         "market_making": "mechanisms.market_making:MarketMaking",
         "adversarial_propaganda": "mechanisms.market_making:AdversarialPropaganda",
-        "amplification": "mechanisms.amplification:Amplification",
-        "recursive_reward_modelling": (
-            "mechanisms.recursive_reward_modelling:RecursiveRewardModelling"
-        ),
+        "amplification": "mechanisms.decomposition:Amplification",
+        "recursive_reward_modelling": ("mechanisms.decomposition:RecursiveRewardModelling"),
         "doubly_efficient_debate": "mechanisms.doubly_efficient_debate:DoublyEfficientDebate",
         "prover_estimator_debate": "mechanisms.prover_estimator_debate:ProverEstimatorDebate",
-        "debate_feedback": "mechanisms.debate_feedback:DebateFeedback",
-        "weak_to_strong": "mechanisms.weak_to_strong:WeakToStrong",
-        "recorded": "mechanisms.recorded:Recorded",
+        "debate_feedback": "mechanisms.critique:DebateFeedback",
+        "weak_to_strong": "mechanisms.auxiliary:WeakToStrong",
+        "recorded": "mechanisms.open_protocols:Recorded",
     },
 )
 

@@ -23,8 +23,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from .errors import Cause, Unreadable
-from .gather import gather_deterministic
+from .errors import Cause, Unreadable, gather_deterministic
 
 _T = TypeVar("_T")
 

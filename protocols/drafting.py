@@ -16,12 +16,10 @@ from msgspec import structs
 from ..cache.call import Ask, nth, used_as
 from .agents.agent import ADVOCATE, Agent, RolePrompt, Speaker
 from .doubts import ANYTHING, UnreadReply, parse_all
-from .errors import Unreadable
-from .gather import gather_deterministic
+from .errors import Unreadable, gather_deterministic
 from .judges.judge import Judge
 from .prompts.forms import Form, choice_of
-from .prompts.prompt_set import PromptSet, for_side
-from .prompts.words import NOTHING, Words
+from .prompts.prompt_set import NOTHING, PromptSet, Words, for_side
 from .question import Answer, Question
 from .seat import Seat
 from .settings import Count, CountFromZero, check_ranges

@@ -13,10 +13,9 @@ from ..cache.call import Ask, once
 from ..cache.memo import computed_once, memoized
 from .agents.agent import RolePrompt, Speaker
 from .doubts import UnreadReply, envelope, parse_all
-from .gather import gather_deterministic
+from .errors import gather_deterministic
 from .judges.judge import Judge
-from .prompts.prompt_set import PromptSet, default_prompts
-from .prompts.words import Words
+from .prompts.prompt_set import PromptSet, Words, default_prompts
 from .question import Answer, Problem, Question
 from .scores import ALL_SCORES
 from .seat import Role, Seat

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from ..cache.call import Ask, once, seated
 from .agents.agent import RolePrompt, Speaker, called
-from .errors import Unreadable
-from .gather import gather_deterministic
+from .errors import Unreadable, gather_deterministic
 from .question import Answer
 from .tags import size_in_words
 from .transcript import Transcript, Turn

@@ -1,17 +1,34 @@
 """The settings of a role: its request parameters, their checks, and its name in reports.
 
 Parameters are declared once here, for agents, judges, sweep files, capabilities, wires and tables.
+
+Suggestions for mistyped names.
+
+A registry that imports its entries on first use.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast, get_args, get_type_hints
+from importlib import import_module
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_args,
+    get_type_hints,
+)
 
 from annotated_types import Interval
 
 from ..cache.call import ABSENT
 from ..cache.memo import computed_once
+from .errors import ProtocolError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -136,3 +153,46 @@ def _words(setting: "Field[Any]", value: Any) -> Iterator[str]:
         yield f"{name} {cut}"
     elif value is not None:
         yield f"{name} {value}"
+
+
+def suggestion(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """`; did you mean 'debate'?`, for the end of an error, or an empty string. cutoff: minimum
+    similarity of the names, from 0 to 1, as difflib measures it."""
+    near = get_close_matches(word, list(names), 1, cutoff)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+T = TypeVar("T")
+
+
+class LazyRegistry(Mapping[str, T]):
+    """Entries by name. Listing the names imports nothing."""
+
+    def __init__(self, kind: type | str, places: Mapping[str, str]) -> None:
+        """kind: the class of all entries, or their base class. It may be written like `places`, as
+        `module:Name` below this package, and is then imported with the first entry."""
+        self._kind, self._places = kind, dict(places)
+        self._found: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._found:
+            kind = _found(self._kind) if isinstance(self._kind, str) else self._kind
+            entry = _found(self._places[name])
+            if not (isinstance(entry, kind) or issubclass(entry, kind)):
+                raise ProtocolError(f"{name}: {entry!r} is not a {kind.__name__}")
+            self._found[name] = entry
+        return self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _found(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(f".{module}", __package__), attribute)

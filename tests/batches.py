@@ -15,8 +15,8 @@ from oversight.engine.extensions.batches.batches import Batches
 from oversight.engine.extensions.batches.endpoints import ENDPOINTS
 from oversight.engine.extensions.batches.journal import FOLDER
 from oversight.engine.extensions.mock import MockServer, Profile
+from oversight.engine.extensions.mock.process import actors, staged
 from oversight.engine.extensions.mock.profile import BatchProfile
-from oversight.engine.extensions.mock.rehearsed import actors, staged
 from oversight.engine.models.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.run.events import read_events

@@ -17,8 +17,8 @@ from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms import listing
-from oversight.protocols.prompts.parse import find_statement, read_instructions, read_turns
+from oversight.protocols.mechanisms import decomposition as listing
+from oversight.protocols.prompts.render import find_statement, read_instructions, read_turns
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer
 from oversight.protocols.scores import brier

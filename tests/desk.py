@@ -10,8 +10,7 @@ from typing import Any
 
 import orjson
 
-from oversight.engine.extensions.mock.process import counts, serving
-from oversight.engine.extensions.mock.rehearsed import actors
+from oversight.engine.extensions.mock.process import actors, counts, serving
 from oversight.engine.models.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.run.loaded_sweep import open_sweep

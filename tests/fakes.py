@@ -12,16 +12,14 @@ from msgspec.structs import replace
 
 from oversight.cache.call import Ask, Call, Message
 from oversight.cache.reply import Reply, Token
+from oversight.engine.errors import StopToken
 from oversight.engine.run.lanes import CellOutcome, attempt, run_lanes
 from oversight.engine.run.order import Plain
-from oversight.engine.stop import StopToken
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.prompts.parse import find_statement
-from oversight.protocols.prompts.prompt_set import default_prompts
-from oversight.protocols.prompts.render import Instructions, messages
-from oversight.protocols.prompts.words import Words
+from oversight.protocols.prompts.prompt_set import Words, default_prompts
+from oversight.protocols.prompts.render import Instructions, find_statement, messages
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.transcript import Transcript

@@ -19,8 +19,8 @@ from oversight.engine.extensions.mock import (
     Profile,
     Responder,
 )
-from oversight.engine.extensions.mock.anthropic_server_wire import AnthropicServerWire
-from oversight.engine.extensions.mock.openai_server_wire import (
+from oversight.engine.extensions.mock.wires import (
+    AnthropicServerWire,
     OpenAIServerWire,
     ResponsesServerWire,
 )

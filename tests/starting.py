@@ -28,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from oversight.engine.system.entry_points import COMMANDS_GROUP, registered
+from oversight.engine.system.process import COMMANDS_GROUP, registered
 
 ROOT = Path(__file__).parents[1]
 _LENGTH = struct.Struct("!I")

@@ -10,8 +10,7 @@ from oversight.cache.call import Call
 from oversight.cache.disk import DiskStore
 from oversight.cache.reply import Reply
 from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
-from oversight.engine.sweep.rows import report_rows
-from oversight.engine.sweep.sweep import Sweep
+from oversight.engine.sweep.sweep import Sweep, report_rows
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge

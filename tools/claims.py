@@ -10,22 +10,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from oversight.protocols.judges.votes import VotesJudge
-from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.auxiliary import Assisted
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
-from oversight.protocols.mechanisms.critique import Critique, ProposerCritic
+from oversight.protocols.mechanisms.critique import Critique, DebateFeedback, ProposerCritic
 from oversight.protocols.mechanisms.cross_examination import CrossExamination
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.mechanisms.debate_game import DebateGame
+from oversight.protocols.mechanisms.decomposition import Amplification, RecursiveRewardModelling
 from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.market_making import AdversarialPropaganda, MarketMaking
-from oversight.protocols.mechanisms.open_protocols import OpenTrust
+from oversight.protocols.mechanisms.open_protocols import OpenTrust, Recorded
 from oversight.protocols.mechanisms.prover_estimator_debate import ProverEstimatorDebate
-from oversight.protocols.mechanisms.recorded import Recorded
-from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from oversight.protocols.protocol import Protocol
 
 Check: TypeAlias = Literal["exhaustive", "dynamic programming", "closed form", "counterexample"]

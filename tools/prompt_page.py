@@ -7,9 +7,8 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from oversight.engine.extensions.planning.prompts import prompts_read
-from oversight.engine.sweep.rows import report_rows
-from oversight.engine.sweep.sweep import Sweep
+from oversight.engine.extensions.planning.plan import prompts_read
+from oversight.engine.sweep.sweep import Sweep, report_rows
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.judges import StatedJudge

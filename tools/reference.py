@@ -28,10 +28,10 @@ from oversight.engine.models.limits.limits import Limits
 from oversight.engine.providers.catalogue import entry, provider_names
 from oversight.engine.providers.settings import ProviderSettings
 from oversight.engine.run.settings import RunSettings
-from oversight.engine.sweep.node import fields_of
+from oversight.engine.sweep.document import fields_of
 from oversight.engine.sweep.roles import SWEEP_AXES, AgentSettings
 from oversight.engine.sweep.sweepfile import Top
-from oversight.engine.system.flags import FLAG
+from oversight.engine.system.settings import FLAG
 from oversight.engine.views.cli.flags import declared, flag_name
 from oversight.engine.views.cli.group import oversight
 from oversight.protocols.agents.agent import Agent, Speaker
@@ -39,8 +39,8 @@ from oversight.protocols.catalogue import JUDGES, PROTOCOLS
 from oversight.protocols.datasets.catalogue import LOADERS, PUBLISHED
 from oversight.protocols.datasets.forms import Published, published_forms
 from oversight.protocols.datasets.loader import Loader
+from oversight.protocols.judges.case import Shot
 from oversight.protocols.judges.judge import Judge
-from oversight.protocols.judges.shots import Shot
 from oversight.protocols.settings import settings_of
 
 ROLE_WORDS = {

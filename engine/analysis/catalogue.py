@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from ..errors import UsageError
 from ..run.reader import RunReader
+from ..sweep.code import classes_in, module_from_file
 from ..sweep.document import is_elsewhere
-from ..sweep.own_code import classes_in, module_from_file
-from ..system.entry_points import ANALYSES_GROUP, load_registered, registered
+from ..system.process import ANALYSES_GROUP, load_registered, registered
 from .findings.finding import Finding
 from .rows import RunRows
 

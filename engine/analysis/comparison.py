@@ -11,10 +11,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ..display.quantity import counted, signed
 from ..display.table import NONE
+from ..display.text import counted, signed
 from ..errors import UsageError
-from ..system.flags import flag
+from ..system.settings import flag
 from .differences import (
     DifferenceBounds,
     McNemar,

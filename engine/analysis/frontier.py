@@ -22,8 +22,8 @@ from ..models.accounting.prices import PriceList, listed, load_prices
 from ..run.reader import RunReader
 from ..run.record.cells import OF_VERDICT, numbers_of
 from ..sweep.grid import baselines
-from ..system.flags import flag
 from ..system.process import gc_relaxed
+from ..system.settings import flag
 from .catalogue import Analysis
 from .findings.chart import Chart, Series, by_protocol, point
 from .findings.finding import Finding, Part, figure, number, program, word

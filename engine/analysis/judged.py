@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...protocols.scores import SCORES, Compat
-from ..display.quantity import counted
+from ..display.text import counted
 from ..errors import UsageError
 from .findings.finding import (
     Column,

@@ -39,10 +39,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ...protocols.datasets.rows import DELIMITERS, TABLES, ending, json_line, records, regular
 from ...protocols.errors import DatasetError
 from ...protocols.scores import check_probabilities
-from ...protocols.spelling import suggestion
+from ...protocols.settings import suggestion
 from ..errors import UsageError
 from ..run.folders import is_run
-from ..system.entry_points import JUDGEMENTS_GROUP, load_one, registered
+from ..system.process import JUDGEMENTS_GROUP, load_one, registered
 from .scoring.judgements import Judgement, Judgements
 
 TABLE = ".jsonl"

@@ -7,7 +7,7 @@ from typing import Literal
 
 import annotated_types
 
-from ..system.flags import flag
+from ..system.settings import flag
 from .catalogue import Analysis
 from .findings.finding import Finding
 from .measures import measures_finding, verdict_measures

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ...protocols.datasets.rows import TABLES, ending, records
 from ...protocols.errors import DatasetError
-from ...protocols.spelling import suggestion
-from ..display.quantity import counted
+from ...protocols.settings import suggestion
+from ..display.text import counted
 from ..errors import UsageError
 from ..run.folders import is_run
-from ..system.entry_points import SCORES_GROUP, load_one, registered
-from ..system.flags import flag
+from ..system.process import SCORES_GROUP, load_one, registered
+from ..system.settings import flag
 from .catalogue import Analysis
 from .findings.finding import Finding, Part, conservative, figure, number, program, word
 from .reports.formats import CLUSTER, COLUMNS, ERROR, INTERVAL

@@ -10,8 +10,7 @@ from itertools import zip_longest
 from textwrap import wrap
 from typing import TypeAlias
 
-from .printable import one_line
-from .quantity import counted
+from .text import counted, one_line
 
 MARKDOWN = str.maketrans({"<": "&lt;"} | {sign: f"\\{sign}" for sign in "\\|&*_`~"})
 LATEX = str.maketrans(

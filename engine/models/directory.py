@@ -17,9 +17,8 @@ from ..providers.settings import (
     Settings,
 )
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, simulation
-from ..sweep.document import Document, Key
-from ..sweep.named import naming
-from ..sweep.node import Node, checked_value, filled
+from ..sweep.document import Document, Key, Node, checked_value, filled
+from ..sweep.sweepfile import naming
 from .accounting.prices import PriceList
 
 if TYPE_CHECKING:

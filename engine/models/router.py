@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
+from ..errors import StopToken
 from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX
-from ..stop import StopToken
 from ..system.process import left, raise_limit, require_room
 from .accounting.ledger import Accounting
 from .directory import Directory
 from .limits.breaker import GIVE_UP
 
 if TYPE_CHECKING:
+    from ..display.console import LimitStatistics
     from ..providers.provider import Provider
-    from ..throughput import LimitStatistics
     from .limits.concurrency import Connections
     from .limits.limits import Limits
     from .own_servers import OwnServers

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from ...cache.call import Call, Effort, Message
 from ...cache.reply import Reply, ToolCall, Usage
-from ...protocols.prompts.parse import leading, marked_parts
+from ...protocols.prompts.render import leading, marked_parts
 from ..errors import ModelNotFound
 from .capabilities import Abilities
 from .payload import brief, compact, counts, functions, given_back, given_json, text, written

@@ -4,9 +4,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...protocols.spelling import suggestion
+from ...protocols.settings import suggestion
 from ..errors import UsageError
-from ..system.entry_points import PROVIDERS_GROUP, load_registered, registered
+from ..system.process import PROVIDERS_GROUP, load_registered, registered
 
 if TYPE_CHECKING:
     from .vendors import Entry

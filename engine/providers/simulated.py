@@ -13,7 +13,7 @@ from functools import cache
 from ...cache.call import Call
 from ...cache.reply import Reply
 from ...protocols.question import Problem
-from ..system.entry_points import SIMULATION_GROUP, load_one, registered
+from ..system.process import SIMULATION_GROUP, load_one, registered
 
 PREFIX = "sim/"
 """Prefix of the names of simulated models."""

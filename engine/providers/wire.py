@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ...cache.call import Call, ToolSpec
 from ...cache.reply import UNKNOWN_STOP, Outcome, Reply
-from ...protocols.prompts.parse import leading, marked_parts, problem_prefix, shared_beginning
+from ...protocols.prompts.render import leading, marked_parts, problem_prefix, shared_beginning
 from ..errors import Malformed, OutcomeUnknown, UnrecognizedReply
 from .capabilities import Abilities, abilities
 from .fault import read_fault

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ...cache.cache import Cache, CacheStatistics, Mode
 from ...cache.store import Store
-from ...protocols.prompts.parse import shared_beginning
+from ...protocols.prompts.render import shared_beginning
 from ..display.progress import Snapshot
 from ..errors import Halt
 from ..models.accounting.ledger import UsageTotals, sum_usage
@@ -57,7 +57,7 @@ class CachedModels:
     def lines(self) -> tuple[str, ...]:
         lines: tuple[str, ...] = ()
         if known := self.models.statistics():
-            from ..throughput import lines as told
+            from ..display.console import lines as told
 
             lines = told(known, self.cache.held)
         return lines if self.added is None else (*self.added.lines(lines),)

@@ -20,8 +20,7 @@ from ...protocols.transcript import NOT_RUN, Failure, Verdict
 from ..errors import UsageError
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, Simulation, simulation
 from ..sweep.loading import problems_of
-from ..sweep.rows import Row
-from ..sweep.sweep import Cell, Sweep, dataclasses_in
+from ..sweep.sweep import Cell, Row, Sweep, dataclasses_in
 from .lanes import CRASH, attempt
 
 if TYPE_CHECKING:
@@ -245,7 +244,7 @@ async def require_abilities(
     protocols = [row.protocol for row in sweep.rows]
     used = {tool for part in dataclasses_in(protocols) for tool in getattr(part, "tools", ())}
     if "python" in used and find_spec("pydantic_monty") is None:
-        from ...protocols.agents.python import missing
+        from ...protocols.agents.tools import missing
 
         raise UsageError(str(missing()))
     if not distinct:

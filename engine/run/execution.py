@@ -11,17 +11,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from ..display.progress import Snapshot
-from ..display.quantity import counted
+from ..display.text import counted
 from ..errors import BudgetReached, Halt, StoreFailed, UsageError
 from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
 from ..models.router import Router
 from ..providers.simulated import PREFIX
 from ..sweep.code import own_classes
-from ..sweep.rows import Row
-from ..sweep.sweep import Cell
-from ..system.entry_points import WORKERS_GROUP, load_function, registered
-from ..system.process import YOUNG, gc_relaxed
+from ..sweep.sweep import Cell, Row
+from ..system.process import WORKERS_GROUP, YOUNG, gc_relaxed, load_function, registered
 from .cached_models import CachedModels
 from .dry_run import chains, require_abilities, require_service
 from .events import add_event
@@ -190,7 +188,7 @@ class RunSession(CachedModels):
         lines = super().lines()
         full = self._begun - self._kept >= self.max_cells
         if full and self.added is None and (known := self.models.statistics()):
-            from ..throughput import busy
+            from ..display.console import busy
 
             if not busy(known):
                 free = f"limited by max_cells {self.max_cells:,}: the models have free slots"

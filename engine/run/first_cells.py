@@ -11,8 +11,7 @@ from ...cache.explain import differences
 from ...cache.reply import Reply
 from ...protocols.transcript import NOT_RUN, Failure, Verdict
 from ..errors import Pending
-from ..sweep.rows import Row
-from ..sweep.sweep import Cell
+from ..sweep.sweep import Cell, Row
 from .folders import beside, store_noted
 from .lanes import NotedOutcome, attempt_noted
 from .order import UNREPEATABLE

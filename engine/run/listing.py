@@ -12,7 +12,7 @@ from ..models.accounting.ledger_file import read_ledger
 from ..providers.simulated import PREFIX
 from ..sweep.grid import GridRow
 from ..system.files import holder, refuse_links_within
-from ..system.flags import flag
+from ..system.settings import flag
 from .folders import RUNS, is_run, newest_first, run_folders, touched
 from .manifest import manifest_in
 from .record.schema import no_run

@@ -12,15 +12,13 @@ from msgspec import field as struct_field
 from msgspec.json import encode
 
 from ...cache.store import Reader
-from ..errors import RunFolderError, UsageError
+from ..errors import RunFolderError, StopToken, UsageError
 from ..models.directory import Directory, base_url_of
 from ..providers.settings import Api, environment
-from ..stop import StopToken
 from ..sweep.code import RowCode, combined, row_codes
 from ..sweep.loading import problems_of, shots_files
-from ..sweep.named import check_names, check_use
 from ..sweep.sweep import Sweep, service_tiers, tool_users
-from ..sweep.sweepfile import SweepFile, read_sweep_file
+from ..sweep.sweepfile import SweepFile, check_names, check_use, read_sweep_file
 from .folders import RUNS, is_run, runs_of
 from .manifest import Manifest, RunCode, listed, read_manifest
 from .run_folder import RunFolder

@@ -16,8 +16,7 @@ from .record.tables import RunTables
 if TYPE_CHECKING:
     # Readers need no code: only whoever makes or resumes a run does.
     from ..sweep.code import RowCode
-    from ..sweep.rows import Row
-    from ..sweep.sweep import Sweep
+    from ..sweep.sweep import Row, Sweep
 
 MAX_SHOWN = 8
 """Number of rows, and of parts of each, that a message names at most."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...cache.store import Store
-from ..display.quantity import counted
+from ..display.text import counted
 from .events import add_event, read_events
 
 if TYPE_CHECKING:

@@ -43,6 +43,6 @@ class ProgressDisplay(Observer):
         if not stream.isatty():
             return progress(snapshot, stream, self._speed)
         # With rich, which most runs on servers do without.
-        from ..display.live import live_progress
+        from ..display.console import live_progress
 
         return live_progress(snapshot, stream, self._speed)

@@ -18,12 +18,10 @@ from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
 from ..models.directory import THINKING, thinking_tags
 from ..providers.settings import Api
-from ..sweep.document import Document
+from ..sweep.document import Document, Node
 from ..sweep.in_python import PYTHON_MARK, read_python_sweep
 from ..sweep.loading import keep_shots
-from ..sweep.named import texts
-from ..sweep.node import Node
-from ..sweep.sweepfile import checked_sweep
+from ..sweep.sweepfile import checked_sweep, texts
 from ..system.files import read_bounded
 from .folders import addresses_noted, is_run
 from .loaded_sweep import LoadedSweep, loaded

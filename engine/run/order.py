@@ -23,8 +23,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from ...protocols.transcript import NOT_RUN, Failure, Verdict
 from ..errors import RowsPaused
-from ..sweep.rows import Row
-from ..sweep.sweep import Cell
+from ..sweep.sweep import Cell, Row
 from .record.values import NotRun, RecordedCell
 
 CANARIES = 4

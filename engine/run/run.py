@@ -10,7 +10,7 @@ from ...protocols.transcript import Failure
 from ..errors import Halt, RunFolderError, StoreFailed, UsageError
 from ..models.accounting.ledger import Accounting, UsageTotals, sum_usage
 from ..models.accounting.prices import PriceList
-from ..sweep.rows import Row
+from ..sweep.sweep import Row
 from .lanes import RETRIED_KINDS
 from .later import require_extensions
 from .loaded_sweep import LoadedSweep, run_folder

@@ -10,11 +10,11 @@ from annotated_types import Interval
 
 from ...cache.cache import Mode
 from ...protocols.scores import ALL_SCORES
-from ...protocols.spelling import suggestion
-from ..display.quantity import dollars
+from ...protocols.settings import suggestion
+from ..display.text import dollars
 from ..models.accounting.prices import PriceList, listed, load_prices
 from ..models.limits.breaker import GIVE_UP
-from ..system.flags import check_flags, flag
+from ..system.settings import check_flags, flag
 
 if TYPE_CHECKING:
     from ..models.accounting.ledger import UsageTotals

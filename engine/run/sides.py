@@ -15,7 +15,7 @@ import orjson
 from msgspec.structs import replace
 
 from ...cache.call import Ask, RecordingAsk
-from ...protocols.gather import gather_deterministic
+from ...protocols.errors import gather_deterministic
 from ...protocols.quotes import fold
 from ...protocols.transcript import SideFinding, Transcript, Turn, Verdict
 from ..sweep.grid import Grid

@@ -9,7 +9,7 @@ import platformdirs
 from ...cache.disk import DiskStore, ReadOnlyStore
 from ...cache.store import Reader, Store
 from ..errors import UsageError
-from ..system.entry_points import STORES_GROUP, load_function, registered
+from ..system.process import STORES_GROUP, load_function, registered
 
 STORE_VARIABLE = "OVERSIGHT_STORE"
 

@@ -24,8 +24,7 @@ from ..models.accounting.ledger import Accounting, UsageTotals
 from ..models.reached import Reached
 from ..models.router import Router
 from ..providers.simulated import PREFIX
-from ..sweep.code import combined, row_codes
-from ..sweep.own_code import CodeFile
+from ..sweep.code import CodeFile, combined, row_codes
 from ..sweep.sweep import Cell, Sweep
 from ..sweep.sweepfile import SweepFile
 from .cached_models import CachedModels

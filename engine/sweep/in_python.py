@@ -15,7 +15,7 @@ from ..providers.capabilities import takes_temperature
 from ..providers.catalogue import provider_of
 from ..providers.simulated import PREFIX
 from .document import Document
-from .reach import reach_of
+from .roles import reach_of
 from .sweepfile import SweepFile, Top
 
 PYTHON_MARK = "# This run was started from Python"

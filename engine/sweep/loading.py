@@ -19,12 +19,11 @@ from ...protocols.datasets.jsonl import jsonl
 from ...protocols.datasets.jsonl import problems as read_problems
 from ...protocols.datasets.loader import Loader
 from ...protocols.errors import DatasetError
-from ...protocols.judges.shots import Shot
+from ...protocols.judges.case import Shot
 from ...protocols.question import Problem
-from ..system.entry_points import DATASETS_GROUP, registered
 from ..system.files import read_bounded
-from .document import Document, is_elsewhere
-from .node import Node, fields_of
+from ..system.process import DATASETS_GROUP, registered
+from .document import Document, Node, fields_of, is_elsewhere
 from .sweep import dataclasses_in
 
 Base = TypeVar("Base")
@@ -70,7 +69,7 @@ def class_named(
         return catalogue[name]
     node.document.refuse_if_foreign(node.key, f"code of your own, {name},", name)
     if is_elsewhere(name) or name in registered(group):
-        from .own_code import own_class
+        from .code import own_class
 
         return own_class(node, base, group)
     known = [*catalogue, *registered(group)]
@@ -107,7 +106,7 @@ def load_problems(node: Node, folder: Path, seed: int = 0) -> Loaded:
         lines = tuple(f"{name}: {line}" for line in notes.lines())
         return Loaded(problems, pinned.names_rows, _pins(node, data_loader, pinned), lines)
     except DatasetError as exc:
-        from .originals import hint_of_missing
+        from .named_files import hint_of_missing
 
         if hint := hint_of_missing(exc, name, RELATIVE):
             raise node.fault(f"{exc}{hint}") from None

@@ -1,4 +1,7 @@
-"""Agents, judges and protocols built from settings, with every list of settings an axis."""
+"""Agents, judges and protocols built from settings, with every list of settings an axis.
+
+What real models are asked in the words of a sweep file, and whether they accept it.
+"""
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,21 +13,22 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import orjson
 
-from ...cache.call import Request
+from ...cache.call import Call, Request
 from ...protocols.agents.agent import Agent, Speaker
 from ...protocols.catalogue import JUDGES, PROTOCOLS
 from ...protocols.datasets.catalogue import quotes_passages
+from ...protocols.judges.case import Shot
 from ...protocols.judges.judge import Judge
-from ...protocols.judges.shots import Shot
 from ...protocols.prompts.prompt_set import PromptError, PromptSet, default_prompts
 from ...protocols.protocol import Protocol
 from ...protocols.settings import PARAMETERS, Count, CountFromZero, check_ranges
 from ..errors import UsageError
+from ..providers.capabilities import Endpoint, missing_abilities, takes_temperature
+from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX, simulation
-from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
-from .document import Document
+from ..system.process import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
+from .document import Document, Faults, Node, checked_value, fields_of, made_of, required_of
 from .loading import class_named, shots
-from .node import Faults, Node, checked_value, fields_of, made_of, required_of
 
 RoleSettings: TypeAlias = dict[str, Any]
 CALL_SETTINGS = ("temperature", "max_tokens", "top_logprobs", *PARAMETERS)
@@ -261,7 +265,7 @@ def _tempered(
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
     if not asked["model"].startswith(PREFIX):
-        from .reach import heeds_temperature
+        pass
 
         if not heeds_temperature(document, asked):
             settled = dict.fromkeys(names) | settled
@@ -283,7 +287,7 @@ def _check_calls(node: Node, point: RoleSettings) -> None:
     settings = {name: point[name] for name in CALL_SETTINGS if point.get(name, AUTO) != AUTO}
     made_of(node, Request, {"model": model, "messages": (), **settings})
     if not model.startswith(PREFIX):
-        from .reach import check_parameters
+        pass
 
         check_parameters(node, point)
         return
@@ -384,3 +388,44 @@ def _is(type_: Any, role: type[Any]) -> bool:
     """Whether a field's type is that role, perhaps with None."""
     options = get_args(type_) if get_origin(type_) in (Union, types.UnionType) else (type_,)
     return any(isinstance(option, type) and issubclass(option, role) for option in options)
+
+
+def heeds_temperature(document: Document, asked: Mapping[str, Any]) -> bool:
+    """Whether a model heeds a temperature. asked: with what it is asked."""
+    model, effort, top_p = asked["model"], asked.get("effort", ""), asked.get("top_p")
+    return takes_temperature(model, effort, top_p, _reach(document, model))
+
+
+def check_parameters(node: Node, point: Mapping[str, Any]) -> None:
+    """UsageError for a role whose model has no provider, or does not accept what is set."""
+    model = point["model"]
+    try:
+        provider_of(model)
+    except UsageError as exc:
+        raise node.child("model", model).fault(str(exc)) from None
+    given = {name: point[name] for name in PARAMETERS if name in point}
+    if given:
+        asked = made_of(node, Request, {"model": model, "messages": (), **given})
+        for lack in missing_abilities(Call(asked), _reach(node.document, model)):
+            if lack.parameter in given:
+                at = node.child(lack.parameter, given[lack.parameter])
+                raise at.fault(f"{model}: {lack.reason}", lack.remedy)
+
+
+def reach_of(model: str, own: Mapping[str, Any], providers: Mapping[str, Any]) -> Endpoint:
+    """How a model is asked, as far as its supported parameters depend on it. own, providers: the
+    settings of the model and of its provider."""
+    settings = {**own, **providers}
+    dated = entry(provider_of(model)).dated
+    return Endpoint(
+        version=str(settings.get("version") or "") if dated else "",
+        is_model=str(settings.get("is") or ""),
+    )
+
+
+def _reach(document: Document, model: str) -> Endpoint:
+    given = [
+        named.get(name) if isinstance(named := document.value.get(section), dict) else None
+        for section, name in (("models", model), ("providers", provider_of(model)))
+    ]
+    return reach_of(model, *[each if isinstance(each, dict) else {} for each in given])

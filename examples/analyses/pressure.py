@@ -22,7 +22,7 @@ from oversight.engine.analysis.rows import RunRows
 from oversight.engine.analysis.scoring.asd import Scored
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.analysis.scoring.inference import Floats, mean_of
-from oversight.engine.system.flags import flag
+from oversight.engine.system.settings import flag
 
 SAME_REWARD = 1e-12
 """Rewards closer than this tie."""

@@ -20,7 +20,7 @@ from oversight.engine.analysis.findings.finding import Finding, Part, figure, nu
 from oversight.engine.analysis.rows import RunRows
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.analysis.scoring.inference import Floats, jackknifed
-from oversight.engine.system.flags import flag
+from oversight.engine.system.settings import flag
 
 SCALE = math.log(10) / 400  # nats of log odds in one point of rating
 PRIOR, MEAN, STEPS = (SCALE * 1_000) ** -2, 1_000.0, 20

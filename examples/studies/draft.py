@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from oversight.engine.display.quantity import counted
+from oversight.engine.display.text import counted
 from oversight.engine.errors import UsageError
 from oversight.engine.system.files import replace_file
 from oversight.protocols.datasets.jsonl import jsonl

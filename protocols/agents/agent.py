@@ -14,15 +14,14 @@ from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
 from ...cache.memo import memoized
 from ...cache.reply import Reply
 from ...cache.thoughts import looks_like_thought
-from ..by_name import LazyRegistry
-from ..prompts.prompt_set import PromptSet, default_prompts, for_side
+from ..prompts.prompt_set import PromptSet, Words, as_words, default_prompts, for_side, lines
 from ..prompts.render import Instructions, messages
-from ..prompts.words import Words, as_words, lines
 from ..question import Answer
 from ..settings import (
     REASONING_ROOM,
     Count,
     CountFromZero,
+    LazyRegistry,
     Parameters,
     Reason,
     check_ranges,
@@ -42,9 +41,9 @@ else:
 TOOLS: "LazyRegistry[Tool]" = LazyRegistry(
     "agents.tool:Tool",
     {
-        "calculator": "agents.calculator:CALCULATOR",
-        "query": "agents.query:QUERY",
-        "python": "agents.python:PYTHON",
+        "calculator": "agents.tools:CALCULATOR",
+        "query": "agents.tools:QUERY",
+        "python": "agents.tools:PYTHON",
     },
 )
 """The built-in tools by name."""

@@ -22,7 +22,7 @@ from ...cache.folding import folded
 from ...cache.reply import Reply, ToolCall
 from ..question import Answer, Question
 from ..quotes import plain_signs
-from ..spelling import suggestion
+from ..settings import suggestion
 from ..tags import Claim, claims_in
 from ..transcript import ToolUse, Turn
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ..question import Problem
-from ..spelling import suggestion
+from ..settings import suggestion
 from .jsonl import problems
 from .loader import Loader
 

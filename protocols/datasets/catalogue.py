@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..by_name import LazyRegistry
-from ..spelling import suggestion
+from ..settings import LazyRegistry, suggestion
 from .loader import Loader
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from annotated_types import Interval
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from ..question import LABELS
-from ..spelling import suggestion
+from ..settings import suggestion
 from .rows import Row, Text, brief, complaint
 
 _Names = Annotated[

@@ -1,3 +1,4 @@
+from .case import Shot as Shot
 from .judge import Judge as Judge
 from .judge import ModelJudge as ModelJudge
 from .jury import Jury as Jury
@@ -5,7 +6,6 @@ from .logprob import LogprobJudge as LogprobJudge
 from .published import PublishedJudge as PublishedJudge
 from .repeated import Ensemble as Ensemble
 from .repeated import Redrawn as Redrawn
-from .shots import Shot as Shot
 from .stated import DistributionJudge as DistributionJudge
 from .stated import StatedJudge as StatedJudge
 from .votes import VotesJudge as VotesJudge

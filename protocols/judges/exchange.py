@@ -19,7 +19,7 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from ..prompts.words import Words
+from ..prompts.prompt_set import Words
 from ..question import Answer
 from ..tags import pairs
 from ..transcript import Transcript, Turn

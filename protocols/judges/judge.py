@@ -22,9 +22,8 @@ from ..doubts import (
     parse_all,
 )
 from ..errors import Unreadable, unreadable
-from ..prompts.prompt_set import default_prompts
+from ..prompts.prompt_set import NOTHING, Words, default_prompts, lines
 from ..prompts.render import Examples, Instructions, messages
-from ..prompts.words import NOTHING, Words, lines
 from ..question import Answer, Question
 from ..settings import (
     REASONING_ROOM,
@@ -37,8 +36,7 @@ from ..settings import (
     unusual,
 )
 from ..transcript import Judgement, Transcript, Verdict
-from .case import AFFIRM, DENY, Belief, Case
-from .shots import Shot, as_examples
+from .case import AFFIRM, DENY, Belief, Case, Shot, as_examples
 
 Order = Sequence[int]
 """Indices of the options in the order that a judge sees."""

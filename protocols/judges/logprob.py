@@ -9,13 +9,13 @@ from typing import ClassVar
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ..errors import unreadable
-from ..prompts.statements import AROUND
-from ..prompts.words import Words
+from ..prompts.forms import AROUND
+from ..prompts.prompt_set import Words
 from ..question import Question
 from ..settings import Count
 from ..transcript import Judgement
+from .case import Shot, likeliest
 from .judge import Elicitation, ModelJudge, Shown
-from .shots import Shot, likeliest
 
 _DECORATION = AROUND + "\n▁ĠĊ"
 """Characters that models and tokenizers put around a label: ` A`, `(A`, `**A`, `ĠA`."""

@@ -13,10 +13,9 @@ from ..doubts import parse_all
 from ..question import randomness
 from ..settings import Count, check_ranges, require_known, unusual
 from ..transcript import Verdict
-from .case import Case
+from .case import Case, Shot
 from .judge import Judge, ModelJudge, average, ranges_with_unread
 from .jury import POOLS, Pooling, pooled
-from .shots import Shot
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ import orjson
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ..errors import Unreadable, unreadable
-from ..prompts.forms import object_at, probabilities_form
-from ..prompts.statements import (
+from ..prompts.forms import (
     AROUND,
     CLOSING,
     MAX_LINE,
@@ -21,13 +20,15 @@ from ..prompts.statements import (
     label_at,
     number_at,
     number_in,
+    object_at,
+    probabilities_form,
     undressed,
 )
-from ..prompts.words import Words
+from ..prompts.prompt_set import Words
 from ..question import Question
 from ..transcript import Judgement
+from .case import Shot
 from .judge import Elicitation, ModelJudge, Shown, as_probabilities
-from .shots import Shot
 
 _BETWEEN = " \t\r,;.|&*`_"
 """Characters between two statements on one line."""

@@ -8,7 +8,7 @@ from ...cache.call import Ask, Call, nth
 from ...cache.reply import Reply
 from ..doubts import parse_all
 from ..errors import unreadable
-from ..prompts.statements import (
+from ..prompts.forms import (
     AROUND,
     MAX_LINE,
     Statement,
@@ -18,12 +18,12 @@ from ..prompts.statements import (
     readable,
     undressed,
 )
-from ..prompts.words import Words
+from ..prompts.prompt_set import Words
 from ..question import MAX_LABEL, Question
 from ..settings import Count, Reason
 from ..transcript import Judgement
+from .case import Shot, likeliest
 from .judge import Elicitation, ModelJudge, Shown
-from .shots import Shot, likeliest
 
 _NOBODY = -1
 """Stands for a line `Answer: …` that names no answer."""

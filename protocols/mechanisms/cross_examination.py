@@ -24,7 +24,7 @@ from ..seat import Role
 from ..settings import Count
 from ..tags import claims_in, end_of_words
 from ..transcript import Transcript, Turn
-from .listing import numbered
+from .decomposition import numbered
 
 SPEAKER = Role("cross_examination.speaker", "Debater")
 CHALLENGER = Role("cross_examination.challenger", "Debater")

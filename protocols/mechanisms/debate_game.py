@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from ...cache.call import Ask, nth
 from ..doubts import ANYTHING, UnreadReply, ranges_given
-from ..errors import Unreadable
-from ..gather import gather_deterministic
+from ..errors import Unreadable, gather_deterministic
 from ..question import Answer, Question
 from ..seat import Seat, laid_down
 from ..settings import Count

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..gather import gather_deterministic
+from ..errors import gather_deterministic
 from ..question import Answer
 from ..transcript import Transcript
 from .consultancy import Consultancy

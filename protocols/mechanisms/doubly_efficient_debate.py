@@ -19,13 +19,13 @@ from ..errors import Unreadable, unreadable
 from ..judges.case import Belief
 from ..judges.votes import VotesJudge
 from ..prompts.forms import NUMBER, TEXT, TEXTS, Filled, Form, object_of, whole_number
-from ..prompts.words import Words
+from ..prompts.prompt_set import Words
 from ..protocol import Protocol
 from ..question import Answer, Question
 from ..seat import Role
 from ..settings import Count
 from ..transcript import Transcript, Turn, Verdict
-from .listing import Commitment, Listed, as_list, commit
+from .decomposition import Commitment, Listed, as_list, commit
 
 Odds: TypeAlias = tuple[float, ...]
 """The probabilities that the prover commits to, one per step; empty if not requested."""

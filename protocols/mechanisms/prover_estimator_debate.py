@@ -14,18 +14,16 @@ from msgspec.structs import replace
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..errors import Unreadable
-from ..gather import gather_deterministic
+from ..errors import Unreadable, gather_deterministic
 from ..prompts.forms import NUMBER, TEXTS, Filled, Form, choice_of, whole_number
-from ..prompts.prompt_set import PromptSet
-from ..prompts.words import Words
+from ..prompts.prompt_set import PromptSet, Words
 from ..protocol import WithHorizon
 from ..question import Answer, Question
 from ..seat import Role
 from ..settings import Count
 from ..transcript import Transcript, Turn, Verdict
 from .auxiliary import Assisted, Aux
-from .listing import Commitment, Listed, as_list, commit
+from .decomposition import Commitment, Listed, as_list, commit
 
 Direction: TypeAlias = Literal["higher", "lower"]
 DIRECTIONS: tuple[Direction, ...] = ("higher", "lower")

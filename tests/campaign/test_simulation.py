@@ -9,8 +9,7 @@ import pytest
 
 from oversight.cache.reply import Usage
 from oversight.cache.store import MemoryStore
-from oversight.engine.extensions.mock.process import serving
-from oversight.engine.extensions.mock.rehearsed import staged
+from oversight.engine.extensions.mock.process import serving, staged
 from oversight.engine.extensions.planning.estimate import Plan, plan_sweep
 from oversight.engine.models.accounting.ledger import Accounting, UsageTotals
 from oversight.engine.models.accounting.prices import listed

@@ -3,8 +3,7 @@ import inspect
 
 import pytest
 
-from oversight.engine.errors import ProviderDown, QuotaExhausted
-from oversight.engine.stop import StopToken
+from oversight.engine.errors import ProviderDown, QuotaExhausted, StopToken
 from tests.virtual import now, virtually
 
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
-from oversight.engine.sweep.rows import report_rows
-from oversight.engine.sweep.sweep import Cell, Sweep
+from oversight.engine.sweep.sweep import Cell, Sweep, report_rows
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda

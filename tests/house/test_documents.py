@@ -12,7 +12,7 @@ import click
 import pytest
 
 import oversight
-from oversight.engine.system import entry_points
+from oversight.engine.system import process as entry_points
 from oversight.engine.views.cli.group import oversight as commands
 from tests.documents import PAGES, ROOT, blocks
 

@@ -107,12 +107,12 @@ MAY = {
         "engine/views/pages/searched.py",
     ),
     "what is repeated begins where nothing else does": (
-        "engine/extensions/simulation/question.py",
+        "engine/extensions/simulation/simulated_call.py",
         "engine/extensions/simulation/speech.py",
         "engine/run/record/search.py",
     ),
     "our own marks, which no model can write": (
-        "protocols/prompts/parse.py",
+        "protocols/prompts/render.py",
         "engine/extensions/people/task.py",
     ),
     "no model wrote it": (

@@ -16,15 +16,15 @@ from oversight.cache.folding import folded
 from oversight.cache.thoughts import split
 from oversight.protocols import Debate, StatedJudge, Unreadable, Words, tags
 from oversight.protocols.agents.agent import ADVOCATE, PRIVATE, SPEECH, TOOLS, Agent
-from oversight.protocols.agents.calculator import calculate
 from oversight.protocols.agents.tool import Allowance, Scene, check_claims
+from oversight.protocols.agents.tools import calculate
 from oversight.protocols.datasets.solution import steps
 from oversight.protocols.judges.exchange import Renaming
 from oversight.protocols.judges.logprob import read_masses
 from oversight.protocols.judges.stated import read_percentages
 from oversight.protocols.judges.votes import read_conclusion
 from oversight.protocols.mechanisms.cross_examination import statements
-from oversight.protocols.mechanisms.listing import numbered
+from oversight.protocols.mechanisms.decomposition import numbered
 from oversight.protocols.prompts.forms import TEXT, Form
 from oversight.protocols.quotes import find_quotes, marked
 from oversight.protocols.tags import escape_and_count, shown

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from oversight.cache.call import Asked, Call, RecordingAsk
 from oversight.cache.reply import Reply
-from oversight.engine.extensions.simulation.form import Contents, fill_form
+from oversight.engine.extensions.simulation.speech import Contents, fill_form
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.doubts import ProbabilityRange

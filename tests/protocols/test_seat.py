@@ -8,11 +8,10 @@ import pytest
 from oversight.protocols.agents.agent import Agent, RolePrompt
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.doubts import UnreadReply, parse_all
-from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.gather import gather_deterministic
+from oversight.protocols.errors import Declined, Unreadable, gather_deterministic
 from oversight.protocols.prompts.forms import NUMBER, TEXT, Form, choice_of, whole_number
+from oversight.protocols.prompts.prompt_set import Words
 from oversight.protocols.prompts.render import turn_block
-from oversight.protocols.prompts.words import Words
 from oversight.protocols.protocol import as_verdict
 from oversight.protocols.seat import Seat, hear
 from oversight.protocols.transcript import Transcript, Turn

@@ -18,7 +18,7 @@ from oversight.cache import Reply
 from oversight.cache.reply import UNKNOWN_STOP
 from oversight.engine.extensions.datasets.generating import Generator
 from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Protocol, StatedJudge
-from oversight.protocols.agents.calculator import calculate
+from oversight.protocols.agents.tools import calculate
 from oversight.protocols.counts import COUNTED, counted
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.datasets.catalogue import loader

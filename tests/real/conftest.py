@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.errors import UsageError
-from oversight.engine.extensions.local.weights import weights
+from oversight.engine.extensions.local.server import weights
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from select import select
 import pytest
 import yaml
 
-from oversight.engine.extensions.local.weights import SLOTS
+from oversight.engine.extensions.local.server import SLOTS
 from oversight.engine.models.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS

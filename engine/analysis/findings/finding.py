@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
-from ...display.printable import one_line
-from ...display.quantity import signed
 from ...display.table import (
     MOST_NOTE,
     NONE,
@@ -25,6 +23,7 @@ from ...display.table import (
     markdown_text,
     wrapped,
 )
+from ...display.text import one_line, signed
 from ..scoring.estimate import PARTS, Ends, Estimate
 
 if TYPE_CHECKING:

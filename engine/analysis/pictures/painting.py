@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from ....cache.errors import install_command
-from ...display.printable import printable
+from ...display.text import printable
 from ...errors import UsageError
 from ..findings.chart import FEW, Chart, Series
 from ..reports.results import SCORE_NAMES

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ...display.quantity import counted
+from ...display.text import counted
 from ..findings.finding import estimated, span
 from ..scoring.contrasts import Contrast
 from ..scoring.estimate import LEVEL, Estimate

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import isfinite
 
-from ...system.flags import flag
+from ...system.settings import flag
 
 ENDINGS = {"text": "txt", "markdown": "md", "json": "json", "latex": "tex", "csv": "csv"}
 """Endings of their files."""

@@ -13,8 +13,8 @@ from itertools import product
 from operator import attrgetter
 from typing import NamedTuple
 
-from ...display.quantity import counted
 from ...display.table import NONE, bare, latex_cell, latex_row, latex_table
+from ...display.text import counted
 from ...errors import UsageError
 from ...sweep.grid import GridRow
 from ..findings.finding import (

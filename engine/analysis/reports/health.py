@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ....protocols.doubts import MIN_CAPTURED_MASS
 from ....protocols.errors import TRUNCATED, TRUNCATED_WHILE_REASONING
 from ....protocols.transcript import Failure
-from ...display.quantity import counted
+from ...display.text import counted
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Grid, GridRow
 

@@ -12,7 +12,7 @@ from operator import attrgetter, methodcaller
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...display.quantity import counted
+from ...display.text import counted
 from ...errors import RunFolderError, UsageError
 from ...run.run_folder import REPORT
 from ...sweep.grid import Axes

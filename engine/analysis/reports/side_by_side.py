@@ -18,9 +18,8 @@ from ....protocols.question import Problem, Question
 from ....protocols.quotes import marked
 from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Turn, Verdict
-from ...display.printable import CONTROL, one_line, printable
-from ...display.quantity import counted, signed
 from ...display.table import wrapped
+from ...display.text import CONTROL, counted, one_line, printable, signed
 from ...run.record.values import CellEnd, NotRun, RecordedCell, turns_of
 from ...sweep.grid import GridRow
 from .aggregate import problem_score

@@ -22,7 +22,7 @@ from ....cache.cache import CacheStatistics
 from ....cache.call import Ask, Call
 from ....cache.record import read_call
 from ....cache.reply import Reply
-from ...display.quantity import counted
+from ...display.text import counted
 from ...errors import (
     BudgetReached,
     Halt,

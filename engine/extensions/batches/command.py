@@ -5,7 +5,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from ...display.quantity import counted, dollars
+from ...display.text import counted, dollars
 from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.execution import Execution
@@ -15,11 +15,10 @@ from ...run.opened import open_run
 from ...run.run import Run
 from ...run.settings import RunSettings
 from ...run.stores import store_name
-from ...system.flags import flag
+from ...system.settings import flag
 from ...views.cli.faults import halt_code
-from ...views.cli.flags import as_command
+from ...views.cli.flags import JSON, OWN_SWEEP, RUN_STORE, as_command
 from ...views.cli.naming import RUN
-from ...views.cli.options import JSON, OWN_SWEEP, RUN_STORE
 from ...views.cli.output import say, show, show_json, show_line
 from ...views.cli.terminal import under_signals
 from .journal import BatchJournal

@@ -31,7 +31,7 @@ from ...run.run import Run
 from ...run.run_folder import QUARANTINE
 from ...run.stores import store_name
 from ...run.worker import EVERY, Answer, CellWorker, Ended, Standing, Turn, code_of
-from ...sweep.own_code import CodeFile, code_files
+from ...sweep.code import CodeFile, code_files
 from ...sweep.sweep import Cell
 
 try:

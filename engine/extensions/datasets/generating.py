@@ -42,20 +42,18 @@ from ....protocols.datasets.solution import (
     sense,
     steps,
 )
-from ....protocols.errors import DatasetError, Unreadable, unreadable
-from ....protocols.gather import gather_deterministic
+from ....protocols.errors import DatasetError, Unreadable, gather_deterministic, unreadable
 from ....protocols.prompts.forms import NUMBER, TEXTS, as_format, fields_of, read_form
-from ....protocols.prompts.prompt_set import default_prompts
+from ....protocols.prompts.prompt_set import Words, default_prompts
 from ....protocols.prompts.render import Instructions, answer_body
-from ....protocols.prompts.words import Words
 from ....protocols.question import Answer, Problem, balanced, labelled
 from ....protocols.settings import Count, check_ranges
 from ....protocols.tags import escape_and_count, escape_tags
 from ....protocols.transcript import Failure
 from ...analysis.reports.health import called
 from ...display.progress import Snapshot
-from ...display.quantity import counted
-from ...errors import Halt, UsageError
+from ...display.text import counted
+from ...errors import Halt, StopToken, UsageError
 from ...models.accounting.ledger import Accounting, sum_usage
 from ...models.directory import Directory
 from ...models.router import Router
@@ -68,13 +66,12 @@ from ...run.later import Addition, ExecutionWork, added_to, require_extensions, 
 from ...run.observer import ProgressDisplay
 from ...run.settings import AskSettings
 from ...run.stores import open_store, store_name
-from ...stop import StopToken
 from ...sweep.document import Document
 from ...system.files import locked
-from ...system.flags import flag
+from ...system.settings import flag
 from ...views.cli.exit_codes import ExitCode
 from ...views.cli.faults import halt_code
-from ...views.cli.options import STORE, output
+from ...views.cli.flags import STORE, output
 from ...views.cli.output import say, show, typed
 from ...views.cli.terminal import under_signals
 

@@ -10,7 +10,7 @@ import threading
 
 import click
 
-from .weights import MODEL, weights
+from .server import MODEL, weights
 
 
 @click.command()

@@ -1,8 +1,7 @@
 """A local mock server that behaves like the vendors' servers, faults included."""
 
-from .answers import Responder, filler
 from .profile import FAULT_KINDS, PROFILES, FaultKind, FaultWindow, Profile, load_profile
-from .server import MockServer
+from .server import MockServer, Responder, filler
 
 __all__ = [
     "FAULT_KINDS",

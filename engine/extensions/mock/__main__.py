@@ -15,10 +15,9 @@ import click
 
 from ...errors import UsageError
 from ...system.process import event_loop
-from .answers import Responder, filler
-from .clock import FastLoop
+from .connection import FastLoop
 from .profile import Profile, load_profile
-from .server import MockServer
+from .server import MockServer, Responder, filler
 
 
 @click.command()
@@ -50,7 +49,7 @@ def serve(
         answer: Responder = filler
         if sweep is not None:
             from ...run.loaded_sweep import open_sweep
-            from .rehearsed import actors
+            from .process import actors
 
             answer = actors(open_sweep(sweep, overrides, limit))
     except UsageError as exc:

@@ -2,34 +2,173 @@
 
 It speaks all wires over real HTTP on the loopback interface. A `Responder` produces its replies and
 a `Profile` its faults; its counts are at `/rehearsal/counts` and in `counts()`.
+
+Faults on the wire: refused requests and spoilt replies.
+
+The mock server's replies: filler, or those of simulated models.
 """
 
 import asyncio
+import gzip
 import hashlib
 import math
 import random
 import re
 import ssl
 from collections import Counter
-from functools import partial
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import TypeAlias
 from urllib.parse import unquote
 
 import orjson
+from msgspec.structs import replace
 
 from ....cache.call import Call
-from ....cache.reply import Reply
+from ....cache.reply import Reply, Token, ToolCall, Usage
 from ...errors import EngineError
-from .answers import Responder, filler
-from .anthropic_server_wire import AnthropicServerWire
-from .connection import Connection, ServerRequest
-from .meter import ServerBudgets
-from .openai_server_wire import OpenAIServerWire, ResponsesServerWire
-from .profile import PROFILES, FaultKind, Profile
-from .server_desk import ServerDesk
-from .server_wire import ServerWire, input_tokens, output_tokens
-from .thinking import TOKENS, add_thoughts
-from .trouble import refuse, spoil
-from .vendor_rules import VendorRefusal, vendor_model, vendor_refusal
+from ...providers.simulated import SimulatedModels
+from ..simulation.speech import Contents, filled
+from .connection import Connection, ServerBudgets, ServerRequest
+from .desk import ServerDesk
+from .profile import (
+    PROFILES,
+    TOKENS,
+    FaultKind,
+    Profile,
+    VendorRefusal,
+    add_thoughts,
+    vendor_model,
+    vendor_refusal,
+)
+from .wires import (
+    AnthropicServerWire,
+    OpenAIServerWire,
+    ResponsesServerWire,
+    ServerWire,
+    input_tokens,
+    output_tokens,
+)
+
+_DRIP_INTERVAL = 0.4
+"""Seconds between the bytes of a dripping answer; a read timeout longer than this never fires."""
+_MB = 2**20
+_PAGE = b"<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway</body></html>"
+
+
+def refuse(fault: FaultKind, connection: Connection, dialect: ServerWire, profile: Profile) -> bool:
+    """Answer in place of a reply, at once and free; False if `fault` spoils a reply instead."""
+    match fault:
+        case "rate_limit" | "overloaded":
+            status, body = dialect.complaint(fault)
+            connection.answer(status, body, dialect.wait(profile.delay / profile.speed))
+        case "server_error" | "unauthorized" | "quota" | "policy" | "too_long":
+            connection.answer(*dialect.complaint(fault))
+        case "html":
+            connection.answer(502, _PAGE, "content-type: text/html\r\n")
+        case "reset":
+            connection.tear()
+        case "stall":
+            pass  # Never answered; the connection stays as it is until the client gives up.
+        case _:
+            return False
+    return True
+
+
+def spoil(
+    fault: FaultKind,
+    connection: Connection,
+    dialect: ServerWire,
+    body: bytes,
+    limits: str,
+    profile: Profile,
+) -> None:
+    """Send a billed reply in an unusable form."""
+    match fault:
+        case "cut":
+            connection.begin(
+                200, f"content-length: {len(body)}\r\n{limits}", body[: len(body) // 2]
+            )
+            connection.tear()
+        case "half_json":
+            connection.answer(200, body[: len(body) // 2], limits)
+        case "error_in_200":
+            connection.answer(200, dialect.complaint(fault)[1], limits)
+        case "unknown_stop":
+            data = orjson.loads(body)
+            dialect.stop_oddly(data)
+            connection.answer(200, orjson.dumps(data), limits)
+        case "gzip_bomb":
+            connection.answer(200, _bomb(), "content-encoding: gzip\r\n")
+        case "huge":
+            connection.begin(200, f"content-length: {40 * _MB + len(body)}\r\n")
+            for _ in range(40):
+                connection.write(b" " * _MB)
+            connection.write(body)
+            connection.finish()
+        case "drip":
+            connection.begin(200, f"transfer-encoding: chunked\r\n{limits}")
+            drops = round(profile.drip / _DRIP_INTERVAL)
+            _drip(connection, body, drops, _DRIP_INTERVAL / profile.speed)
+
+
+def _drip(connection: Connection, body: bytes, drops: int, pause: float) -> None:
+    if connection.closed:
+        return
+    if not drops:
+        connection.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+        connection.finish()
+        return
+    connection.write(b"1\r\n\n\r\n")
+    loop = asyncio.get_running_loop()
+    loop.call_later(pause, _drip, connection, body, drops - 1, pause)
+
+
+@lru_cache(maxsize=1)
+def _bomb() -> bytes:
+    return gzip.compress(b" " * (64 * _MB))
+
+
+Responder: TypeAlias = Callable[[Call], Reply]
+"""Produces the model's reply to a call. The call's model has no provider prefix, and its draw is
+empty since wires do not carry it. Must be quick: it blocks the server."""
+
+
+_FILLER = " ".join(f"word{n % 10}" for n in range(60))
+_WORD = Contents("word", agrees=True)
+
+
+def filler(call: Call) -> Reply:
+    """60 words; or, where a call asks for it, JSON of its schema, a label with logprobs, or a tool
+    call."""
+    told = call.messages[-1].text if call.messages else ""
+    if call.tools and f"Call the tool {call.tools[0].name}" in told:
+        tool = call.tools[0]
+        return Reply("", (ToolCall("call_0", tool.name, filled(tool.parameters, _WORD)),))
+    if call.response_format is not None:
+        return Reply(filled(call.response_format.schema, _WORD))
+    if call.top_logprobs:
+        shared = math.log(1 / call.top_logprobs)
+        labels = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: call.top_logprobs]
+        return Reply("A", logprobs=(Token("A", shared, tuple((c, shared) for c in labels)),))
+    return Reply(_FILLER)
+
+
+def simulated(provider: SimulatedModels) -> Responder:
+    """A responder of simulated models. provider: has them by their names on the wire.
+
+    Each repetition of a call is a new draw, as with real models.
+    """
+    times: Counter[str] = Counter()
+
+    def answer(call: Call) -> Reply:
+        address = call.address
+        times[address] += 1
+        # The server counts the tokens.
+        return replace(provider.reply(call.drawn(times[address])), usage=Usage())
+
+    return answer
+
 
 _OPENAI, _ANTHROPIC, _RESPONSES = OpenAIServerWire(), AnthropicServerWire(), ResponsesServerWire()
 _VERSION = b"anthropic-version"

@@ -35,7 +35,7 @@ from ....cache.portable import (
 from ....cache.store import Reader
 from ....protocols.datasets.jsonl import jsonl
 from ....protocols.errors import ProtocolError
-from ....protocols.prompts.parse import shared_beginning
+from ....protocols.prompts.render import shared_beginning
 from ....protocols.question import Problem
 from ...analysis.reports.report import report
 from ...analysis.rows import read_rows

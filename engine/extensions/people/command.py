@@ -7,22 +7,21 @@ from urllib.parse import urlsplit
 import click
 from annotated_types import Interval
 
-from ...display.quantity import counted
-from ...errors import UsageError
+from ...display.text import counted
+from ...errors import StopToken, UsageError
 from ...run.folders import is_run
 from ...run.listing import Parts
 from ...run.lookup import cells_with_verdict
 from ...run.opened import open_run
 from ...run.settings import FolderSettings
-from ...stop import StopToken
 from ...sweep.sweepfile import read_sweep_file
 from ...system.files import locked, read_bounded, replace_file
-from ...system.flags import argument, flag
-from ...views.api.prepared import run_settings
+from ...system.settings import argument, flag
+from ...views.api.library import run_settings
 from ...views.cli.completing import run_names
+from ...views.cli.flags import FILE, HOST, JSON, LIMIT, OWN_SWEEP, SEED, SET, output, port
 from ...views.cli.group import NamedGroup
 from ...views.cli.naming import RUN, run_named
-from ...views.cli.options import FILE, HOST, JSON, LIMIT, OWN_SWEEP, SEED, SET, output, port
 from ...views.cli.output import say, show, show_json, width
 from .desk import Desk, DeskSettings
 from .journal import PERSONS, read_raters

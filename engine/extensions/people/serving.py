@@ -17,8 +17,8 @@ from ....protocols.judges import DistributionJudge
 from ....protocols.judges.case import Case
 from ....protocols.judges.judge import ParsedReply
 from ....protocols.transcript import Failure, Verdict
-from ...display.quantity import counted
-from ...errors import UsageError
+from ...display.text import counted
+from ...errors import StopToken, UsageError
 from ...run.folders import is_run, store_noted
 from ...run.lanes import attempt_noted, failure, run_lanes
 from ...run.later import Addition
@@ -33,13 +33,12 @@ from ...run.run import Run
 from ...run.run_folder import OUTCOMES
 from ...run.settings import RunSettings
 from ...run.stores import open_store
-from ...stop import StopToken
 from ...sweep.sweep import Cell
 from ...sweep.sweepfile import SweepFile
 from ...system.files import locked
-from ...views.cli.beside import ask_beside, store_of
 from ...views.cli.exit_codes import ExitCode
 from ...views.cli.faults import halt_code
+from ...views.cli.naming import ask_beside, store_of
 from ...views.cli.output import say, typed
 from ...views.cli.terminal import Presentation, run_in_terminal
 from .desk import Desk, DeskSettings, TaskKind

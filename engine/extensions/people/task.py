@@ -18,15 +18,15 @@ import orjson
 from ....cache.call import Call
 from ....cache.reply import Reply, Token
 from ....protocols.prompts.forms import REASONING
-from ....protocols.prompts.parse import (
+from ....protocols.prompts.render import (
     Todo,
+    answer_body,
     find_question,
     read_instructions,
     read_marked_turns,
     read_question,
     read_rules,
 )
-from ....protocols.prompts.render import answer_body
 from ....protocols.question import Question
 from ....protocols.tags import escape_tags
 

@@ -22,11 +22,10 @@ from ....protocols.agents.agent import Speaker
 from ....protocols.datasets.loader import Loader
 from ....protocols.judges.judge import Judge
 from ....protocols.protocol import Protocol
-from ....protocols.spelling import suggestion
+from ....protocols.settings import suggestion
 from ...errors import UsageError
-from ...sweep.document import Document, is_elsewhere
-from ...sweep.node import required_of
-from ...sweep.own_code import module_from_file
+from ...sweep.code import module_from_file
+from ...sweep.document import Document, is_elsewhere, required_of
 from ...sweep.sweepfile import SECTIONS, SweepFile, checked_sweep
 
 MUTABLE = re.compile(r"(typing\.)?(list|dict|set|List|Dict|Set)\b")

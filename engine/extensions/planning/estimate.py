@@ -12,6 +12,7 @@ from ....cache.store import Reader
 from ....protocols.agents.agent import Agent
 from ....protocols.judges.judge import ModelJudge
 from ....protocols.question import Problem
+from ...display.console import Resource
 from ...models.accounting.ledger import Latency
 from ...models.accounting.prices import Price, PriceList
 from ...models.limits.limits import Limits
@@ -20,7 +21,6 @@ from ...providers.simulated import PREFIX
 from ...run.dry_run import chains, require_distinct
 from ...run.loaded_sweep import LoadedSweep
 from ...sweep.sweep import Sweep, dataclasses_in
-from ...throughput import Resource
 from .survey import Amounts, ReplyStatistics, Stratum, Survey, Surveyed
 
 MAX_WALKED_CELLS = 3_000

@@ -38,8 +38,8 @@ from ...errors import UsageError
 from ...models.accounting.prices import PriceList
 from ...run.loaded_sweep import LoadedSweep
 from ...sweep.grid import Grid
-from ...sweep.rows import Row, row_of
-from ...system.flags import flag
+from ...sweep.sweep import Row, row_of
+from ...system.settings import flag
 from .estimate import Cost, plan_sweep
 
 SpreadSource: TypeAlias = Literal["pilot", "worst case"]

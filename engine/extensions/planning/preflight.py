@@ -1,11 +1,16 @@
-"""Preflight checks: whether each model answers as the sweep needs, tested with small requests."""
+"""Preflight checks: whether each model answers as the sweep needs, tested with small requests.
+
+`oversight doctor`: check keys, models and limits with a few small calls.
+"""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
+from itertools import groupby
+from pathlib import Path
 from typing import TypeAlias
 
 import orjson
@@ -21,6 +26,7 @@ from ...errors import (
     QuotaExhausted,
     RateLimited,
     Unreachable,
+    UsageError,
 )
 from ...providers.capabilities import (
     RESPONSES_LEAST,
@@ -32,13 +38,23 @@ from ...providers.capabilities import (
     retirement,
     today,
 )
-from ...providers.catalogue import entry, provider_of, same_model
+from ...providers.catalogue import entry, provider_names, provider_of, same_model
 from ...providers.connecting import connect
 from ...providers.fault_table import HeaderLimits
+from ...providers.keys import settings_of
 from ...providers.own_server import local_server, model_facts
 from ...providers.provider import Provider
 from ...providers.sdk import load_clients
-from ...providers.settings import Api, Settings
+from ...providers.settings import Api, Settings, environment
+from ...providers.simulated import PREFIX
+from ...run.dry_run import require_abilities
+from ...run.loaded_sweep import LoadedSweep, open_sweep
+from ...system.settings import argument
+from ...views.cli.completing import sweep_files
+from ...views.cli.exit_codes import ExitCode
+from ...views.cli.flags import JSON, SET, as_command
+from ...views.cli.output import show, show_json
+from .estimate import cramped
 
 ANSWER_SECONDS = 60.0
 """Timeout of one answer, in seconds."""
@@ -349,3 +365,69 @@ _ADVICE: Mapping[type[EngineError], str] = {
     QuotaExhausted: "pay, raise the limit, or wait for the next month",
     RateLimited: "wait a minute",
 }
+
+
+LINE = "\n"
+
+
+@as_command
+def command(
+    what: tuple[str, ...] = argument("[SWEEP | MODEL…]", complete=sweep_files),
+    overrides: tuple[str, ...] = SET,
+    as_json: bool = JSON,
+) -> None:
+    """Check keys, addresses, models and limits, with a few small requests.
+
+    SWEEP: each of its models is asked for one token, and its calls are checked against the model's
+    abilities; logprobs, schemas and tools are tried with one small call each, where the sweep needs
+    them. The vendors' lists of models are read, at no cost. MODEL: check only these, such as
+    `openai/gpt-6-luna`. With neither, list which keys are set. Exit code 1 if a check fails.
+    """
+    variables = environment(Path())
+    if len(what) == 1 and Path(what[0]).suffix in (".yaml", ".yml"):
+        findings = asyncio.run(_sweep(open_sweep(Path(what[0]), overrides), variables))
+    elif overrides:
+        raise UsageError("--set is for a sweep; name its file")
+    else:
+        findings = asyncio.run(
+            examine(what, lambda name, api: settings_of(name, variables, api=api), variables)
+        )
+    if not what:
+        findings = [
+            replace(found, remedy="")
+            for each in provider_names()
+            if (found := key_of(each, variables)) is not None
+        ]
+    if as_json:
+        # No provider was asked for, so a key that is not set is not a fault.
+        show_json(findings if what else [replace(found, fine=True) for found in findings])
+    else:
+        show("\n".join(_lines(findings, "✗" if what else "–")))
+    if what and not all(finding.fine for finding in findings):
+        raise SystemExit(ExitCode.FAILED)
+
+
+async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[PreflightResult]:
+    """Check the models of a sweep: their abilities, retirements and answers."""
+    models, sweep = opened.models, opened.sweep
+    needs: Iterable[Call] = ()
+    try:
+        needs = await require_abilities(sweep, models.simulated, models.reach)
+        able = PreflightResult(sweep.name, True, "its models support all that it asks for")
+    except UsageError as exc:
+        able = PreflightResult(sweep.name, False, str(exc))
+    tight = [PreflightResult(sweep.name, False, note) for note in cramped(sweep)]
+    real = [model for model in sweep.models if not model.startswith(PREFIX)]
+    ends = [ending(told, today()) for told in models.retirements(sweep.models)]
+    looked = await examine(real, models.settings, variables, models.reach, needs)
+    return [able, *tight, *ends, *looked]
+
+
+def _lines(findings: Iterable[PreflightResult], wrong: str) -> Iterator[str]:
+    """The findings, grouped by subject. wrong: the mark of a finding that is not fine."""
+    for about, group in groupby(findings, key=lambda finding: finding.about):
+        yield about
+        for finding in group:
+            yield f"  {'✓' if finding.fine else wrong} {finding.text.replace(LINE, LINE + '    ')}"
+            if finding.remedy:
+                yield f"    {finding.remedy}"

@@ -13,7 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ...analysis.findings.finding import Finding, Part, people
-from ...display.quantity import counted, duration, short
+from ...display.console import clipped
+from ...display.text import counted, duration, short
 from ...errors import Halt, UsageError
 from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...providers.simulated import PREFIX
@@ -22,16 +23,14 @@ from ...run.observer import ProgressDisplay
 from ...run.run import Run
 from ...run.settings import RunSettings
 from ...sweep.sweepfile import SweepFile, read_sweep_file
-from ...throughput import clipped
 from ...views.cli.exit_codes import ExitCode
 from ...views.cli.faults import halt_code
 from ...views.cli.output import show, show_json, width
 from ...views.cli.terminal import under_signals
 from ...views.pages.strip import COUNTS
-from ..mock.clock import FastLoop
-from ..mock.process import counts, serving
+from ..mock.connection import FastLoop
+from ..mock.process import counts, serving, staged
 from ..mock.profile import load_profile
-from ..mock.rehearsed import staged
 from .estimate import Plan, plan_sweep
 
 

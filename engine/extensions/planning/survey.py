@@ -16,7 +16,7 @@ from ....cache.errors import DamagedEntry
 from ....cache.record import stored_reply
 from ....cache.reply import Reply
 from ....cache.store import Reader
-from ....protocols.prompts.parse import read_instructions
+from ....protocols.prompts.render import read_instructions
 from ....protocols.question import Problem
 from ...analysis.scoring.inference import Floats
 from ...errors import InvalidRequest, Pending

@@ -3,6 +3,8 @@
 One problem is run in all of its worlds: on simulated models, on one that says the same whoever it
 speaks for, on one that answers badly in every way that models do, and on one without credit. What
 is wrong is found with the author's line, all of it at once.
+
+`oversight try`: an author's class on one problem in all its worlds, before it costs anything.
 """
 
 import asyncio
@@ -15,6 +17,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -23,16 +26,24 @@ from ....cache.reply import Reply
 from ....protocols.datasets.leak import leakage_check
 from ....protocols.datasets.loader import Loader
 from ....protocols.errors import DatasetError, NotRun, Unreadable
-from ....protocols.prompts.parse import read_instructions
+from ....protocols.prompts.render import read_instructions
 from ....protocols.transcript import NOT_RUN, Failure, Verdict
+from ...analysis.reports.side_by_side import as_plain, side_by_side
+from ...display.console import PrintableConsole
+from ...display.text import counted
 from ...errors import EngineError, Halt, ProviderError, QuotaExhausted, UsageError
 from ...run.dry_run import stand_ins
 from ...run.first_cells import COMPOSED, nearest_difference
 from ...run.lanes import attempt_noted, failure, first_fault
 from ...run.record.values import RecordedCall, RecordedCell
 from ...sweep.sweep import Cell, Sweep
-from ..simulation.form import Contents, filled
+from ...system.settings import argument
+from ...views.cli.exit_codes import ExitCode
+from ...views.cli.flags import JSON, SET, as_command
+from ...views.cli.output import show, show_json
+from ..simulation.speech import Contents, filled
 from .author import JUDGE, AuthorCode, Kind, Mistake, Subject, line_in, subject_named
+from .plan import Prompted, prompts_read
 
 MAX_CALLS = 300
 """Calls of one world; a protocol that asks more is taken for one without an end."""
@@ -420,3 +431,88 @@ def _never_awaited(path: str) -> Iterator[list[Mistake]]:
             what = told.split("'")[1]
             why = f"{what} is never awaited: write await before it"
             found.append(Mistake(lines[-1], "awaited", why))
+
+
+PASSAGE = re.compile(r"(?<=<passage>\n)(.{60}).*?\n(?=</passage>)", re.DOTALL)
+
+
+@as_command
+def command(
+    subject: str = argument("FILE:NAME"),
+    overrides: tuple[str, ...] = SET,
+    as_json: bool = JSON,
+) -> None:
+    """Try a protocol, judge, agent or data set that you wrote. Nothing is sent.
+
+    FILE:NAME is written as in a sweep file: my_file.py:MyClass, or my_package.my_module:MyClass.
+    One problem is run in all of its worlds on simulated models, and on ones that answer badly, are
+    mute, or have no credit left. All mistakes are listed at once, each with its line; then come the
+    prompts, the transcripts, the verdicts and the calls that the worlds share. `oversight plan`
+    says what a sweep with it costs.
+
+    --set rounds=3 overrides a setting of the class; with a section's name before it, one of the
+    sweep that tries it.
+
+    Exit codes: 0 nothing is wrong, 1 something is.
+    """
+    found = tried(subject, overrides)
+    fine, trial = not found.mistakes, found.trial
+    prompts = asyncio.run(prompts_read(trial.sweep)) if trial is not None and fine else []
+    if as_json:
+        show_json(_plain(subject, found, prompts))
+    else:
+        _show(subject, found, prompts)
+    raise SystemExit(ExitCode.DONE if fine else ExitCode.FAILED)
+
+
+def _show(word: str, found: Tried, prompts: Sequence[Prompted]) -> None:
+    told = set[str]()
+    for each in prompts:
+        show(f"[{each.protocol} · {each.seat} · {each.model}]")
+        show("\n".join(f"{role}: {_brief(text, told)}" for role, text in each.messages) + "\n")
+    trial = found.trial
+    if trial is not None and trial.worlds:
+        cell, console = trial.worlds[0].cell, PrintableConsole()
+        worlds = [world.shown for world in trial.worlds]
+        console.print(side_by_side(cell.row, cell.problem, worlds, "brier", console.width))
+        show(_sharing(trial))
+    for fault in found.mistakes:
+        show(f"{word.rpartition(':')[0]}:{fault.line}: {fault.check}: {fault.message}")
+    wrong = counted(len(found.mistakes), "fault") if found.mistakes else "nothing is wrong"
+    show(f"{word}: {wrong}")
+
+
+def _brief(text: str, told: set[str]) -> str:
+    """A message with the first line of its passage; of what an earlier seat was told, as the
+    question, the first line. told: the parts that stand above, to which its own are added."""
+    parts = PASSAGE.sub(r"\1 …\n", text).split("\n\n")
+    shown = (f"{part.splitlines()[0]} … as above" if part in told else part for part in parts)
+    brief = "\n\n".join(shown).replace(" … as above\n\n", " … as above\n")
+    told.update(part for part in parts if "\n" in part)
+    return brief
+
+
+def _sharing(trial: Trial) -> str:
+    each = [world.calls for world in trial.worlds]
+    together, shared = set().union(*each), set(each[0]).intersection(*each[1:])
+    counts = " + ".join(str(len(calls)) for calls in each)
+    return (
+        f"calls: {counts} in the worlds, {counted(len(together), 'different one')}; "
+        f"{len(shared)} in every world"
+    )
+
+
+def _plain(word: str, found: Tried, prompts: Sequence[Prompted]) -> dict[str, Any]:
+    trial = found.trial
+    plain: dict[str, Any] = {
+        "subject": word,
+        "kind": found.subject.kind.name if found.subject else None,
+        "mistakes": found.mistakes,
+        "prompts": prompts,
+    }
+    if trial is not None and trial.worlds:
+        cell = trial.worlds[0].cell
+        worlds = [world.shown for world in trial.worlds]
+        plain |= as_plain(cell.row, cell.problem, worlds, "brier")
+        plain["asked"] = [sorted(world.calls) for world in trial.worlds]
+    return plain

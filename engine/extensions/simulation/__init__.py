@@ -2,6 +2,6 @@
 
 from .model import PRESETS, SimModel
 from .provider import SimProvider
-from .question import GroundTruth
+from .simulated_call import GroundTruth
 
 __all__ = ["PRESETS", "GroundTruth", "SimModel", "SimProvider"]

@@ -13,14 +13,13 @@ from functools import lru_cache, partial
 
 from ....cache.call import Call
 from ....cache.reply import Outcome, Reply, Token, ToolCall, Usage
-from ....protocols.prompts.parse import find_question, read_rules
+from ....protocols.prompts.render import find_question, read_rules
 from ....protocols.question import Problem
 from ...errors import InvalidRequest, ModelNotFound
 from ...providers.simulated import SimulatedModel, SimulatedModels, Simulation
-from .form import Contents, filled
 from .model import PRESETS, SimModel, chance_of, share
-from .question import GroundTruth, ParsedQuestion
-from .simulated_call import SimulatedCall, system_of
+from .simulated_call import GroundTruth, ParsedQuestion, SimulatedCall, system_of
+from .speech import Contents, filled
 
 VERSION = 1
 """Version of simulated replies; increment it if a model would answer the same call differently."""

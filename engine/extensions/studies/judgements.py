@@ -21,9 +21,8 @@ from ...analysis.scoring.estimate import Interval
 from ...analysis.scoring.inference import ErrorKind
 from ...analysis.scoring.judgements import Judgement
 from ...errors import UsageError
-from ...system.flags import argument, flag
-from ...views.cli.flags import Number, as_command
-from ...views.cli.options import FORMAT
+from ...system.settings import argument, flag
+from ...views.cli.flags import FORMAT, Number, as_command
 from ...views.cli.output import show, width
 
 INFO = "study.json"

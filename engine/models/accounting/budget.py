@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ....cache.call import Call
 from ....cache.reply import Usage
-from ...display.quantity import dollars, short
+from ...display.text import dollars, short
 from ...errors import Malformed
 from .prices import TOKEN, Price, PriceList, charged
 

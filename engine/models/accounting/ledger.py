@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from zlib import crc32
 
 from ....cache.reply import Outcome, Reply, Usage
-from ...errors import (
-    EngineError,
-    KeyRepeated,
-    OutcomeUnknown,
-    UnrecognizedReply,
-    UsageError,
-)
+from ...errors import EngineError, KeyRepeated, OutcomeUnknown, UnrecognizedReply, UsageError
 from .prices import Price, PriceList, charged
 
 if TYPE_CHECKING:

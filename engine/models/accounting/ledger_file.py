@@ -26,8 +26,7 @@ from zlib import crc32
 
 import msgspec
 
-from ...errors import RunFolderError, StoreFailed
-from ...stop import StopToken
+from ...errors import RunFolderError, StopToken, StoreFailed
 from ...system.files import MAX_LEDGER, read_bounded, replace_file, unwritable
 from .ledger import (
     ABANDONED,

@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 from aiolimiter import AsyncLimiter
 from msgspec import Struct
 
-from ...errors import ExceedsRateLimit
-from ...stop import StopToken
-from ...throughput import Bottleneck, ThroughputMeter
+from ...display.console import Bottleneck, ThroughputMeter
+from ...errors import ExceedsRateLimit, StopToken
 from ...tokens import COMBINED, INPUT, OUTPUT, TokenEstimate, TokenLimit
 from .limits import Limits
 

@@ -3,9 +3,8 @@
 import asyncio
 import math
 
-from ...errors import BudgetReached, Pending
-from ...stop import StopToken
-from ...throughput import Resource
+from ...display.console import Resource
+from ...errors import BudgetReached, Pending, StopToken
 from ...tokens import TokenEstimate
 from ..accounting.budget import ModelBudget
 from .breaker import Breaker

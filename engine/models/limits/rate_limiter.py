@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ....cache.call import Call
 from ....cache.reply import Reply, Usage
+from ...display.console import Bottleneck, LimitStatistics, ThroughputMeter
 from ...errors import (
     AuthenticationFailed,
     Crowded,
@@ -23,13 +24,12 @@ from ...errors import (
     Overloaded,
     QuotaExhausted,
     RateLimited,
+    StopToken,
     TransientError,
     UnknownFault,
     Unreachable,
     UnrecognizedReply,
 )
-from ...stop import StopToken
-from ...throughput import Bottleneck, LimitStatistics, ThroughputMeter
 from ...tokens import TokenEstimate, TokenEstimator
 from ..accounting.budget import ModelBudget
 from ..accounting.ledger import billed

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from ....cache.call import Call, Request
 from ....cache.record import Record
 from ....cache.reply import Reply, ToolCall
-from ...display.printable import one_line
 from ...display.table import Table, as_text
+from ...display.text import one_line
 
 ADDRESS = 12
 """Digits of an address that are shown; enough to distinguish a million calls."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from ...display.quantity import counted
+from ...display.text import counted
 from ...errors import EngineError
 from ...run.folders import RUNS, is_run, newest_first, run_folders
 from ...run.listing import folder_named

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ...system.entry_points import COMMANDS_GROUP, extensions, load_one, registered
+from ...system.process import COMMANDS_GROUP, extensions, load_one, registered
 from .exit_codes import ExitCode
 
 SECTIONS = {
@@ -165,7 +165,7 @@ def main() -> None:
     """Run the command line; an error of ours is one plain message, and no traceback."""
     try:
         if os.environ.get(LOG) == "json":
-            from ...display.log_lines import log_as_json
+            from ...display.progress import log_as_json
 
             log_as_json()
         oversight.main(prog_name="oversight")

@@ -12,9 +12,8 @@ import click
 import msgspec
 import orjson
 
-from ...display.log_lines import as_json, log_line
-from ...display.printable import one_line, printable
-from ...display.quantity import counted
+from ...display.progress import as_json, log_line
+from ...display.text import counted, one_line, printable
 from .exit_codes import ExitCode
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from types import FrameType
 from ....protocols.question import Problem
 from ...analysis.reports.formats import ENDINGS
 from ...display.progress import Snapshot
-from ...display.quantity import counted
+from ...display.text import counted
 from ...errors import (
     AllRefused,
     AuthenticationFailed,
@@ -27,6 +27,7 @@ from ...errors import (
     QuotaExhausted,
     RowsPaused,
     RunFolderError,
+    StopToken,
     StoreFailed,
 )
 from ...models.accounting.ledger import sum_usage
@@ -41,7 +42,6 @@ from ...run.run_folder import REPORT
 from ...run.settings import RunSettings
 from ...run.sources import origins
 from ...run.stores import shown_name, store_name
-from ...stop import StopToken
 from ...system.process import event_loop
 from .exit_codes import ExitCode
 from .output import asked, say, say_latency, show, width

@@ -18,7 +18,7 @@ from ...analysis.reports.health import called
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.estimate import Estimate
 from ...analysis.scoring.inference import Floats, Places, averaged
-from ...display.printable import printable
+from ...display.text import printable
 from ...errors import UsageError
 from ...run.reader import Place, RunReader
 from ...sweep.grid import GridRow

@@ -17,8 +17,7 @@ from markupsafe import Markup, escape
 from ....protocols.quotes import MARKS, marked
 from ....protocols.tags import pairs
 from ....protocols.transcript import Quote
-from ...display.printable import CONTROL, printable
-from ...display.quantity import counted, dollars, signed
+from ...display.text import CONTROL, counted, dollars, printable, signed
 from .links import Links
 
 MAX_DIFF_WORDS, MAX_DIFF_TEXT = 2_500, 25_000

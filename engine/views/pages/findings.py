@@ -15,7 +15,7 @@ from ...analysis.reports.family import fragile
 from ...analysis.rows import read_rows, row_names
 from ...analysis.scoring.contrasts import Contrast
 from ...analysis.scoring.estimate import Estimate
-from ...display.quantity import dollars, short
+from ...display.text import dollars, short
 from ...errors import EngineError
 from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger

@@ -30,8 +30,8 @@ from ...analysis.reports.report import COUNTED, counted_problems
 from ...analysis.reports.results import SCORE_NAMES, Results, RowResult
 from ...analysis.rows import RunRows, read_rows, row_names
 from ...analysis.scoring.contrasts import Contrast
-from ...display.quantity import dollars, short
 from ...display.table import NONE, NOT_MEASURED
+from ...display.text import dollars, short
 from ...errors import EngineError
 from ...run.listing import state_of
 from ...run.reader import RunReader

@@ -11,9 +11,9 @@ from math import isnan, nan
 from typing import Any
 
 from ...analysis.findings.finding import Column
-from ...display.printable import printable
-from ...display.quantity import dollars, duration, short
+from ...display.console import clipped
 from ...display.table import NONE
+from ...display.text import dollars, duration, printable, short
 from ...errors import EngineError, RateLimited
 from ...models.accounting.ledger import ABANDONED, CUT_OFF, QUANTILES, UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
@@ -25,7 +25,6 @@ from ...run.run_folder import SWEEP
 from ...run.sources import origins
 from ...sweep.document import Document
 from ...system.files import holder
-from ...throughput import clipped
 from .environment import page
 from .links import Asked, Links
 

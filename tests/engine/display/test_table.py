@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from oversight.engine.analysis.findings.chart import Axis
-from oversight.engine.display.quantity import counted, short, signed
 from oversight.engine.display.table import Table, as_csv, as_latex, as_markdown, as_text
+from oversight.engine.display.text import counted, short, signed
 from oversight.engine.views.pages.environment import typeset
 from tests.sessions import sessions
 from tests.tables import expressions

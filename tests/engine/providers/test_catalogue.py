@@ -14,10 +14,7 @@ from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply
 from oversight.engine.errors import AuthenticationFailed, RateLimited, UsageError
 from oversight.engine.extensions.mock import FaultWindow, MockServer, Profile
-from oversight.engine.extensions.mock.openai_server_wire import (
-    OpenAIServerWire,
-    ResponsesServerWire,
-)
+from oversight.engine.extensions.mock.wires import OpenAIServerWire, ResponsesServerWire
 from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import require_keys, settings_of

@@ -18,7 +18,7 @@ import pytest
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat
 from oversight.engine.errors import ContextLengthExceeded, UsageError
-from oversight.engine.extensions.local.weights import SLOTS, weights
+from oversight.engine.extensions.local.server import SLOTS, weights
 from oversight.engine.providers import connect, settings_of
 from oversight.engine.providers.http_client import HttpClient
 from oversight.engine.providers.own_server import LocalServer, local_server

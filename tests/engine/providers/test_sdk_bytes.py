@@ -31,7 +31,7 @@ from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.prompts.parse import shared_beginning
+from oversight.protocols.prompts.render import shared_beginning
 from oversight.protocols.question import Answer, Question
 from tests.fakes import Scripted, prompt
 from tests.lines import listening, request

@@ -12,8 +12,7 @@ from oversight.engine.run.outcome import OutcomeRecord, outcome_of
 from oversight.engine.run.probing import best_mass
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.replay import difference
-from oversight.engine.sweep.rows import report_rows
-from oversight.engine.sweep.sweep import Cell, Sweep
+from oversight.engine.sweep.sweep import Cell, Sweep, report_rows
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.counts import counted, unread_by_seat
 from oversight.protocols.judges import StatedJudge

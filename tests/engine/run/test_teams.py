@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from oversight.engine.display.log_lines import log_as_json
+from oversight.engine.display.progress import log_as_json
 from tests.command_line import oversight
 
 

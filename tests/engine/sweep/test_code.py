@@ -10,8 +10,7 @@ import pytest
 
 from oversight.engine.run.loaded_sweep import open_sweep, run_folder
 from oversight.engine.run.settings import RunSettings
-from oversight.engine.sweep.code import module_code, row_codes
-from oversight.engine.sweep.own_code import SOURCE
+from oversight.engine.sweep.code import SOURCE, module_code, row_codes
 from oversight.engine.sweep.sweep import Sweep
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from tests.engine.sweep_files import sweep

@@ -20,8 +20,8 @@ from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.run import Run
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.code import row_codes
-from oversight.engine.sweep.rows import Row
-from oversight.engine.system.entry_points import registered
+from oversight.engine.sweep.sweep import Row
+from oversight.engine.system.process import registered
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.command_line import ROOT, calls
 from tests.documents import shown

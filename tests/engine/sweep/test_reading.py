@@ -10,11 +10,10 @@ from typing import Any
 
 from oversight.engine.errors import UsageError
 from oversight.engine.run.loaded_sweep import load_sweep, open_sweep
-from oversight.engine.sweep.document import Document
+from oversight.engine.sweep.document import Document, Node
 from oversight.engine.sweep.loading import shots
-from oversight.engine.sweep.node import Node
 from oversight.engine.sweep.roles import agents, judges, protocols
-from oversight.engine.sweep.rows import report_rows
+from oversight.engine.sweep.sweep import report_rows
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import PROTOCOLS

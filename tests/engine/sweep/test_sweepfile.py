@@ -17,7 +17,7 @@ from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Router
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.sweep.loading import problems_of
-from oversight.engine.sweep.originals import originals
+from oversight.engine.sweep.named_files import originals
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.datasets.jsonl import write_jsonl

@@ -11,7 +11,7 @@ from shutil import copytree
 import pytest
 
 from oversight.engine.analysis.findings.finding import Finding, Part, word
-from oversight.engine.display.printable import CONTROL
+from oversight.engine.display.text import CONTROL
 from oversight.engine.run.record.database import RunDatabase
 from tests.command_line import Command
 from tests.engine.conftest import Finished

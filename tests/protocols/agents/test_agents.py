@@ -42,8 +42,9 @@ from oversight.protocols import (
     Turn,
     Words,
 )
-from oversight.protocols.agents import python, query, querying
-from oversight.protocols.agents.calculator import calculate
+from oversight.protocols.agents import querying
+from oversight.protocols.agents import tools as python
+from oversight.protocols.agents import tools as query
 from oversight.protocols.agents.tool import (
     MAX_CALLS,
     MAX_TOOL_ROUNDS,
@@ -53,6 +54,7 @@ from oversight.protocols.agents.tool import (
     Allowance,
     use,
 )
+from oversight.protocols.agents.tools import calculate
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.errors import ToolMissing
 from oversight.protocols.prompts.prompt_set import default_prompts

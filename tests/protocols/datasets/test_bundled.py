@@ -13,7 +13,7 @@ from oversight import protocols
 from oversight.cache import Call, value_address
 from oversight.engine.extensions.datasets.checking import Inventory, inventory
 from oversight.protocols import Answer, NaiveJudge, Problem, Question, StatedJudge, labelled
-from oversight.protocols.agents.calculator import calculate
+from oversight.protocols.agents.tools import calculate
 from oversight.protocols.datasets.bundled import BUNDLED, Bundled, bundled
 from oversight.protocols.datasets.catalogue import LOADERS, PUBLISHED, loader
 from oversight.protocols.datasets.forms import published_forms

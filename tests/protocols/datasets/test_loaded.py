@@ -36,7 +36,7 @@ from oversight.protocols.datasets.rows import csv_rows, json_rows, read_bytes, r
 from oversight.protocols.datasets.study import answer_digest
 from oversight.protocols.errors import DatasetError, NotRun
 from oversight.protocols.judges import PublishedJudge
-from oversight.protocols.mechanisms.recorded import Recorded
+from oversight.protocols.mechanisms.open_protocols import Recorded
 from oversight.protocols.question import LARGEST, Answer, Question
 from tests.fakes import Scripted
 from tests.sessions import sessions

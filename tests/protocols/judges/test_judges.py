@@ -18,8 +18,8 @@ from oversight.protocols.judges import (
     VotesJudge,
 )
 from oversight.protocols.judges.case import Case
-from oversight.protocols.prompts.parse import find_statement
 from oversight.protocols.prompts.prompt_set import default_prompts
+from oversight.protocols.prompts.render import find_statement
 from tests.fakes import CRATES, Scripted, prompt, token
 
 MODEL, TRANSCRIPT = "sim/quiet", Transcript(CRATES, (Turn("Critic", "Step 2 is wrong."),))

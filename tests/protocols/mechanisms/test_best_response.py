@@ -18,7 +18,7 @@ import pytest
 from oversight.cache.call import Call
 from oversight.protocols import Answer, DoublyEfficientDebate, Transcript
 from oversight.protocols.mechanisms import prover_estimator_debate
-from oversight.protocols.mechanisms.listing import as_list
+from oversight.protocols.mechanisms.decomposition import as_list
 from oversight.protocols.mechanisms.prover_estimator_debate import (
     ProverEstimatorDebate,
     established,

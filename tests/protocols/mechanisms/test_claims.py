@@ -15,14 +15,12 @@ import pytest
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.mechanisms.amplification import Amplification
-from oversight.protocols.mechanisms.critique import Critique, ProposerCritic
+from oversight.protocols.mechanisms.critique import Critique, DebateFeedback, ProposerCritic
 from oversight.protocols.mechanisms.cross_examination import CrossExamination
-from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
+from oversight.protocols.mechanisms.decomposition import Amplification, RecursiveRewardModelling
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate, Sampling
 from oversight.protocols.mechanisms.prover_estimator_debate import Level, chained
-from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
-from oversight.protocols.prompts.parse import read_instructions
+from oversight.protocols.prompts.render import read_instructions
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Question
 from tests.best_response import JUDGE, OTHER, Search

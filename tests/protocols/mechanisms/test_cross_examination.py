@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from oversight.cache import Call, Reply
 from oversight.protocols import Amplification, Answer, CrossExamination, DebateGame, Question
-from oversight.protocols.mechanisms.amplification import shares
 from oversight.protocols.mechanisms.cross_examination import statements
 from oversight.protocols.mechanisms.debate_game import equilibrium
+from oversight.protocols.mechanisms.decomposition import shares
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, draft, form, prompt
 
 

@@ -34,7 +34,7 @@ from oversight.protocols import (
 from oversight.protocols.errors import NotRun
 from oversight.protocols.held import DiscussedQuestion, RecordedConversation, RecordedTurn
 from oversight.protocols.mechanisms.market_making import distance, losses
-from oversight.protocols.mechanisms.recorded import Recorded
+from oversight.protocols.mechanisms.open_protocols import Recorded
 from oversight.protocols.scores import brier
 from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, form, prompt
 

@@ -8,8 +8,7 @@ from msgspec import structs
 
 from oversight.cache import Call, Reply
 from oversight.engine.run.lanes import attempt
-from oversight.engine.sweep.rows import report_rows
-from oversight.engine.sweep.sweep import Cell
+from oversight.engine.sweep.sweep import Cell, report_rows
 from oversight.protocols import (
     Agent,
     Answer,

@@ -19,17 +19,15 @@ from oversight.protocols.counts import unread_by_seat
 from oversight.protocols.drafting import BestOf
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import LogprobJudge, StatedJudge, VotesJudge
-from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.baselines import Propaganda
-from oversight.protocols.mechanisms.critique import Critique, ProposerCritic
+from oversight.protocols.mechanisms.critique import Critique, DebateFeedback, ProposerCritic
 from oversight.protocols.mechanisms.cross_examination import CrossExamination
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.mechanisms.debate_game import DebateGame
+from oversight.protocols.mechanisms.decomposition import Amplification, RecursiveRewardModelling
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.prover_estimator_debate import ProverEstimatorDebate
-from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
-from oversight.protocols.prompts.parse import read_instructions
+from oversight.protocols.prompts.render import read_instructions
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Turn, Verdict

@@ -23,7 +23,7 @@ from msgspec import structs
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, ToolCall
-from oversight.engine.extensions.simulation.form import Contents, fill_form
+from oversight.engine.extensions.simulation.speech import Contents, fill_form
 from oversight.protocols import (
     ADVOCATE,
     Agent,
@@ -50,22 +50,20 @@ from oversight.protocols import (
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.counts import counted
 from oversight.protocols.prompts.forms import Filled
-from oversight.protocols.prompts.parse import (
+from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
+from oversight.protocols.prompts.render import (
+    Instructions,
     Todo,
+    answer_body,
     find_question,
     find_statement,
+    messages,
     problem_prefix,
+    question_block,
     read_instructions,
     read_question,
     read_rules,
     read_turns,
-)
-from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
-from oversight.protocols.prompts.render import (
-    Instructions,
-    answer_body,
-    messages,
-    question_block,
     turn_block,
 )
 from oversight.protocols.quotes import MAX_QUOTE_WORDS, find_quotes, fold, marked

@@ -24,18 +24,18 @@ from .....cache.record import Record, checked_records, read_record, records, sou
 from .....cache.reply import Outcome
 from .....cache.sqlite import STORE_FILE, RowReader
 from .....cache.store import MemoryStore, Reader
-from .....protocols.prompts.parse import shared_beginning
-from ....display.quantity import counted
+from .....protocols.prompts.render import shared_beginning
+from ....display.text import counted
 from ....run.folders import RUNS, run_folders, store_noted
 from ....run.mixed import mixed_lines
 from ....run.reader import RunReader, recorded
 from ....run.stores import open_for_reading, open_store, shown_name, store_name, store_path
 from ....system.files import sync_folder
-from ....system.flags import argument, flag
+from ....system.settings import argument, flag
 from ..exit_codes import ExitCode
+from ..flags import JSON, RECORDED_STORE, STORE, output, with_name
 from ..group import NamedGroup
 from ..naming import RunFolder
-from ..options import JSON, RECORDED_STORE, STORE, output, with_name
 from ..output import say, show, show_json, show_json_line, show_line, width
 
 AT_ONCE = 1024

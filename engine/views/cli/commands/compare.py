@@ -12,10 +12,9 @@ from ....analysis.reading import is_table
 from ....analysis.rows import read_rows
 from ....analysis.scores import is_scores
 from ....errors import UsageError
-from ....system.flags import argument, flag
-from ..flags import as_command
+from ....system.settings import argument, flag
+from ..flags import FORMAT, SCORE, as_command
 from ..naming import run_named
-from ..options import FORMAT, SCORE
 from ..output import show, width
 
 

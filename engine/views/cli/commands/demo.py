@@ -6,10 +6,9 @@ from pathlib import Path
 from ....providers.catalogue import entry, provider_of
 from ....run.loaded_sweep import open_sweep
 from ....run.settings import RunSettings
-from ....system.flags import flag
+from ....system.settings import flag
 from ..exit_codes import ExitCode
-from ..flags import as_command
-from ..options import FOLDER_OF_RUN, STORE
+from ..flags import FOLDER_OF_RUN, STORE, as_command
 from ..output import say
 from ..terminal import Presentation, run_in_terminal
 

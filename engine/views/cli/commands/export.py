@@ -9,10 +9,10 @@ from ....analysis.reports.frame_files import FrameFormat, write_frames
 from ....analysis.reports.frames import FrameSource
 from ....models.accounting.prices import listed, load_prices
 from ....run.reader import RunReader, recorded
-from ....system.flags import flag
+from ....system.settings import flag
+from ..flags import PRICES, RECORDED_STORE, SCORE, output
 from ..group import NamedGroup
 from ..naming import RUN
-from ..options import PRICES, RECORDED_STORE, SCORE, output
 from ..output import say
 
 

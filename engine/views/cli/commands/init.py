@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....errors import UsageError
-from ....system.flags import argument, flag
+from ....system.settings import argument, flag
 from ..flags import as_command
 from ..output import say
 

@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from ....errors import EngineError, UsageError
-from ....system.flags import argument
-from ..flags import as_command
+from ....system.settings import argument
+from ..flags import SCORE, TABLES_FORMAT, as_command
 from ..group import NamedGroup
 from ..naming import run_named
-from ..options import SCORE, TABLES_FORMAT
 from ..output import show, width
 
 

@@ -9,11 +9,10 @@ from ....analysis.scoring.estimate import Interval
 from ....errors import UsageError
 from ....run.listing import Parts
 from ....system.files import unwritable
-from ....system.flags import argument, flag
+from ....system.settings import argument, flag
 from ..completing import run_names
-from ..flags import as_command
+from ..flags import RECORDED_STORE, SCORE, as_command, output
 from ..naming import run_named
-from ..options import RECORDED_STORE, SCORE, output
 from ..output import say, show
 
 KINDS = (

@@ -8,7 +8,7 @@ from annotated_types import Interval
 
 from .....cache.call import Ask
 from .....cache.store import Store
-from ....display.quantity import counted
+from ....display.text import counted
 from ....models.directory import MIN_CELLS
 from ....run.later import Addition
 from ....run.listing import Parts
@@ -19,11 +19,9 @@ from ....run.probing import PROBES, BeliefProbe, Probes, belief_probes, run_prob
 from ....run.replay import replay_cache
 from ....run.settings import AskSettings
 from ....system.files import locked
-from ....system.flags import flag
-from ..beside import ask_beside, say_ended, store_of
-from ..flags import as_command
-from ..naming import RUN
-from ..options import OWN_SWEEP, RUN_STORE
+from ....system.settings import flag
+from ..flags import OWN_SWEEP, RUN_STORE, as_command
+from ..naming import RUN, ask_beside, say_ended, store_of
 from ..output import show
 
 

@@ -3,13 +3,12 @@
 import asyncio
 from pathlib import Path
 
-from ....display.quantity import counted
+from ....display.text import counted
 from ....run.record.schema import RUN_DB
 from ....run.replay import rebuild
-from ....system.flags import argument
 from ....system.process import event_loop
-from ..flags import as_command
-from ..options import FOLDER, OWN_SWEEP, STORE
+from ....system.settings import argument
+from ..flags import FOLDER, OWN_SWEEP, STORE, as_command
 from ..output import say
 
 

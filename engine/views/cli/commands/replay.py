@@ -19,12 +19,11 @@ from ....run.sides import with_sides
 from ....run.sources import origins
 from ....sweep.code import row_codes
 from ....sweep.sweep import Cell, Sweep
-from ....system.flags import argument, flag
 from ....system.process import event_loop
+from ....system.settings import argument, flag
 from ..exit_codes import ExitCode
-from ..flags import as_command
+from ..flags import FORMAT, OWN_SWEEP, RECORDED_STORE, SCORE, SET, as_command
 from ..naming import run_named
-from ..options import FORMAT, OWN_SWEEP, RECORDED_STORE, SCORE, SET
 from ..output import say, show, width
 
 

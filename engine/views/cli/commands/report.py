@@ -11,11 +11,10 @@ from ....analysis.rows import read_rows
 from ....models.accounting.ledger_file import read_ledger
 from ....run.listing import UNREADABLE
 from ....run.reader import RunReader
-from ....system.flags import argument, flag
+from ....system.settings import argument, flag
 from ..exit_codes import ExitCode
-from ..flags import as_command
+from ..flags import SCORE, as_command
 from ..naming import RunOrPack
-from ..options import SCORE
 from ..output import say, say_latency, show, width
 
 

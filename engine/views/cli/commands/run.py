@@ -5,14 +5,13 @@ from pathlib import Path
 
 from annotated_types import Interval
 
-from ....display.log_lines import log_as_json
+from ....display.progress import log_as_json
 from ....run.folders import is_run
 from ....run.settings import RunSettings
 from ....sweep.sweepfile import read_sweep_file
-from ....system.flags import flag
-from ...api.prepared import prepared
-from ..flags import as_command
-from ..options import FORMAT, LIMIT, SET, SWEEP
+from ....system.settings import flag
+from ...api.library import prepared
+from ..flags import FORMAT, LIMIT, SET, SWEEP, as_command
 from ..output import say, typed
 from ..terminal import Presentation, run_in_terminal
 

@@ -6,16 +6,15 @@ from annotated_types import Interval
 
 from ....analysis.reports.side_by_side import as_plain, side_by_side
 from ....display.console import PrintableConsole
-from ....display.quantity import counted
+from ....display.text import counted
 from ....run.listing import Parts
 from ....run.lookup import FoundHit, found_in, fullest, locate, worlds_of
 from ....run.reader import RunReader
 from ....run.record.search import Query
-from ....system.flags import argument, flag
+from ....system.settings import argument, flag
 from ..completing import cells
-from ..flags import as_command
+from ..flags import JSON, SCORE, as_command
 from ..naming import RUN
-from ..options import JSON, SCORE
 from ..output import say, show_json, show_line
 
 

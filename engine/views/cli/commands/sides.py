@@ -8,7 +8,7 @@ from pathlib import Path
 from .....cache.call import Ask
 from .....protocols.drafting import SideCheck
 from .....protocols.transcript import Failure
-from ....display.quantity import counted
+from ....display.text import counted
 from ....errors import UsageError
 from ....models.directory import MIN_CELLS
 from ....providers.catalogue import entry, provider_of
@@ -23,16 +23,14 @@ from ....run.opened import open_run
 from ....run.reader import RunReader
 from ....run.settings import AskSettings
 from ....run.sides import COUNTS, SIDES, SidesRead, check_cell
-from ....sweep.node import Node
+from ....sweep.document import Node
 from ....sweep.roles import agents
 from ....sweep.sweep import Cell, dataclasses_in
 from ....system.files import locked
-from ....system.flags import flag
-from ..beside import ask_beside, say_ended, store_of
+from ....system.settings import flag
 from ..exit_codes import ExitCode
-from ..flags import as_command
-from ..naming import RUN
-from ..options import JSON, OWN_SWEEP, RUN_STORE
+from ..flags import JSON, OWN_SWEEP, RUN_STORE, as_command
+from ..naming import RUN, ask_beside, say_ended, store_of
 from ..output import say, show, show_json
 
 

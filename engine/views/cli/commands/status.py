@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from ....display.quantity import counted, dollars
 from ....display.table import as_text
+from ....display.text import counted, dollars
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
 from ....run.folders import RUNS, is_run, run_folders
@@ -13,12 +13,11 @@ from ....run.manifest import read_manifest
 from ....run.mixed import mixed_lines
 from ....run.notes import read_progress
 from ....system.files import holder
-from ....system.flags import argument
-from ...pages.runs import runs_part
+from ....system.settings import argument
+from ...pages.server import runs_part
 from ..exit_codes import ExitCode
-from ..flags import as_command
+from ..flags import JSON, as_command
 from ..naming import run_named
-from ..options import JSON
 from ..output import asked, say, show, show_json, show_line, width
 
 

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from annotated_types import Interval
 
-from ....display.quantity import counted
+from ....display.text import counted
 from ....errors import UsageError
 from ....run.folders import RUNS, is_run, run_folders
-from ....system.flags import argument, flag
-from ..flags import as_command
+from ....system.settings import argument, flag
+from ..flags import HOST, RECORDED_STORE, as_command, port
 from ..naming import run_named
-from ..options import HOST, RECORDED_STORE, port
 from ..output import say, show
 
 PORT = 7720

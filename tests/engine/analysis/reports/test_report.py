@@ -25,8 +25,8 @@ from oversight.engine.analysis.reports.report import (
 )
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.scoring.estimate import PARTS, Estimate
-from oversight.engine.display.quantity import counted
 from oversight.engine.display.table import Table
+from oversight.engine.display.text import counted
 from oversight.engine.errors import UsageError
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.errors import DownloadError
-from oversight.engine.extensions.datasets.download import download
-from oversight.engine.sweep.originals import originals
+from oversight.engine.extensions.datasets.checking import download
+from oversight.engine.sweep.named_files import originals
 from tests.answering import answering
 from tests.lines import http, listening
 

@@ -8,7 +8,7 @@ import pytest
 
 from oversight.engine.extensions.inspect.logs import OUTCOMES
 from oversight.engine.extensions.mock import load_profile
-from oversight.engine.extensions.mock.thinking import THOUGHT
+from oversight.engine.extensions.mock.profile import THOUGHT
 from oversight.engine.run.reader import RunReader
 from tests.engine.extensions.mock.test_thinking import MODELS, bench
 from tests.engine.extensions.mock.test_thinking import run as run_thinking

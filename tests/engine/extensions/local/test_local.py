@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.errors import UsageError
-from oversight.engine.extensions.local.entry import ENTRY
-from oversight.engine.extensions.local.weights import SLOTS, weights
+from oversight.engine.extensions.local.server import ENTRY, SLOTS, weights
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Router

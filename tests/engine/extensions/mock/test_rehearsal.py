@@ -28,7 +28,7 @@ from oversight.engine.extensions.mock import (
     Responder,
     load_profile,
 )
-from oversight.engine.extensions.mock.meter import ServerBudgets
+from oversight.engine.extensions.mock.connection import ServerBudgets
 from oversight.engine.extensions.mock.profile import BatchProfile
 from tests.sessions import sessions
 from tests.tables import expressions

@@ -16,10 +16,9 @@ import orjson
 import pytest
 
 from oversight.engine.errors import UsageError
-from oversight.engine.extensions.mock.clock import FastLoop
-from oversight.engine.extensions.mock.process import counts, serving
+from oversight.engine.extensions.mock.connection import FastLoop
+from oversight.engine.extensions.mock.process import REHEARSAL_KEY, counts, serving, staged
 from oversight.engine.extensions.mock.profile import BatchProfile
-from oversight.engine.extensions.mock.rehearsed import REHEARSAL_KEY, staged
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from tests.batches import end_batches
 from tests.command_line import ROOT, within

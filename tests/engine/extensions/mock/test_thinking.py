@@ -12,8 +12,8 @@ from oversight.cache.reply import Reply
 from oversight.engine.analysis.reports.health import HealthCheck
 from oversight.engine.errors import UsageError
 from oversight.engine.extensions.mock import MockServer, Profile, load_profile
-from oversight.engine.extensions.mock.rehearsed import actors
-from oversight.engine.extensions.mock.thinking import THOUGHT
+from oversight.engine.extensions.mock.process import actors
+from oversight.engine.extensions.mock.profile import THOUGHT
 from oversight.engine.run.record.tables import RunTables
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.question import labelled

@@ -97,7 +97,7 @@ def test_what_the_dry_run_calls_fine_no_vendor_refuses(place, command, monkeypat
     one, all_of_them = "agents: {model: []}", f"agents: [{', '.join(agents)}]"
     assert one in file.read_text()
     file.write_text(file.read_text().replace(one, all_of_them))
-    monkeypatch.setattr("oversight.engine.extensions.mock.rehearsed.REHEARSAL_DEADLINE", 9_000.0)
+    monkeypatch.setattr("oversight.engine.extensions.mock.process.REHEARSAL_DEADLINE", 9_000.0)
     ran = command("plan", file, "--rehearse", "2026", "--speed", "20", "--json")
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)["rehearsal"]

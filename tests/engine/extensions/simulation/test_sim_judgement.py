@@ -8,9 +8,13 @@ import pytest
 
 from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat
 from oversight.engine.extensions.simulation import SimModel
-from oversight.engine.extensions.simulation.form import Contents, fill_form, form_kind
 from oversight.engine.extensions.simulation.simulated_call import label_token
-from oversight.engine.extensions.simulation.speech import stated_strength
+from oversight.engine.extensions.simulation.speech import (
+    Contents,
+    fill_form,
+    form_kind,
+    stated_strength,
+)
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.drafting import SideCheck, side_form
 from oversight.protocols.errors import Unreadable

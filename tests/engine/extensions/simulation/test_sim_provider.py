@@ -15,7 +15,7 @@ from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.mechanisms.recorded import Recorded
+from oversight.protocols.mechanisms.open_protocols import Recorded
 from oversight.protocols.prompts.render import question_block
 from oversight.protocols.question import labelled
 from oversight.protocols.transcript import Transcript

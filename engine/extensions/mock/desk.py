@@ -14,7 +14,7 @@ import orjson
 
 from .connection import Connection, ServerRequest
 from .profile import BatchProfile
-from .server_wire import ServerWire
+from .wires import ServerWire
 
 LineFate: TypeAlias = Literal[
     "ok", "expired", "cancelled", "missing", "errored", "overloaded", "garbled"

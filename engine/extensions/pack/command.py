@@ -6,20 +6,19 @@ from pathlib import Path
 import click
 from rich.filesize import decimal
 
-from .....cache.portable import SUFFIX
-from ....display.quantity import counted
-from ....errors import UsageError
-from ....providers.settings import environment
-from ....run.folders import RUNS
-from ....run.reader import RunReader, recorded
-from ....system.flags import argument, flag
-from ....views.cli.exit_codes import ExitCode
-from ....views.cli.flags import as_command
-from ....views.cli.naming import RUN
-from ....views.cli.options import JSON, OWN_SWEEP, RECORDED_STORE, output
-from ....views.cli.output import say, show, show_json, show_line
-from ..pack import make_pack, open_pack
-from ..verifying import verify
+from ....cache.portable import SUFFIX
+from ...display.text import counted
+from ...errors import UsageError
+from ...providers.settings import environment
+from ...run.folders import RUNS
+from ...run.reader import RunReader, recorded
+from ...system.settings import argument, flag
+from ...views.cli.exit_codes import ExitCode
+from ...views.cli.flags import JSON, OWN_SWEEP, RECORDED_STORE, as_command, output
+from ...views.cli.naming import RUN
+from ...views.cli.output import say, show, show_json, show_line
+from .pack import make_pack, open_pack
+from .verifying import verify
 
 FILE = argument(type=click.Path(path_type=Path, dir_okay=False))
 

@@ -1,24 +1,137 @@
-"""OpenAI chat completions and responses from the server's side."""
+"""A wire from the server's side: it parses calls, and writes replies and errors.
 
-from collections.abc import Iterator
+OpenAI chat completions and responses from the server's side.
+
+Anthropic messages from the server's side.
+"""
+
+import tomllib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from hashlib import sha256
+from importlib.resources import files
 from typing import Any
 
 import orjson
 
-from ....cache.call import Call, Message, MessageRole, Request
-from ....cache.reply import Reply, ToolCall
-from .meter import MeterReading
-from .server_wire import (
-    COMPLAINTS,
-    REFUSAL,
-    ServerWire,
-    input_tokens,
-    output_tokens,
-    response_format,
-    tool_spec,
+from ....cache.call import Call, Effort, Message, MessageRole, Request, ResponseFormat, ToolSpec
+from ....cache.reply import Outcome, Reply, ToolCall
+from .connection import MeterReading
+from .profile import Endpoint, FaultKind, thought_signature
+
+REFUSAL = "I cannot help with that."
+"""Text of a refusal if the model gave none."""
+
+_FRAME = 3
+"""Tokens added by each message and each tool."""
+
+
+COMPLAINTS: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    files(__package__).joinpath("complaints.toml").read_text("utf-8")
 )
-from .vendor_rules import Endpoint, thought_signature
+
+
+@cache
+def recorded_faults() -> Mapping[str, Mapping[str, Any]]:
+    """Recorded error answers of servers, by id."""
+    lines = files(__package__).joinpath("recorded_faults.jsonl").read_bytes().splitlines()
+    return {fault["id"]: fault for fault in map(orjson.loads, lines)}
+
+
+class ServerWire(ABC):
+    """One wire, spoken by the rehearsal server. Field names live here and in
+    `oversight.engine.providers`."""
+
+    endpoint: Endpoint
+    complaints: Mapping[str, str]
+    """By `FaultKind`, the id of the recorded answer that is given."""
+
+    @abstractmethod
+    def call(self, body: dict[str, Any], model: str) -> Call:
+        """The call in a request. model: from the path; empty if the body names it.
+
+        Raises: KeyError, TypeError or ValueError for an invalid body.
+        """
+
+    @abstractmethod
+    def reply(self, call: Call, reply: Reply, number: int) -> dict[str, Any]:
+        """A reply in the vendor's format. number: of the request, for the reply's id."""
+
+    @abstractmethod
+    def error(self, kind: str, message: str, code: str | int) -> dict[str, Any]:
+        """An error in the vendor's format."""
+
+    @abstractmethod
+    def limit(self, kind: str, reading: MeterReading) -> str:
+        """Header lines, each ended by CRLF, with one limit. kind: `requests` or `tokens`."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> str:
+        """Header lines that ask to wait."""
+
+    @abstractmethod
+    def stop_oddly(self, data: dict[str, Any]) -> None:
+        """Give a reply a stop reason that does not exist."""
+
+    def complaint(self, fault: FaultKind, message: str = "") -> tuple[int, bytes]:
+        """Status and body of a recorded error; with a message, that instead of the recorded one."""
+        answer = recorded_faults()[self.complaints[fault]]
+        body: bytes = answer["body"].encode()
+        if message:
+            told = orjson.loads(body)
+            told["error"]["message"] = message
+            body = orjson.dumps(told)
+        return answer["status"], body
+
+    def bad_request(self, message: str, code: str = "") -> bytes:
+        """Body of a 400 for a request that is invalid, or that the vendor refuses."""
+        return orjson.dumps(self.error("invalid_request_error", message, code))
+
+    def limits(self, readings: Mapping[str, MeterReading]) -> str:
+        """Header lines, each ended by CRLF, with the current limits. readings: by kind."""
+        return "".join(self.limit(kind, reading) for kind, reading in readings.items())
+
+
+def json_text(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def tool_spec(tool: dict[str, Any], schema: str = "parameters") -> ToolSpec:
+    """A tool from the vendor's format. schema: key of the schema of its arguments."""
+    return ToolSpec(tool["name"], tool.get("description") or "", json_text(tool.get(schema) or {}))
+
+
+def response_format(wanted: dict[str, Any] | None) -> ResponseFormat | None:
+    """A response format from the vendor's format, which may lack a name."""
+    return ResponseFormat(wanted.get("name", ""), json_text(wanted["schema"])) if wanted else None
+
+
+def input_tokens(call: Call) -> int:
+    """A rough count of the prompt's tokens, at least 1; tools and schemas count, as they do for
+    vendors."""
+    count = sum(_FRAME + _tokens(message.text) for message in call.messages)
+    for tool in call.tools:
+        count += _FRAME + _tokens(tool.description) + _tokens(tool.parameters)
+    if call.response_format is not None:
+        count += _tokens(call.response_format.schema)
+    return max(count, 1)
+
+
+def output_tokens(reply: Reply) -> int:
+    """The reply's own usage, else a rough count of its tokens, at least 1."""
+    if reply.usage.output_tokens:
+        return reply.usage.output_tokens
+    return 1 + _tokens(reply.text) + sum(_tokens(asked.arguments) for asked in reply.tool_calls)
+
+
+def _tokens(text: str) -> int:
+    """Estimated tokens: four per three words, or one per six characters of text without spaces.
+
+    The client estimates from length alone; a server that did the same would test nothing.
+    """
+    return max(4 * (text.count(" ") + text.count("\n")) // 3, len(text) // 6)
 
 
 class OpenAIServerWire(ServerWire):
@@ -269,3 +382,99 @@ def _item_text(content: Any) -> str:
 def _sealed(id: str) -> str:
     """Stand-in for encrypted reasoning, which the server can verify."""
     return sha256(id.encode()).hexdigest()
+
+
+_STOPS: dict[Outcome, str] = {"refused": "refusal", "truncated": "max_tokens"}
+"""Any other outcome is the end of a turn."""
+
+
+class AnthropicServerWire(ServerWire):
+    endpoint = "messages"
+    complaints = COMPLAINTS["anthropic"]
+
+    def call(self, body: dict[str, Any], model: str) -> Call:
+        output = body.get("output_config") or {}
+        system = body.get("system") or ()
+        blocks = [{"text": system}] if isinstance(system, str) else system
+        # Clients cut one text in several, to mark how much of it is to be cached.
+        told = "".join(block["text"] for block in blocks)
+        instructions = (Message("system", told),) if told else ()
+        said = tuple(part for message in body["messages"] for part in _messages(message))
+        effort: Effort = output.get("effort") or ""
+        return Call(
+            Request(
+                model or body["model"],
+                (*instructions, *said),
+                temperature=body.get("temperature"),
+                top_p=body.get("top_p"),
+                max_tokens=body["max_tokens"],
+                stop=tuple(body.get("stop_sequences") or ()),
+                tools=tuple(tool_spec(tool, "input_schema") for tool in body.get("tools") or ()),
+                response_format=response_format(output.get("format")),
+                effort=effort,
+            )
+        )
+
+    def reply(self, call: Call, reply: Reply, number: int) -> dict[str, Any]:
+        said = [{"type": "text", "text": reply.text}] if reply.text else []
+        wishes = [
+            {
+                "type": "tool_use",
+                "id": each.id,
+                "name": each.name,
+                "input": orjson.loads(each.arguments),
+            }
+            for each in reply.tool_calls
+        ]
+        stop = _STOPS.get(reply.outcome, "end_turn")
+        usage = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+        return {
+            "id": f"msg_{number:024}",
+            "type": "message",
+            "role": "assistant",
+            "model": call.model,
+            "content": orjson.loads(reply.opaque) if reply.opaque else said + wishes,
+            "stop_reason": "tool_use" if reply.tool_calls else stop,
+            "stop_sequence": None,
+            "usage": usage
+            | {"input_tokens": input_tokens(call), "output_tokens": output_tokens(reply)},
+        }
+
+    def error(self, kind: str, message: str, code: str | int) -> dict[str, Any]:
+        told = {
+            "type": "not_found_error" if code == "model_not_found" else kind,
+            "message": message,
+        }
+        return {"type": "error", "error": told, "request_id": "req_0"}
+
+    def limit(self, kind: str, reading: MeterReading) -> str:
+        reset = datetime.now(UTC) + timedelta(seconds=reading.reset)
+        return (
+            f"anthropic-ratelimit-{kind}-limit: {reading.limit}\r\n"
+            f"anthropic-ratelimit-{kind}-remaining: {reading.remaining}\r\n"
+            f"anthropic-ratelimit-{kind}-reset: {reset.isoformat()}\r\n"
+        )
+
+    def wait(self, seconds: float) -> str:
+        return f"retry-after: {seconds:.3f}\r\n"
+
+    def stop_oddly(self, data: dict[str, Any]) -> None:
+        data["stop_reason"] = "because"
+
+
+def _messages(message: dict[str, Any]) -> Iterator[Message]:
+    """Our messages for one of theirs, which may hold several tool results."""
+    content = message["content"]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    text, calls = "", []
+    for block in content:
+        match block["type"]:
+            case "tool_result":
+                yield Message("tool", block["content"], tool_call_id=block["tool_use_id"])
+            case "tool_use":
+                calls.append(ToolCall(block["id"], block["name"], json_text(block["input"])))
+            case "text":
+                text += block["text"]
+    if text or calls:
+        yield Message(message["role"], text, tuple(calls))

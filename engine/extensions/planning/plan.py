@@ -1,41 +1,135 @@
-"""`oversight plan`: what a sweep would ask, cost and take, before anything is sent."""
+"""`oversight plan`: what a sweep would ask, cost and take, before anything is sent.
+
+`oversight plan --prompts`: what every seat of a sweep reads, found by walking its rows with
+simulated replies.
+"""
 
 import asyncio
 from collections.abc import Iterable
 from contextlib import closing, nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from .....cache.sqlite import STORE_FILE
-from .....protocols.datasets.leak import leakage_check
-from .....protocols.spelling import suggestion
-from ....analysis.reading import is_table
-from ....analysis.rows import RunRows, read_rows
-from ....display.quantity import counted, duration, short
-from ....display.table import Table, as_text, wrapped
-from ....errors import RunFolderError, UsageError
-from ....extensions.planning.estimate import MAX_WALKED_CELLS, Cost, Pace, Plan, cramped, plan_sweep
-from ....extensions.planning.power import Power, power_finding, power_plan
-from ....models.accounting.ledger import Accounting, Latency
-from ....models.accounting.ledger_file import read_ledger
-from ....models.accounting.prices import PriceList, listed, load_prices, public_names
-from ....models.router import Router
-from ....providers.capabilities import today
-from ....providers.catalogue import entry, provider_of
-from ....providers.simulated import PREFIX
-from ....run.dry_run import require_abilities, require_service
-from ....run.folders import runs_of
-from ....run.listing import Parts
-from ....run.loaded_sweep import LoadedSweep, open_sweep
-from ....run.settings import RunSettings
-from ....run.stores import is_url, open_for_reading, store_name
-from ....system.flags import argument, flag
-from ....views.cli.flags import Number, as_command, setting
-from ....views.cli.naming import run_named
-from ....views.cli.options import BATCH, JSON, LIMIT, MAX_COST, PRICES, SCORE, SET, STORE, SWEEP
-from ....views.cli.output import say, show, show_json, width
-from ..prompts import show_prompts
+from ....cache.call import Call
+from ....cache.reply import Reply
+from ....cache.sqlite import STORE_FILE
+from ....protocols.datasets.leak import leakage_check
+from ....protocols.prompts.render import read_instructions
+from ....protocols.settings import suggestion
+from ...analysis.reading import is_table
+from ...analysis.rows import RunRows, read_rows
+from ...display.table import Table, as_text, wrapped
+from ...display.text import counted, duration, short
+from ...errors import RunFolderError, UsageError
+from ...models.accounting.ledger import Accounting, Latency
+from ...models.accounting.ledger_file import read_ledger
+from ...models.accounting.prices import PriceList, listed, load_prices, public_names
+from ...models.router import Router
+from ...providers.capabilities import today
+from ...providers.catalogue import entry, provider_of
+from ...providers.simulated import PREFIX
+from ...run.dry_run import Walker, require_abilities, require_service, stand_ins
+from ...run.folders import runs_of
+from ...run.listing import Parts
+from ...run.loaded_sweep import LoadedSweep, open_sweep
+from ...run.settings import RunSettings
+from ...run.stores import is_url, open_for_reading, store_name
+from ...sweep.sweep import Sweep
+from ...system.settings import argument, flag
+from ...views.cli.flags import (
+    BATCH,
+    JSON,
+    LIMIT,
+    MAX_COST,
+    PRICES,
+    SCORE,
+    SET,
+    STORE,
+    SWEEP,
+    Number,
+    as_command,
+    setting,
+)
+from ...views.cli.naming import run_named
+from ...views.cli.output import say, show, show_json, width
+from .estimate import MAX_WALKED_CELLS, Cost, Pace, Plan, cramped, plan_sweep
+from .power import Power, power_finding, power_plan
+
+WORDS_OF_A_SEAT = 6
+"""Number of leading words of the instructions that identify a seat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompted:
+    """The first call of one seat in one row."""
+
+    protocol: str
+    seat: str
+    """Task and side, as marked in the prompt: `speak A`."""
+    model: str
+    messages: tuple[tuple[str, str], ...]
+    """(role, text) of each message."""
+
+
+async def prompts_read(sweep: Sweep) -> list[Prompted]:
+    """The first prompt of each seat, row by row, in both worlds of every problem.
+
+    Seats are distinguished by task, side and instructions; a seat that is asked again, in a later
+    round or as another draw, is shown once.
+    """
+    provider = stand_ins(sweep, {})
+    first_prompts: dict[tuple[str, ...], Prompted] = {}
+
+    for row in sweep.rows:
+
+        def see(call: Call, reply: Reply, kind: str = row.kind) -> None:
+            users = [message.text for message in call.messages if message.role == "user"]
+            todo = read_instructions(users[-1]) if users else None
+            if todo is None:
+                return
+            seat = f"{todo.task} {todo.side}".strip()
+            begins = todo.told.split(None, WORDS_OF_A_SEAT)[:WORDS_OF_A_SEAT]
+            told = tuple((message.role, message.text) for message in call.messages)
+            first = Prompted(kind, seat, call.model, told)
+            first_prompts.setdefault((kind, seat, call.model, *begins), first)
+
+        alone = Sweep(sweep.name, sweep.problems, (row,))
+        await Walker(provider.reply, see).walk(alone.cells())
+    return list(first_prompts.values())
+
+
+def show_prompts(
+    opened: LoadedSweep, sweep: Path, problem: str | None, protocol: str, as_json: bool
+) -> None:
+    """Print what every seat reads about a problem, the first unless one is named.
+
+    Earlier turns are placeholders, so that later seats have something to read; nothing is sent.
+    """
+    problems = {each.id: each for each in opened.sweep.problems}
+    about = problems.get(problem) if problem else opened.sweep.problems[0]
+    if about is None:
+        some = ", ".join(list(problems)[:8])
+        raise UsageError(f"{problem!r} is no problem of {sweep}; problems: {some}")
+    rows = tuple(row for row in opened.sweep.rows if protocol.lower() in row.kind.lower())
+    if not rows:
+        names = ", ".join(dict.fromkeys(row.kind for row in opened.sweep.rows))
+        raise UsageError(f"no protocol of {sweep} fits {protocol!r}; there is: {names}")
+    grid = replace(opened.sweep, rows=rows, problems=(about,))
+    read = asyncio.run(prompts_read(grid))
+    if as_json:
+        show_json({"prompts": opened.sweep.prompts, "problem": about.id, "seats": read})
+        return
+    show(f"prompts {opened.sweep.prompts} · {about.id}\n")
+    show("\n\n".join(map(_told, read)))
+
+
+def _told(read: Prompted) -> str:
+    head = f"{read.protocol} · {read.seat} · {read.model}"
+    parts = [f"--- {role} ---\n{text}" for role, text in read.messages]
+    return "\n".join([f"{head}\n{'=' * len(head)}", *parts])
+
 
 HEAD = ("model", "calls", "tokens in", "out", "dollars: low", "likely", "high", "at its limits")
 
@@ -105,7 +199,7 @@ def command(
             "--contrast and --pilot"
         )
     if rehearsed:
-        from ..rehearsal import rehearse
+        from .rehearsal import rehearse
 
         settings = RunSettings(max_cost=max_cost, prices=prices, batch=batch)
         raise SystemExit(rehearse(sweep, overrides, limit, rehearsed, speed, settings, as_json))

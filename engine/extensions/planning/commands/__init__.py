@@ -1,1 +1,0 @@
-"""Commands of the extension; each is imported when it is called."""
