@@ -1,10 +1,10 @@
 from .engine.extensions.inspect.task import oversight_task as oversight_task
 from .engine.views.api.library import Report as Report
 from .engine.views.api.library import Sweep as Sweep
-from .engine.views.api.library import asking as asking
 from .engine.views.api.library import compare as compare
 from .engine.views.api.library import measure as measure
 from .engine.views.api.library import open_run as open_run
 from .engine.views.api.library import plot as plot
 from .engine.views.api.library import run as run
 from .engine.views.api.library import run_async as run_async
+from .engine.views.api.session import asking as asking

@@ -218,7 +218,9 @@ def unwritable(path: Path, exc: OSError) -> RunFolderError:
     full = exc.errno in NO_ROOM
     if path.is_file() and isinstance(exc, (FileExistsError, NotADirectoryError)):
         return RunFolderError(f"{path} is a file, and a folder is needed: name another")
-    return (DiskFull if full else RunFolderError)(f"{path} cannot be written: {exc.strerror}")
+    return (DiskFull if full else RunFolderError)(
+        f"{path} cannot be written: {exc.strerror or exc}"
+    )
 
 
 def sync_folder(path: Path) -> None:

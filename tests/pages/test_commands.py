@@ -33,7 +33,7 @@ from oversight.engine.run.probing import BeliefProbe, Probes, read_probes, run_p
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.settings import AskSettings
 from oversight.engine.run.sources import origins
-from oversight.engine.views.cli.naming import ask_beside
+from oversight.engine.views.cli.beside import ask_beside
 from oversight.engine.views.pages.answer import compare_page
 from oversight.engine.views.pages.findings import cost_page, shown_part
 from oversight.engine.views.pages.guard import is_loopback

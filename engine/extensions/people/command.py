@@ -17,7 +17,7 @@ from ...run.settings import FolderSettings
 from ...sweep.sweepfile import read_sweep_file
 from ...system.files import locked, read_bounded, replace_file
 from ...system.settings import argument, flag
-from ...views.api.library import run_settings
+from ...views.api.prepared import run_settings
 from ...views.cli.completing import run_names
 from ...views.cli.flags import FILE, HOST, JSON, LIMIT, OWN_SWEEP, SEED, SET, output, port
 from ...views.cli.group import NamedGroup

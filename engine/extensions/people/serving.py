@@ -36,9 +36,9 @@ from ...run.stores import open_store
 from ...sweep.sweep import Cell
 from ...sweep.sweepfile import SweepFile
 from ...system.files import locked
+from ...views.cli.beside import ask_beside, store_of
 from ...views.cli.exit_codes import ExitCode
 from ...views.cli.faults import halt_code
-from ...views.cli.naming import ask_beside, store_of
 from ...views.cli.output import say, typed
 from ...views.cli.terminal import Presentation, run_in_terminal
 from .desk import Desk, DeskSettings, TaskKind

@@ -1,24 +1,11 @@
-"""Runs from Python: made, opened, compared, measured and drawn, as the command line does it.
-
-A sweep and the settings of its run, made ready: what Python and the command line execute.
-
-An `Ask` for Python: real or simulated models behind the durable store, without a sweep.
-"""
+"""Runs from Python: made, opened, compared, measured and drawn, as the command line does it."""
 
 import asyncio
 import io
 import signal
 import threading
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from inspect import signature
@@ -28,9 +15,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlia
 
 from markupsafe import escape
 
-from ....cache.cache import Cache, Mode
-from ....cache.call import Call
-from ....cache.reply import Reply
 from ....protocols.protocol import Protocol
 from ....protocols.question import Problem
 from ...analysis.catalogue import analysis
@@ -46,51 +30,27 @@ from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.estimate import Interval
 from ...display.console import PrintableConsole
 from ...errors import Halt, Interrupted, StopToken, UsageError
-from ...models.accounting.ledger import Accounting
-from ...models.accounting.prices import listed
-from ...models.directory import Directory
-from ...models.router import Router
-from ...providers.keys import missing_key
-from ...providers.settings import environment
-from ...providers.simulated import PREFIX
 from ...run.execution import execute
 from ...run.listing import Parts, folder_named
-from ...run.loaded_sweep import LoadedSweep, load_sweep, part_of
+from ...run.loaded_sweep import LoadedSweep
 from ...run.lookup import fullest, locate, worlds_of
 from ...run.observer import ProgressDisplay
 from ...run.reader import RunReader
 from ...run.run import Run
-from ...run.settings import FolderSettings, RunSettings
-from ...run.stores import open_store, store_name
-from ...sweep.document import Document
+from ...run.settings import RunSettings
+from ...run.stores import store_name
 from ...sweep.in_python import python_sweep
-from ...sweep.sweepfile import SweepFile, Top, check_fit, check_names, read_sweep_file
+from ...sweep.sweepfile import SweepFile, Top, check_fit, read_sweep_file
 from ...system.process import event_loop
 from ...system.settings import check_flags
 from ..pages.links import Asked, Links
 from ..pages.overview import overview_page
 from ..pages.reader import reader_page
+from .prepared import prepared
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
-
-
-def run_settings(settings: FolderSettings) -> RunSettings:
-    """The settings of a run, without those of a command alone."""
-    given = {each.name: getattr(settings, each.name) for each in fields(settings)}
-    return RunSettings(
-        **{each.name: given[each.name] for each in fields(RunSettings) if each.name in given}
-    )
-
-
-def prepared(file: SweepFile, settings: RunSettings) -> tuple[LoadedSweep, RunSettings]:
-    """A sweep with the settings of its run. UsageError for what does not fit the sweep, or each
-    other."""
-    if settings.part:
-        file = part_of(file, settings.part)
-    return load_sweep(file), run_settings(settings)
-
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -456,63 +416,3 @@ def _opened(run: Report | Path | str, store: Path | str | None) -> RunReader:
     if isinstance(run, (str, Path)):
         return RunReader(folder_named(str(run)), store)
     return RunReader(run.folder, store or run.store)
-
-
-class Asking(Cache):
-    """Asks each call as the first draw of a run, so that the two share their replies."""
-
-    async def __call__(self, call: Call) -> Reply:
-        return await super().__call__(call.drawn(0))
-
-
-@asynccontextmanager
-async def asking(
-    problems: Iterable[Problem] = (),
-    *,
-    cache: Mode = "use",
-    models: Mapping[str, Mapping[str, Any]] | None = None,
-    providers: Mapping[str, Mapping[str, Any]] | None = None,
-    max_cost: float | None = None,
-    store: Path | str | None = None,
-) -> AsyncIterator[Cache]:
-    """An `ask` for as long as the body runs: `async with asking() as ask: reply = await ask(call)`.
-
-    Takes models of every provider, under their limits and with retries. Each call is paid for once:
-    replies are read from and written to the store that runs use. At the end of the body, calls in
-    flight are awaited and saved. Calls are those of the first draw of a run.
-
-    problems: those whose answers simulated models know. models, providers: as in a sweep file.
-    max_cost: limit in dollars. A call raises UsageError if its model needs a key that is not set,
-    a Halt once the models can be asked nothing more, and the errors of `Cache`.
-    """
-    variables = environment(Path())
-    document = Document("Python", "", {}, {})
-    check_names(document, models or {}, providers or {})
-    directory = Directory(document, models or {}, providers or {}, problems, variables)
-    answering = Router(directory, (), Accounting.capped(listed(), max_cost), StopToken())
-
-    async def answer(call: Call) -> Reply:
-        if not call.model.startswith(PREFIX) and (missing := missing_key(call.model, variables)):
-            raise UsageError(
-                f"{missing} is not set, and {call.model} needs it: put it in the environment or "
-                "in .env"
-            )
-        answering.settle_for(call)
-        return await answering(call)
-
-    replies = open_store(store_name(store))
-    identity_of = directory.identity
-
-    def identity(call: Call) -> str:
-        answering.settle_for(call)
-        return identity_of(call)
-
-    try:
-        ask = Asking(replies, answer, identity=identity, mode=cache)
-        try:
-            yield ask
-        finally:
-            await ask.close()
-            await answering.close()
-    finally:
-        replies.close()

@@ -1,108 +1,29 @@
-"""The server of pages: every page of every run of a folder, rendered when it is asked for.
-
-The charts of pages as pictures to keep, drawn as `oversight export plot` draws them.
-
-The runs of a folder: the list that `oversight status` prints, and its page.
-"""
+"""The server of pages: every page of every run of a folder, rendered when it is asked for."""
 
 import asyncio
 import logging
 import socket
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import orjson
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
-from ...analysis.findings.finding import Column, Part, column, number, people, program, word
-from ...analysis.pictures.kinds import caption, pictured
-from ...analysis.pictures.painting import draw, save
-from ...display.text import dollars
 from ...errors import EngineError
 from ...run.folders import is_run, run_folders
-from ...run.listing import RunSummary, summaries
 from ...run.reader import RunReader
 from ...run.run_folder import REPORT
-from ...run.sources import origins
 from ...system.files import read_bounded
 from .environment import EVERY, page
-from .findings import DRAWN
 from .guard import EVERYWHERE, AccessRules, Handler, Listener, bodies_in_time, guard, headed
-from .links import DEFAULTS, REPORT_FILES, ROUTES, NoPage, ServerLinks, asked, one_of, page_of
+from .links import DEFAULTS, REPORT_FILES, ROUTES, NoPage, ServerLinks, asked, page_of
+from .runs import runs_page
 from .strip import Watcher
-
-ENDINGS = ("svg", "pdf")
-
-
-def figure_bytes(run: RunReader, kind: str, ending: str, score: str = "brier") -> bytes:
-    """The picture. NoPage for an unknown one; UsageError where there is nothing to draw, or nothing
-    to draw with."""
-    one_of(kind, DRAWN, "figure")
-    one_of(ending, ENDINGS, "format")
-    picture = pictured(run, kind, score)
-    figure = draw(picture, "paper", caption(run, picture))
-    about = "; ".join(
-        [run.manifest.identity[:12], *origins(run.sweep, run.folder, addresses=False)]
-    )
-    with TemporaryDirectory(prefix="figure-") as folder:
-        file = Path(folder, f"figure.{ending}")
-        save(figure, file, about)
-        return file.read_bytes()
-
-
-def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummary], str]) -> Part:
-    """A line a run; what no run has is no column. named: as what people know it."""
-
-    def last(run: RunSummary) -> datetime:
-        return datetime.fromtimestamp(run.touched)
-
-    def models(run: RunSummary) -> str:
-        return "simulated" if run.simulated else "real"
-
-    def done(run: RunSummary) -> str:
-        return f"{run.finished:,}/{run.cells:,}"
-
-    columns = [
-        Column("run folder", named, ("folder",), lambda run: str(run.folder), words=True),
-        word("sweep", "sweep"),
-        Column(
-            "last outcome",
-            lambda run: f"{last(run):%Y-%m-%d %H:%M}",
-            ("last_outcome",),
-            lambda run: last(run).astimezone().isoformat("T", "seconds"),
-            words=True,
-        ),
-        word("state", "state"),
-        *([people("models", models, words=True)] if any(run.simulated for run in runs) else []),
-        program("cells", "cells"),
-        Column("cells", done, ("finished",), lambda run: run.finished),
-        number("failed", "failed"),
-        program("simulated", "simulated"),
-        program("running", "running"),
-        column("--set", "overrides", " ".join if any(run.overrides for run in runs) else None),
-        Column("spent", lambda run: dollars(run.spent), ("dollars",), lambda run: run.spent)
-        if any(run.spent for run in runs)
-        else program("dollars", "spent"),
-    ]
-    return Part("runs", title, columns, runs)
-
-
-def runs_page(place: Path, folders: Mapping[str, Path]) -> str:
-    """The list. folders: run folders by the names under which they are served."""
-    from .findings import shown_part
-
-    names = {folder: name for name, folder in folders.items()}
-    runs, faults = summaries(names)
-    part = runs_part("Runs", runs, lambda run: names[run.folder])
-    shown = shown_part(part, {name: ServerLinks(name).run for name in folders})
-    return page("runs", ServerLinks(""), title="runs", place=str(place), part=shown, faults=faults)
 
 
 class Server(ABC):
@@ -313,7 +234,7 @@ class PageServer(Server):
 
     async def _figure(self, request: web.Request) -> web.StreamResponse:
         """A chart of a page as a picture, drawn as `oversight export plot` draws it."""
-        pass
+        from .figure import figure_bytes
 
         run, kind, ending = self._run(request), *map(request.match_info.get, ("kind", "ending"))
         score = asked({"score": request.query.get("score", "brier")}).score

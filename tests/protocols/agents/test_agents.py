@@ -175,7 +175,7 @@ def test_query_returns_rows_or_an_error_without_model_text(session, request, tmp
 
 @pytest.mark.wire
 async def test_query_is_killed_after_its_time_limit(monkeypatch):
-    monkeypatch.setattr(query, "SECONDS", 0)
+    monkeypatch.setattr(query, "QUERY_SECONDS", 0)
     assert await asked("SELECT id FROM orders") == ["error: it takes more than 0 s"]
 
 

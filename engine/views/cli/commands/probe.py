@@ -20,8 +20,9 @@ from ....run.replay import replay_cache
 from ....run.settings import AskSettings
 from ....system.files import locked
 from ....system.settings import flag
+from ..beside import ask_beside, say_ended, store_of
 from ..flags import OWN_SWEEP, RUN_STORE, as_command
-from ..naming import RUN, ask_beside, say_ended, store_of
+from ..naming import RUN
 from ..output import show
 
 

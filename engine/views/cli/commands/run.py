@@ -10,7 +10,7 @@ from ....run.folders import is_run
 from ....run.settings import RunSettings
 from ....sweep.sweepfile import read_sweep_file
 from ....system.settings import flag
-from ...api.library import prepared
+from ...api.prepared import prepared
 from ..flags import FORMAT, LIMIT, SET, SWEEP, as_command
 from ..output import say, typed
 from ..terminal import Presentation, run_in_terminal

@@ -28,9 +28,10 @@ from ....sweep.roles import agents
 from ....sweep.sweep import Cell, dataclasses_in
 from ....system.files import locked
 from ....system.settings import flag
+from ..beside import ask_beside, say_ended, store_of
 from ..exit_codes import ExitCode
 from ..flags import JSON, OWN_SWEEP, RUN_STORE, as_command
-from ..naming import RUN, ask_beside, say_ended, store_of
+from ..naming import RUN
 from ..output import say, show, show_json
 
 

@@ -14,7 +14,7 @@ from ....run.mixed import mixed_lines
 from ....run.notes import read_progress
 from ....system.files import holder
 from ....system.settings import argument
-from ...pages.server import runs_part
+from ...pages.runs import runs_part
 from ..exit_codes import ExitCode
 from ..flags import JSON, as_command
 from ..naming import run_named

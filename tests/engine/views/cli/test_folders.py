@@ -45,6 +45,7 @@ TEXTS = {
     "steel.py": STEEL,
     "persons/panel.json": json.dumps([{"name": "raters-1", "panel": "raters", "key": "k"}]),
     "judged.jsonl": json.dumps(JUDGED) + "\n",
+    "scores.csv": "question,score\n1,1\n2,0\n3,1\n",
     "data.jsonl": (ROOT / "protocols/data/arithmetic.jsonl").read_text(),
     ".env": "HTTP_PROXY=http://127.0.0.1:9\nOPENAI_BASE_URL=http://127.0.0.1:9/v1\n",
 }
@@ -80,7 +81,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "measure judgements": ("RUN/judged.jsonl",),
     "measure people": ("RUN",),
     "measure probe": ("RUN",),
-    "measure scores": ("RUN/judged.jsonl",),
+    "measure scores": ("RUN/scores.csv",),
     "measure sides": ("RUN",),
     "measure worlds": ("RUN",),
     "plan": ("mine.yaml", "mine.yaml --pilot RUN"),

@@ -1,0 +1,82 @@
+"""An `Ask` for Python: real or simulated models behind the durable store, without a sweep."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from ....cache.cache import Cache, Mode
+from ....cache.call import Call
+from ....cache.reply import Reply
+from ....protocols.question import Problem
+from ...errors import StopToken, UsageError
+from ...models.accounting.ledger import Accounting
+from ...models.accounting.prices import listed
+from ...models.directory import Directory
+from ...models.router import Router
+from ...providers.keys import missing_key
+from ...providers.settings import environment
+from ...providers.simulated import PREFIX
+from ...run.stores import open_store, store_name
+from ...sweep.document import Document
+from ...sweep.sweepfile import check_names
+
+
+class Asking(Cache):
+    """Asks each call as the first draw of a run, so that the two share their replies."""
+
+    async def __call__(self, call: Call) -> Reply:
+        return await super().__call__(call.drawn(0))
+
+
+@asynccontextmanager
+async def asking(
+    problems: Iterable[Problem] = (),
+    *,
+    cache: Mode = "use",
+    models: Mapping[str, Mapping[str, Any]] | None = None,
+    providers: Mapping[str, Mapping[str, Any]] | None = None,
+    max_cost: float | None = None,
+    store: Path | str | None = None,
+) -> AsyncIterator[Cache]:
+    """An `ask` for as long as the body runs: `async with asking() as ask: reply = await ask(call)`.
+
+    Takes models of every provider, under their limits and with retries. Each call is paid for once:
+    replies are read from and written to the store that runs use. At the end of the body, calls in
+    flight are awaited and saved. Calls are those of the first draw of a run.
+
+    problems: those whose answers simulated models know. models, providers: as in a sweep file.
+    max_cost: limit in dollars. A call raises UsageError if its model needs a key that is not set,
+    a Halt once the models can be asked nothing more, and the errors of `Cache`.
+    """
+    variables = environment(Path())
+    document = Document("Python", "", {}, {})
+    check_names(document, models or {}, providers or {})
+    directory = Directory(document, models or {}, providers or {}, problems, variables)
+    answering = Router(directory, (), Accounting.capped(listed(), max_cost), StopToken())
+
+    async def answer(call: Call) -> Reply:
+        if not call.model.startswith(PREFIX) and (missing := missing_key(call.model, variables)):
+            raise UsageError(
+                f"{missing} is not set, and {call.model} needs it: put it in the environment or "
+                "in .env"
+            )
+        answering.settle_for(call)
+        return await answering(call)
+
+    replies = open_store(store_name(store))
+    identity_of = directory.identity
+
+    def identity(call: Call) -> str:
+        answering.settle_for(call)
+        return identity_of(call)
+
+    try:
+        ask = Asking(replies, answer, identity=identity, mode=cache)
+        try:
+            yield ask
+        finally:
+            await ask.close()
+            await answering.close()
+    finally:
+        replies.close()

@@ -1,0 +1,29 @@
+"""The charts of pages as pictures to keep, drawn as `oversight export plot` draws them."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ...analysis.pictures.kinds import caption, pictured
+from ...analysis.pictures.painting import draw, save
+from ...run.reader import RunReader
+from ...run.sources import origins
+from .findings import DRAWN
+from .links import one_of
+
+ENDINGS = ("svg", "pdf")
+
+
+def figure_bytes(run: RunReader, kind: str, ending: str, score: str = "brier") -> bytes:
+    """The picture. NoPage for an unknown one; UsageError where there is nothing to draw, or nothing
+    to draw with."""
+    one_of(kind, DRAWN, "figure")
+    one_of(ending, ENDINGS, "format")
+    picture = pictured(run, kind, score)
+    figure = draw(picture, "paper", caption(run, picture))
+    about = "; ".join(
+        [run.manifest.identity[:12], *origins(run.sweep, run.folder, addresses=False)]
+    )
+    with TemporaryDirectory(prefix="figure-") as folder:
+        file = Path(folder, f"figure.{ending}")
+        save(figure, file, about)
+        return file.read_bytes()

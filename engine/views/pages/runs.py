@@ -1,0 +1,59 @@
+"""The runs of a folder: the list that `oversight status` prints, and its page."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from ...analysis.findings.finding import Column, Part, column, number, people, program, word
+from ...display.text import dollars
+from ...run.listing import RunSummary, summaries
+from .environment import page
+from .links import ServerLinks
+
+
+def runs_part(title: str, runs: Sequence[RunSummary], named: Callable[[RunSummary], str]) -> Part:
+    """A line a run; what no run has is no column. named: as what people know it."""
+
+    def last(run: RunSummary) -> datetime:
+        return datetime.fromtimestamp(run.touched)
+
+    def models(run: RunSummary) -> str:
+        return "simulated" if run.simulated else "real"
+
+    def done(run: RunSummary) -> str:
+        return f"{run.finished:,}/{run.cells:,}"
+
+    columns = [
+        Column("run folder", named, ("folder",), lambda run: str(run.folder), words=True),
+        word("sweep", "sweep"),
+        Column(
+            "last outcome",
+            lambda run: f"{last(run):%Y-%m-%d %H:%M}",
+            ("last_outcome",),
+            lambda run: last(run).astimezone().isoformat("T", "seconds"),
+            words=True,
+        ),
+        word("state", "state"),
+        *([people("models", models, words=True)] if any(run.simulated for run in runs) else []),
+        program("cells", "cells"),
+        Column("cells", done, ("finished",), lambda run: run.finished),
+        number("failed", "failed"),
+        program("simulated", "simulated"),
+        program("running", "running"),
+        column("--set", "overrides", " ".join if any(run.overrides for run in runs) else None),
+        Column("spent", lambda run: dollars(run.spent), ("dollars",), lambda run: run.spent)
+        if any(run.spent for run in runs)
+        else program("dollars", "spent"),
+    ]
+    return Part("runs", title, columns, runs)
+
+
+def runs_page(place: Path, folders: Mapping[str, Path]) -> str:
+    """The list. folders: run folders by the names under which they are served."""
+    from .findings import shown_part
+
+    names = {folder: name for name, folder in folders.items()}
+    runs, faults = summaries(names)
+    part = runs_part("Runs", runs, lambda run: names[run.folder])
+    shown = shown_part(part, {name: ServerLinks(name).run for name in folders})
+    return page("runs", ServerLinks(""), title="runs", place=str(place), part=shown, faults=faults)
