@@ -4,8 +4,6 @@ Written by Inspect's own `write_eval_log`, since the form of an `.eval` file is 
 by `inspect view`, `samples_df` and Scout. The same run gives the same bytes: ids are derived from
 row, problem, answer and draw (`samples_df` drops samples that share a `uuid`), times are those at
 which replies were recorded, and the dates within the file are fixed.
-
-`oversight export inspect`: a run as logs of Inspect.
 """
 
 import re
@@ -13,7 +11,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,16 +24,11 @@ from ....cache.store import Reader
 from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Verdict
 from ...analysis.reports.results import RowResult, collect
-from ...display.text import counted
 from ...errors import UsageError
 from ...run.listing import Parts
 from ...run.lookup import rows_that_fit
-from ...run.reader import Place, RunReader, recorded
+from ...run.reader import Place, RunReader
 from ...run.record.values import NotRun, RecordedCall, RecordedCell, turns_of
-from ...system.settings import flag
-from ...views.cli.flags import RECORDED_STORE, SCORE, as_command, output
-from ...views.cli.naming import RUN
-from ...views.cli.output import say
 
 try:
     from inspect_ai import event, log, model
@@ -340,27 +332,3 @@ def _settle_dates(file: Path, to: Path) -> None:
             again.compress_type = member.compress_type
             with source.open(member) as content, target.open(again, "w", force_zip64=False) as out:
                 shutil.copyfileobj(content, out)
-
-
-@as_command
-def command(
-    *,
-    run: Path = RUN,
-    output: Path | None = output("RUN/inspect"),
-    parts: Parts,
-    store: str | None = RECORDED_STORE,
-    requests: bool = flag("Fill in the requests of each call, from the store.", default=False),
-    score: str = SCORE,
-) -> None:
-    """Write RUN as logs of Inspect: one log a row, one sample a world.
-
-    `inspect view`, `samples_df` and Scout read them. A world without a verdict is a sample with an
-    error. The same run gives the same bytes. Needs the extra `inspect`.
-    """
-    pass
-
-    opened = partial(recorded, run, store) if requests else None
-    folder = output or run / "inspect"
-    files = write_logs(RunReader(run), parts, score, opened, folder)
-    say(f"{counted(len(files), 'log')} in {folder}")
-    say(f"read them: inspect view --log-dir {folder}")
