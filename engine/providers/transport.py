@@ -14,7 +14,6 @@ from traceback import clear_frames
 from typing import TypeAlias
 from urllib.parse import quote, urlsplit
 
-import httptools
 from msgspec import Struct
 
 BODY_CAP = 32 * 2**20
@@ -236,6 +235,8 @@ async def mix_up(target: Target, failure: Exception) -> str:
         return _NO_TLS if said is not None and said.startswith(b"HTTP/") else ""
     if not target.tls and await _answer(target, b"", tls=True) is not None:
         return _ONLY_TLS
+    import httptools  # Replays never get here, and must not load what connects.
+
     if isinstance(failure, httptools.HttpParserError):
         said = await _answer(target, _HTTP_2, tls=target.tls)
         return _ONLY_HTTP_2 if said is not None and said[3:4] == bytes((_SETTINGS,)) else ""

@@ -264,7 +264,8 @@ class Execution:
         try:
             async with AsyncExitStack() as stack:
                 stack.enter_context(run.folder.keeping(completed, stop_token))
-                marked = store_watermark(run.folder, added, run.store, stop_token)
+                exact = run.settings.workers == 1 and not run.settings.ray
+                marked = store_watermark(run.folder, added, run.store, stop_token, exact=exact)
                 await stack.enter_async_context(marked)
                 ledger = working.models.accounting.ledger
                 await stack.enter_async_context(self._ledger.kept(stop_token, ledger))

@@ -70,19 +70,27 @@ NOTE_EVERY = 10.0
 
 @asynccontextmanager
 async def store_watermark(
-    folder: RunFolder, added: Callable[[], int], store: Store, stop_token: StopToken
+    folder: RunFolder,
+    added: Callable[[], int],
+    store: Store,
+    stop_token: StopToken,
+    *,
+    exact: bool = True,
 ) -> AsyncIterator[None]:
     """Record the reply count and the store's id while the body runs, and once more after it.
 
-    added: how many replies this session has stored. A folder that cannot be written stops the run,
-    as does a store that is gone. What the store is asked, it is asked in a thread: a database may
-    not answer.
+    added: how many replies this session has stored. exact: False if two workers may have stored one
+    reply and counted it twice; then the store's own count holds. A folder that cannot be written
+    stops the run, as does a store that is gone. A thread asks the store: a database may not answer.
     """
 
     async def note() -> None:
         try:
             await asyncio.to_thread(store.check)
-            folder.note(replies=held + added(), store_id=store.id)
+            replies = held + added()
+            if not exact:
+                replies = min(replies, await asyncio.to_thread(len, store))
+            folder.note(replies=replies, store_id=store.id)
         except (RunFolderError, StoreError) as fault:
             stop_token.stop(StoreFailed(str(fault)))
 
@@ -116,4 +124,5 @@ async def store_watermark(
         await asyncio.wait([recording])
         if not isinstance(stop_token.halt, StoreFailed):
             await note()
-            await lost()
+            if exact:
+                await lost()
