@@ -105,7 +105,6 @@ def test_a_finished_run_on_a_read_only_disk_is_told_how_it_can_be_read(tmp_path)
 @pytest.mark.wire
 @needs_a_disk
 @pytest.mark.parametrize("room", [2**20, 2**21])
-@pytest.mark.xfail(strict=False, reason="batches on a full disk sometimes wait: not understood yet")
 def test_batches_stop_on_a_full_disk_and_continue_when_it_has_room(tmp_path, room):
     (tmp_path / "desk").mkdir()
     desk = Desk(tmp_path / "desk", problems=2)

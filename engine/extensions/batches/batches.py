@@ -518,7 +518,10 @@ class Batches(Addition):
         sync_folder(self.journal.folder)
         if not batch.lines:
             self.journal.delete_files(batch.mark)
-        return batch, size + body.write(closing), lacked
+        size += body.write(closing)
+        # A full disk is told here. While the body is sent, it looks like a fault of the vendor.
+        body.flush()
+        return batch, size, lacked
 
     async def _submit(
         self, endpoint: BatchEndpoint, batch: Batch, body: BinaryIO, size: int
