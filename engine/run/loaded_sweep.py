@@ -124,7 +124,7 @@ def run_folder(
     named = (base_url_of(name, each["base_url"]) for name, each in given if "base_url" in each)
     addresses = tuple(name for key, name in named if not sweep_file.is_foreign(key, name))
     text = _started_with(loaded.file, settings.part)
-    shots = dict(shots_files(sweep_file))
+    shots = dict(shots_files(sweep_file.shots))
     return RunFolder(folder, manifest, text, grid, resume, anew, addresses, shots)
 
 

@@ -5,9 +5,10 @@ data set can put the texts back for a replay: equal texts make equal calls.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from ..models.directory import THINKING, thinking_tags
 from ..providers.settings import Api
 from ..sweep.document import Document, Node
 from ..sweep.in_python import PYTHON_MARK, read_python_sweep
-from ..sweep.loading import keep_shots
+from ..sweep.loading import kept_shots
 from ..sweep.sweepfile import checked_sweep, texts
 from ..system.files import read_bounded
 from .folders import addresses_noted, is_run
@@ -55,7 +56,8 @@ def open_run(
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
     document.value.setdefault("name", manifest.name)
-    keep_shots(document, folder / SHOTS)
+    for name, (examples, names_rows) in kept_shots(folder / SHOTS).items():
+        document.shots[name] = with_passages(examples, passages), names_rows
     checked = checked_sweep(document, own or folder / SWEEP, problems, manifest.prompt_sets)
     return loaded(checked, apis=manifest.apis)
 
@@ -103,9 +105,16 @@ def _open_python_run(
 def without_passage(problem: Problem) -> Problem:
     """The problem with the digest of its source text in the text's place."""
     text = problem.question.passage
-    if not text:
-        return problem
-    return _with(problem, f"{_BEFORE}{_digest(text)}{_AFTER}")
+    return _with(problem, _mark(text)) if text else problem
+
+
+def without_passages(settings: Any, passages: Collection[str]) -> Any:
+    """Plain settings with the digests of these texts in their places."""
+    if isinstance(settings, Mapping):
+        return {key: without_passages(value, passages) for key, value in settings.items()}
+    if isinstance(settings, list | tuple):
+        return [without_passages(value, passages) for value in settings]
+    return _mark(settings) if isinstance(settings, str) and settings in passages else settings
 
 
 def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Problem, ...]:
@@ -149,6 +158,10 @@ def _left_out(problem: Problem) -> str:
     """The digest of a source text that was left out; empty if none was."""
     told = problem.question.passage
     return told[len(_BEFORE) : -len(_AFTER)] if told.startswith(_BEFORE) else ""
+
+
+def _mark(text: str) -> str:
+    return f"{_BEFORE}{_digest(text)}{_AFTER}"
 
 
 def _with(problem: Problem, passage: str) -> Problem:

@@ -31,6 +31,10 @@ BARE = {"agents": "model", "judges": "model"}
 """The setting that a bare word stands for, by section."""
 
 
+Shots: TypeAlias = dict[str, tuple[tuple[Problem, ...], bool]]
+"""Examples of judges by `loading.shots_name`, and whether their ids come from the file."""
+
+
 class Document:
     """A parsed YAML file: mappings, lists and scalars, each with its file and line."""
 
@@ -48,7 +52,7 @@ class Document:
         self._noted: frozenset[str] = frozenset()
         self.overrides: tuple[str, ...] = ()
         """The assignments `a.b=c` that were made since, as `--set` takes them."""
-        self.shots: dict[str, tuple[tuple[Problem, ...], bool]] = {}
+        self.shots: Shots = {}
         """By `loading.shots_name`, the examples that its judges are shown, and whether their ids
         come from the data set. A run folder's are here before the document is checked."""
         self._places = places

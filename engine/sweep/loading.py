@@ -23,7 +23,7 @@ from ...protocols.judges.case import Shot
 from ...protocols.question import Problem
 from ..system.files import read_bounded
 from ..system.process import DATASETS_GROUP, registered
-from .document import Document, Node, fields_of, is_elsewhere
+from .document import Node, Shots, fields_of, is_elsewhere
 from .sweep import dataclasses_in
 
 Base = TypeVar("Base")
@@ -160,19 +160,19 @@ def shots_name(data_set: Node) -> str:
     return hashlib.sha256(setting.encode()).hexdigest()[:12]
 
 
-def shots_files(document: Document) -> Iterator[tuple[str, bytes]]:
+def shots_files(shots: Shots) -> Iterator[tuple[str, bytes]]:
     """(name, content) of the files in which a run folder keeps its examples."""
-    for name, (problems, names_rows) in document.shots.items():
+    for name, (problems, names_rows) in shots.items():
         yield f"{name}{NAMED if names_rows else ''}.jsonl", b"".join(jsonl(problems, "shots"))
 
 
-def keep_shots(document: Document, folder: Path) -> None:
-    """Let a document of a run folder show the examples that the folder keeps. UsageError for a file
-    that cannot be read."""
+def kept_shots(folder: Path) -> Shots:
+    """The examples that a run folder keeps. UsageError for a file that cannot be read."""
+    shots: Shots = {}
     for file in sorted(folder.glob("*.jsonl")):
         name, names_rows = file.stem.removesuffix(NAMED), file.stem.endswith(NAMED)
-        problems = tuple(read_problems(str(file), read_bounded(file, MAX_SHOTS)))
-        document.shots[name] = problems, names_rows
+        shots[name] = tuple(read_problems(str(file), read_bounded(file, MAX_SHOTS))), names_rows
+    return shots
 
 
 def problems_of(value: object) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ All content is searched for the keys of the user who makes the pack. A pack from
 it becomes a run folder completely or not at all, and none of its code is executed.
 """
 
+import dataclasses
 import os
 import re
 import shutil
@@ -11,7 +12,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -43,30 +44,29 @@ from ...errors import EngineError, RunFolderError, UsageError
 from ...run.events import EVENTS, event_line
 from ...run.manifest import Manifest, encoded
 from ...run.mixed import MIXED, read_mixed
-from ...run.opened import without_passage
+from ...run.opened import without_passage, without_passages
 from ...run.reader import REPLIES, RunReader
 from ...run.record.database import RunDatabase
 from ...run.record.schema import RUN_DB
 from ...run.record.values import RecordedCell
-from ...run.run_folder import OUTCOMES, SWEEP
+from ...run.run_folder import OUTCOMES, SHOTS, SWEEP
 from ...run.sides import SIDES
 from ...sweep.document import MAX_SWEEP, Document, code_named
-from ...sweep.grid import stored_grid
+from ...sweep.grid import Grid, stored_grid
+from ...sweep.loading import kept_shots, shots_files
 from ...system.files import read_bounded, replace_file
 
 RUN = "run/"
 """Beginning of the names of the members that are files of the run."""
 FIGURES = "figures.json"
 """Every figure, as it follows from the other members."""
-CODE, PROMPTS, SHOTS = "code", "prompts", "shots"
-"""Folders: the user's own code, prompt sets, and few-shot files of judges."""
+CODE = "code"
+"""Folder of the user's own code."""
 NEEDED = SWEEP, RUN_DB, OUTCOMES
-_ALLOWED = re.compile(
-    rf"{SWEEP}|{RUN_DB}|{OUTCOMES}|{EVENTS}|{FIGURES}|{CODE}/.+\.py|{PROMPTS}/.+|{SHOTS}/.+"
-)
+_ALLOWED = re.compile(rf"{SWEEP}|{RUN_DB}|{OUTCOMES}|{EVENTS}|{FIGURES}|{CODE}/.+\.py|{SHOTS}/.+")
 
 MAX_FILE = 2**26
-"""Maximum size of a file of code, prompts or shots, in bytes."""
+"""Maximum size of a file of code, in bytes."""
 AT_ONCE = 256
 """Number of cells that are recorded at a time."""
 MIN_LENGTH = 12
@@ -109,16 +109,29 @@ def make_pack(
     keys = KeyFilter(variables)
     with TemporaryDirectory(prefix=".pack", dir=to.parent) as at:
         stage, folder = Path(at), Path(at) / "run"
-        texts = {problem.question.passage for problem in run.problems} - {""}
-        problems = run.problems if passages else tuple(map(without_passage, run.problems))
+        shots = kept_shots(run.folder / SHOTS)
+        examples = chain.from_iterable(problems for problems, _ in shots.values())
+        texts = {each.question.passage for each in chain(run.problems, examples)} - {""}
+        problems, grid = run.problems, run.sweep
+        if texts and not passages:
+            problems = tuple(map(without_passage, problems))
+            rows = [
+                dataclasses.replace(row, settings=without_passages(row.settings, texts))
+                for row in grid.rows
+            ]
+            grid = dataclasses.replace(grid, rows=rows)
+            shots = {
+                name: (tuple(map(without_passage, examples)), names_rows)
+                for name, (examples, names_rows) in shots.items()
+            }
         _write(folder / SWEEP, [read_bounded(run.folder / SWEEP, MAX_SWEEP)])
         missing = _copy_code(run, folder, own)
-        for name in (PROMPTS, SHOTS):
-            _copy_files(run.folder / name, folder / name)
+        for name, content in shots_files(shots):
+            _write(folder / SHOTS / name, [content])
         manifest = encoded(_portable(run.manifest))
         keys.check(f"the manifest in {RUN_DB}", [manifest], written_by_us=True)
-        keys.check(f"the grid in {RUN_DB}", [stored_grid(run.sweep)], written_by_us=True)
-        _write_database(run, problems, manifest, folder / RUN_DB)
+        keys.check(f"the grid in {RUN_DB}", [stored_grid(grid)], written_by_us=True)
+        _write_database(run, problems, grid, manifest, folder / RUN_DB)
         events = [event_line(SIDES, event) for event in run.sides.values()]
         events += [event_line(MIXED, event) for event in read_mixed(run.folder)]
         if events:
@@ -253,13 +266,13 @@ def _portable(manifest: Manifest) -> Manifest:
 
 
 def _write_database(
-    run: RunReader, problems: tuple[Problem, ...], manifest: bytes, to: Path
+    run: RunReader, problems: tuple[Problem, ...], grid: Grid, manifest: bytes, to: Path
 ) -> None:
     """Write a new database of a run, without events, free pages and withdrawn cells."""
     with TemporaryDirectory(prefix=".pack", dir=to.parent) as scratch:
         with closing(RunDatabase(Path(scratch))) as database:
-            meta = {"manifest": manifest, "grid": stored_grid(run.sweep)}
-            database.begin(problems, run.sweep.rows, meta)
+            meta = {"manifest": manifest, "grid": stored_grid(grid)}
+            database.begin(problems, grid.rows, meta)
             database.problems = problems
             cells = checked_cells(run)
             while some := list(islice(cells, AT_ONCE)):
@@ -291,12 +304,6 @@ def _copy_code(run: RunReader, to: Path, own: Path | None) -> list[str]:
         except FileNotFoundError:
             missing.append(name)
     return missing
-
-
-def _copy_files(source: Path, to: Path) -> None:
-    for file in sorted(source.rglob("*")):
-        if file.is_symlink() or not file.is_dir():
-            _write(to / file.relative_to(source), [read_bounded(file, MAX_FILE)])
 
 
 def _write(file: Path, parts: Iterable[bytes]) -> None:

@@ -114,6 +114,30 @@ def test_withheld_texts_and_requests_are_in_no_member(place, command):
     assert not (place / "another").exists()
 
 
+def test_passages_of_examples_are_withheld_and_given_back(place, command):
+    examples = [replace(APPLES, question=replace(APPLES.question, passage=PASSAGE))]
+    write_jsonl(examples, place / "shots.jsonl")
+    judge = (
+        "judges={kind: stated, model: sim/judge, reads_passage: true, shots: {file: shots.jsonl}}"
+    )
+    assert command("run", "small.yaml", "--set", judge, "--run-folder", "run").code == 0
+    for flags, passages in (((), 0), (("--passages",), 1)):
+        (place / "p.oversight").unlink(missing_ok=True)
+        assert command("export", "pack", "run", "-o", "p.oversight", *flags).code == 0
+        content = members(place / "p.oversight")
+        assert any(name.startswith("run/shots/") for name in content)
+        _, wrong, why = verify(place / "p.oversight")
+        assert wrong == () and bool(why) != bool(passages)
+        holds = [name for name in content if PASSAGE.encode() in content[name]]
+        assert bool(holds) == bool(passages), holds
+    assert command("export", "pack", "run", "-o", "q.oversight").code == 0
+    assert command("export", "open", "q.oversight", "-o", "opened").code == 0
+    refused = command("replay", "opened")
+    assert refused.code == 2 and "source texts were left out" in refused.err
+    done = command("replay", "opened", "--passages", "shots.jsonl", "--store", "store")
+    assert done.code == 0, done.err
+
+
 def in_folder(at: Path, content: Members, change: Callable[[Path], object]) -> Members:
     """The members, after a change of the run's files in a separate folder."""
     shutil.rmtree(at, ignore_errors=True)
