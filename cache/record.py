@@ -158,10 +158,6 @@ class Record(Struct, frozen=True, gc=False):
             shared_at=0,
         )
 
-    def without_call(self) -> "Record":
-        """A plain record with the reply alone."""
-        return replace(self, call_size=0, call_part=b"")
-
     def imported(self) -> "Record":
         """This record, with a reply whose origin says that it was imported from a file."""
         reply = self.reply()

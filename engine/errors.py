@@ -1,4 +1,4 @@
-"""Errors of the engine.
+"""Errors of the engine, and the token that stops a run.
 
 EngineError
 ├── UsageError              the sweep file or a flag is wrong; nothing was sent

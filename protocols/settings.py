@@ -1,10 +1,7 @@
-"""The settings of a role: its request parameters, their checks, and its name in reports.
+"""Settings of roles, suggestions for mistyped names, and a registry that imports on first use.
 
-Parameters are declared once here, for agents, judges, sweep files, capabilities, wires and tables.
-
-Suggestions for mistyped names.
-
-A registry that imports its entries on first use.
+The request parameters of a role, their checks and their names in reports are declared once here,
+for agents, judges, sweep files, capabilities, wires and tables.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

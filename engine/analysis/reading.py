@@ -428,7 +428,7 @@ def _complaint(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         near = "; it is called 'repeat'" if key == "draw" else suggestion(key, SHAPES)
         return f"{key}: {value}: no such key{near}; a line has {', '.join(SHAPES)}"
-    if key in ("id", "group", "draw"):
+    if key in ("id", *KEYS):
         # The path inside the key names the types that pydantic tried.
         return f"{key}: {value}: wrong type; {key} is {SHAPES[key]}"
     return f"{'.'.join((key, *inside))}: {value}: wrong; {key} is {SHAPES[key]}"

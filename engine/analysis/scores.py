@@ -170,14 +170,14 @@ class OfScores(Analysis):
         if len(self.ways) > 1:
             raise UsageError(f"--cluster {','.join(self.ways)}: scores have one kind of cluster")
         cluster = next((way for way in self.ways if way != "problem"), "")
-        sources = _sources(dict(self.columns))
-        files = [pair for path in paths for pair in _files(path, sources)]
-        named = ", ".join(map(str, paths))
-        if without := [path for path in paths if not is_scores(path, dict(self.columns))]:
+        sources = _sources(self.columns)
+        by_path = {path: list(_files(path, sources)) for path in paths}
+        if without := [path for path, pairs in by_path.items() if not pairs]:
             raise UsageError(
                 f"{without[0]}: no scores: needed are logs of Inspect (.eval, .json), samples of "
                 "lm-eval (samples_*.jsonl), or a table with the columns question and score"
             )
+        files = list(chain.from_iterable(by_path.values()))
         notes = [note for file, source in files for note in source.notes(file)]
         scored = ((file, one) for file, source in files for one in source.scores(file, cluster))
         try:
@@ -188,7 +188,7 @@ class OfScores(Analysis):
             every = _chosen(every, kind, getattr(self, kind))
         rows = self._means(every, ids)
         if not rows:
-            raise UsageError(f"{named}: no sample has a score")
+            raise UsageError(f"{', '.join(map(str, paths))}: no sample has a score")
         measured = {mean.parts for mean in rows.values()}
         lost = [row for row in every if row not in measured]
         notes += [f"{' '.join(filter(None, row))}: left out, without a score." for row in lost]

@@ -1,8 +1,6 @@
-"""The terminal as rich writes to it.
+"""The live display of a run on a terminal: its lines, its rates, and their limits.
 
-The live line of a run on a terminal, which is written to without waiting for it.
-
-Rates and what limits them, for the live display.
+A slow terminal never holds up the run: output is written without waiting for it.
 """
 
 import asyncio

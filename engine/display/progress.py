@@ -1,7 +1,4 @@
-"""Progress on stderr: a live line on a terminal, plain lines now and then elsewhere.
-
-What goes to stderr as one JSON object a line, where machines collect it.
-"""
+"""Progress on stderr: a live line on a terminal, otherwise plain lines, or JSON for machines."""
 
 import asyncio
 import logging

@@ -1,6 +1,6 @@
-"""Safe display of text that others wrote: it cannot move the cursor or reverse a line.
+"""Safe display of foreign text, and counts, amounts and durations as users read them.
 
-Counts, amounts and durations, as users read them.
+Foreign text cannot move the cursor or reverse a line.
 """
 
 import re

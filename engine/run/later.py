@@ -76,7 +76,7 @@ class Addition(ABC):
         """Close every connection."""
 
 
-class Entry:
+class Entry(ABC):
     """The object that an extension registers. Every run loads it, so its imports stay light."""
 
     defers = False
@@ -86,9 +86,9 @@ class Entry:
         """Whether earlier sessions left something in a folder that has to be brought to an end."""
         return False
 
+    @abstractmethod
     def made(self, work: ExecutionWork) -> Addition | None:
         """The addition to some work; None for work without need of one. UsageError."""
-        raise NotImplementedError
 
 
 class Passes(Order[Work, Any]):

@@ -1,7 +1,7 @@
-"""A YAML document with the line of every value, so that each error can name it.
+"""A YAML document with the line of every value, and the check of its values.
 
-Values of a sweep file: each with its place, checked against the fields of a frozen dataclass;
-all faults of a file are told at once.
+Values are checked against the fields of a frozen dataclass. All faults of a file are told at once,
+each with its line.
 """
 
 import math

@@ -5,7 +5,6 @@ Classes of the user's are named as `my_package.my_module:MyProtocol`, as `my_fil
 runs their code, so only what the sweep names is imported.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
@@ -17,7 +16,7 @@ from msgspec import structs
 from ...protocols.datasets.catalogue import LOADERS, loader
 from ...protocols.datasets.jsonl import jsonl
 from ...protocols.datasets.jsonl import problems as read_problems
-from ...protocols.datasets.loader import Loader
+from ...protocols.datasets.loader import Loader, digest
 from ...protocols.errors import DatasetError
 from ...protocols.judges.case import Shot
 from ...protocols.question import Problem
@@ -157,7 +156,7 @@ def shots_name(data_set: Node) -> str:
     """The name under which a run folder keeps the examples of a data set: 12 hex digits of its
     setting."""
     setting = json.dumps([data_set.name, data_set.value], sort_keys=True, default=str)
-    return hashlib.sha256(setting.encode()).hexdigest()[:12]
+    return digest(setting)
 
 
 def shots_files(shots: Shots) -> Iterator[tuple[str, bytes]]:

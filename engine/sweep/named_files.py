@@ -1,6 +1,7 @@
-"""Prompt sets from a sweep file: the default one, a file, or single blocks.
+"""Files that a sweep names: prompt sets, and the original files of data sets.
 
-Table of the original files of data sets: their URLs, digests and licences.
+A prompt set is the default one, a file, or single blocks. Original files have a table of their
+URLs, digests and licences.
 """
 
 import tomllib

@@ -1,6 +1,6 @@
 """Agents, judges and protocols built from settings, with every list of settings an axis.
 
-What real models are asked in the words of a sweep file, and whether they accept it.
+Also the requests to real models in the words of a sweep file, and whether they accept them.
 """
 
 import types

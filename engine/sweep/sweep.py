@@ -1,6 +1,6 @@
-"""What to run: a sweep is a grid, and a cell is one point of it.
+"""A sweep: a grid of cells, and its rows, one per protocol with its roles.
 
-The rows of a report: one per protocol with its roles, each with a unique name.
+Each row has a unique name in reports.
 """
 
 from collections import Counter

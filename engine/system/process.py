@@ -1,10 +1,7 @@
-"""This process: its event loop, its garbage collector, and how many files it may open.
+"""This process: event loop, garbage collector, open files, and registered extensions.
 
-What extensions and installed packages register under our entry point groups.
-
-Each folder below `engine/extensions` says what it registers in its `extension.toml`, by group and
-name, in the words that a package's metadata has. A command says besides under which heading of the
-help it stands, and what it does.
+Each folder below `engine/extensions` registers names by group in its `extension.toml`, in the form
+of a package's entry points. A command also states its heading in the help, and its summary.
 """
 
 import gc

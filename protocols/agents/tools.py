@@ -1,16 +1,13 @@
-"""The calculator: exact arithmetic for agents.
+"""The tools of agents: a calculator, Python, and queries of the question's database.
 
-Run a speaker's code in Monty, an isolated Python interpreter.
+The calculator is exact. Python is run by Monty, an isolated interpreter, in a separate process,
+without files, network or environment, and with a few modules only. Its clock is fixed and its
+random generator is seeded, so results repeat. Others read the result as a program's words. So that
+no speaker can insert its own words, a value consists of numbers, and an error gives only its kind.
 
-It runs in a separate process, without files, network or environment, and with a few modules only.
-Its clock is fixed and its random generator is seeded, so results repeat. Others read the result as
-a program's words. So that no speaker can insert its own words, a value consists of numbers, and an
-error gives only its kind.
-
-SQL queries of a question's database, which is made by the script in `Question.environment`.
-
-Each query runs in a separate process (`querying`), since SQLite cannot be stopped within an
-instruction. The process is killed at its time limit, or when the cell ends.
+The script in `Question.environment` makes the database. Each query runs in a separate process
+(`querying`), since SQLite cannot be stopped within an instruction. The process is killed at its
+time limit, or when the cell ends.
 """
 
 import ast

@@ -111,8 +111,8 @@ class Mapper:
                 notes.rows += 1
                 try:
                     inner_id = f"{id}-{n}" if isinstance(row.get(columns.within), list) else id
-                    inner_id = optional_text(part, columns.id).strip() or inner_id
-                    own_id = bool(optional_text(part, columns.id).strip())
+                    own_id = optional_text(part, columns.id).strip()
+                    inner_id = own_id or inner_id
                     text = columns.asked(part)
                     if self.form.ids == "text":
                         inner_id = f"{id.partition('-')[0]}-{digest(text)[:8]}"
@@ -125,7 +125,9 @@ class Mapper:
                             f"id: {inner_id!r} is taken by line {lines[inner_id]}; rename one"
                         )
                     options = self._options(part, columns, first)
-                    problem, key = self._problem(inner_id, text, options, part, columns, own_id)
+                    problem, key = self._problem(
+                        inner_id, text, options, part, columns, bool(own_id)
+                    )
                     lines[inner_id] = line
                     self._note(notes, options, problem, file, line)
                     yield key, problem

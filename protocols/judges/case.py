@@ -1,6 +1,6 @@
-"""The case put to a judge: choose the right answer, or judge a statement.
+"""The case put to a judge, and the few-shot examples that it sees before.
 
-Few-shot examples: well-judged cases that a judge sees before the real one.
+A case asks for the right answer, or for the probability of a statement.
 """
 
 import math

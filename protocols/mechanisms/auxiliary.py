@@ -1,4 +1,6 @@
-"""Helpers of a judge: their sides, and the selection of their texts.
+"""Helpers of a judge, and weak-to-strong supervision with debate.
+
+Helpers have a side, and a selection decides which of their texts count.
 
 Weak-to-strong supervision with debate (Burns et al. 2023, arXiv:2312.09390; Lang, Huang and Li
 2025, arXiv:2501.13124).

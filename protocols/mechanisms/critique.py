@@ -1,4 +1,6 @@
-"""Critique, self-critique, and a critic who may agree (Saunders et al. 2022, arXiv:2206.05802).
+"""Critique, self-critique, a critic who may agree, and debate as feedback.
+
+Critique (Saunders et al. 2022, arXiv:2206.05802).
 
 Debate as feedback (RLDF: Cheng et al. 2024, arXiv:2404.10160): several roles debate a response.
 

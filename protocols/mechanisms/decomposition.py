@@ -1,4 +1,6 @@
-"""Iterated amplification (Christiano, Shlegeris and Amodei 2018, arXiv:1810.08575).
+"""Decomposition: amplification and recursive reward modelling, with the lists of their seats.
+
+Iterated amplification (Christiano, Shlegeris and Amodei 2018, arXiv:1810.08575).
 
 An overseer who cannot answer a question asks helpers easier ones and combines their answers. If it
 relies on no helper for more than it can check, the overseer with helpers is better than either

@@ -1,10 +1,12 @@
-"""Open protocols (Roger 2024; Kenton et al. 2024, arXiv:2407.04622): the agent picks its side.
+"""Open protocols, in which the agent picks its side, and recorded conversations.
+
+Open protocols: Roger 2024; Kenton et al. 2024, arXiv:2407.04622.
 
 An open run asks the agent for its answer. In every world the agent then argues for that answer. All
 participants know that the agent chose its side. So an open run shares no speech with the closed
 one, whose rules say that sides were assigned.
 
-Recorded conversations, judged again.
+A recorded conversation is judged again; its agent is not asked.
 """
 
 from dataclasses import dataclass

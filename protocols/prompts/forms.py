@@ -1,10 +1,9 @@
-"""JSON forms: replies with a given JSON Schema, and how they are read.
+"""How replies are read: forms with a JSON Schema, and statements in lines, votes or JSON.
 
 A mechanism defines the forms of its seats. `oversight.protocols.seat.Seat.fill` fills them in.
 
-Statements: a reply's own words in the form that was asked for, whether lines, votes or JSON.
-
-Every reply is read in four steps:
+A statement is a reply's own words in the form that was asked for. Every reply is read in four
+steps:
 
 1. thoughts are dropped: those in `<private>` here, all others by `Reply`;
 2. quotations are dropped (`oversight.protocols.prompts.quotations`);

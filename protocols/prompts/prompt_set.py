@@ -5,12 +5,10 @@ of them, with their placeholders. Most blocks are instructions, which may contai
 prompt set and of the sweep file. Those listed in `shown_as_data` become the text of a turn or of a
 statement, and may contain a participant's words.
 
-Words: trusted texts that may be part of instructions.
-
-Models follow any text that looks like an instruction. So instructions consist only of `Words`:
-blocks of a prompt set, and the user's settings. Every other string is untrusted: participants'
-words, and texts of data sets, which anyone may have written. `oversight.protocols.prompts.render`
-shows those as data, with a warning.
+`Words` are the trusted texts that may be part of instructions. Models follow any text that looks
+like an instruction. So instructions consist only of `Words`: blocks of a prompt set, and the user's
+settings. Every other string is untrusted: participants' words, and texts of data sets, which anyone
+may have written. `oversight.protocols.prompts.render` shows those as data, with a warning.
 """
 
 import hashlib

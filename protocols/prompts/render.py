@@ -1,17 +1,14 @@
-"""Layout of prompts. Equal transcripts give equal prompts.
+"""Layout of prompts, and its reverse, a parser. Equal transcripts give equal prompts.
 
 The parts that most calls share come first, so that a provider's prompt cache can keep them: the
 passage and the question, which all calls about a problem share, then the protocol's rules, the
 transcript, and last the instructions. The system message ends with the rules.
-`oversight.protocols.prompts.render` parses prompts.
 
 Participants' words are in tags that no model can write, and readers are told the meaning of these
 tags. Instructions are `Words`, and contain none of them.
 
-Parser of prompts, the reverse of `oversight.protocols.prompts.render`, for programs.
-
-A model's text never holds a live tag (see oversight.protocols.tags), so a plain search finds each
-part.
+The parser is for programs. A model's text never holds a live tag (see oversight.protocols.tags), so
+a plain search finds each part.
 """
 
 import re

@@ -1,6 +1,6 @@
 """`oversight dataset`: check data sets for leaks, fetch them, generate answers.
 
-`oversight dataset fetch`: files of data sets, checked, each put in place whole or not at all.
+A fetched file is checked, and put in place whole or not at all.
 """
 
 import hashlib

@@ -1,8 +1,6 @@
-"""The entry of the local model in the catalogue of providers.
+"""The local model: its entry in the catalogue, its weights, and its server.
 
-The weights of the local model: where they are installed, and how to install them.
-
-A transport that runs its own server: llama.cpp in a child process.
+The transport runs llama.cpp in a child process.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""A connection of an HTTP/1.1 server, parsed by llhttp.
+"""Connections, rate limits and clock of the mock server.
 
-Per-minute rate limits of a server: token buckets that refill steadily.
-
-A faster clock: an event loop with several seconds per real second.
+llhttp parses HTTP/1.1. Per-minute limits are token buckets that refill steadily. The clock may run
+faster: an event loop with several seconds per real second.
 """
 
 import asyncio

@@ -1,9 +1,8 @@
-"""A mock server in its own process, so that it takes no CPU time from its client.
+"""A mock server in its own process, and a sweep that is rehearsed with it, without keys.
 
-A sweep before a local mock server, without keys.
-
-Wires, transports, limits and retries are those of a real run. The answers come over HTTP from
-simulated models in another process. Store and run folder are temporary.
+A separate process takes no CPU time from its client. Wires, transports, limits and retries are
+those of a real run. The answers come over HTTP from simulated models in another process. Store and
+run folder are temporary.
 """
 
 import sys

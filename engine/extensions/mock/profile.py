@@ -1,8 +1,7 @@
-"""Profiles of the mock server: its latency, limits and faults.
+"""Profiles of the mock server: latency, limits, faults, refusals and thoughts.
 
-Whether a vendor would refuse a request, by the rules in vendor_rules.toml: profile `2026`.
-
-Models that think: what they think stands in a reply in one of the forms that servers use.
+Profile `2026` refuses requests as vendors do, by the rules in vendor_rules.toml. Thoughts stand in
+a reply in one of the forms that servers use.
 """
 
 import re

@@ -2,10 +2,7 @@
 
 It speaks all wires over real HTTP on the loopback interface. A `Responder` produces its replies and
 a `Profile` its faults; its counts are at `/rehearsal/counts` and in `counts()`.
-
-Faults on the wire: refused requests and spoilt replies.
-
-The mock server's replies: filler, or those of simulated models.
+Replies are filler, or come from simulated models; requests may be refused, and replies spoilt.
 """
 
 import asyncio

@@ -1,8 +1,6 @@
-"""A wire from the server's side: it parses calls, and writes replies and errors.
+"""Wires from the server's side: they parse calls, and write replies and errors.
 
-OpenAI chat completions and responses from the server's side.
-
-Anthropic messages from the server's side.
+OpenAI chat completions, OpenAI responses, and Anthropic messages.
 """
 
 import tomllib

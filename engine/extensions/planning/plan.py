@@ -1,7 +1,6 @@
-"""`oversight plan`: what a sweep would ask, cost and take, before anything is sent.
+"""`oversight plan`: calls, cost and time of a sweep, before anything is sent.
 
-`oversight plan --prompts`: what every seat of a sweep reads, found by walking its rows with
-simulated replies.
+`--prompts` prints the prompts of every seat, by walking the rows with simulated replies.
 """
 
 import asyncio

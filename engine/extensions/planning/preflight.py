@@ -1,7 +1,4 @@
-"""Preflight checks: whether each model answers as the sweep needs, tested with small requests.
-
-`oversight doctor`: check keys, models and limits with a few small calls.
-"""
+"""`oversight doctor`: check keys, models and limits with a few small requests."""
 
 import asyncio
 import time

@@ -1,10 +1,8 @@
-"""Trying an author's class before it costs anything: what `oversight try` checks.
+"""`oversight try`: an author's class on one problem in all its worlds, at no cost.
 
-One problem is run in all of its worlds: on simulated models, on one that says the same whoever it
-speaks for, on one that answers badly in every way that models do, and on one without credit. What
-is wrong is found with the author's line, all of it at once.
-
-`oversight try`: an author's class on one problem in all its worlds, before it costs anything.
+The problem runs on simulated models, on one that says the same for every side, on one that answers
+badly in every way that models do, and on one without credit. All mistakes are listed at once, each
+with the author's line.
 """
 
 import asyncio

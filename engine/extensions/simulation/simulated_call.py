@@ -1,7 +1,7 @@
 """A call to a simulated model, parsed, and its reply: a speech, a form, or a verdict as
 percentages, probabilities, candidate tokens or a vote.
 
-A question parsed from a prompt, with its truth, which only simulated models know.
+Only simulated models know the truth of the question that a prompt asks.
 """
 
 import math

@@ -1,6 +1,7 @@
-"""Speeches of simulated models: an opening that states the strength, then plausible filler.
+"""Speeches and forms of simulated models.
 
-Forms that a simulated model fills in: the kind of a JSON Schema, and values that fit it.
+A speech opens with its strength, then comes plausible filler. A form is told by its JSON Schema,
+and filled with values that fit it.
 """
 
 import math
