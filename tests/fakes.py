@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from oversight.cache.call import Ask, Call, Message
 from oversight.cache.reply import Reply, Token
-from oversight.engine.errors import StopToken
 from oversight.engine.run.lanes import CellOutcome, attempt, run_lanes
 from oversight.engine.run.order import Plain
+from oversight.engine.stop import StopToken
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from oversight.cache.disk import ReadOnlyStore
-from oversight.engine.errors import RunFolderError, StopToken
+from oversight.engine.errors import RunFolderError
 from oversight.engine.models.accounting.ledger import UsageTotals
 from oversight.engine.models.accounting.ledger_file import LedgerFile
 from oversight.engine.run.folders import note_run
@@ -22,6 +22,7 @@ from oversight.engine.run.record.schema import sealed
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import CallCost, CellEnd, RecordedCall, RecordedCell
 from oversight.engine.run.run_folder import RunFolder
+from oversight.engine.stop import StopToken
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.world import sweep

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from oversight.cache.call import Ask, Call, Message, Request
 from oversight.cache.reply import Reply, Usage
-from oversight.engine.errors import StopToken, Unreachable
+from oversight.engine.errors import Unreachable
 from oversight.engine.models.accounting.budget import Budget
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
@@ -16,6 +16,7 @@ from oversight.engine.models.limits.breaker import GIVE_UP
 from oversight.engine.models.limits.concurrency import Connections
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Accounting, Sender
+from oversight.engine.stop import StopToken
 from tests.virtual import now
 
 

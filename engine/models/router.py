@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
-from ..errors import StopToken
 from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX
+from ..stop import StopToken
 from ..system.process import left, raise_limit, require_room
 from .accounting.ledger import Accounting
 from .directory import Directory

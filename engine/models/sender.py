@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
-from ..errors import EngineError, Malformed, StopToken
+from ..errors import EngineError, Malformed
 from ..providers.fault_table import HeaderLimits
 from ..providers.provider import HttpProvider
+from ..stop import StopToken
 from ..tokens import CAUTION, prompt_tokens
 from .accounting.budget import ModelBudget
 from .accounting.ledger import ABANDONED, Accounting, fate

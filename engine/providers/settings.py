@@ -8,7 +8,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ..errors import StopToken, UsageError
+from ..errors import UsageError
+from ..stop import StopToken
 
 Api: TypeAlias = Literal["chat", "responses"]
 """Which of OpenAI's two endpoints answers: chat completions, or responses."""

@@ -23,9 +23,9 @@ from ..errors import (
     Pending,
     ProviderError,
     RunFolderError,
-    StopToken,
     StoreFailed,
 )
+from ..stop import StopToken
 from ..sweep.sweep import Cell
 from .order import UNREPEATABLE, Completed, Order, Work
 from .record.values import are_probabilities

@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 
 from ...cache.cache import Cache, CacheStatistics, Mode
 from ...cache.call import Ask
-from ..errors import StopToken, UsageError
+from ..errors import UsageError
 from ..models.accounting.ledger import UsageTotals
 from ..models.directory import Directory
 from ..models.router import Router
+from ..stop import StopToken
 from ..system.process import EXECUTION_GROUP, load_one, registered
 from .lanes import run_lanes
 from .order import Completed, Missing, Order, Plain, Work

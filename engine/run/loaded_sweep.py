@@ -12,9 +12,10 @@ from msgspec import field as struct_field
 from msgspec.json import encode
 
 from ...cache.store import Reader
-from ..errors import RunFolderError, StopToken, UsageError
+from ..errors import RunFolderError, UsageError
 from ..models.directory import Directory, base_url_of
 from ..providers.settings import Api, environment
+from ..stop import StopToken
 from ..sweep.code import RowCode, combined, row_codes
 from ..sweep.loading import problems_of, shots_files
 from ..sweep.sweep import Sweep, service_tiers, tool_users

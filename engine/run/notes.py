@@ -13,7 +13,8 @@ import orjson
 from ...cache.errors import StoreError
 from ...cache.store import Store
 from ..display.progress import Snapshot
-from ..errors import RunFolderError, StopToken, StoreFailed
+from ..errors import RunFolderError, StoreFailed
+from ..stop import StopToken
 from .observer import Observer
 from .record.database import RunDatabase
 from .record.tables import RunTables

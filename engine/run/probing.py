@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ...cache.call import Ask, nth
 from ...protocols.question import Problem
 from ...protocols.transcript import Failure, Transcript, Verdict
-from ..errors import StopToken
+from ..stop import StopToken
 from ..sweep.sweep import Cell
 from .events import add_event, read_events, sync_events
 from .lanes import attempt, failure

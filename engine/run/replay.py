@@ -23,8 +23,9 @@ from ...cache.reply import Reply
 from ...cache.sqlite import open_bounded
 from ...cache.store import Reader
 from ...protocols.transcript import Verdict
-from ..errors import RunFolderError, StopToken, UsageError
+from ..errors import RunFolderError, UsageError
 from ..models.accounting.prices import listed
+from ..stop import StopToken
 from ..sweep.document import MAX_SWEEP
 from ..sweep.sweep import Cell
 from ..sweep.sweepfile import read_sweep_file

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from ...cache.writer import GroupCommit
 from ...protocols.datasets.jsonl import jsonl
 from ...protocols.transcript import NOT_RUN, Failure
-from ..errors import RunFolderError, StopToken, StoreFailed, UsageError
+from ..errors import RunFolderError, StoreFailed, UsageError
 from ..models.accounting.prices import Price
+from ..stop import StopToken
 from ..sweep.document import MAX_SWEEP
 from ..sweep.grid import Grid, stored_grid
 from ..system.files import (

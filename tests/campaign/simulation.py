@@ -10,7 +10,6 @@ from oversight.cache.cache import Cache
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
-from oversight.engine.errors import StopToken
 from oversight.engine.models.accounting.budget import Budget
 from oversight.engine.models.accounting.ledger import Accounting, Ledger
 from oversight.engine.models.accounting.prices import listed
@@ -18,6 +17,7 @@ from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Sender
 from oversight.engine.run.lanes import CellOutcome
 from oversight.engine.run.outcome import outcome_of
+from oversight.engine.stop import StopToken
 from oversight.engine.sweep.sweep import Cell, Sweep, report_rows
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges.stated import StatedJudge

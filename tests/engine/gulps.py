@@ -5,10 +5,10 @@ import re
 import sys
 from pathlib import Path
 
-from oversight.engine.errors import StopToken
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Accounting, Sender
+from oversight.engine.stop import StopToken
 from oversight.engine.system.process import event_loop
 from tests.lines import asked, reached
 

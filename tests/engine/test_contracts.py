@@ -14,7 +14,7 @@ from oversight.cache.cache import Cache
 from oversight.cache.call import Ask, Call, RecordingAsk
 from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
-from oversight.engine.errors import InvalidRequest, QuotaExhausted, StopToken
+from oversight.engine.errors import InvalidRequest, QuotaExhausted
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.prefix_warmup import PrefixWarmup
@@ -24,6 +24,7 @@ from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.observer import Observer, ProgressDisplay
 from oversight.engine.run.run import Run
 from oversight.engine.run.settings import RunSettings
+from oversight.engine.stop import StopToken
 from oversight.engine.views.cli.terminal import LeakNote
 from tests import virtual
 from tests.command_line import ROOT

@@ -3,7 +3,8 @@ import inspect
 
 import pytest
 
-from oversight.engine.errors import ProviderDown, QuotaExhausted, StopToken
+from oversight.engine.errors import ProviderDown, QuotaExhausted
+from oversight.engine.stop import StopToken
 from tests.virtual import now, virtually
 
 

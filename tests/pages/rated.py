@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from oversight.cache.call import Call, Request, ResponseFormat
-from oversight.engine.errors import StopToken
 from oversight.engine.extensions.people.desk import Desk, DeskSettings
 from oversight.engine.extensions.people.journal import seated_raters
 from oversight.engine.extensions.people.rating import RaterServer
+from oversight.engine.stop import StopToken
 from oversight.protocols.judges import DistributionJudge, VotesJudge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.question import Answer, Question

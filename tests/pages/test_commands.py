@@ -25,7 +25,7 @@ from oversight.engine.analysis.pictures.painting import draw, save
 from oversight.engine.analysis.reports.family import verdicts
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.analysis.scoring.estimate import Estimate
-from oversight.engine.errors import BudgetReached, StopToken, UsageError
+from oversight.engine.errors import BudgetReached, UsageError
 from oversight.engine.models.accounting.ledger import sum_usage
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.run.loaded_sweep import load_sweep
@@ -33,6 +33,7 @@ from oversight.engine.run.probing import BeliefProbe, Probes, read_probes, run_p
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.settings import AskSettings
 from oversight.engine.run.sources import origins
+from oversight.engine.stop import StopToken
 from oversight.engine.views.cli.beside import ask_beside
 from oversight.engine.views.pages.answer import compare_page
 from oversight.engine.views.pages.findings import cost_page, shown_part

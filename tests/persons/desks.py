@@ -8,9 +8,9 @@ from pathlib import Path
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.errors import StopToken
 from oversight.engine.extensions.people.desk import Desk, DeskOffer, DeskSettings
 from oversight.engine.extensions.people.journal import Rater, RaterEvent, seated_raters
+from oversight.engine.stop import StopToken
 from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.judges.exchange import exchanged

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.display.table import Table
-from oversight.engine.errors import StopToken
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.directory import CELLS_A_SLOT, MIN_CELLS
 from oversight.engine.models.limits.limits import Limits
@@ -22,6 +21,7 @@ from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.providers.provider import Provider
 from oversight.engine.run.lanes import NotedOutcome, run_lanes
 from oversight.engine.run.order import Canaries, Plain
+from oversight.engine.stop import StopToken
 from oversight.protocols.transcript import Transcript, Verdict
 from tests import virtual
 from tests.world import shipments

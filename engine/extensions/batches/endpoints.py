@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, TypeVar
 
 import orjson
 
-from ...errors import (
-    EngineError,
-    OutcomeUnknown,
-    ProviderDown,
-    StopToken,
-    TransientError,
-    Unreachable,
-)
+from ...errors import EngineError, OutcomeUnknown, ProviderDown, TransientError, Unreachable
 from ...models.limits.breaker import overlong_delay
 from ...providers.fault import ErrorAnswer, read_fault
 from ...providers.payload import text
@@ -32,6 +25,7 @@ from ...providers.sdk import anthropic_client, openai_client
 from ...providers.settings import Settings
 from ...providers.transport import Secret
 from ...providers.wire import Wire
+from ...stop import StopToken
 from .journal import Batch
 
 if TYPE_CHECKING:

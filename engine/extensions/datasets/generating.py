@@ -53,7 +53,7 @@ from ....protocols.transcript import Failure
 from ...analysis.reports.health import called
 from ...display.progress import Snapshot
 from ...display.text import counted
-from ...errors import Halt, StopToken, UsageError
+from ...errors import Halt, UsageError
 from ...models.accounting.ledger import Accounting, sum_usage
 from ...models.directory import Directory
 from ...models.router import Router
@@ -66,6 +66,7 @@ from ...run.later import Addition, ExecutionWork, added_to, require_extensions, 
 from ...run.observer import ProgressDisplay
 from ...run.settings import AskSettings
 from ...run.stores import open_store, store_name
+from ...stop import StopToken
 from ...sweep.document import Document
 from ...system.files import locked
 from ...system.settings import flag

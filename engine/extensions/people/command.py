@@ -8,12 +8,13 @@ import click
 from annotated_types import Interval
 
 from ...display.text import counted
-from ...errors import StopToken, UsageError
+from ...errors import UsageError
 from ...run.folders import is_run
 from ...run.listing import Parts
 from ...run.lookup import cells_with_verdict
 from ...run.opened import open_run
 from ...run.settings import FolderSettings
+from ...stop import StopToken
 from ...sweep.sweepfile import read_sweep_file
 from ...system.files import locked, read_bounded, replace_file
 from ...system.settings import argument, flag

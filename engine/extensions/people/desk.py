@@ -20,9 +20,9 @@ from pathlib import Path
 from ....cache.call import Call
 from ....cache.reply import Reply
 from ....protocols.question import randomness
-from ...errors import StopToken
 from ...providers.provider import Provider
 from ...run.events import sync_events
+from ...stop import StopToken
 from .journal import (
     PERSON,
     BeliefBefore,

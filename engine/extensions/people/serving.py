@@ -18,7 +18,7 @@ from ....protocols.judges.case import Case
 from ....protocols.judges.judge import ParsedReply
 from ....protocols.transcript import Failure, Verdict
 from ...display.text import counted
-from ...errors import StopToken, UsageError
+from ...errors import UsageError
 from ...run.folders import is_run, store_noted
 from ...run.lanes import attempt_noted, failure, run_lanes
 from ...run.later import Addition
@@ -33,6 +33,7 @@ from ...run.run import Run
 from ...run.run_folder import OUTCOMES
 from ...run.settings import RunSettings
 from ...run.stores import open_store
+from ...stop import StopToken
 from ...sweep.sweep import Cell
 from ...sweep.sweepfile import SweepFile
 from ...system.files import locked

@@ -26,7 +26,8 @@ from zlib import crc32
 
 import msgspec
 
-from ...errors import RunFolderError, StopToken, StoreFailed
+from ...errors import RunFolderError, StoreFailed
+from ...stop import StopToken
 from ...system.files import MAX_LEDGER, read_bounded, replace_file, unwritable
 from .ledger import (
     ABANDONED,

@@ -8,7 +8,8 @@ from aiolimiter import AsyncLimiter
 from msgspec import Struct
 
 from ...display.console import Bottleneck, ThroughputMeter
-from ...errors import ExceedsRateLimit, StopToken
+from ...errors import ExceedsRateLimit
+from ...stop import StopToken
 from ...tokens import COMBINED, INPUT, OUTPUT, TokenEstimate, TokenLimit
 from .limits import Limits
 

@@ -4,7 +4,8 @@ import asyncio
 import math
 
 from ...display.console import Resource
-from ...errors import BudgetReached, Pending, StopToken
+from ...errors import BudgetReached, Pending
+from ...stop import StopToken
 from ...tokens import TokenEstimate
 from ..accounting.budget import ModelBudget
 from .breaker import Breaker

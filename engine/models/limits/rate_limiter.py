@@ -24,12 +24,12 @@ from ...errors import (
     Overloaded,
     QuotaExhausted,
     RateLimited,
-    StopToken,
     TransientError,
     UnknownFault,
     Unreachable,
     UnrecognizedReply,
 )
+from ...stop import StopToken
 from ...tokens import TokenEstimate, TokenEstimator
 from ..accounting.budget import ModelBudget
 from ..accounting.ledger import billed

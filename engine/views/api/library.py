@@ -29,7 +29,7 @@ from ...analysis.reports.side_by_side import side_by_side
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.estimate import Interval
 from ...display.console import PrintableConsole
-from ...errors import Halt, Interrupted, StopToken, UsageError
+from ...errors import Halt, Interrupted, UsageError
 from ...run.execution import execute
 from ...run.listing import Parts, folder_named
 from ...run.loaded_sweep import LoadedSweep
@@ -39,6 +39,7 @@ from ...run.reader import RunReader
 from ...run.run import Run
 from ...run.settings import RunSettings
 from ...run.stores import store_name
+from ...stop import StopToken
 from ...sweep.in_python import python_sweep
 from ...sweep.sweepfile import SweepFile, Top, check_fit, read_sweep_file
 from ...system.process import event_loop

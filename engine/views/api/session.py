@@ -9,7 +9,7 @@ from ....cache.cache import Cache, Mode
 from ....cache.call import Call
 from ....cache.reply import Reply
 from ....protocols.question import Problem
-from ...errors import StopToken, UsageError
+from ...errors import UsageError
 from ...models.accounting.ledger import Accounting
 from ...models.accounting.prices import listed
 from ...models.directory import Directory
@@ -18,6 +18,7 @@ from ...providers.keys import missing_key
 from ...providers.settings import environment
 from ...providers.simulated import PREFIX
 from ...run.stores import open_store, store_name
+from ...stop import StopToken
 from ...sweep.document import Document
 from ...sweep.sweepfile import check_names
 

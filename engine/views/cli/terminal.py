@@ -27,7 +27,6 @@ from ...errors import (
     QuotaExhausted,
     RowsPaused,
     RunFolderError,
-    StopToken,
     StoreFailed,
 )
 from ...models.accounting.ledger import sum_usage
@@ -42,6 +41,7 @@ from ...run.run_folder import REPORT
 from ...run.settings import RunSettings
 from ...run.sources import origins
 from ...run.stores import shown_name, store_name
+from ...stop import StopToken
 from ...system.process import event_loop
 from .exit_codes import ExitCode
 from .output import asked, say, say_latency, show, width

@@ -23,7 +23,6 @@ from oversight.engine.errors import (
     ProviderDown,
     QuotaExhausted,
     RateLimited,
-    StopToken,
     Unreachable,
 )
 from oversight.engine.models.accounting.budget import MAX_BODIES, Quarantine
@@ -37,6 +36,7 @@ from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.provider import HttpProvider
 from oversight.engine.providers.transport import Response, Transport
 from oversight.engine.providers.wire import kept_prefix
+from oversight.engine.stop import StopToken
 from tests.server import Server, call_of, sender
 from tests.virtual import now, run, virtually
 

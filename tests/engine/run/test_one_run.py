@@ -11,7 +11,7 @@ from examples.metrics import MEASURED, Metrics
 from oversight import run as run_from_python
 from oversight.cache import writer
 from oversight.engine.display.progress import Snapshot
-from oversight.engine.errors import Halt, RunFolderError, StopToken, UsageError
+from oversight.engine.errors import Halt, RunFolderError, UsageError
 from oversight.engine.run import run_folder
 from oversight.engine.run.execution import RunSession, execute
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
@@ -20,6 +20,7 @@ from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.values import RecordedCell
 from oversight.engine.run.run import Run
 from oversight.engine.run.settings import RunSettings
+from oversight.engine.stop import StopToken
 from oversight.protocols import NaiveJudge, StatedJudge
 from tests.world import shipments
 

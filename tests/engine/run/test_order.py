@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from oversight.cache.call import Call
-from oversight.engine.errors import Interrupted, InvalidRequest, Pending, RowsPaused, StopToken
+from oversight.engine.errors import Interrupted, InvalidRequest, Pending, RowsPaused
 from oversight.engine.run.lanes import attempt_noted, run_lanes
 from oversight.engine.run.later import Passes
 from oversight.engine.run.order import CANARIES, FAILED_ALIKE, Canaries, Order, Plain
 from oversight.engine.run.record.values import CellEnd, RecordedCell
+from oversight.engine.stop import StopToken
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols import NaiveJudge, StatedJudge
 from oversight.protocols.transcript import Failure, Transcript, Verdict

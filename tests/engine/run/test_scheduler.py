@@ -20,11 +20,11 @@ from oversight.engine.errors import (
     InvalidRequest,
     QuotaExhausted,
     RunFolderError,
-    StopToken,
     StoreFailed,
 )
 from oversight.engine.extensions.simulation import SimModel
 from oversight.engine.run.lanes import LANES_FROM_STORE, CellOutcome, attempt, attempt_noted
+from oversight.engine.stop import StopToken
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf

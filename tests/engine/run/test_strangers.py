@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from oversight.cache.errors import StoreError
-from oversight.engine.errors import RunFolderError, StopToken, UsageError
+from oversight.engine.errors import RunFolderError, UsageError
 from oversight.engine.extensions.mock import MockServer
 from oversight.engine.extensions.planning.preflight import examine
 from oversight.engine.models.accounting.ledger import Accounting
@@ -22,6 +22,7 @@ from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.sources import read_sources, source_lines
 from oversight.engine.run.stores import open_store, store_name
+from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
 from tests.batches import BatchBench
 from tests.desk import Desk

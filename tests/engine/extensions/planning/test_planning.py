@@ -12,7 +12,6 @@ import pytest
 from oversight.cache.cache import Cache
 from oversight.cache.store import MemoryStore
 from oversight.engine.analysis.rows import against_naive
-from oversight.engine.errors import StopToken
 from oversight.engine.extensions.planning import estimate
 from oversight.engine.extensions.planning.estimate import cramped, plan_sweep, reasons
 from oversight.engine.models.accounting.ledger import Accounting, Latency
@@ -21,6 +20,7 @@ from oversight.engine.models.router import Router
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.opened import open_run
+from oversight.engine.stop import StopToken
 from oversight.engine.sweep.grid import baselines
 from oversight.engine.sweep.sweep import Sweep, report_rows
 from oversight.engine.sweep.sweepfile import read_sweep_file

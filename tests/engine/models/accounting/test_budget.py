@@ -14,7 +14,6 @@ from oversight.engine.errors import (
     OutcomeUnknown,
     Overloaded,
     RateLimited,
-    StopToken,
     UnrecognizedReply,
     UsageError,
 )
@@ -24,6 +23,7 @@ from oversight.engine.models.accounting.ledger import Accounting, UsageTotals
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Sender
+from oversight.engine.stop import StopToken
 from tests.lines import EACH_LINE, always, asked, rehearsed
 from tests.server import Server, call_of, sender
 from tests.virtual import now, run, virtually

@@ -19,7 +19,6 @@ from oversight.engine.errors import (
     Overloaded,
     RateLimited,
     RunFolderError,
-    StopToken,
     StoreFailed,
     Unreachable,
     UnrecognizedReply,
@@ -43,6 +42,7 @@ from oversight.engine.models.accounting.ledger_file import (
 )
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
+from oversight.engine.stop import StopToken
 from tests.server import Server, call_of, sender
 from tests.virtual import run, virtually
 

@@ -14,14 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Usage
-from oversight.engine.errors import (
-    Crowded,
-    OutcomeUnknown,
-    Overloaded,
-    QuotaExhausted,
-    RateLimited,
-    StopToken,
-)
+from oversight.engine.errors import Crowded, OutcomeUnknown, Overloaded, QuotaExhausted, RateLimited
 from oversight.engine.models import router
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
@@ -37,6 +30,7 @@ from oversight.engine.models.limits.concurrency import (
     Connections,
 )
 from oversight.engine.models.limits.limits import Limits
+from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
 from tests import virtual
 from tests.server import Server, ask_in_lanes, busiest, call_of, sender

@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from oversight.cache.cache import Cache
 from oversight.cache.store import MemoryStore
-from oversight.engine.errors import InvalidRequest, ProviderDown, StopToken, UsageError
+from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
 from oversight.engine.extensions.datasets.generating import Generator, Known, Production
 from oversight.engine.extensions.simulation import GroundTruth, SimProvider
+from oversight.engine.stop import StopToken
 from oversight.protocols.question import Answer
 from tests.fakes import Scripted, prompt
 

@@ -1,0 +1,78 @@
+"""The stop token: a one-way switch that stops every waiter at once, with a `Halt` as reason."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from .errors import Halt
+
+T = TypeVar("T")
+
+
+class StopToken:
+    """Stops once and for good. One for each model, or one that several share."""
+
+    def __init__(self) -> None:
+        self.halt: Halt | None = None
+        """Why nothing more is asked; None while all is well."""
+        self.last_cells = False
+        """Whether all cells of the run have begun."""
+        self._alarms: set[asyncio.Future[None]] = set()
+        self._listeners: list[Callable[[], None]] = []
+
+    def stop(self, halt: Halt) -> None:
+        """Stop for the reason given; the first reason stands. Sleepers wake and raise it."""
+        if self.halt is not None:
+            return
+        self.halt = halt
+        for alarm in self._alarms:
+            _ring(alarm)
+        for listener in self._listeners:
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` at the stop."""
+        self._listeners.append(listener)
+
+    def raise_if_stopped(self) -> None:
+        """Raise the Halt if there is one."""
+        if self.halt is not None:
+            # One exception reaches thousands of callers; their tracebacks must not pile up on it.
+            raise self.halt.with_traceback(None)
+
+    async def until_stopped(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`; at a stop, cancels it and raises the Halt."""
+        if self.halt is not None:
+            work.close()
+        self.raise_if_stopped()
+        task = asyncio.ensure_future(work)
+        alarm = task.get_loop().create_future()
+        self._alarms.add(alarm)
+        try:
+            await asyncio.wait((task, alarm), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                self.raise_if_stopped()
+            return task.result()
+        finally:
+            self._alarms.discard(alarm)
+            if task.cancel():
+                await asyncio.wait((task,))
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for some seconds; raises the Halt as soon as there is one. Cancellation-safe."""
+        self.raise_if_stopped()
+        loop = asyncio.get_running_loop()
+        alarm: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(seconds, _ring, alarm)
+        self._alarms.add(alarm)
+        try:
+            await alarm
+        finally:
+            timer.cancel()
+            self._alarms.discard(alarm)
+        self.raise_if_stopped()
+
+
+def _ring(alarm: asyncio.Future[None]) -> None:
+    if not alarm.done():
+        alarm.set_result(None)
