@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from .call import Ask, Asked, Call, Identity, endpoint_tag, store_key
+from .call import Ask, Call, Exchange, Identity, endpoint_tag, store_key
+from .entry import LEAST_SHARED, StoreEntry, make_ready, new_entry, stored_reply
 from .errors import DamagedEntry, ReplayMiss, StoreError
-from .record import LEAST_SHARED, Record, make_ready, new_record, stored_reply
 from .reply import Reply
-from .shared_work import SharedWork
+from .shared_results import SharedResults
 from .store import Reader, Store
 from .writer import Kept, Writer
 
 if TYPE_CHECKING:
-    from .thoughts import Tags
+    from .reasoning import Tags
 
 Mode: TypeAlias = Literal["use", "refresh", "replay", "off"]
 """`use` what is stored and ask for the rest; `refresh` asks for each call once more; `replay`
@@ -155,7 +155,7 @@ class Cache:
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop that it belongs to, from its first flight on: looking it up is a system call in
         Python 3.11."""
-        self.shared_work = SharedWork(self._repeated) if mode != "off" else None
+        self.shared_results = SharedResults(self._repeated) if mode != "off" else None
         """What has been made of its replies, which are durable, for cells that have it in common;
         None where each cell is to ask for itself."""
         self._closed = False
@@ -231,8 +231,8 @@ class Cache:
         """Ask again for what was deleted from the store, and for all that follows from it."""
         for key in keys:
             self._recent.pop(key, None)
-        if self.shared_work is not None:
-            self.shared_work = SharedWork(self._repeated)
+        if self.shared_results is not None:
+            self.shared_results = SharedResults(self._repeated)
 
     def held(self, model: str) -> int:
         """Callers who wait for replies of a model."""
@@ -269,7 +269,7 @@ class Cache:
     def _repeated(self, notes: list[object], joined: bool) -> None:
         """Count calls that were not asked again, since what follows from their replies was at hand,
         or under way."""
-        calls = [*map(type, notes)].count(Asked)
+        calls = [*map(type, notes)].count(Exchange)
         self._asked += calls
         if joined:
             self._shared += calls
@@ -360,7 +360,7 @@ class Cache:
         if self._writer is None:
             return kept(None)
         call, key = flight.call, flight.key
-        record = new_record(key, call, reply, flight.identity, int(self._clock()))
+        record = new_entry(key, call, reply, flight.identity, int(self._clock()))
         try:
             self._put((key, partial(self._packed, record, call), kept))
         except StoreError:
@@ -404,7 +404,7 @@ class Cache:
         # A fault's traceback holds this object, which would hold the fault.
         flight.waiting.clear()
 
-    def _packed(self, record: Record, call: Call) -> bytes:
+    def _packed(self, record: StoreEntry, call: Call) -> bytes:
         shared = self._beginning(call) if record.call_size >= LEAST_SHARED else ""
         return record.packed(shared).to_bytes()
 
@@ -412,7 +412,7 @@ class Cache:
         self._missed += 1
         if self._missed > self._explained:
             return ReplayMiss(call.model, address)
-        from .explain import nearest_recorded
+        from .call_diff import nearest_recorded
 
         nearest = nearest_recorded(self._store, call, identity)
         return ReplayMiss(call.model, address, str(nearest))

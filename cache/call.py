@@ -14,10 +14,10 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
+from .cached_attribute import cached_attribute
 from .errors import AddressError
-from .memo import computed_once
 from .reply import Reply, ToolCall
-from .shared_work import SharedWork
+from .shared_results import SharedResults
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ class Request(Struct, frozen=True, dict=True):
         if self.extra_body:
             force_setattr(self, "extra_body", canonical_object("extra_body", self.extra_body))
 
-    @computed_once
+    @cached_attribute
     def opening(self) -> bytes:
         """The canonical JSON of any call of this request, up to its draw.
 
@@ -152,7 +152,7 @@ class Call(Struct, frozen=True, dict=True):
         """The same draw of another request: this one with other settings."""
         return Call(replace(self.request, **settings), self.draw)
 
-    @computed_once
+    @cached_attribute
     def address(self) -> str:
         """sha256 over the canonical JSON, 64 hex digits; equal exactly for equal calls.
 
@@ -260,7 +260,7 @@ Part: TypeAlias = tuple[str, str, int]
 """What a call was for, who was asked, and how many turns there were to hear."""
 
 
-class Asked(Struct, frozen=True):
+class Exchange(Struct, frozen=True):
     """One call that was answered."""
 
     part: Part
@@ -269,34 +269,33 @@ class Asked(Struct, frozen=True):
 
 
 class RecordingAsk(Struct, eq=False):
-    """An `Ask` that notes what one piece of work asks: each call with its reply, who is asked, and
-    what for.
+    """An `Ask` that notes each call of one piece of work with its reply, its role and its purpose.
 
-    Whoever knows its seat asks through `seated`, and whoever knows better what the replies are for
-    through `used_as`; both hand on to one list of notes. Calls that raise are not noted.
+    `for_role` sets the role and `for_purpose` the purpose; both append to the same list of notes.
+    Calls that raise are not noted.
     """
 
     inner: Ask
     notes: list[object] = []
-    """An `Asked` for every call, in the order of the replies; and what else askers note. A note
+    """An `Exchange` for every call, in the order of the replies; and what else askers note. A note
     does not hold this object, which holds the notes: a circle would keep every request of a cell
     in memory until the garbage collector finds it."""
     draw: tuple[int, ...] = ()
     part: Part = ("", "", 0)
     """The first is `speak`, `draft`, `rate`, `judge`, or the name of a form; the second as everyone
     calls it: `Debater A`."""
-    shared: SharedWork | None = None
+    shared: SharedResults | None = None
     """What other pieces of work have done already; None: nothing is shared."""
 
     async def __call__(self, call: Call) -> Reply:
         if self.draw:
             call = Call(call.request, self.draw + call.draw)
         reply = await self.inner(call)
-        self.notes.append(Asked(self.part, call, reply))
+        self.notes.append(Exchange(self.part, call, reply))
         return reply
 
 
-def nth(ask: Ask, index: int) -> Ask:
+def with_repeat(ask: Ask, index: int) -> Ask:
     """The `Ask` of the repeat number `index`: its calls are draws of their own."""
     if isinstance(ask, RecordingAsk):
         return RecordingAsk(ask.inner, ask.notes, (*ask.draw, index), ask.part, ask.shared)
@@ -307,7 +306,7 @@ def nth(ask: Ask, index: int) -> Ask:
     return drawn
 
 
-def seated(ask: Ask, role: str, seat: str, heard: int) -> Ask:
+def for_role(ask: Ask, role: str, seat: str, heard: int) -> Ask:
     """The `Ask` of a seat, for who records: its name, what it is asked for unless somebody around
     it says so, and how many turns it has heard."""
     if not isinstance(ask, RecordingAsk):
@@ -316,14 +315,14 @@ def seated(ask: Ask, role: str, seat: str, heard: int) -> Ask:
     return RecordingAsk(ask.inner, ask.notes, ask.draw, part, ask.shared)
 
 
-def used_as(ask: Ask, role: str) -> Ask:
+def for_purpose(ask: Ask, role: str) -> Ask:
     """The `Ask` whose replies are for `role`, for who records: a draft, a rating."""
     if not isinstance(ask, RecordingAsk):
         return ask
     return RecordingAsk(ask.inner, ask.notes, ask.draw, (role, *ask.part[1:]), ask.shared)
 
 
-def once(
+def run_once(
     ask: Ask,
     do: Callable[[Ask], Awaitable[T]],
     settings: tuple[Hashable, ...],
@@ -335,7 +334,7 @@ def once(
     if not isinstance(ask, RecordingAsk) or (shared := ask.shared) is None:
         return do(ask)
     kind = tuple(map(id, settings))
-    if kind in shared.alone:
+    if kind in shared.unshared:
         return do(ask)
     try:
         numbers = shared.kinds.get(kind) or shared.numbered(kind, settings)
@@ -344,7 +343,7 @@ def once(
     except TypeError:
         return do(ask)  # an agent or a turn of somebody's own, not to be compared
     own = RecordingAsk(ask.inner, [], ask.draw, ask.part, shared)
-    return shared.once(key, partial(do, own), own.notes, ask.notes, kind)
+    return shared.run_once(key, partial(do, own), own.notes, ask.notes, kind)
 
 
 ABSENT = MappingProxyType({"absent": True})

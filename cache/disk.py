@@ -26,18 +26,18 @@ from uuid import uuid4
 
 import orjson
 
+from .entry import SHARES, SIZE, add_checksum, split_shared
 from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
-from .record import SHARES, SIZE, add_checksum, split_shared
 from .sqlite import (
     ASKED_AT_ONCE,
     FAULTS,
     STORE_FILE,
-    BoundedConnection,
-    RowReader,
+    EntryReader,
+    UntrustedConnection,
     connect_safely,
     fault,
     log_of,
-    open_bounded,
+    open_untrusted,
     refuse_irregular,
     side_size,
 )
@@ -121,7 +121,7 @@ def require_rescued(folder: Path) -> None:
         )
 
 
-class DiskStore(RowReader, Store):
+class DiskStore(EntryReader, Store):
     """Reads and writes; several processes may share one folder. Not to be used across a fork."""
 
     def __init__(self, folder: Path, id: str = "") -> None:
@@ -209,7 +209,7 @@ class DiskStore(RowReader, Store):
             self._kept.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[BoundedConnection]:
+    def _transaction(self) -> Iterator[UntrustedConnection]:
         with self._turn:
             if self._closed:
                 raise StoreError(f"{self.file} is closed")
@@ -259,9 +259,9 @@ def _layout(folder: Path) -> dict[str, str]:
             return dict(db.execute(_MADE))
 
 
-def _open_to_write(file: Path, id: str) -> BoundedConnection:
+def _open_to_write(file: Path, id: str) -> UntrustedConnection:
     """A connection that writes; in one commit, all is made that is not there. FAULTS."""
-    db = open_bounded(file, "mode=rwc")
+    db = open_untrusted(file, "mode=rwc")
     try:
         for name, value in SETTINGS.items():
             if name.startswith("sqlite_"):
@@ -293,7 +293,7 @@ def _open_to_write(file: Path, id: str) -> BoundedConnection:
     return db
 
 
-def _set(db: BoundedConnection, pragma: str) -> None:
+def _set(db: UntrustedConnection, pragma: str) -> None:
     """Waits where SQLite does not: of two that begin a new file's log it refuses one at once."""
     for left in reversed(range(6000)):  # a minute, as for all else
         try:
@@ -305,7 +305,7 @@ def _set(db: BoundedConnection, pragma: str) -> None:
             time.sleep(0.01)
 
 
-def _write(db: BoundedConnection, statement: str, row: str, rows: Sequence[_Row]) -> int:
+def _write(db: UntrustedConnection, statement: str, row: str, rows: Sequence[_Row]) -> int:
     """Write rows, many in a step; how many there are now that were not there."""
     at = written = 0
     for count in _AT_ONCE:
@@ -317,7 +317,7 @@ def _write(db: BoundedConnection, statement: str, row: str, rows: Sequence[_Row]
     return written
 
 
-class ReadOnlyStore(RowReader):
+class ReadOnlyStore(EntryReader):
     """Reads a store, on a read-only disk too.
 
     Writes nothing, with one exception: where a writer is at work, or was cut off, SQLite may make
@@ -419,7 +419,7 @@ def _refuse_foreign(file: Path) -> None:
 
 
 @contextmanager
-def recoverable(folder: Path) -> Iterator[RowReader]:
+def recoverable(folder: Path) -> Iterator[EntryReader]:
     """The store in `folder`, for its `recover`; nothing there is changed.
 
     StoreError if there is none, or if nothing of it can be read. Where the first page is damaged a
@@ -452,7 +452,7 @@ def recoverable(folder: Path) -> Iterator[RowReader]:
             yield store
 
 
-def _holds_any(store: RowReader) -> bool:
+def _holds_any(store: EntryReader) -> bool:
     return any(isinstance(value, bytes) for _, value in store.recover())
 
 

@@ -28,8 +28,8 @@ import msgspec
 from msgspec.structs import replace
 
 from .call import Call, store_key
+from .entry import LEAST_SHARED, MAX_TIME, PLAIN, StoreEntry, read_call, read_entry
 from .errors import NO_ROOM, DamagedEntry, PackError, StoreFull
-from .record import LEAST_SHARED, MAX_TIME, PLAIN, Record, read_call, read_record
 from .reply import Outcome
 from .store import Reader, Store
 
@@ -183,7 +183,7 @@ def _reply_line(store: Reader, name: str, requests: bool) -> bytes:
     value = store.get(name)
     if value is None:
         raise PackError(f"{name} is not in the store: nothing was exported")
-    record = read_record(name, value).plain()
+    record = read_entry(name, value).plain()
     fields: dict[str, object] = {"key": name, "identity": record.identity}
     if requests and record.call_size:
         fields["call"] = msgspec.Raw(record.call_part)
@@ -333,7 +333,7 @@ class PortableFile:
         with to.open("xb") as out:
             out.writelines(self.parts(name))
 
-    def replies(self) -> Iterator[tuple[str, Record | DamagedEntry]]:
+    def replies(self) -> Iterator[tuple[str, StoreEntry | DamagedEntry]]:
         """Each reply by its key, or the damage of its line."""
         last = ""
         for name in filter(_REPLIES.fullmatch, self.contents.members):
@@ -463,7 +463,7 @@ class PortableFile:
             raise self.fault(f"holds bytes behind {name!r}")
 
 
-def _record(place: str, line: bytes) -> Record:
+def _record(place: str, line: bytes) -> StoreEntry:
     """The reply of a line. DamagedEntry, with the place where it names no key."""
     try:
         entry = _lines.decode(line)
@@ -478,7 +478,7 @@ def _record(place: str, line: bytes) -> Record:
         raise DamagedEntry(key, "it needs either a call or a model, and a time")
     model = entry.model or read_call(key, call).model
     about = outcome, entry.at, identity, model
-    return Record(key, PLAIN, *about, len(reply), reply, len(call), call)
+    return StoreEntry(key, PLAIN, *about, len(reply), reply, len(call), call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,7 +496,7 @@ class MergeStatistics:
 
 
 def merge(
-    entries: Iterable[tuple[str, Record | DamagedEntry]],
+    entries: Iterable[tuple[str, StoreEntry | DamagedEntry]],
     store: Store,
     *,
     foreign: bool = False,
@@ -551,12 +551,12 @@ def merge(
     return MergeStatistics(new, known, other, tuple(damaged))
 
 
-def _packed(record: Record, shared: Callable[[Call], str]) -> Record:
+def _packed(record: StoreEntry, shared: Callable[[Call], str]) -> StoreEntry:
     long = record.form == PLAIN and record.call_size >= LEAST_SHARED
     return record.packed(shared(record.call()) if long else "")
 
 
-def _completed(kept: Record, record: Record, shared: Callable[[Call], str]) -> Record:
+def _completed(kept: StoreEntry, record: StoreEntry, shared: Callable[[Call], str]) -> StoreEntry:
     """The stored record, with the whole call of an equal one."""
     return replace(
         _packed(record, shared),
@@ -566,10 +566,10 @@ def _completed(kept: Record, record: Record, shared: Callable[[Call], str]) -> R
     )
 
 
-def _kept(store: Store, key: str) -> Record | None:
+def _kept(store: Store, key: str) -> StoreEntry | None:
     value = store.get(key)
     if value is None:
         return None
-    record = read_record(key, value)
+    record = read_entry(key, value)
     record.reply()  # or it is damaged
     return record

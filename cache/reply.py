@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from .folding import folded
+from .normalize import normalized
 
 if TYPE_CHECKING:
-    from .thoughts import Tags
+    from .reasoning import Tags
 
 Outcome: TypeAlias = Literal["ok", "truncated", "refused", "empty"]
 """How a paid reply ended: as asked, cut at max_tokens, declined, or with nothing in it."""
@@ -64,7 +64,7 @@ class Reply(Struct, frozen=True):
     """
 
     text: str
-    """What was said, folded as `oversight.cache.folding` says, wherever it comes from: a wire, a
+    """What was said, folded as `oversight.cache.normalize` says, wherever it comes from: a wire, a
     batch, a person, or a store that others have filled."""
     tool_calls: tuple[ToolCall, ...] = ()
     outcome: Outcome = "ok"
@@ -95,13 +95,13 @@ class Reply(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.text.isascii():
-            text, hidden = folded(self.text)
+            text, hidden = normalized(self.text)
             force_setattr(self, "text", text)
             force_setattr(self, "hidden", self.hidden + hidden)
         if self.opaque and not self.reasoning:
-            from .thoughts import beside
+            from .reasoning import separate_reasoning
 
-            force_setattr(self, "reasoning", beside(self.opaque))
+            force_setattr(self, "reasoning", separate_reasoning(self.opaque))
         if self.logprobs or any(map(self.text.__contains__, _SIGNS)):
             self._split()
 
@@ -118,9 +118,9 @@ class Reply(Struct, frozen=True):
         return reply
 
     def _split(self, tags: "Tags | None" = None) -> None:
-        from .thoughts import TAGS, split, spoken_from
+        from .reasoning import TAGS, split_reasoning, spoken_from
 
-        found = split(self.text, bool(self.reasoning), tags or TAGS)
+        found = split_reasoning(self.text, bool(self.reasoning), tags or TAGS)
         if found is not None:
             speech, thoughts, within = found
             reasoning = "\n\n".join(filter(None, (self.reasoning, thoughts)))

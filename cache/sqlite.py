@@ -22,8 +22,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from .entry import SHARES, split_shared, strip_checksum
 from .errors import DamagedEntry, StoreError, StoreFull
-from .record import SHARES, split_shared, strip_checksum
 from .store import Reader
 
 STORE_FILE = "cache.db"
@@ -65,7 +65,7 @@ _FOREIGN = (
 )
 
 
-class RowReader(Reader):
+class EntryReader(Reader):
     """The reading half of a store on SQLite."""
 
     def __init__(self, file: Path, options: str = "mode=ro") -> None:
@@ -235,7 +235,7 @@ class RowReader(Reader):
 
 def connect_safely(file: Path, options: str) -> sqlite3.Connection:
     """A connection that runs nothing of what a planted file may bring along."""
-    db = open_bounded(file, options)
+    db = open_untrusted(file, options)
     db.text_factory = bytes
     return db
 
@@ -341,7 +341,7 @@ class _Steps:
         return self.taken > STEPS + STEPS_A_BYTE * size
 
 
-class BoundedConnection(sqlite3.Connection):
+class UntrustedConnection(sqlite3.Connection):
     """Ends a statement that takes more steps than a sound file of its size needs: a small one can
     ask for endless ones. Then sqlite3.OperationalError, with SQLITE_INTERRUPT."""
 
@@ -357,7 +357,7 @@ class BoundedConnection(sqlite3.Connection):
         return super().executemany(sql, parameters)
 
 
-def open_bounded(file: Path, options: str) -> BoundedConnection:
+def open_untrusted(file: Path, options: str) -> UntrustedConnection:
     """Open a database file. options: the query of SQLite's URI, which begins with the mode.
 
     Raises sqlite3.Error if the database or a side file is not a regular file, and, for a writer, if
@@ -378,7 +378,7 @@ def open_bounded(file: Path, options: str) -> BoundedConnection:
         timeout=60,
         isolation_level=None,
         check_same_thread=False,
-        factory=BoundedConnection,
+        factory=UntrustedConnection,
     )
     db.steps = _Steps(file)
     db.set_progress_handler(db.steps, BETWEEN)
@@ -389,7 +389,7 @@ def open_bounded(file: Path, options: str) -> BoundedConnection:
     return db
 
 
-def open_copied(file: Path) -> BoundedConnection:
+def open_copied(file: Path) -> UntrustedConnection:
     """Open a private copy of a database and its log, as both were at one moment. sqlite3.Error."""
     log = log_of(file)
     try:
@@ -408,7 +408,7 @@ def open_copied(file: Path) -> BoundedConnection:
                     break
             else:
                 raise sqlite3.OperationalError("it is being written: try again")
-            db = open_bounded(copy, "mode=rw")
+            db = open_untrusted(copy, "mode=rw")
             # From here on SQLite has every file open, and needs no name.
             db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     except OSError as exc:

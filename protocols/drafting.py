@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 from msgspec import structs
 
-from ..cache.call import Ask, nth, used_as
+from ..cache.call import Ask, for_purpose, with_repeat
 from .agents.agent import ADVOCATE, Agent, RolePrompt, Speaker
 from .doubts import ANYTHING, UnreadReply, parse_all
 from .errors import Unreadable, gather_deterministic
@@ -97,7 +97,7 @@ class BestOf(Wrapper):
         drafter = replace(first, temperature=self.temperature)
         call = drafter.compose(transcript, side, prompt)
         calls = [first.compose(transcript, side, prompt), *map(call.drawn, range(1, self.n))]
-        drafting, rating = used_as(ask, "draft"), used_as(ask, "rate")
+        drafting, rating = for_purpose(ask, "draft"), for_purpose(ask, "rate")
         turns = await gather_deterministic(
             *(drafter.deliver(call, transcript, side, drafting, prompt) for call in calls)
         )
@@ -165,7 +165,7 @@ class SideCheck(Wrapper):
                 break
             again = prompt.also_told(feedback, by="\n")
             sent_back = (*turn.drafts, structs.replace(turn, drafts=(), check="unchecked"))
-            turn = await agent.speak(transcript, side, nth(ask, retry), again)
+            turn = await agent.speak(transcript, side, with_repeat(ask, retry), again)
             turn = structs.replace(turn, retries=retry, drafts=(*sent_back, *turn.drafts))
             turn, feedback = await self.checked(turn, side, transcript, ask, prompt)
         return turn
@@ -184,7 +184,7 @@ class SideCheck(Wrapper):
             argued_for, admits = await seat.fill(form, speech, ask)
         except Unreadable:
             try:
-                argued_for, admits = await seat.fill(form, speech, nth(ask, 1))
+                argued_for, admits = await seat.fill(form, speech, with_repeat(ask, 1))
             except Unreadable as fault:
                 doubts = (*turn.doubts, UnreadReply.of(fault))
                 return structs.replace(turn, check="unclear", doubts=doubts), None

@@ -9,8 +9,8 @@ from typing import ClassVar, Literal, TypeAlias, final, get_args
 
 from msgspec import structs
 
-from ..cache.call import Ask, once
-from ..cache.memo import computed_once, memoized
+from ..cache.cached_attribute import cached_attribute, memoized
+from ..cache.call import Ask, run_once
 from .agents.agent import RolePrompt, Speaker
 from .doubts import UnreadReply, envelope, parse_all
 from .errors import gather_deterministic
@@ -145,7 +145,7 @@ class Protocol(ABC):
                 f"{len(question.answers)}; keep two of them, or use a protocol with one voice"
             )
 
-    @computed_once
+    @cached_attribute
     def words(self) -> PromptSet:
         """The prompt set that was given, with the protocol's texts."""
         return self.with_its_words(self.prompts or default_prompts())
@@ -302,7 +302,7 @@ class Conversation(Protocol):
         judging = self.judging()
         if isinstance(result, Transcript):
             decision = partial(self.judge.judge, result, prompt=judging)
-            return await once(ask, decision, (self.judge, judging), result)
+            return await run_once(ask, decision, (self.judge, judging), result)
         if not isinstance(result, Measured):
             raise TypeError(f"converse returns the Transcript at its end, and here {result!r:.60}")
         transcripts = (result.transcript, *result.otherwise)

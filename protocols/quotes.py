@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from unicodedata import decomposition
 
-from ..cache.folding import folded
+from ..cache.normalize import normalized
 from .tags import pairs, size_in_words
 from .transcript import Quote
 
@@ -74,7 +74,7 @@ def plain_signs(text: str) -> str:
     forms = {ord(char): decomposition(char).split() for char in set(text)}
     variants = ("<wide>", "<narrow>", "<font>")
     plain = {char: int(form[1], 16) for char, form in forms.items() if form and form[0] in variants}
-    return folded(text.translate(plain))[0].translate(_DASHES)
+    return normalized(text.translate(plain))[0].translate(_DASHES)
 
 
 def end_of(part: str, text: str) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from ..cache.call import Ask, once, seated
+from ..cache.call import Ask, for_role, run_once
 from .agents.agent import RolePrompt, Speaker, called
 from .errors import Unreadable, gather_deterministic
 from .question import Answer
@@ -46,7 +46,7 @@ class Seat(NamedTuple):
         speaker, side, prompt = self
         speech = partial(speaker.speak, transcript, side, prompt=prompt)
         try:
-            return await once(ask, speech, (speaker, prompt), side, transcript)
+            return await run_once(ask, speech, (speaker, prompt), side, transcript)
         except Unreadable as fault:
             fault.seat = fault.seat or prompt.title
             raise
@@ -60,7 +60,7 @@ class Seat(NamedTuple):
         plain agent fills in forms; wrappers such as drafting are for speeches."""
         base_agent = self.speaker.base_agent
         title = called(self.prompt, self.side)
-        ask = seated(ask, form.format.name, title, len(transcript.turns))
+        ask = for_role(ask, form.format.name, title, len(transcript.turns))
         reply = await ask(base_agent.compose(transcript, self.side, self.prompt, form=form.format))
         try:
             return form.of(reply)

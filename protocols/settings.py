@@ -23,8 +23,8 @@ from typing import (
 
 from annotated_types import Interval
 
+from ..cache.cached_attribute import cached_attribute
 from ..cache.call import ABSENT
-from ..cache.memo import computed_once
 from .errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Parameters:
     service_tier: str = field(default="", metadata=ABSENT)
     extra_body: str = field(default="", metadata=ABSENT)
 
-    @computed_once
+    @cached_attribute
     def parameters(self) -> dict[str, Any]:
         """The parameters that are set, as fields of a `Request`."""
         values = ((name, getattr(self, name)) for name in PARAMETERS)

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import NamedTuple
 from unicodedata import category, east_asian_width
 
-from ..cache.folding import folded
+from ..cache.normalize import normalized
 
 TAGS = (
     "question",
@@ -75,7 +75,7 @@ def find_tags(text: str, names: Collection[str]) -> Iterator[Tag]:
             yield Tag(start, end, name, closing)
         elif not inside.isprintable() or not inside.isascii():
             visible = (
-                char for char in folded(inside)[0] if char.isprintable() or char in " \t\n\r"
+                char for char in normalized(inside)[0] if char.isprintable() or char in " \t\n\r"
             )
             name, closing, _ = _read("".join(visible))
             if name in names:

@@ -21,8 +21,8 @@ import orjson
 from pydantic import TypeAdapter
 
 from oversight.cache.call import Call
+from oversight.cache.entry import StoreEntry, read_entry
 from oversight.cache.errors import StoreError
-from oversight.cache.record import Record, read_record
 from oversight.cache.reply import Reply
 from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.mock import MockServer, Profile
@@ -262,7 +262,7 @@ class Bench:
         """The prompts whose replies are in the store; reading it fails on any damage."""
         return {prompt_of(record.call()) for record in self.records()}
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[StoreEntry]:
         """What the store holds, without its damaged entries; nothing where it was not made yet."""
         try:
             opened = open_for_reading(str(self.store))
@@ -272,7 +272,7 @@ class Bench:
             return []
         with closing(opened) as store:
             found = [pair for pair in store.items() if isinstance(pair[1], bytes)]
-            return [read_record(*pair) for pair in found]
+            return [read_entry(*pair) for pair in found]
 
 
 class Sitting:

@@ -22,7 +22,7 @@ from ..sweep.sweepfile import naming
 from .accounting.prices import PriceList
 
 if TYPE_CHECKING:
-    from ...cache.thoughts import Tags
+    from ...cache.reasoning import Tags
     from ..providers.capabilities import Endpoint, Retirement
     from .limits.limits import Limits
 
@@ -327,7 +327,7 @@ def no_batches(model: str) -> str:
 
 def thinking_tags(node: Node) -> "Tags":
     """What a model's thoughts begin and end with."""
-    from ...cache.thoughts import Tags
+    from ...cache.reasoning import Tags
 
     tags = checked_value(node, tuple[str, ...])
     if len(tags) != 2 or len({*filter(str.strip, tags)}) != 2:

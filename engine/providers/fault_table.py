@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, convert
 
-from ...cache.folding import MAX_TEXT, words
+from ...cache.normalize import MAX_TEXT, words
 from .payload import loaded
 
 Meaning: TypeAlias = Literal[

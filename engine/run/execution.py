@@ -201,7 +201,7 @@ class RunSession(CachedModels):
             # The disk is slower: it holds the run up, and not its cells in memory.
             await run.folder.group.room()
         self._begun += 1
-        noted = await attempt_noted(cell, cache, cache.shared_work)
+        noted = await attempt_noted(cell, cache, cache.shared_results)
         if self._first_cells is not None:
             noted = await self._first_cells.checked(cell, noted)
         return self._capture.cell(cell, *noted)

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from ...cache.call import Asked, Call, store_key
+from ...cache.call import Call, Exchange, store_key
+from ...cache.call_diff import differences
 from ...cache.errors import StoreError
-from ...cache.explain import differences
 from ...cache.reply import Reply
 from ...protocols.transcript import NOT_RUN, Failure, Verdict
 from ..errors import Pending
@@ -46,7 +46,7 @@ class FirstCells:
 
 async def _difference(cell: Cell, first: NotedOutcome) -> str:
     """How a cell differs when it is composed again from its replies; empty if it does not."""
-    notes = {note.call.address: note for note in first.notes if isinstance(note, Asked)}
+    notes = {note.call.address: note for note in first.notes if isinstance(note, Exchange)}
     again, other = set[str](), list[Call]()
 
     async def ask(call: Call) -> Reply:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ...cache.call import Ask, RecordingAsk, value_address
 from ...cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone
-from ...cache.shared_work import SharedWork
+from ...cache.shared_results import SharedResults
 from ...protocols.errors import Declined, NotRun, Unreadable
 from ...protocols.protocol import Protocol
 from ...protocols.question import Question
@@ -224,7 +224,7 @@ def failed(cell: Cell, raised: BaseException) -> Failure:
 async def attempt_noted(
     cell: Cell,
     ask: Ask,
-    shared: SharedWork | None = None,
+    shared: SharedResults | None = None,
     failed: Callable[[Cell, BaseException], Failure] = failed,
 ) -> NotedOutcome:
     """One cell's outcome, with what it asked and believed on the way; raises as `attempt`.

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from ...cache.call import Ask, nth
+from ...cache.call import Ask, with_repeat
 from ...protocols.question import Problem
 from ...protocols.transcript import Failure, Transcript, Verdict
 from ..stop import StopToken
@@ -109,7 +109,7 @@ async def run_probes(
     async def heard(probe: BeliefProbe) -> Verdict | Failure:
         judge = probe.cell.row.protocol.judge
         try:
-            return await judge.judge(probe.transcript, nth(ask, probe.cell.draw))
+            return await judge.judge(probe.transcript, with_repeat(ask, probe.cell.draw))
         except Exception as exc:
             return failure(f"a probe of cell {probe.cell.id}", exc)
 

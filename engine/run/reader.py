@@ -14,7 +14,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...cache.call import Call, store_key
-from ...cache.record import read_record
+from ...cache.entry import read_entry
 from ...cache.reply import Reply
 from ...cache.sqlite import STORE_FILE
 from ...cache.store import Reader
@@ -185,7 +185,7 @@ class RunReader:
         value = self._store.get(key)
         if value is None:
             return None
-        stored = read_record(key, value)
+        stored = read_entry(key, value)
         return (stored.call(), stored.reply()) if stored.call_size else None
 
     @cached_property

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from ...cache.cache import EXPLAINED_MISSES, Cache, TagsOf, no_tags
 from ...cache.call import Call, Identity, store_key
+from ...cache.entry import read_entry, zstd
 from ...cache.errors import ReplayMiss
-from ...cache.record import read_record, zstd
 from ...cache.reply import Reply
-from ...cache.sqlite import open_bounded
+from ...cache.sqlite import open_untrusted
 from ...cache.store import Reader
 from ...protocols.transcript import Verdict
 from ..errors import RunFolderError, UsageError
@@ -170,7 +170,7 @@ def _stored(call: RecordedCall, store: Reader, tags: TagsOf) -> RecordedCall | N
         value = store.get(key)
     if value is None:
         return None
-    record = read_record(key, value)
+    record = read_entry(key, value)
     reply, known_tags = record.reply(), tags(record.model)
     if known_tags:
         reply = reply.split(known_tags)
@@ -282,7 +282,7 @@ def _earlier_manifest(file: Path) -> bytes:
     """The manifest that an earlier format packed; empty if it cannot be read."""
     query = "SELECT value FROM meta WHERE name='manifest'"
     try:
-        with closing(open_bounded(file, "mode=ro&immutable=1")) as db:
+        with closing(open_untrusted(file, "mode=ro&immutable=1")) as db:
             ((packed,),) = db.execute(query).fetchall()
         # The first byte says whether the rest is compressed.
         compressed = packed[:1] == b"\1" and zstandard.frame_content_size(packed[1:]) <= MAX_SWEEP

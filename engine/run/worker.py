@@ -241,7 +241,7 @@ class CellWorker(Order[Cell, RecordedCell]):
     async def _attempt(self, cell: Cell) -> RecordedCell:
         opened, cache = self._opened, self._opened.cached.cache
         ask = self._claiming if cell.place in self._shared else cache
-        noted = await attempt_noted(cell, ask, cache.shared_work)
+        noted = await attempt_noted(cell, ask, cache.shared_results)
         if opened.first_cells is not None:
             noted = await opened.first_cells.checked(cell, noted)
         return opened.capture.cell(cell, *noted)

@@ -10,10 +10,10 @@ from annotated_types import Interval
 from msgspec import Struct, structs
 from msgspec.structs import force_setattr
 
-from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
-from ...cache.memo import memoized
+from ...cache.cached_attribute import memoized
+from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, for_role
+from ...cache.reasoning import looks_like_thought
 from ...cache.reply import Reply
-from ...cache.thoughts import looks_like_thought
 from ..prompts.prompt_set import PromptSet, Words, as_words, default_prompts, for_side, lines
 from ..prompts.render import Instructions, messages
 from ..question import Answer
@@ -290,7 +290,7 @@ class Agent(Parameters, Speaker):
     ) -> Turn:
         """The turn for a composed call, or for a repeat of it."""
         title = called(prompt, side)
-        ask = seated(ask, prompt.act, title, len(transcript.turns))
+        ask = for_role(ask, prompt.act, title, len(transcript.turns))
         if not (self.tools or self.claims or self.quotes or self.budget is not None):
             return self.read(await ask(call), (), side, prompt, checked=True)
         # Imported here because most agents use neither quotes nor tools.

@@ -18,7 +18,7 @@ import orjson
 from msgspec import structs
 
 from ...cache.call import Ask, Call, Message, ToolSpec
-from ...cache.folding import folded
+from ...cache.normalize import normalized
 from ...cache.reply import Reply, ToolCall
 from ..question import Answer, Question
 from ..quotes import plain_signs
@@ -138,7 +138,7 @@ class Tool:
             ):
                 article = "an" if kind[0] in "aio" else "a"
                 return f"error: the arguments need {name!r}, {article} {kind}"
-            arguments_read[name] = folded(value)[0].strip() if isinstance(value, str) else value
+            arguments_read[name] = normalized(value)[0].strip() if isinstance(value, str) else value
         return arguments_read
 
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat, seated
-from ...cache.memo import memoized
+from ...cache.cached_attribute import memoized
+from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat, for_role
 from ...cache.reply import Reply
 from ..agents.agent import Agent, RolePrompt
 from ..doubts import (
@@ -92,7 +92,7 @@ class Judge(ABC):
 
     async def _decided(self, case: Case, ask: Ask) -> Verdict:
         """Run `decide` and note the belief, or the fault, for the record."""
-        ask = seated(ask, "judge", "Judge", len(case.transcript.turns))
+        ask = for_role(ask, "judge", "Judge", len(case.transcript.turns))
         notes = ask.notes if isinstance(ask, RecordingAsk) else []
         role = ask.part[0] if isinstance(ask, RecordingAsk) else ""
         name = getattr(self, "model", "") or self.name

@@ -7,7 +7,7 @@ is bagging (Sang et al. 2024, arXiv:2402.00667).
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...cache.call import Ask, nth
+from ...cache.call import Ask, with_repeat
 from ..agents.agent import Agent
 from ..doubts import parse_all
 from ..question import randomness
@@ -53,7 +53,7 @@ class Redrawn(RepeatedJudge):
         return f"{self.member.name} × {self.draws}"
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
-        asks = [ask, *(nth(ask, number) for number in range(1, self.draws))]
+        asks = [ask, *(with_repeat(ask, number) for number in range(1, self.draws))]
         replies = await parse_all(*(self.member.decide(case, asker) for asker in asks))
         verdicts = list(replies.read.values())
         spans = ranges_with_unread([verdict.spans for verdict in verdicts], len(replies.doubts))
@@ -109,7 +109,7 @@ class Ensemble(RepeatedJudge):
         text = case.transcript.question.text
         usable = [shot for shot in self.examples if shot.floor.question.text != text]
         verdicts = await parse_all(
-            *(self.taught(n, usable).decide(case, nth(ask, n)) for n in range(self.size))
+            *(self.taught(n, usable).decide(case, with_repeat(ask, n)) for n in range(self.size))
         )
         return pooled(case.transcript, verdicts, self.pool, (1.0,) * self.size)
 

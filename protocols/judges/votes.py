@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from ...cache.call import Ask, Call, nth
+from ...cache.call import Ask, Call, with_repeat
 from ...cache.reply import Reply
 from ..doubts import parse_all
 from ..errors import unreadable
@@ -60,7 +60,7 @@ class VotesJudge(ModelJudge):
     async def elicit(self, view: Shown, ask: Ask) -> Elicitation:
         call = self.compose(view)
         votes = await parse_all(
-            *(self._vote(call, view.options, nth(ask, index)) for index in range(self.n))
+            *(self._vote(call, view.options, with_repeat(ask, index)) for index in range(self.n))
         )
         return Elicitation(tuple(votes.read.values()), votes.doubts)
 

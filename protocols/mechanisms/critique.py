@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from msgspec import structs
 
-from ...cache.call import Ask, nth
+from ...cache.call import Ask, with_repeat
 from ..agents.agent import Speaker
 from ..errors import Unreadable, gather_deterministic
 from ..judges.case import Belief
@@ -121,7 +121,7 @@ class Critique(Assisted, WithHorizon, Conversation):
         )
         drafts = await gather_deterministic(
             *(
-                critics[index % len(critics)].speak_unlabelled(proposed, nth(ask, index))
+                critics[index % len(critics)].speak_unlabelled(proposed, with_repeat(ask, index))
                 for index in range(self.critiques)
             )
         )
@@ -293,7 +293,7 @@ class DebateFeedback(Assisted, WithHorizon, Conversation):
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
         debates = await gather_deterministic(
             *(
-                self._debate(transcript, side, nth(ask, index), ask)
+                self._debate(transcript, side, with_repeat(ask, index), ask)
                 for index in range(self.candidates)
             )
         )

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from msgspec import structs
 
-from ...cache.call import Ask, nth
+from ...cache.call import Ask, with_repeat
 from ..agents.agent import Speaker
 from ..agents.tool import CLAIM
 from ..doubts import UnreadReply
@@ -157,7 +157,7 @@ class CrossExamination(WithHorizon, Conversation):
         form = Form("challenge", properties, read, ("part",))
         speech_part, challenge = await seat.fill(form, transcript, ask)
         if challenge.doubts:
-            speech_part, challenge = await seat.fill(form, transcript, nth(ask, 1))
+            speech_part, challenge = await seat.fill(form, transcript, with_repeat(ask, 1))
         return speech_part, challenge
 
 

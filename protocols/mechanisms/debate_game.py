@@ -13,7 +13,7 @@ from typing import ClassVar, TypeAlias
 
 from msgspec.structs import replace
 
-from ...cache.call import Ask, nth
+from ...cache.call import Ask, with_repeat
 from ..doubts import ANYTHING, UnreadReply, ranges_given
 from ..errors import Unreadable, gather_deterministic
 from ..question import Answer, Question
@@ -148,7 +148,7 @@ class DebateGame(Debate):
             return await self._decided(transcript, ask)
         seats, *later = steps
         # Two numbers: a speaker that picks among its own drafts uses the repeats of one number.
-        asks = [ask, *(nth(nth(ask, n), 0) for n in range(1, self.pool))]
+        asks = [ask, *(with_repeat(with_repeat(ask, n), 0) for n in range(1, self.pool))]
         speeches = (
             gather_deterministic(*(seat.speak(transcript, draw) for draw in asks)) for seat in seats
         )

@@ -25,7 +25,7 @@ from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from ...cache.call import Ask, nth
+from ...cache.call import Ask, with_repeat
 from ..agents.agent import RolePrompt, Speaker
 from ..doubts import parse_all, ranges_given
 from ..errors import gather_deterministic, unreadable
@@ -407,7 +407,9 @@ class RecursiveRewardModelling(Assisted):
     ) -> tuple[Transcript, tuple[Turn, ...]]:
         """The transcript with candidate number `index` and its assessments, and the turns below
         them."""
-        candidate = await self.seat(self.agent, side, CANDIDATE).speak(transcript, nth(ask, index))
+        candidate = await self.seat(self.agent, side, CANDIDATE).speak(
+            transcript, with_repeat(ask, index)
+        )
         transcript = transcript.then(candidate)
         speaker = self.helper or self.agent
         helpers = self.aux_seats(speaker, transcript.question, side, "Helper", "assess")

@@ -22,7 +22,7 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 import orjson
 
 from ...cache.call import ResponseFormat
-from ...cache.folding import folded
+from ...cache.normalize import normalized
 from ...cache.reply import Reply
 from ..errors import unreadable
 from ..question import Question
@@ -562,7 +562,7 @@ def _folded(value: Any) -> Any:
     """JSON with normalised texts: characters written as \\u200b are invisible, too."""
     match value:
         case str():
-            return folded(value)[0]
+            return normalized(value)[0]
         case list():
             return [_folded(item) for item in value]
         case dict():

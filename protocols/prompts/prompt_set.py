@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import yaml
 
+from ...cache.cached_attribute import memoized
 from ...cache.call import ABSENT
-from ...cache.memo import memoized
 from ..errors import ProtocolError
 from ..question import Answer
 from ..settings import suggestion

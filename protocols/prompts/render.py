@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from ...cache.cached_attribute import memoized
 from ...cache.call import Call, Message
-from ...cache.memo import memoized
 from ..question import Answer, Question
 from ..tags import escape_tags, holds_escaped_mark
 from ..transcript import ToolUse, Transcript, Turn

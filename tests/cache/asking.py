@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat, ToolSpec, store_key
-from oversight.cache.record import new_record
+from oversight.cache.entry import new_entry
 from oversight.cache.reply import Reply, Token, ToolCall, Usage
 from tests.fakes import Scripted
 
@@ -123,7 +123,7 @@ async def ask_all(ask: Ask, asked: Iterable[Call]) -> list[Reply]:
 def record_of(call: Call, reply: Reply, place: str = "here/v1") -> tuple[str, bytes]:
     """A key and what a store keeps under it."""
     key = store_key(call.address, place)
-    return key, new_record(key, call, reply, place, 1_700_000_000).packed().to_bytes()
+    return key, new_entry(key, call, reply, place, 1_700_000_000).packed().to_bytes()
 
 
 def entry(n: int) -> tuple[str, bytes]:

@@ -20,17 +20,17 @@ from oversight.cache.call import (
     Call,
     Message,
     RecordingAsk,
-    nth,
-    once,
-    seated,
+    for_purpose,
+    for_role,
+    run_once,
     store_key,
-    used_as,
+    with_repeat,
 )
 from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.entry import read_entry
 from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError
-from oversight.cache.record import read_record
 from oversight.cache.reply import Reply
-from oversight.cache.shared_work import MAX_NOTES, TRIED, SharedWork
+from oversight.cache.shared_results import MAX_NOTES, TRIED, SharedResults
 from oversight.cache.store import MemoryStore
 from tests.cache.asking import CALL, answers, ask_all, calls, home
 from tests.fakes import Scripted
@@ -62,7 +62,7 @@ async def test_a_call_is_paid_once_and_served_from_the_store_afterwards():
     first = Cache(store, inner, identity=home, clock=lambda: 1_700_000_000.9)
     await first(CALL)
     ((key, value),) = store.items()
-    record = read_record(key, value)
+    record = read_entry(key, value)
     assert (record.stored_at, record.identity, record.call()) == (1_700_000_000, "here/v1", CALL)
     again = Cache(store, inner, identity=home)
     assert await again(CALL) == Reply("48", call=CALL.address) and len(inner.calls) == 1
@@ -320,7 +320,7 @@ class Told:
     def __init__(self, delay: float = 0.0) -> None:
         self.model = Scripted(lambda asked: asked.messages[-1].text.upper(), delay)
         self.spared: list[tuple[int, bool]] = []
-        self.shared = SharedWork(lambda notes, joined: self.spared.append((len(notes), joined)))
+        self.shared = SharedResults(lambda notes, joined: self.spared.append((len(notes), joined)))
 
     def cell(self) -> RecordingAsk:
         return RecordingAsk(self.model, shared=self.shared)
@@ -340,15 +340,15 @@ async def test_what_was_done_before_is_noted_by_everybody_and_counted():
     told = Told()
     first, second = told.cell(), told.cell()
     for cell in (first, second):
-        assert await once(cell, speech("a", "b"), (("settings",),), "transcript") == "A B"
+        assert await run_once(cell, speech("a", "b"), (("settings",),), "transcript") == "A B"
     assert len(told.model.calls) == 2
     assert first.notes == second.notes
     assert len(first.notes) == 2
     assert told.spared == [(2, False)]
     cache = Cache(MemoryStore(), told.model, identity=home)
     for _ in range(2):
-        cell = RecordingAsk(cache, shared=cache.shared_work)
-        assert await once(cell, speech("a", "b"), (("settings",),), "transcript") == "A B"
+        cell = RecordingAsk(cache, shared=cache.shared_results)
+        assert await run_once(cell, speech("a", "b"), (("settings",),), "transcript") == "A B"
     assert cache.statistics == CacheStatistics(asked=4, stored=2, shared=0, new=2)
 
 
@@ -357,9 +357,9 @@ async def test_what_was_done_before_is_noted_by_everybody_and_counted():
     [
         ("others", "transcript", lambda ask: ask),
         ("settings", "another", lambda ask: ask),
-        ("settings", "transcript", lambda ask: nth(ask, 1)),
-        ("settings", "transcript", lambda ask: used_as(ask, "draft")),
-        ("settings", "transcript", lambda ask: seated(ask, "speak", "Debater A", 0)),
+        ("settings", "transcript", lambda ask: with_repeat(ask, 1)),
+        ("settings", "transcript", lambda ask: for_purpose(ask, "draft")),
+        ("settings", "transcript", lambda ask: for_role(ask, "speak", "Debater A", 0)),
     ],
     ids=["settings", "transcript", "draw", "role", "seat"],
 )
@@ -367,8 +367,8 @@ async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(
     settings, about, altered
 ):
     told = Told()
-    await once(told.cell(), speech("a"), ("settings",), "transcript")
-    await once(altered(told.cell()), speech("a"), (settings,), about)
+    await run_once(told.cell(), speech("a"), ("settings",), "transcript")
+    await run_once(altered(told.cell()), speech("a"), (settings,), about)
     assert len(told.model.calls) == 2
     assert not told.spared
 
@@ -377,18 +377,19 @@ async def test_what_is_under_way_is_joined_and_its_fault_shared_but_not_remember
     told, fault = Told(delay=0.01), ValueError("cut")
     cells = [told.cell(), told.cell()]
     ends = await asyncio.gather(
-        *(once(cell, speech("a", fault=fault), (), "t") for cell in cells), return_exceptions=True
+        *(run_once(cell, speech("a", fault=fault), (), "t") for cell in cells),
+        return_exceptions=True,
     )
     assert ends == [fault, fault]
     assert [len(cell.notes) for cell in cells] == [1, 1]
     assert told.spared == [(1, True)]
-    assert await once(told.cell(), speech("a"), (), "t") == "A"
+    assert await run_once(told.cell(), speech("a"), (), "t") == "A"
     assert len(told.model.calls) == 2
 
 
 async def test_whoever_joined_does_it_where_the_first_was_cancelled():
     told = Told(delay=0.01)
-    first, second = (asyncio.create_task(once(told.cell(), speech("a"), (), "t")) for _ in "12")
+    first, second = (asyncio.create_task(run_once(told.cell(), speech("a"), (), "t")) for _ in "12")
     await asyncio.sleep(0)
     first.cancel()
     assert await second == "A"
@@ -399,8 +400,8 @@ async def test_whoever_joined_does_it_where_the_first_was_cancelled():
 async def test_an_agent_that_has_no_hash_shares_nothing():
     told = Told()
     for _ in range(2):
-        assert await once(told.cell(), speech("a"), ([],), "t") == "A"
-        assert await once(told.cell(), speech("a"), (), ["t"]) == "A"
+        assert await run_once(told.cell(), speech("a"), ([],), "t") == "A"
+        assert await run_once(told.cell(), speech("a"), (), ["t"]) == "A"
     assert len(told.model.calls) == 4
 
 
@@ -408,11 +409,11 @@ async def test_a_kind_of_work_that_nobody_asks_for_again_is_shared_no_more():
     told = Told()
     settings = ("agent",)
     for n in range(TRIED):
-        await once(told.cell(), speech("a"), (settings,), n)
-    await once(told.cell(), speech("a"), (settings,), 0)
+        await run_once(told.cell(), speech("a"), (settings,), n)
+    await run_once(told.cell(), speech("a"), (settings,), 0)
     assert not told.spared  # asked anew, which the cache answers
-    await once(told.cell(), speech("a"), (("judge",),), 0)
-    await once(told.cell(), speech("a"), (("judge",),), 0)
+    await run_once(told.cell(), speech("a"), (("judge",),), 0)
+    await run_once(told.cell(), speech("a"), (("judge",),), 0)
     assert told.spared == [(1, False)]
 
 
@@ -421,13 +422,13 @@ async def test_what_was_done_long_ago_is_forgotten(asked):
     told = Told()
     # Done twice, its kind is shared from then on, however seldom it is repeated.
     for _ in range(2):
-        await once(told.cell(), speech(), (), "again")
+        await run_once(told.cell(), speech(), (), "again")
     for n in range(MAX_NOTES + 2):
-        await once(told.cell(), speech(*asked), (), n)
+        await run_once(told.cell(), speech(*asked), (), n)
     told.spared.clear()
-    await once(told.cell(), speech(*asked), (), 0)
+    await run_once(told.cell(), speech(*asked), (), 0)
     assert not told.spared
-    await once(told.cell(), speech(*asked), (), MAX_NOTES + 1)
+    await run_once(told.cell(), speech(*asked), (), MAX_NOTES + 1)
     assert told.spared == [(len(asked), False)]
 
 

@@ -16,22 +16,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from oversight.cache.cached_attribute import MAX_RESULTS, cached_attribute, memoized
 from oversight.cache.call import (
     Call,
     Message,
     Request,
     ResponseFormat,
     ToolSpec,
-    nth,
     store_key,
     value_address,
+    with_repeat,
 )
+from oversight.cache.entry import new_entry, read_entry, read_reply, write_reply
 from oversight.cache.errors import AddressError
-from oversight.cache.folding import MAX_MARKS, folded
-from oversight.cache.memo import MAX_RESULTS, computed_once, memoized
-from oversight.cache.record import new_record, read_record, read_reply, write_reply
+from oversight.cache.normalize import MAX_MARKS, normalized
+from oversight.cache.reasoning import TAGS, Tags, looks_like_thought
 from oversight.cache.reply import Outcome, Reply, Token, ToolCall
-from oversight.cache.thoughts import TAGS, Tags, looks_like_thought
 from tests.cache.asking import FIRST, FULL, any_calls
 from tests.conftest import examples
 from tests.sessions import sessions
@@ -138,9 +138,9 @@ def test_draws_of_different_layers_do_not_collide():
     def ask(call):
         seen.append(call)
 
-    nth(nth(ask, 1), 2)(SMALL)
-    nth(nth(ask, 2), 1)(SMALL)
-    nth(ask, 1)(SMALL)
+    with_repeat(with_repeat(ask, 1), 2)(SMALL)
+    with_repeat(with_repeat(ask, 2), 1)(SMALL)
+    with_repeat(ask, 1)(SMALL)
     assert [call.draw for call in seen] == [(1, 2), (2, 1), (1,)]
     assert len({call.address for call in seen}) == 3
 
@@ -179,7 +179,7 @@ COMPUTED: list[object] = []
 class Word:
     text: str
 
-    @computed_once
+    @cached_attribute
     def length(self) -> int:
         COMPUTED.append(self.text)
         return len(self.text)
@@ -288,14 +288,14 @@ def test_each_form_of_thoughts_has_a_recorded_reply():
 
 
 def test_a_reply_stored_before_is_split_when_it_is_read():
-    record = new_record("k", FULL, Reply("d"), "here/v1", 0)
+    record = new_entry("k", FULL, Reply("d"), "here/v1", 0)
     for text, outcome in (("<think>a</think>d", "ok"), ("<think>a", "truncated")):
         written = orjson.dumps({"text": text, "outcome": "ok"})
         older = type(record)(
             *(record.key, record.form, "ok", 0, record.identity, record.model),
             *(len(written), written, record.call_size, record.call_part),
         )
-        read = read_record("k", older.to_bytes()).reply()
+        read = read_entry("k", older.to_bytes()).reply()
         assert (read.reasoning, read.outcome) == ("a", outcome)
         assert older.imported().outcome == outcome
 
@@ -318,22 +318,22 @@ def tokens(*texts: str) -> tuple[Token, ...]:
 
 def test_characters_that_nobody_sees_are_dropped_and_counted():
     hidden = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u202e\u2066\u180e\u034f\ufe0f\U000e0041\u3164"
-    assert folded(f"<tu{hidden}rn>") == ("<turn>", len(hidden))
-    assert folded("e\u0301 and é") == ("é and é", 0)
-    assert folded("plain") == ("plain", 0)
+    assert normalized(f"<tu{hidden}rn>") == ("<turn>", len(hidden))
+    assert normalized("e\u0301 and é") == ("é and é", 0)
+    assert normalized("plain") == ("plain", 0)
 
 
 @given(st.text() | st.text("\u0301\u0344\u0f73\ufb2a", min_size=MAX_MARKS))
 def test_what_is_folded_is_in_nfc_and_folding_it_again_changes_nothing(text):
-    once, hidden = folded(text)
+    once, hidden = normalized(text)
     assert is_normalized("NFC", once)
-    assert folded(once) == (once, 0)
+    assert normalized(once) == (once, 0)
     assert hidden or once == normalize("NFC", text)
 
 
 def test_a_heap_of_marks_is_cut_to_what_can_be_sorted_at_once():
     """In the order in which they come here they would take minutes to sort."""
-    text, hidden = folded("e" + "\u0301\u0316" * 500_000)
+    text, hidden = normalized("e" + "\u0301\u0316" * 500_000)
     assert len(text) <= MAX_MARKS + 1
     assert hidden == 1_000_000 - MAX_MARKS
 

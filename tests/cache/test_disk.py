@@ -16,9 +16,9 @@ from oversight.cache import sqlite
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call, Message, store_key
 from oversight.cache.disk import SETTINGS, DiskStore, ReadOnlyStore, recoverable
+from oversight.cache.entry import add_checksum, checked_entries, new_entry, read_entries, read_entry
 from oversight.cache.errors import DamagedEntry, PassageLost, StoreError, StoreGone
 from oversight.cache.portable import merge
-from oversight.cache.record import add_checksum, checked_records, new_record, read_record, records
 from oversight.cache.sqlite import STORE_FILE
 from tests.cache.asking import FULL, REPLY, answers, home
 from tests.world import filled
@@ -247,7 +247,7 @@ async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
             for call in (first, second, other):
                 await cache(call)
         assert len(kept()) == 2 and len(store) == 3 and list(store.faults()) == []
-        found = dict(checked_records(store.items()))
+        found = dict(checked_entries(store.items()))
         assert {record.call() for record in found.values()} == {first, second, other}
         assert dict(store.recover()) == dict(store.items())
         # As another process finds them.
@@ -255,8 +255,8 @@ async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
         plain = [(key, record.plain().to_bytes()) for key, record in found.items()]
         for place, entries in (("copy", store.items()), ("plain", plain)):
             with closing(DiskStore(folder / place)) as into:
-                merge(records(entries), into, foreign=True, shared=beginning)
-                assert {r.call() for _, r in records(into.items())} == {first, second, other}
+                merge(read_entries(entries), into, foreign=True, shared=beginning)
+                assert {r.call() for _, r in read_entries(into.items())} == {first, second, other}
             assert len(sql(folder / place, "SELECT 1 FROM Cache WHERE raw = 0")) == 2
         by_call = {record.call(): key for key, record in found.items()}
         store.delete_many([by_call[first]])
@@ -271,7 +271,7 @@ def keep(folder: Path, *asked: Call, at: int = 7) -> dict[str, bytes]:
     """Add replies to these calls to a store; the entries."""
     entries = {}
     for call in asked:
-        new = new_record(store_key(call.address, "here/v1"), call, REPLY, "here/v1", at)
+        new = new_entry(store_key(call.address, "here/v1"), call, REPLY, "here/v1", at)
         entries[new.key] = new.packed(beginning(call)).to_bytes()
     filled(folder, entries)
     return entries
@@ -287,21 +287,21 @@ def test_without_its_passage_a_reply_is_whole_and_a_backup_brings_it_back(folder
     keep(folder / "backup", *stories, at=8)
     sql(folder, f"{loss} WHERE raw = 0")
     with closing(ReadOnlyStore(folder)) as reading:
-        for key, record in records(reading.items()):
-            assert record.reply() == read_record(key, entries[key]).reply()
-        assert {type(damage) for _, damage in checked_records(reading.items())} == {PassageLost}
+        for key, record in read_entries(reading.items()):
+            assert record.reply() == read_entry(key, entries[key]).reply()
+        assert {type(damage) for _, damage in checked_entries(reading.items())} == {PassageLost}
         with (
             closing(DiskStore(folder)) as store,
             closing(ReadOnlyStore(folder / "backup")) as backup,
         ):
             # A store that is recovered without the passage has the replies, and not its address.
             with closing(DiskStore(folder / "recovered")) as recovered:
-                merged = merge(records(store.recover()), recovered)
+                merged = merge(read_entries(store.recover()), recovered)
                 assert merged.new == 2 and len(merged.damaged) == ("DELETE" not in loss)
-                assert merge(records(backup.items()), recovered, foreign=True).known == 2
+                assert merge(read_entries(backup.items()), recovered, foreign=True).known == 2
                 assert dict(recovered.items()) == entries
-            assert merge(records(store.items()), store, foreign=True).damaged
-            assert merge(records(backup.items()), store, foreign=True).known == 2
+            assert merge(read_entries(store.items()), store, foreign=True).damaged
+            assert merge(read_entries(backup.items()), store, foreign=True).known == 2
         assert dict(reading.items()) == entries
     assert len(sql(folder, "SELECT 1 FROM Cache WHERE raw = 0")) == 1
 
@@ -444,7 +444,7 @@ def test_a_statement_that_goes_on_for_ever_is_ended_and_many_short_ones_are_not(
 ) -> None:
     monkeypatch.setattr(sqlite, "STEPS", 2 * sqlite.BETWEEN)
     file = tmp_path / "some.db"
-    with closing(sqlite.open_bounded(file, "mode=rwc")) as db:
+    with closing(sqlite.open_untrusted(file, "mode=rwc")) as db:
         db.execute("CREATE TABLE numbers(n)")
         db.execute("BEGIN")
         db.executemany("INSERT INTO numbers VALUES(?)", ((n,) for n in range(50_000)))

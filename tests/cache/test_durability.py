@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.disk import DiskStore, ReadOnlyStore, recoverable
+from oversight.cache.entry import checked_entries
 from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
-from oversight.cache.record import checked_records
 from oversight.cache.sqlite import STORE_FILE
 from tests.cache.asking import entry
 from tests.command_line import ROOT
@@ -74,7 +74,7 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(folder, tmp_
         with recoverable(copy) as rest:
             sound = {
                 key: record.to_bytes()
-                for key, record in checked_records(rest.recover())
+                for key, record in checked_entries(rest.recover())
                 if not isinstance(record, DamagedEntry)
             }
         assert sound.items() <= truth.items()

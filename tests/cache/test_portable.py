@@ -18,9 +18,9 @@ import pytest
 from oversight.cache import portable
 from oversight.cache.call import Call, Message, Request
 from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.entry import StoreEntry, read_entries, read_entry
 from oversight.cache.errors import DamagedEntry, PackError
 from oversight.cache.portable import MergeStatistics, PortableFile, export_replies, merge
-from oversight.cache.record import Record, read_record, records
 from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore, Store
 from tests.cache.asking import record_of
@@ -57,14 +57,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def packed(
-    entries: Iterable[tuple[str, Record | DamagedEntry]],
-) -> dict[str, Record | DamagedEntry]:
+    entries: Iterable[tuple[str, StoreEntry | DamagedEntry]],
+) -> dict[str, StoreEntry | DamagedEntry]:
     """Entries by key, each packed alike."""
-    return {key: each.packed() if isinstance(each, Record) else each for key, each in entries}
+    return {key: each.packed() if isinstance(each, StoreEntry) else each for key, each in entries}
 
 
 def contents(store: Store) -> dict[str, Any]:
-    return packed(records(store.items()))
+    return packed(read_entries(store.items()))
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -343,7 +343,7 @@ def test_import_leaves_out_damaged_replies_of_others_and_replaces_its_own():
         (moved, theirs.get(good)),
         ("z", DamagedEntry("z", "was met on the way")),
     ]
-    result = merge(records(entries), ours)
+    result = merge(read_entries(entries), ours)
     assert (result.new, [damage.key for damage in result.damaged]) == (1, [bad, moved, "z"])
     assert contents(ours) == {good: contents(theirs)[good]}
 
@@ -359,9 +359,9 @@ def test_replies_without_requests_are_taken_only_when_allowed(file, tmp_path):
         for bare, new in ((False, 0), (True, 3)):
             ours = MemoryStore()
             assert merge(opened.replies(), ours, foreign=True, bare=bare).new == new
-        for key, record in records(ours.items()):
+        for key, record in read_entries(ours.items()):
             assert not record.call_size and record.reply().origin == "imported"
-            theirs = read_record(key, store.get(key) or b"")
+            theirs = read_entry(key, store.get(key) or b"")
             assert record.reply().text == theirs.reply().text and record.model == theirs.model
 
 

@@ -110,7 +110,7 @@ def filled(page: Any) -> None:
     """Fill in whatever is asked."""
     numbers = page.locator(".percents input[type=number]")
     for n in range(numbers.count()):
-        numbers.nth(n).fill(["10", "20", "30", "40"][n] if numbers.count() == 4 else "50")
+        numbers.with_repeat(n).fill(["10", "20", "30", "40"][n] if numbers.count() == 4 else "50")
     for box in page.locator("textarea:visible").all():
         box.fill("What follows\nfrom that")
     for number in page.locator(".field input[type=number]").all():

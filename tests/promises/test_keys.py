@@ -51,7 +51,7 @@ CRASHES = (
     "oversight.engine.providers.http_client:HttpClient.read",
     "oversight.engine.providers.http_client:HttpClient._without_key",
     "oversight.engine.models.accounting.ledger:Page.reply",
-    "oversight.cache.record:write_reply",
+    "oversight.cache.entry:write_reply",
 )
 
 

@@ -12,8 +12,8 @@ import pytest
 from msgspec import structs
 
 from oversight.cache import Reply, Token
-from oversight.cache.folding import folded
-from oversight.cache.thoughts import split
+from oversight.cache.normalize import normalized
+from oversight.cache.reasoning import split_reasoning
 from oversight.protocols import Debate, StatedJudge, Unreadable, Words, tags
 from oversight.protocols.agents.agent import ADVOCATE, PRIVATE, SPEECH, TOOLS, Agent
 from oversight.protocols.agents.tool import Allowance, Scene, check_claims
@@ -121,8 +121,8 @@ def _pinned(text: str) -> object:
 
 
 READERS: dict[str, tuple[Callable[[str], object], str]] = {
-    "folding": (folded, "a\u0301\u0316\u200b"),
-    "thoughts": (split, "<think></think>"),
+    "folding": (normalized, "a\u0301\u0316\u200b"),
+    "thoughts": (split_reasoning, "<think></think>"),
     "reply": (Reply, "</think>"),
     "tags": (escape_and_count, "< /turn"),
     "marks": (

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from msgspec import structs
 
-from oversight.cache.call import Asked, Call, RecordingAsk
+from oversight.cache.call import Call, Exchange, RecordingAsk
 from oversight.cache.reply import Reply
 from oversight.engine.extensions.simulation.speech import Contents, fill_form
 from oversight.protocols.agents.agent import Agent
@@ -153,7 +153,7 @@ async def heard(
             speech = turns.get(call.address)
             assert not speech or seat.startswith(speech.speaker.split(" ")[0]) or role == "judge"
             assert role, call
-    return [(note.part, note.call) for note in ask.notes if isinstance(note, Asked)]
+    return [(note.part, note.call) for note in ask.notes if isinstance(note, Exchange)]
 
 
 @pytest.mark.parametrize("name", SPOKEN)
@@ -253,7 +253,7 @@ async def test_a_judge_is_asked_in_its_own_way(way, reason):
                     await asker.judge(Transcript(question), ask, role_prompt)
             assert fault.value.seat == "Judge"
         kind = "statement_" if statement else "graded_" if question.graded else ""
-        noted = [note for note in ask.notes if isinstance(note, Asked)]
+        noted = [note for note in ask.notes if isinstance(note, Exchange)]
         assert {note.part for note in noted} == {("judge", "Judge", 0)}
         for call in [note.call for note in noted]:
             parsed = prompt(call).user
@@ -381,7 +381,7 @@ async def test_drafted_speech_is_a_turn_of_its_speaker(kind):
     verdict = await protocol.run(QUESTION, QUESTION.answers[1], ask)
     (turn,) = verdict.transcript.turns
     assert (turn.speaker, turn.side) == ("Advocate B", QUESTION.answers[1])
-    roles = {note.part[0] for note in ask.notes if isinstance(note, Asked)}
+    roles = {note.part[0] for note in ask.notes if isinstance(note, Exchange)}
     assert roles <= {"draft", "rate", "side", "speak", "judge"}
     for note in ask.notes:
         if isinstance(note, ParsedReply):

@@ -21,7 +21,7 @@ import numpy as np
 import orjson
 
 from ....cache.call import store_key
-from ....cache.record import read_record
+from ....cache.entry import read_entry
 from ....cache.store import Reader
 from ....protocols.question import Problem
 from ....protocols.scores import SCORES, applicable
@@ -150,7 +150,7 @@ class FrameReader:
     def _call(self, call: RecordedCall, spent: tuple[Any, ...]) -> tuple[Any, ...]:
         key = store_key(call.address, call.cost.identity)
         value = self._store.get(key) if self._store else None
-        stored = read_record(key, value) if value else None
+        stored = read_entry(key, value) if value else None
         return (
             call.address,
             key,

@@ -20,7 +20,7 @@ from msgspec import to_builtins
 
 from ....cache.cache import CacheStatistics
 from ....cache.call import Ask, Call
-from ....cache.record import read_call
+from ....cache.entry import read_call
 from ....cache.reply import Reply
 from ...display.text import counted
 from ...errors import (

@@ -13,8 +13,8 @@ from msgspec import structs
 
 from ....cache.cache import Cache
 from ....cache.call import Call
+from ....cache.entry import read_call
 from ....cache.errors import StoreError
-from ....cache.record import read_call
 from ....cache.reply import Reply
 from ...errors import (
     AllRefused,

@@ -28,7 +28,7 @@ import yaml
 from annotated_types import Interval
 
 from ....cache.cache import Cache
-from ....cache.call import Ask, Call, Message, Request, ResponseFormat, nth
+from ....cache.call import Ask, Call, Message, Request, ResponseFormat, with_repeat
 from ....cache.reply import Reply
 from ....protocols.datasets.jsonl import problems, write_jsonl
 from ....protocols.datasets.leak import Balance, leakage_check
@@ -191,7 +191,7 @@ class Generator:
             raise unreadable("no mistake was named", reply)
         tried = await gather_deterministic(
             *(
-                self._draft(known, mistakes[n % len(mistakes)], nth(ask, n))
+                self._draft(known, mistakes[n % len(mistakes)], with_repeat(ask, n))
                 for n in range(self.drafts)
             )
         )

@@ -18,8 +18,8 @@ from uuid import NAMESPACE_URL, uuid5
 from zipfile import ZipFile, ZipInfo
 
 from ....cache.call import store_key
+from ....cache.entry import read_entry
 from ....cache.errors import install_command
-from ....cache.record import read_record
 from ....cache.store import Reader
 from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Verdict
@@ -300,7 +300,7 @@ class _RowLog:
         """The messages that were sent, where the store has them."""
         key = store_key(call.address, call.cost.identity)
         value = self._store.get(key) if self._store else None
-        stored = read_record(key, value) if value else None
+        stored = read_entry(key, value) if value else None
         if stored is None or not stored.call_size:
             return []
         return [

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from ....cache.disk import ReadOnlyStore
+from ....cache.entry import StoreEntry, read_entries
 from ....cache.errors import CacheError, DamagedEntry, ReplayMiss
 from ....cache.portable import MANIFEST, Contents, PortableFile
-from ....cache.record import Record, records
 from ....cache.store import Reader
 from ....protocols.errors import ProtocolError
 from ...errors import EngineError, UsageError
@@ -127,9 +127,9 @@ def _unlike_replies(run: RunReader, replies: Reader, contents: Contents) -> Iter
     for cell, change in unlike_replies(cells, replies, tags_named(run)):
         yield f"{RUN}{RUN_DB}: {named(run, cell.place)}: {change}"
     asked, counts = run.keys(), {"replies": 0, "requests": 0}
-    for key, entry in records(replies.items()):
+    for key, entry in read_entries(replies.items()):
         counts["replies"] += 1
-        counts["requests"] += isinstance(entry, Record) and entry.call_size > 0
+        counts["requests"] += isinstance(entry, StoreEntry) and entry.call_size > 0
         if key not in asked:
             yield f"replies: {key}: no cell asks for it"
     for name, count in counts.items():

@@ -12,8 +12,8 @@ import numpy as np
 from msgspec import structs
 
 from ....cache.call import Call, Effort, Identity, Request, store_key
+from ....cache.entry import stored_reply
 from ....cache.errors import DamagedEntry
-from ....cache.record import stored_reply
 from ....cache.reply import Reply
 from ....cache.store import Reader
 from ....protocols.prompts.render import read_instructions

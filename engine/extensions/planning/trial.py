@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ....cache.call import Asked, Call
+from ....cache.call import Call, Exchange
 from ....cache.reply import Reply
 from ....protocols.datasets.leak import leakage_check
 from ....protocols.datasets.loader import Loader
@@ -158,7 +158,7 @@ class Trial:
             waits = f"waits {PATIENCE:g} s, and for no call"
             raise Endless(line_in(self.code.path, exc.__cause__), waits) from None
         world.end = end if isinstance(end, Verdict) else world.end
-        for each in (note for note in notes if isinstance(note, Asked)):
+        for each in (note for note in notes if isinstance(note, Exchange)):
             call, reply = each.call, each.reply
             world.recorded[call.address] = RecordedCall(
                 call.address, call.model, *each.part, call.draw, reply.text, reply.outcome

@@ -14,8 +14,8 @@ from os import environ
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from ....cache.entry import add_checksum, strip_checksum
 from ....cache.errors import DamagedEntry, StoreError, StoreFull, install_command
-from ....cache.record import add_checksum, strip_checksum
 from ....cache.store import Store, checked_key
 from ...errors import UsageError
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, get_type_hints
 
 import orjson
 
-from ....cache.call import Asked, Call, Part, Request
+from ....cache.call import Call, Exchange, Part, Request
 from ....cache.reply import Reply
 from ....protocols.counts import counted, unread_by_seat
 from ....protocols.judges.judge import ParsedReply
@@ -68,7 +68,7 @@ class Capture:
         asked: list[Placed] = []
         readings: list[ParsedReply] = []
         for each in notes:
-            if isinstance(each, Asked):
+            if isinstance(each, Exchange):
                 asked.append(self._asked(each.part, each.call, each.reply))
             # What the verdict is made of stands in the verdict.
             elif isinstance(each, ParsedReply) and not _decides(each, outcome):
@@ -150,7 +150,7 @@ class Capture:
         model, known = call.request.model, ("", False)
         if not model.startswith(PREFIX):
             # Simulated models come from nowhere.
-            from ....cache.record import source
+            from ....cache.entry import source
 
             came, here = source(origin), self._live(call)
             known = came, came not in (here, here.replace("live ", "batch ", 1))

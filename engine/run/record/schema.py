@@ -21,7 +21,7 @@ from zlib import crc32
 
 import msgspec
 
-from ....cache.sqlite import no_room, open_bounded, open_copied, refuse_irregular, side_size
+from ....cache.sqlite import no_room, open_copied, open_untrusted, refuse_irregular, side_size
 from ...errors import DiskFull, RunFolderError
 from ...system.files import holder, is_network, open_plain
 
@@ -176,20 +176,20 @@ def _opened_to_read(file: Path) -> sqlite3.Connection:
         raise no_run(file.parent) from None
     log, journal = side_size(file, "-wal"), side_size(file, "-journal")
     if holder(file.parent) is not None or (journal and not log):
-        return open_bounded(file, "mode=ro")
+        return open_untrusted(file, "mode=ro")
     if journal:
         raise sqlite3.OperationalError("it has a journal and a log, and needs only one of them")
     if log:
         return open_copied(file)
     # A file that was copied from under its writer lacks its log, and none is made for it here.
-    return open_bounded(file, "mode=ro&immutable=1" if expects_log else "mode=ro")
+    return open_untrusted(file, "mode=ro&immutable=1" if expects_log else "mode=ro")
 
 
 def _opened(file: Path, writes: bool = False) -> sqlite3.Connection:
     """Transactions are the caller's; nothing in the file is trusted."""
     try:
         refuse_irregular(file)
-        db = open_bounded(file, "mode=rwc") if writes else _opened_to_read(file)
+        db = open_untrusted(file, "mode=rwc") if writes else _opened_to_read(file)
         try:
             db.execute(f"PRAGMA {'synchronous=NORMAL' if writes else 'query_only=ON'}")
             db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST)

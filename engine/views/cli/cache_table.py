@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from ....cache.call import Call, Request
-from ....cache.record import Record
+from ....cache.entry import StoreEntry
 from ....cache.reply import Reply, ToolCall
 from ...display.table import Table, as_text
 from ...display.text import one_line
@@ -18,7 +18,7 @@ SHORTEST = 8
 """Minimum width of the column of replies."""
 
 
-def list_text(listed: Sequence[Record], width: int | None) -> str:
+def list_text(listed: Sequence[StoreEntry], width: int | None) -> str:
     head = ("address", "stored", "outcome", "model", "reply")
     taken = ADDRESS + 10 + 9 + max((len(each.model) for each in listed), default=0) + 14
     room = max((width or 120) - taken, SHORTEST)
@@ -39,7 +39,7 @@ def _clipped(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def entry_text(record: Record) -> str:
+def entry_text(record: StoreEntry) -> str:
     call, reply = record.call(), record.reply()
     facts = {
         "address": record.address,
@@ -85,5 +85,5 @@ def _settings(call: Call) -> dict[str, str]:
     return changed | ({"draw": str(call.draw)} if call.draw else {})
 
 
-def _when(record: Record) -> str:
+def _when(record: StoreEntry) -> str:
     return datetime.fromtimestamp(record.stored_at, UTC).strftime("%Y-%m-%d %H:%M")

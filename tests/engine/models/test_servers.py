@@ -35,7 +35,7 @@ from oversight.engine.providers.own_server import (
 )
 from oversight.engine.providers.settings import Settings
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
-from tests.answering import Asked, answering, pages
+from tests.answering import Exchange, answering, pages
 from tests.lines import listening
 from tests.sessions import sessions
 from tests.tables import printed
@@ -63,10 +63,10 @@ SAID = {
 
 
 @contextmanager
-def telling(at: dict[str, Any]) -> Iterator[tuple[str, list[Asked]]]:
+def telling(at: dict[str, Any]) -> Iterator[tuple[str, list[Exchange]]]:
     """A server that has JSON at some paths, and answers each call; what it was asked."""
 
-    def answer(asked: Asked) -> tuple[int, bytes]:
+    def answer(asked: Exchange) -> tuple[int, bytes]:
         if asked.path.endswith("/chat/completions"):
             return 200, json.dumps(SAID).encode()
         return pages(at)(asked)
@@ -192,7 +192,7 @@ def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
     monkeypatch.setattr(own_servers, "LOAD_SECONDS", 0.02)
     looked, looks = threading.Semaphore(0), itertools.count(1)
 
-    def answer(asked: Asked) -> tuple[int, bytes]:
+    def answer(asked: Exchange) -> tuple[int, bytes]:
         if asked.path == "/metrics":
             looked.release()
             if next(looks) == 2:

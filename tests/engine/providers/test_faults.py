@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.cache.folding import words
+from oversight.cache.normalize import words
 from oversight.cache.reply import UNKNOWN_STOP
 from oversight.engine.errors import EngineError, Malformed, OutcomeUnknown
 from oversight.engine.providers import fault_table

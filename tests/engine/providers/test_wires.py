@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat
-from oversight.cache.record import read_reply, write_reply
+from oversight.cache.entry import read_reply, write_reply
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import EngineError, Malformed
 from oversight.engine.providers.anthropic_wire import AnthropicWire

@@ -12,7 +12,7 @@ import pytest
 
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.errors import StoreError
-from oversight.cache.sqlite import STEPS, open_bounded
+from oversight.cache.sqlite import STEPS, open_untrusted
 from oversight.engine.errors import RunFolderError
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
@@ -137,7 +137,7 @@ def test_a_view_for_the_replies_of_a_store_is_refused(place, finished):
 @pytest.mark.wire
 def test_a_statement_without_end_is_cut_off_and_one_over_a_large_file_is_not(tmp_path):
     file = tmp_path / "db"
-    with closing(open_bounded(file, "mode=rwc")) as db:
+    with closing(open_untrusted(file, "mode=rwc")) as db:
         with pytest.raises(sqlite3.OperationalError, match="interrupted"):
             db.execute(f"SELECT count(*) FROM ({ENDLESS})").fetchone()
         db.execute("CREATE TABLE t(x)")

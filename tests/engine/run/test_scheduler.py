@@ -315,7 +315,7 @@ def test_what_cells_share_is_in_each_of_them_as_if_it_had_asked_alone():
 
     async def ends(shares: bool) -> tuple[list[CellOutcome], list[list[str]], int, Cache]:
         cache = Cache(MemoryStore(), model, identity=lambda call: "here")
-        shared = cache.shared_work if shares else None
+        shared = cache.shared_results if shares else None
         async with cache:
             found = await asyncio.gather(*(attempt_noted(cell, cache, shared) for cell in cells))
         notes = [sorted(map(repr, end.notes)) for end in found]

@@ -18,11 +18,11 @@ import msgspec
 from annotated_types import Interval
 
 from .....cache.disk import exclusive_lock, recoverable, require_rescued, rescue_places
+from .....cache.entry import StoreEntry, checked_entries, read_entries, read_entry, source
 from .....cache.errors import DamagedEntry, PassageLost
 from .....cache.portable import MergeStatistics, PortableFile, export_replies, merge
-from .....cache.record import Record, checked_records, read_record, records, source
 from .....cache.reply import Outcome
-from .....cache.sqlite import STORE_FILE, RowReader
+from .....cache.sqlite import STORE_FILE, EntryReader
 from .....cache.store import MemoryStore, Reader
 from .....protocols.prompts.render import shared_beginning
 from ....display.text import counted
@@ -72,7 +72,7 @@ class Selection:
         """Whether any condition is set."""
         return bool(self.models or self.outcomes or self.before is not None)
 
-    def __contains__(self, record: Record) -> bool:
+    def __contains__(self, record: StoreEntry) -> bool:
         return (
             (not self.models or any(fnmatchcase(record.model, each) for each in self.models))
             and (not self.outcomes or record.outcome in self.outcomes)
@@ -100,7 +100,7 @@ def list_(
     with _reading(store) as (place, replies):
         fitting = [(record.stored_at, record.key) for record in _selected(replies, selection)]
         newest = heapq.nlargest(limit or len(fitting), fitting)
-        chosen = [read_record(key, replies.get(key) or b"") for _, key in newest]
+        chosen = [read_entry(key, replies.get(key) or b"") for _, key in newest]
     if as_json:
         for record in chosen:
             show_json_line(_line(record))
@@ -153,8 +153,8 @@ def verify(
     damaged: list[DamagedEntry] = []
     sound = 0
     with _reading(store) as (place, replies):
-        faults = list(replies.faults()) if isinstance(replies, RowReader) else []
-        for _, record in checked_records(_reachable(replies)):
+        faults = list(replies.faults()) if isinstance(replies, EntryReader) else []
+        for _, record in checked_entries(_reachable(replies)):
             if isinstance(record, DamagedEntry):
                 damaged.append(record)
             else:
@@ -208,7 +208,7 @@ def prune(
         raise click.UsageError("say what to remove: --model, --outcome, --older-than or --damaged")
     with _reading(store) as (place, replies):
         if damaged:
-            found = records(replies.items())
+            found = read_entries(replies.items())
             keys = [key for key, record in found if isinstance(record, DamagedEntry)]
         else:
             keys = [record.key for record in _selected(replies, selection)]
@@ -304,7 +304,7 @@ def _recover(path: Path) -> None:
 def _merged(source: Path, named: str, *, foreign: bool = False) -> MergeStatistics:
     """Add the readable entries of `source` to the store `named`; see `merge`."""
     with ExitStack() as stack:
-        entries: Iterator[tuple[str, Record | DamagedEntry]]
+        entries: Iterator[tuple[str, StoreEntry | DamagedEntry]]
         if source.is_file():
             file = stack.enter_context(PortableFile(source))
             if file.contents.counts.get("requests") == 0 < file.contents.counts["replies"]:
@@ -315,7 +315,7 @@ def _merged(source: Path, named: str, *, foreign: bool = False) -> MergeStatisti
             entries, id = file.replies(), file.contents.store
         else:
             theirs = stack.enter_context(recoverable(source))
-            entries, id = records(theirs.recover()), theirs.id
+            entries, id = read_entries(theirs.recover()), theirs.id
         # A new store takes the place of the one that its replies come from.
         ours = stack.enter_context(closing(open_store(named, id=id)))
         return merge(entries, ours, foreign=foreign, shared=shared_beginning)
@@ -355,13 +355,13 @@ def _reading(store: str | None) -> Iterator[tuple[str, Reader]]:
 
 def _reachable(replies: Reader) -> Iterator[tuple[str, bytes | DamagedEntry]]:
     """Every entry that can be read, even from a malformed file."""
-    return replies.recover() if isinstance(replies, RowReader) else replies.items()
+    return replies.recover() if isinstance(replies, EntryReader) else replies.items()
 
 
-def _selected(replies: Reader, selection: Selection) -> Iterator[Record]:
+def _selected(replies: Reader, selection: Selection) -> Iterator[StoreEntry]:
     """The records that fit; prints how many could not be checked."""
     damaged = 0
-    for _, record in records(replies.items()):
+    for _, record in read_entries(replies.items()):
         if isinstance(record, DamagedEntry):
             damaged += 1
         elif record in selection:
@@ -373,7 +373,7 @@ def _selected(replies: Reader, selection: Selection) -> Iterator[Record]:
         )
 
 
-def _line(record: Record) -> dict[str, Any]:
+def _line(record: StoreEntry) -> dict[str, Any]:
     reply = record.reply()
     simulated = "simulated" if record.model.startswith("sim/") else ""
     return {
@@ -388,7 +388,7 @@ def _line(record: Record) -> dict[str, Any]:
     }
 
 
-def _entry(store: Reader, address: str) -> Record:
+def _entry(store: Reader, address: str) -> StoreEntry:
     """The one entry whose address starts so. UsageError, with the candidates, if it is not one.
 
     Two endpoints that answered one call share its address; the key tells them apart.
@@ -402,10 +402,10 @@ def _entry(store: Reader, address: str) -> Record:
     if len(found) == 1:
         value = store.get(found[0])
         assert value is not None, "nobody else removes what was just listed"
-        return read_record(found[0], value)
+        return read_entry(found[0], value)
     lines = [
-        f"  {key}  {record.model}" if isinstance(record, Record) else f"  {key}  {record.reason}"
-        for key, record in records(islice(store.items(address), MAX_MATCHES))
+        f"  {key}  {entry.model if isinstance(entry, StoreEntry) else entry.reason}"
+        for key, entry in read_entries(islice(store.items(address), MAX_MATCHES))
     ]
     more = "\n  …" if len(found) > MAX_MATCHES else ""
     raise click.UsageError(f"{address!r} may mean:\n" + "\n".join(lines) + more)

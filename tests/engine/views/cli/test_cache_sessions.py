@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from oversight.cache.call import Call, Message, Request, store_key
 from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.entry import new_entry
 from oversight.cache.errors import StoreError
-from oversight.cache.record import new_record
 from oversight.cache.reply import Reply, Token, Usage
 from oversight.cache.sqlite import STORE_FILE
 from tests.command_line import Ran, within
@@ -38,7 +38,7 @@ def stored(
     call: Call, reply: Reply, at: int = JUNE, place: str = "here/v1", passage: str = ""
 ) -> tuple[str, bytes]:
     key = store_key(call.address, place)
-    return key, new_record(key, call, reply, place, at).packed(passage).to_bytes()
+    return key, new_entry(key, call, reply, place, at).packed(passage).to_bytes()
 
 
 ENTRIES = {

@@ -26,7 +26,7 @@ _UNSEEN = frozenset(
 """What else Unicode shows as nothing (Default_Ignorable_Code_Point)."""
 
 
-def folded(text: str) -> tuple[str, int]:
+def normalized(text: str) -> tuple[str, int]:
     """`text` in NFC without characters that nobody sees, and how many those were.
 
     A zero-width character within a tag or a word hides it from every reader but the model that is

@@ -95,7 +95,7 @@ def make_ready() -> None:
     _dictionary()
 
 
-class Record(Struct, frozen=True, gc=False):
+class StoreEntry(Struct, frozen=True, gc=False):
     """One stored call; the reply and the call are unpacked when they are asked for."""
 
     key: str
@@ -147,7 +147,7 @@ class Record(Struct, frozen=True, gc=False):
         if (call.model, orjson.loads(data).get("outcome", "ok")) != (self.model, self.outcome):
             raise DamagedEntry(self.key, "its head is not that of its call and reply")
 
-    def plain(self) -> "Record":
+    def plain(self) -> "StoreEntry":
         """This record with its parts unpacked."""
         return replace(
             self,
@@ -158,7 +158,7 @@ class Record(Struct, frozen=True, gc=False):
             shared_at=0,
         )
 
-    def imported(self) -> "Record":
+    def imported(self) -> "StoreEntry":
         """This record, with a reply whose origin says that it was imported from a file."""
         reply = self.reply()
         if reply.origin.startswith(IMPORTED):
@@ -168,7 +168,7 @@ class Record(Struct, frozen=True, gc=False):
         part = written if self.form == PLAIN else zstd.pack(written)
         return replace(self, outcome=came.outcome, reply_size=len(written), reply_part=part)
 
-    def packed(self, shared: str = "") -> "Record":
+    def packed(self, shared: str = "") -> "StoreEntry":
         """This record, compressed as stores keep it. shared: the beginning of its prompt that many
         calls have in common; if it is long, it becomes a part of its own."""
         if self.form != PLAIN:
@@ -248,7 +248,7 @@ def split_shared(value: bytes) -> tuple[bytes, bytes]:
     return value[:end], value[end:]
 
 
-def new_record(key: str, call: Call, reply: Reply, identity: str, stored_at: int) -> Record:
+def new_entry(key: str, call: Call, reply: Reply, identity: str, stored_at: int) -> StoreEntry:
     """The record of a reply, not packed yet. StoreError, naming the field, if it would not be read
     back equal.
 
@@ -256,7 +256,7 @@ def new_record(key: str, call: Call, reply: Reply, identity: str, stored_at: int
     reply.
     """
     written, asked = write_reply(reply), call.canonical
-    return Record(
+    return StoreEntry(
         key,
         PLAIN,
         reply.outcome,
@@ -270,7 +270,7 @@ def new_record(key: str, call: Call, reply: Reply, identity: str, stored_at: int
     )
 
 
-def read_record(key: str, value: bytes) -> Record:
+def read_entry(key: str, value: bytes) -> StoreEntry:
     """The record, nothing of it unpacked. DamagedEntry if it is none."""
     form, outcome, at, identity, model, reply_size, reply, call_size, call = _head(key, value)
     if at > MAX_TIME:
@@ -291,29 +291,29 @@ def read_record(key: str, value: bytes) -> Record:
         how = _OUTCOMES[outcome]
     except (UnicodeDecodeError, IndexError) as exc:
         raise DamagedEntry(key, "its head cannot be read") from exc
-    return Record(
+    return StoreEntry(
         key, form, how, at, *names, reply_size, parts[2], call_size, parts[3], shared, place
     )
 
 
-def records(
+def read_entries(
     entries: Iterable[tuple[str, bytes | DamagedEntry]],
-) -> Iterator[tuple[str, Record | DamagedEntry]]:
+) -> Iterator[tuple[str, StoreEntry | DamagedEntry]]:
     """Entries, as `Reader.items` gives them, read; where one is damaged, what is wrong with it."""
     for key, found in entries:
         try:
-            yield key, found if isinstance(found, DamagedEntry) else read_record(key, found)
+            yield key, found if isinstance(found, DamagedEntry) else read_entry(key, found)
         except DamagedEntry as damage:
             yield key, damage
 
 
-def checked_records(
+def checked_entries(
     entries: Iterable[tuple[str, bytes | DamagedEntry]],
-) -> Iterator[tuple[str, Record | DamagedEntry]]:
-    """`records`, each unpacked and checked against its key."""
-    for key, record in records(entries):
+) -> Iterator[tuple[str, StoreEntry | DamagedEntry]]:
+    """`read_entries`, each unpacked and checked against its key."""
+    for key, record in read_entries(entries):
         try:
-            if isinstance(record, Record):
+            if isinstance(record, StoreEntry):
                 record.check()
             yield key, record
         except DamagedEntry as damage:

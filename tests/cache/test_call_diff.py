@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from oversight.cache import explain
+from oversight.cache import call_diff
 from oversight.cache.call import Call, Message, Request, ResponseFormat
-from oversight.cache.explain import differences, nearest_recorded
+from oversight.cache.call_diff import differences, nearest_recorded
 from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
 from tests.cache.asking import any_calls, record_of
@@ -71,7 +71,7 @@ def test_what_was_changed_is_found_among_other_questions_that_begin_alike(change
 
 
 def test_a_search_is_bounded_and_says_so(monkeypatch):
-    monkeypatch.setattr(explain, "MAX_READ", 3)
+    monkeypatch.setattr(call_diff, "MAX_READ", 3)
     recorded = sorted((replace(ASKED, draw=(n,)) for n in range(10)), key=lambda call: call.address)
     nearest = nearest_recorded(store_of(*recorded), replace(recorded[9], draw=(77,)), "here/v1")
     assert nearest.record is not None and nearest.record.call() in recorded[:3]

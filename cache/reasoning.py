@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from .folding import words
+from .normalize import words
 
 _FORMS = tomllib.loads(files(__package__).joinpath("thoughts.toml").read_text("utf-8"))
 
@@ -45,7 +45,9 @@ _SPACE = " \t\n\r▁ĠĊ"
 """White space, and what tokenizers write for it."""
 
 
-def split(text: str, thought: bool = False, tags: Tags = TAGS) -> tuple[str, str, bool] | None:
+def split_reasoning(
+    text: str, thought: bool = False, tags: Tags = TAGS
+) -> tuple[str, str, bool] | None:
     """A text as (speech, thoughts, whether it ends within them); None if it has no thoughts.
 
     Thoughts stand at its beginning, block after block. The last may lack its end: then there is no
@@ -90,7 +92,7 @@ def looks_like_thought(text: str) -> bool:
     return not text.startswith("<") and any(f" {sign}" in start for sign in _LOOKS)
 
 
-def beside(opaque: str) -> str:
+def separate_reasoning(opaque: str) -> str:
     """The thoughts in the blocks that a provider sent beside the text; empty where it shows none.
 
     opaque: as `Reply.opaque`; of one that is no JSON nothing is known.

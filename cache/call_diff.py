@@ -9,8 +9,8 @@ from itertools import islice, zip_longest
 from msgspec import Struct
 
 from .call import Call, Message, Request
+from .entry import StoreEntry, read_entries
 from .errors import DamagedEntry
-from .record import Record, records
 from .store import Reader
 
 MAX_READ = 100_000
@@ -27,10 +27,10 @@ _MAX_SHOWN = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
+class NearestCall:
     """What was recorded that is most like a call that was not."""
 
-    record: Record | None
+    record: StoreEntry | None
     """None if nothing is recorded for the model."""
     differences: tuple[str, ...]
     """What differs between the recorded call and the one asked for, one line each."""
@@ -53,16 +53,16 @@ def differences(old: Call, new: Call) -> tuple[str, ...]:
     )
 
 
-def nearest_recorded(store: Reader, call: Call, identity: str) -> Nearest:
+def nearest_recorded(store: Reader, call: Call, identity: str) -> NearestCall:
     """The most similar call to the same model, by its settings and the words of its messages.
 
     identity: the endpoint that would be asked. The same call to another endpoint is nearest.
     Takes about a second where there are MAX_READ entries or more.
     """
-    for _, record in records(store.items(call.address)):
-        if isinstance(record, Record):
-            return Nearest(record, (f"endpoint {record.identity!r} -> {identity!r}",), False)
-    best: tuple[float, Record, Call] | None = None
+    for _, record in read_entries(store.items(call.address)):
+        if isinstance(record, StoreEntry):
+            return NearestCall(record, (f"endpoint {record.identity!r} -> {identity!r}",), False)
+    best: tuple[float, StoreEntry, Call] | None = None
     for record in _alike_in_size(store, call):
         with suppress(DamagedEntry):
             recorded = record.call()
@@ -71,17 +71,17 @@ def nearest_recorded(store: Reader, call: Call, identity: str) -> Nearest:
                 best = distance, record, recorded
     partial = len(store) > MAX_READ
     if best is None:
-        return Nearest(None, (), partial)
-    return Nearest(best[1], differences(best[2], call), partial)
+        return NearestCall(None, (), partial)
+    return NearestCall(best[1], differences(best[2], call), partial)
 
 
-def _alike_in_size(store: Reader, call: Call) -> list[Record]:
+def _alike_in_size(store: Reader, call: Call) -> list[StoreEntry]:
     """The calls to the same model that are nearest in length: unpacking is what takes time."""
     size = len(call.canonical)
     recorded = (
         record
-        for _, record in records(islice(store.items(), MAX_READ))
-        if isinstance(record, Record) and record.model == call.model
+        for _, record in read_entries(islice(store.items(), MAX_READ))
+        if isinstance(record, StoreEntry) and record.model == call.model
     )
     return heapq.nsmallest(MAX_COMPARED, recorded, key=lambda record: abs(record.call_size - size))
 

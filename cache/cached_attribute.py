@@ -15,7 +15,7 @@ MAX_RESULTS = 1024
 """Results of one method that a value keeps; the next one clears them."""
 
 
-class computed_once(Generic[Value]):
+class cached_attribute(Generic[Value]):
     """`functools.cached_property` without its lock, which costs as much as an address."""
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
@@ -24,10 +24,10 @@ class computed_once(Generic[Value]):
         self.__doc__ = compute.__doc__
 
     @overload
-    def __get__(self, owner: None, kind: type) -> "computed_once[Value]": ...
+    def __get__(self, owner: None, kind: type) -> "cached_attribute[Value]": ...
     @overload
     def __get__(self, owner: object, kind: type) -> Value: ...
-    def __get__(self, owner: object | None, kind: type) -> "Value | computed_once[Value]":
+    def __get__(self, owner: object | None, kind: type) -> "Value | cached_attribute[Value]":
         if owner is None:
             return self
         value = vars(owner)[self._name] = self._compute(owner)

@@ -20,7 +20,7 @@ TRIED = 64
 """Pieces of work of one kind, none of them asked for again, after which the kind is not shared: of
 a row whose worlds have nothing in common, nothing need be remembered."""
 
-Kind: TypeAlias = tuple[int, ...]
+WorkKind: TypeAlias = tuple[int, ...]
 """Identities of settings, as long as their numbers are remembered."""
 Numbered: TypeAlias = tuple[tuple[int, ...], tuple[Hashable, ...]]
 """The numbers of settings; and these, so that they keep their identity."""
@@ -47,7 +47,7 @@ class Work(Struct, eq=False):
         await end
 
 
-class SharedWork:
+class SharedResults:
     """Remembers the latest pieces of work, and has those that are under way joined; for one loop.
 
     As with a flight of `Cache`, a fault reaches all who have joined, and is not remembered; and who
@@ -63,28 +63,28 @@ class SharedWork:
         """Keys of work that ended without a fault, the oldest first."""
         self._notes = 0
         self._numbers: dict[Hashable, int] = {}
-        self.kinds: dict[Kind, Numbered] = {}
-        self._tried: Counter[Kind] = Counter()
-        self.alone: set[Kind] = set()
+        self.kinds: dict[WorkKind, Numbered] = {}
+        self._tried: Counter[WorkKind] = Counter()
+        self.unshared: set[WorkKind] = set()
         """Kinds of work that nobody asks for again."""
 
-    def numbered(self, kind: Kind, settings: tuple[Hashable, ...]) -> Numbered:
+    def numbered(self, kind: WorkKind, settings: tuple[Hashable, ...]) -> Numbered:
         """Number each agent, judge and brief of a new kind of work; equal ones have one number,
         since to compare them takes as long as to look up a call. TypeError for one without hash."""
         if len(self.kinds) >= MAX_KINDS:
-            for each in (self._numbers, self.kinds, self._tried, self.alone):
+            for each in (self._numbers, self.kinds, self._tried, self.unshared):
                 each.clear()
         numbers = tuple([self._numbers.setdefault(each, next(_next)) for each in settings])
         self.kinds[kind] = numbers, settings
         return self.kinds[kind]
 
-    async def once(
+    async def run_once(
         self,
         key: Hashable,
         do: Callable[[], Awaitable[Result]],
         own: list[object],
         notes: list[object],
-        kind: Kind,
+        kind: WorkKind,
     ) -> Result:
         """What was done under a key, once it has ended, or else what `do` comes to now. own: what
         `do` notes; notes: of whoever asks, who gets the notes of what was done."""
@@ -102,7 +102,7 @@ class SharedWork:
                 return result
         self._tried[kind] += 1
         if self._tried[kind] >= TRIED:
-            self.alone.add(kind)
+            self.unshared.add(kind)
         work = self._known[key] = Work(own)
         try:
             result = work.result = await do()

@@ -14,20 +14,20 @@ from hypothesis import given
 from msgspec import structs
 
 from oversight.cache.call import Call, Message, store_key
-from oversight.cache.errors import DamagedEntry
-from oversight.cache.record import (
+from oversight.cache.entry import (
     DICTIONARY,
     MAX_UNPACKED_BYTES,
     PACKED,
     PLAIN,
-    Record,
+    StoreEntry,
     add_checksum,
-    checked_records,
-    new_record,
-    read_record,
+    checked_entries,
+    new_entry,
+    read_entry,
     split_shared,
     stored_reply,
 )
+from oversight.cache.errors import DamagedEntry
 from oversight.cache.reply import Reply, Token, Usage
 from tests.cache.asking import FIRST, FULL, REPLY, any_calls, any_replies
 from tests.sessions import sessions
@@ -35,7 +35,7 @@ from tests.tables import printed
 
 ADDRESS = FULL.address
 KEY = store_key(ADDRESS, "here/v1")
-RECORD = new_record(KEY, FULL, REPLY, "here/v1", 1_700_000_000).packed()
+RECORD = new_entry(KEY, FULL, REPLY, "here/v1", 1_700_000_000).packed()
 
 
 PACKED_ONCE = (
@@ -62,16 +62,16 @@ def with_reply(json: bytes) -> bytes:
 def test_a_call_and_its_reply_come_back_equal(call, reply):
     address = call.address
     key = store_key(address, "here/v1")
-    new, stamped = new_record(key, call, reply, "here/v1", 7), structs.replace(reply, call=address)
+    new, stamped = new_entry(key, call, reply, "here/v1", 7), structs.replace(reply, call=address)
     for form, value in ((PACKED, new.packed().to_bytes()), (PLAIN, new.to_bytes())):
-        record = read_record(key, value)
+        record = read_entry(key, value)
         assert record.form == form
         assert record.call() == call
         assert record.reply() == stored_reply(key, value, address) == stamped
         assert (record.model, record.outcome, record.stored_at) == (call.model, reply.outcome, 7)
         record.check()
         wrong = structs.replace(record, call_size=7).to_bytes()
-        assert isinstance(dict(checked_records([(key, wrong)]))[key], DamagedEntry)
+        assert isinstance(dict(checked_entries([(key, wrong)]))[key], DamagedEntry)
         assert record.to_bytes() == value
         assert record.plain() == new and record.packed() == new.packed()
     assert new.plain() == new and (packed := new.packed()).packed() is packed
@@ -79,8 +79,8 @@ def test_a_call_and_its_reply_come_back_equal(call, reply):
 
 @pytest.mark.parametrize("clock", [-3 * 10**9, -1, 0, 10**15, 2**70])
 def test_a_clock_that_is_wrong_costs_no_reply(clock):
-    value = new_record(KEY, FULL, REPLY, "here/v1", clock).packed().to_bytes()
-    record = read_record(KEY, value)
+    value = new_entry(KEY, FULL, REPLY, "here/v1", clock).packed().to_bytes()
+    record = read_entry(KEY, value)
     record.check()
     assert 0 <= record.stored_at <= 253_370_764_800
 
@@ -88,16 +88,16 @@ def test_a_clock_that_is_wrong_costs_no_reply(clock):
 def test_the_beginning_that_calls_share_is_a_part_of_its_own():
     passage = 'It was "so" – they said.\n' * 400
     call = FULL.changed(messages=(Message("system", passage + "Rules."), *FULL.messages))
-    new = new_record(store_key(call.address, "here/v1"), call, REPLY, "here/v1", 7)
+    new = new_entry(store_key(call.address, "here/v1"), call, REPLY, "here/v1", 7)
     packed = new.packed(passage)
-    record = read_record(new.key, packed.to_bytes())
+    record = read_entry(new.key, packed.to_bytes())
     assert record == packed and record.packed() is record and record.plain() == new
     assert record.call() == call and record.reply() == new.reply()
     record.check()
     head, shared = split_shared(packed.to_bytes())
     assert head + shared == packed.to_bytes() and zstandard.frame_content_size(shared) > 10_000
     # Without it the reply is as good as ever.
-    lost = read_record(new.key, head)
+    lost = read_entry(new.key, head)
     assert lost.reply() == stored_reply(new.key, head, call.address) == record.reply()
     with pytest.raises(DamagedEntry, match="lost the passage"):
         lost.call()
@@ -119,11 +119,11 @@ BOMB = zstandard.ZstdCompressor().compress(bytes(2**20))
 def read(value: bytes) -> str:
     """What is wrong with bytes that are no record."""
     with pytest.raises(DamagedEntry) as damage:
-        read_record(KEY, value)
+        read_entry(KEY, value)
     return str(damage.value)
 
 
-def changed(**fields: object) -> Record:
+def changed(**fields: object) -> StoreEntry:
     """RECORD with other parts."""
     return structs.replace(RECORD, **fields)
 
@@ -141,9 +141,9 @@ def reply_with(**fields: object) -> Reply:
     return replied(orjson.dumps(orjson.loads(msgspec.json.encode(REPLY)) | fields))
 
 
-def kept(**fields: object) -> Record:
+def kept(**fields: object) -> StoreEntry:
     """A record of a reply with other fields."""
-    return new_record(KEY, FULL, structs.replace(REPLY, **fields), "here/v1", 7)
+    return new_entry(KEY, FULL, structs.replace(REPLY, **fields), "here/v1", 7)
 
 
 NAMES = {"math": math, "Token": Token, "Usage": Usage, "MOST": MAX_UNPACKED_BYTES}
@@ -160,7 +160,7 @@ def test_what_was_altered_is_not_believed(session, request):
 
 
 def test_layouts_of_records_and_stores_are_pinned():
-    small = Record("k", PLAIN, "ok", 1, "i", "m", 2, b"{}", 3, b"[1]")
+    small = StoreEntry("k", PLAIN, "ok", 1, "i", "m", 2, b"{}", 3, b"[1]")
     head = "020001000000000000000100010002000000020000000300000003000000"
     assert small.to_bytes().hex() == head + b"im{}[1]".hex()
     assert add_checksum("k", b"v") == hashlib.sha256(b"k\0v").digest() + b"v"
@@ -171,6 +171,6 @@ def test_layouts_of_records_and_stores_are_pinned():
 
 def test_a_record_that_was_packed_with_this_dictionary_stays_readable():
     key = store_key(FIRST.address, "here/v1")
-    record = read_record(key, bytes.fromhex(PACKED_ONCE))
+    record = read_entry(key, bytes.fromhex(PACKED_ONCE))
     record.check()
     assert (record.call(), record.reply()) == (FIRST, structs.replace(REPLY, call=FIRST.address))
