@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from oversight.cache.call import Ask, Call, Message
 from oversight.cache.reply import Reply, Token
 from oversight.engine.run.lanes import CellOutcome, attempt, run_lanes
-from oversight.engine.run.order import Plain
+from oversight.engine.run.schedule import InOrder
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
@@ -57,7 +57,7 @@ def run_cells(
 ) -> Awaitable[None]:
     """Run cells one after the other, as `run_lanes` does."""
     work = partial(attempt, ask=ask)
-    return run_lanes(Plain(cells), work, keep, lanes=lanes, stop_token=stop_token, waits=waits)
+    return run_lanes(InOrder(cells), work, keep, lanes=lanes, stop_token=stop_token, waits=waits)
 
 
 def token(text: str, probability: float, **others: float) -> Token:

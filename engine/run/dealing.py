@@ -10,8 +10,8 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from ..sweep.sweep import Cell, Sweep
-from .order import Order
 from .record.values import RecordedCell
+from .schedule import Schedule
 
 LIVES = 3
 """Workers that a cell may end before it fails; it was alone on the last one."""
@@ -36,10 +36,10 @@ class Deal:
     """Deals out the cells of an order."""
 
     def __init__(
-        self, order: Order[Cell, RecordedCell], sweep: Sweep, ended: bytearray, workers: int
+        self, schedule: Schedule[Cell, RecordedCell], sweep: Sweep, ended: bytearray, workers: int
     ) -> None:
         """ended: by place, not 0 for a cell that has an outcome."""
-        self._order, self._sweep = order, sweep
+        self._schedule, self._sweep = schedule, sweep
         spans = map(sweep.span, range(len(sweep.problems)))
         open_ones = [n for n, span in enumerate(spans) if not all(ended[span.start : span.stop])]
         self._shared = {*open_ones[-LAST_PROBLEMS * workers :]}
@@ -90,10 +90,10 @@ class Deal:
             cells.append(cell)
         return cells
 
-    def ended(self, hand: Hand, place: int, result: RecordedCell | None) -> None:
+    def record_result(self, hand: Hand, place: int, result: RecordedCell | None) -> None:
         """Take note of how a cell ended; without a result at a stop."""
         self._left -= result is not None
-        self._order.ended(hand.under_way.pop(place), result)
+        self._schedule.record_result(hand.under_way.pop(place), result)
 
     def lose(self, hand: Hand, *, by_itself: bool) -> Cell | None:
         """Give the cells of a lost worker to the others.
@@ -160,6 +160,6 @@ class Deal:
         return cell
 
     async def _pull(self) -> Cell | None:
-        cell = await anext(self._order, None)
+        cell = await anext(self._schedule, None)
         self._exhausted = cell is None
         return cell

@@ -30,11 +30,11 @@ from .loaded_sweep import LoadedSweep
 from .mixed import MIXED, MixedReplies, ask_again
 from .notes import ProgressNotes, store_watermark
 from .observer import Observer
-from .order import Canaries, Order, Plain
 from .record.capture import Capture
 from .record.values import RecordedCell
 from .run import Run
 from .run_folder import QUARANTINE
+from .schedule import InOrder, Schedule, StagedStart
 
 if TYPE_CHECKING:
     from .first_cells import FirstCells
@@ -99,19 +99,19 @@ class RunSession(CachedModels):
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
         run, stop_token = self._run, self._stop_token
         try:
-            order = await self.cells()
+            schedule = await self.cells()
         except Halt as early:
             return early
         with gc_relaxed(YOUNG if self.added is None else YOUNG_IN_PASSES):
             async with self.cache:
-                await self.work(order)
+                await self.work(schedule)
                 await self.models.quiet_down()
                 await run.folder.group.flush()
                 while self._mixed and stop_token.halt is None:
-                    order = await self._again()
-                    await self.work(order)
+                    schedule = await self._again()
+                    await self.work(schedule)
                     await run.folder.group.flush()
-                if isinstance(order, Canaries) and (halt := order.halt(self.missing())):
+                if isinstance(schedule, StagedStart) and (halt := schedule.halt(self.missing())):
                     stop_token.stop(halt)
                 if self.added is not None and run.folder.complete:
                     await self.added.end()
@@ -122,7 +122,7 @@ class RunSession(CachedModels):
         self._mixed = True
         add_event(self._run.folder.path, MIXED, MixedReplies(provider, calls))
 
-    async def _again(self) -> Order[Cell, RecordedCell]:
+    async def _again(self) -> Schedule[Cell, RecordedCell]:
         """The cells that rest on replies that may have been mixed up, once these are dropped."""
         run, self._mixed = self._run, False
         stored = run.settings.cache in ("use", "refresh")
@@ -139,30 +139,30 @@ class RunSession(CachedModels):
         """The cells without an outcome, as of now."""
         return self._run.loaded.sweep.cells(self._ended)
 
-    async def cells(self) -> Order[Cell, RecordedCell]:
+    async def cells(self) -> Schedule[Cell, RecordedCell]:
         """The order of the cells."""
         run, sweep = self._run, self._run.loaded.sweep
-        order: Order[Cell, RecordedCell] = Plain(self.missing())
+        schedule: Schedule[Cell, RecordedCell] = InOrder(self.missing())
         if self.added is not None:
-            order = self.added.order(self.missing)
+            schedule = self.added.schedule(self.missing)
         if run.settings.cache == "replay":
-            return order
+            return schedule
         earlier = None if run.settings.keep_going else run.earlier()
         if not self.holds_back or self.added is not None:
-            return Canaries(order, sweep.rows, earlier, canaries=None)
+            return StagedStart(schedule, sweep.rows, earlier, first_cells=None)
         left = len(run.folder) - run.folder.finished
         if self.models.bills:
-            return Canaries(order, sweep.rows, earlier, total=left)
+            return StagedStart(schedule, sweep.rows, earlier, total=left)
         # Where nothing is billed, idle slots are the greater waste. Simulated models have none.
         simulated = self._run.loaded.models.simulated
         walked = await chains(sweep, simulated) if self.models.statistics() else {}
         steps = {row: len(found) for row, found in walked.items()}
-        return Canaries(order, sweep.rows, earlier, canaries=None, total=left, steps=steps)
+        return StagedStart(schedule, sweep.rows, earlier, first_cells=None, total=left, steps=steps)
 
-    async def work(self, order: Order[Cell, RecordedCell]) -> None:
+    async def work(self, schedule: Schedule[Cell, RecordedCell]) -> None:
         """Attempt the cells of an order."""
         await run_lanes(
-            order,
+            schedule,
             self._attempt,
             self.keep,
             lanes=lambda: self.max_cells,

@@ -14,8 +14,8 @@ from ..errors import Pending
 from ..sweep.sweep import Cell, Row
 from .folders import beside, store_noted
 from .lanes import NotedOutcome, attempt_noted
-from .order import UNREPEATABLE
 from .run import Run
+from .schedule import UNREPEATABLE
 from .stores import open_for_reading, shown_name, store_name
 
 COMPOSED = 12

@@ -27,8 +27,8 @@ from ..errors import (
 )
 from ..stop import StopToken
 from ..sweep.sweep import Cell
-from .order import UNREPEATABLE, Completed, Order, Work
 from .record.values import are_probabilities
+from .schedule import UNREPEATABLE, Completed, Schedule, Work
 
 CONCERNS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError, Pending)
 """Faults that do not concern the piece of work in which they are raised; all but the last two
@@ -59,7 +59,7 @@ _SHOWN: set[tuple[str, str, int]] = set()
 
 
 async def run_lanes(
-    order: Order[Work, Completed],
+    schedule: Schedule[Work, Completed],
     attempt: Callable[[Work], Awaitable[Completed]],
     keep: Callable[[Work, Completed], None],
     *,
@@ -85,7 +85,7 @@ async def run_lanes(
 
     async def lane() -> None:
         nonlocal pieces, under_way
-        async for work in order:
+        async for work in schedule:
             under_way += 1
             if few and under_way == 1:
                 at_work.set()
@@ -102,7 +102,7 @@ async def run_lanes(
                         keep(work, completed)
                     except RunFolderError as fault:
                         stop_token.stop(StoreFailed(str(fault)))
-            order.ended(work, completed)
+            schedule.record_result(work, completed)
             under_way -= 1
             if stop_token.halt is not None:
                 break

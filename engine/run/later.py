@@ -20,7 +20,7 @@ from ..models.router import Router
 from ..stop import StopToken
 from ..system.process import EXECUTION_GROUP, load_one, registered
 from .lanes import run_lanes
-from .order import Completed, Missing, Order, Plain, Work
+from .schedule import Completed, InOrder, Missing, Schedule, Work
 from .settings import AskSettings
 
 
@@ -44,7 +44,7 @@ class ExecutionWork:
 
 
 class Addition(ABC):
-    """The part of an extension in an execution: asks by model, an order, an end."""
+    """The part of an extension in an execution: asks by model, a schedule, an end."""
 
     asks: Mapping[str, Ask]
     """By model, the `Ask` that takes its calls instead of its sender."""
@@ -52,8 +52,8 @@ class Addition(ABC):
     """Why no other extension may add to the same execution."""
 
     @abstractmethod
-    def order(self, missing: Missing[Work]) -> Order[Work, Any]:
-        """The order of the missing work."""
+    def schedule(self, missing: Missing[Work]) -> Schedule[Work, Any]:
+        """Return the schedule of the missing work."""
 
     @abstractmethod
     async def end(self) -> None:
@@ -92,7 +92,7 @@ class Entry(ABC):
         """The addition to some work; None for work without need of one. UsageError."""
 
 
-class Passes(Order[Work, Any]):
+class Passes(Schedule[Work, Any]):
     """Goes through missing work in passes: a piece ends at the first reply that is missing, and
     runs again in the next pass, on the replies that have come.
 
@@ -119,8 +119,8 @@ class Passes(Order[Work, Any]):
         self._under_way += 1
         return work
 
-    def ended(self, work: Work, end: object) -> None:
-        self._waits = self._waits or end is None
+    def record_result(self, work: Work, result: object) -> None:
+        self._waits = self._waits or result is None
         self._under_way -= 1
         self._landed.set()
 
@@ -148,8 +148,10 @@ async def run_all(
     waits: Callable[[], bool] = lambda: True,
 ) -> None:
     """Attempt all missing work, as `run_lanes` does, with the addition of an extension."""
-    order: Order[Work, Completed] = Plain(missing()) if added is None else added.order(missing)
-    await run_lanes(order, attempt, keep, lanes=lanes, stop_token=stop_token, waits=waits)
+    schedule: Schedule[Work, Completed] = (
+        InOrder(missing()) if added is None else added.schedule(missing)
+    )
+    await run_lanes(schedule, attempt, keep, lanes=lanes, stop_token=stop_token, waits=waits)
     if added is not None and stop_token.halt is None:
         await added.end()
 

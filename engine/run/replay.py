@@ -34,7 +34,6 @@ from .folders import store_noted
 from .lanes import REPLAY_LANES, NotedOutcome, attempt_noted, run_lanes
 from .loaded_sweep import STARTED, LoadedSweep, Started, load_sweep, part_of, run_folder
 from .opened import inert
-from .order import Plain
 from .outcome import OutcomeRecord
 from .reader import RunReader
 from .record.capture import Capture, stated_settings
@@ -42,6 +41,7 @@ from .record.schema import RUN_DB, NotOfThisFormat, RunDamaged
 from .record.tables import RunTables
 from .record.values import CallCost, RecordedCall, RecordedCell
 from .run_folder import MAX_GROUP, SWEEP, RunFolder
+from .schedule import InOrder
 from .settings import RunSettings
 from .stores import open_store, shown_name, store_name
 
@@ -85,7 +85,7 @@ async def replay_cells(
     """
     stop_token = StopToken()
     attempted = partial(attempt_noted, ask=replay_cache(store, identity, tags=tags))
-    await run_lanes(Plain(cells), attempted, keep, lanes=REPLAY_LANES, stop_token=stop_token)
+    await run_lanes(InOrder(cells), attempted, keep, lanes=REPLAY_LANES, stop_token=stop_token)
     stop_token.raise_if_stopped()
 
 

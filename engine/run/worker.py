@@ -31,9 +31,9 @@ from .cached_models import CachedModels
 from .execution import first_cells
 from .lanes import attempt_noted, run_lanes
 from .loaded_sweep import load_sweep
-from .order import Order
 from .record.capture import Capture
 from .record.values import RecordedCell
+from .schedule import Schedule
 from .settings import RunSettings
 from .stores import open_store, store_name
 
@@ -137,7 +137,7 @@ class _Claimed:
     paid: bool = False
 
 
-class CellWorker(Order[Cell, RecordedCell]):
+class CellWorker(Schedule[Cell, RecordedCell]):
     """A worker, on one event loop; also the order of its cells: as they arrive."""
 
     def __init__(self, code: tuple[CodeFile, ...], setup: bytes) -> None:
@@ -222,8 +222,8 @@ class CellWorker(Order[Cell, RecordedCell]):
             raise StopAsyncIteration
         return cell
 
-    def ended(self, cell: Cell, end: RecordedCell | None) -> None:
-        self._note(Ended(cell.place, end))
+    def record_result(self, cell: Cell, result: RecordedCell | None) -> None:
+        self._note(Ended(cell.place, result))
 
     def _note(self, event: Ended | Claim) -> None:
         self._events.append(event)
@@ -235,7 +235,7 @@ class CellWorker(Order[Cell, RecordedCell]):
             claim.granted.set()
         while not self._cells.empty():
             if (cell := self._cells.get_nowait()) is not None:
-                self.ended(cell, None)
+                self.record_result(cell, None)
         self._cells.put_nowait(None)
 
     async def _attempt(self, cell: Cell) -> RecordedCell:

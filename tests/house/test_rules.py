@@ -103,7 +103,7 @@ MAY = {
         "protocols/agents/querying.py",
         "protocols/datasets/solution.py",
         "engine/analysis/reports/health.py",
-        "engine/run/order.py",
+        "engine/run/schedule.py",
         "engine/views/pages/searched.py",
     ),
     "what is repeated begins where nothing else does": (

@@ -20,7 +20,7 @@ from oversight.engine.models.own_servers import LOAD_SECONDS
 from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.providers.provider import Provider
 from oversight.engine.run.lanes import NotedOutcome, run_lanes
-from oversight.engine.run.order import Canaries, Plain
+from oversight.engine.run.schedule import InOrder, StagedStart
 from oversight.engine.stop import StopToken
 from oversight.protocols.transcript import Transcript, Verdict
 from tests import virtual
@@ -126,10 +126,10 @@ def simulated(*, concurrency: int | None = None, states: bool = False) -> Found:
         fake = FakeServer()
         limits, accounting = Limits(concurrency=concurrency), Accounting(listed())
         ask = Sender("vllm/m", fake, limits, StopToken(), accounting, own=True)
-        order = Canaries(
-            Plain(cells()),  # type: ignore[arg-type]
+        schedule = StagedStart(
+            InOrder(cells()),  # type: ignore[arg-type]
             ROWS,  # type: ignore[arg-type]
-            canaries=None,
+            first_cells=None,
             total=PROBLEMS * 2 * len(ROWS),
             steps={row.address: row.chain for row in ROWS},
         )
@@ -153,7 +153,7 @@ def simulated(*, concurrency: int | None = None, states: bool = False) -> Found:
                 ask.limiter.load_stated(running, fake.here - running)
 
         told = asyncio.create_task(telling())
-        await run_lanes(order, attempt, keep, lanes=lanes, stop_token=StopToken())  # type: ignore[arg-type]
+        await run_lanes(schedule, attempt, keep, lanes=lanes, stop_token=StopToken())  # type: ignore[arg-type]
         told.cancel()
         longest = max(sum(map(duration, calls(cell))) for cell in cells())
         return Found(

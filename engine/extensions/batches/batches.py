@@ -44,7 +44,7 @@ from ...models.limits.breaker import GIVE_UP
 from ...providers.connecting import wire_of
 from ...providers.fault import ErrorAnswer
 from ...run.later import Addition, ExecutionWork, Passes
-from ...run.order import Missing, Order, Work
+from ...run.schedule import Missing, Schedule, Work
 from ...system.files import sync_folder, unwritable
 from .endpoints import (
     CLOCK_SLACK,
@@ -202,7 +202,7 @@ class Batches(Addition):
             waits.insert(0, f"pass {self.passes}: {progress}")
         return [*waits, *live]
 
-    def order(self, missing: Missing[Work]) -> Order[Work, Any]:
+    def schedule(self, missing: Missing[Work]) -> Schedule[Work, Any]:
         return Passes(missing, self._next_pass)
 
     async def _next_pass(self) -> bool:

@@ -25,10 +25,10 @@ from ...run.events import add_event
 from ...run.execution import RunSession
 from ...run.lanes import CRASH, first_fault
 from ...run.mixed import MIXED, MixedReplies
-from ...run.order import Order
 from ...run.record.values import RecordedCell
 from ...run.run import Run
 from ...run.run_folder import QUARANTINE
+from ...run.schedule import Schedule
 from ...run.stores import store_name
 from ...run.worker import EVERY, Answer, CellWorker, Ended, Standing, Turn, code_of
 from ...sweep.code import CodeFile, code_files
@@ -185,8 +185,8 @@ class RaySession(RunSession):
             free = int(ray.available_resources().get("CPU", 0))
             self._awaited = max(min(self._serving, free), 1)
 
-    async def work(self, order: Order[Cell, RecordedCell]) -> None:
-        self._deal = Deal(order, self._run.loaded.sweep, self._ended, self._serving)
+    async def work(self, schedule: Schedule[Cell, RecordedCell]) -> None:
+        self._deal = Deal(schedule, self._run.loaded.sweep, self._ended, self._serving)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._serving):
@@ -312,7 +312,7 @@ class RaySession(RunSession):
         for event in answer.events:
             if isinstance(event, Ended):
                 self._ended[event.place] = event.result is not None
-                self._deal.ended(member, event.place, event.result)
+                self._deal.record_result(member, event.place, event.result)
                 landed += [event.result] if event.result is not None else []
             elif event.over:
                 self._deal.release(member, event.call, event.paid)
@@ -339,7 +339,7 @@ class RaySession(RunSession):
             why = f"its code ended {LIVES} workers; on the last one it was alone"
             failed = self._capture.cell(guilty, Failure(CRASH, why))
             self.keep(guilty, failed)
-            self._deal.ended(member, guilty.place, failed)
+            self._deal.record_result(member, guilty.place, failed)
 
     def _told(self, member: Member, standing: Standing) -> None:
         last = self._standings.get(member.life)

@@ -6,7 +6,7 @@ from weakref import WeakSet
 
 from ...models.directory import Directory
 from ...run.later import Addition, Entry, ExecutionWork
-from ...run.order import Missing, Order, Plain, Work
+from ...run.schedule import InOrder, Missing, Schedule, Work
 
 NO_BATCH_BESIDE_PEOPLE = (
     "a batch is not waited for while people are: have models judge instead, and then people judge "
@@ -18,8 +18,8 @@ class Presence(Addition):
     asks = MappingProxyType({})
     alone = NO_BATCH_BESIDE_PEOPLE
 
-    def order(self, missing: Missing[Work]) -> Order[Work, Any]:
-        return Plain(missing())
+    def schedule(self, missing: Missing[Work]) -> Schedule[Work, Any]:
+        return InOrder(missing())
 
     async def end(self) -> None:
         """Nothing outlives this process."""

@@ -24,13 +24,13 @@ from ...run.lanes import attempt_noted, failure, run_lanes
 from ...run.later import Addition
 from ...run.loaded_sweep import LoadedSweep, load_sweep
 from ...run.observer import Observer
-from ...run.order import Plain
 from ...run.record.capture import JUDGE
 from ...run.record.database import RunDatabase
 from ...run.record.schema import no_run
 from ...run.replay import replay_cache
 from ...run.run import Run
 from ...run.run_folder import OUTCOMES
+from ...run.schedule import InOrder
 from ...run.settings import RunSettings
 from ...run.stores import open_store
 from ...stop import StopToken
@@ -193,7 +193,7 @@ async def ask_persons(calls: Sequence[Call], ask: Ask, *, stop_token: StopToken)
         nonlocal answered
         answered += isinstance(came, Reply)
 
-    await run_lanes(Plain(calls), heard, count, lanes=len(calls), stop_token=stop_token)
+    await run_lanes(InOrder(calls), heard, count, lanes=len(calls), stop_token=stop_token)
     return answered
 
 

@@ -14,7 +14,7 @@ from oversight.engine.models.reached import Reached
 from oversight.engine.providers.settings import environment
 from oversight.engine.run.dealing import LAST_PROBLEMS, LIVES, Deal, Hand
 from oversight.engine.run.loaded_sweep import load_sweep, open_sweep
-from oversight.engine.run.order import PAUSED, Plain
+from oversight.engine.run.schedule import PAUSED, InOrder
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.run.worker import CellWorker, Ended, Turn, code_of
 from oversight.engine.sweep.sweep import Cell
@@ -29,7 +29,7 @@ DONE = PAUSED
 
 def dealt(rooms: list[int], ended: bytearray | None = None) -> tuple[Deal, list[Hand]]:
     ended = ended or bytearray(len(GRID))
-    deal = Deal(Plain(GRID.cells(ended)), GRID, ended, len(rooms))
+    deal = Deal(InOrder(GRID.cells(ended)), GRID, ended, len(rooms))
     hands = [Hand(room) for room in rooms]
     for hand in hands:
         deal.join(hand)
@@ -53,7 +53,7 @@ async def test_workers_take_whole_problems_until_the_last_ones():
                     shared.add(number)
                 else:
                     assert owner.setdefault(number, hand) is hand, "no other worker asks its calls"
-                deal.ended(hand, cell.place, DONE)
+                deal.record_result(hand, cell.place, DONE)
     assert shared == set(range(20 - LAST_PROBLEMS * 2, 20))
     assert owner.keys() == set(range(20)) - shared
 
@@ -87,14 +87,14 @@ async def test_every_cell_ends_once_whatever_workers_are_lost():
                 asking = {call: other for call, other in asking.items() if other is not hand}
                 if guilty is not None:
                     ends[guilty.place] += 1
-                    deal.ended(hand, guilty.place, DONE)
+                    deal.record_result(hand, guilty.place, DONE)
                 hands.append(Hand(draw.randint(1, 9)))
                 deal.join(hands[-1])
             elif hand.under_way:
                 place = draw.choice([*hand.under_way])
                 call = hand.under_way[place].problem.id
                 ends[place] += 1
-                deal.ended(hand, place, DONE)
+                deal.record_result(hand, place, DONE)
                 if asking.get(call) is hand and call not in {
                     cell.problem.id for cell in hand.under_way.values()
                 }:
@@ -115,13 +115,13 @@ async def test_only_the_cell_that_ends_its_workers_fails():
                 guilty = deal.lose(hand, by_itself=True)
                 if guilty is not None:
                     failed.append(guilty.place)
-                    deal.ended(hand, guilty.place, DONE)
+                    deal.record_result(hand, guilty.place, DONE)
                 hands[hands.index(hand)] = new = Hand(6)
                 deal.join(new)
                 continue
             for cell in cells:
                 done.add(cell.place)
-                deal.ended(hand, cell.place, DONE)
+                deal.record_result(hand, cell.place, DONE)
     assert failed == [deadly] and done == set(range(len(GRID))) - {deadly}
 
 

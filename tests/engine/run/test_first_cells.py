@@ -11,7 +11,7 @@ import pytest
 from oversight.cache.call import Ask
 from oversight.engine.run.first_cells import COMPOSED, FirstCells
 from oversight.engine.run.lanes import NotedOutcome, attempt_noted
-from oversight.engine.run.order import UNREPEATABLE
+from oversight.engine.run.schedule import UNREPEATABLE
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import NamedMeasures

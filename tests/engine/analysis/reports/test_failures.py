@@ -15,8 +15,8 @@ from oversight.engine.analysis.reports.health import (
 )
 from oversight.engine.errors import ProviderError, TransientError
 from oversight.engine.run.lanes import CRASH
-from oversight.engine.run.order import CANARIES, FAILED_ALIKE, UNREPEATABLE
 from oversight.engine.run.outcome import OutcomeRecord
+from oversight.engine.run.schedule import FAILED_ALIKE, FIRST_CELLS, UNREPEATABLE
 from oversight.protocols.transcript import Failure
 from tests.answering import alike, answering
 from tests.command_line import Command
@@ -138,7 +138,7 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
         regardless = command("run", "hopeless.yaml", "--keep-going")
     assert ran.code == regardless.code == 3
     # Eight cells, and those under way at the eighth failure.
-    assert few <= FAILED_ALIKE + CANARIES
+    assert few <= FAILED_ALIKE + FIRST_CELLS
     assert "its first 8 cells all failed: NeverAnswered" in ran.err
     assert "says: 400: no judgement here). Fix it and rerun, or continue anyway" in ran.err
     assert "--keep-going" in ran.err

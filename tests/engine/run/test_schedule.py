@@ -14,8 +14,8 @@ from oversight.cache.call import Call
 from oversight.engine.errors import Interrupted, InvalidRequest, Pending, RowsPaused
 from oversight.engine.run.lanes import attempt_noted, run_lanes
 from oversight.engine.run.later import Passes
-from oversight.engine.run.order import CANARIES, FAILED_ALIKE, Canaries, Order, Plain
 from oversight.engine.run.record.values import CellEnd, RecordedCell
+from oversight.engine.run.schedule import FAILED_ALIKE, FIRST_CELLS, InOrder, Schedule, StagedStart
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols import NaiveJudge, StatedJudge
@@ -46,16 +46,22 @@ class Replies:
         return self._stop.halt is None and self.passes <= 4
 
 
-Make = Callable[[Callable[[], Iterator[Cell]], Replies], Order[Cell, RecordedCell]]
+Make = Callable[[Callable[[], Iterator[Cell]], Replies], Schedule[Cell, RecordedCell]]
 ORDERS: dict[str, Make] = {
-    "plain": lambda missing, later: Plain(missing()),
+    "plain": lambda missing, later: InOrder(missing()),
     "passes": lambda missing, later: Passes(missing, later.begin),
-    "canaries": lambda missing, later: Canaries(Plain(missing()), ROWS, None, total=len(GRID)),
-    "one canary": lambda missing, later: Canaries(Plain(missing()), ROWS, None, canaries=1),
-    "pauses": lambda missing, later: Canaries(Plain(missing()), ROWS, canaries=None),
-    "paused canaries": lambda missing, later: Canaries(Plain(missing()), ROWS, total=len(GRID)),
-    "paused passes": lambda missing, later: Canaries(
-        Passes(missing, later.begin), ROWS, canaries=None
+    "first cells": lambda missing, later: StagedStart(
+        InOrder(missing()), ROWS, None, total=len(GRID)
+    ),
+    "one first cell": lambda missing, later: StagedStart(
+        InOrder(missing()), ROWS, None, first_cells=1
+    ),
+    "pauses": lambda missing, later: StagedStart(InOrder(missing()), ROWS, first_cells=None),
+    "paused first cells": lambda missing, later: StagedStart(
+        InOrder(missing()), ROWS, total=len(GRID)
+    ),
+    "paused passes": lambda missing, later: StagedStart(
+        Passes(missing, later.begin), ROWS, first_cells=None
     ),
 }
 
@@ -78,7 +84,7 @@ class Work:
         self.most = 0
         self.stop_token, self._end = StopToken(), end
         self.later = Replies(self.stop_token)
-        self.order = make(self._missing, self.later)
+        self.schedule = make(self._missing, self.later)
 
     def _missing(self) -> Iterator[Cell]:
         return (cell for cell in GRID.cells() if cell.place not in self.kept)
@@ -99,7 +105,11 @@ class Work:
         self.kept[cell.place] = end
 
     def run(self, lanes: int = 8) -> None:
-        run(run_lanes(self.order, self.attempt, self.keep, lanes=lanes, stop_token=self.stop_token))
+        run(
+            run_lanes(
+                self.schedule, self.attempt, self.keep, lanes=lanes, stop_token=self.stop_token
+            )
+        )
 
 
 @orders
@@ -141,7 +151,7 @@ def test_every_order_may_be_cancelled_while_lanes_wait_for_it(make):
 
     async def main() -> None:
         lanes = run_lanes(
-            work.order, work.attempt, work.keep, lanes=LANES, stop_token=work.stop_token
+            work.schedule, work.attempt, work.keep, lanes=LANES, stop_token=work.stop_token
         )
         running = asyncio.create_task(lanes)
         await asyncio.sleep(0.2)
@@ -171,7 +181,7 @@ def watched(
     completed."""
     ask = Scripted(answer, delay=1.0)
     earlier = () if active else None
-    order = Canaries(Plain(grid.cells()), grid.rows, earlier, total=len(grid))
+    schedule = StagedStart(InOrder(grid.cells()), grid.rows, earlier, total=len(grid))
     kept: dict[int, RecordedCell] = {}
     begun: list[int] = []
 
@@ -183,9 +193,9 @@ def watched(
     def keep(cell: Cell, end: RecordedCell) -> None:
         kept[cell.place] = end
 
-    run(run_lanes(order, attempted, keep, lanes=LANES, stop_token=StopToken()))
+    run(run_lanes(schedule, attempted, keep, lanes=LANES, stop_token=StopToken()))
     left = (cell for cell in grid.cells() if cell.place not in kept)
-    return kept, order.halt(left), len(begun)
+    return kept, schedule.halt(left), len(begun)
 
 
 def mute(call: Call) -> str:
@@ -196,7 +206,7 @@ def test_a_row_begins_with_a_few_cells_and_ends_with_all_of_them():
     grid = sweep(NaiveJudge(GOOD), problems=50)
     kept, halt, first = watched(grid, mute)
     assert sorted(kept) == list(range(len(grid)))
-    assert first == CANARIES
+    assert first == FIRST_CELLS
     assert halt is None
 
 
@@ -204,7 +214,7 @@ def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on():
     grid = sweep(NaiveJudge(GOOD), NaiveJudge(BAD), problems=50)
     kept, halt, _ = watched(grid, mute)
     failed = [each for each in kept.values() if isinstance(each.outcome, Failure)]
-    assert FAILED_ALIKE <= len(failed) < FAILED_ALIKE + CANARIES
+    assert FAILED_ALIKE <= len(failed) < FAILED_ALIKE + FIRST_CELLS
     assert len(kept) - len(failed) == len(grid) // 2
     assert halt is not None
     assert "sim/mute" in str(halt) and "unreadable" in str(halt) and "--keep-going" in str(halt)
@@ -231,8 +241,8 @@ def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same
     def after(first: Failure, *succeeded: None) -> int:
         """Cells of the row that begin, one at a time."""
         earlier: Any = [(row, end) for end in (*[alike] * FAILED_ALIKE, *succeeded)]
-        cells = Plain(c for c in GRID.cells() if c.row is row)
-        order = Canaries(cells, ROWS, earlier)
+        cells = InOrder(c for c in GRID.cells() if c.row is row)
+        schedule = StagedStart(cells, ROWS, earlier)
         begun = 0
 
         async def attempted(cell: Cell) -> RecordedCell:
@@ -240,7 +250,7 @@ def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same
             begun += 1
             return ended_in(first)
 
-        run(run_lanes(order, attempted, lambda cell, end: None, lanes=1, stop_token=StopToken()))
+        run(run_lanes(schedule, attempted, lambda cell, end: None, lanes=1, stop_token=StopToken()))
         return begun
 
     assert (after(alike), after(other), after(alike, None)) == (1, FAILED_ALIKE, len(GRID) // 2)
@@ -251,7 +261,9 @@ def test_last_cells_are_ordered_by_the_time_of_their_row(known):
     """A short run whose chains are known goes by their lengths from its beginning."""
     grid = sweep(NaiveJudge(GOOD), NaiveJudge(StatedJudge("sim/slow")), problems=50)
     steps = {row.address: n for n, row in enumerate(grid.rows)} if known else {}
-    order = Canaries(Plain(grid.cells()), grid.rows, canaries=None, total=len(grid), steps=steps)
+    schedule = StagedStart(
+        InOrder(grid.cells()), grid.rows, first_cells=None, total=len(grid), steps=steps
+    )
     begun: list[int] = []
 
     async def timed(cell: Cell) -> RecordedCell:
@@ -259,7 +271,7 @@ def test_last_cells_are_ordered_by_the_time_of_their_row(known):
         await asyncio.sleep(1 + 9 * begun[-1])
         return VERDICT
 
-    run(run_lanes(order, timed, lambda cell, end: None, lanes=4, stop_token=StopToken()))
+    run(run_lanes(schedule, timed, lambda cell, end: None, lanes=4, stop_token=StopToken()))
     last = begun if known else begun[-len(grid) // 10 :]
     assert len(begun) == len(grid) and (known or set(begun[: -len(last)]) == {0, 1})
     assert last == sorted(last, reverse=True) and set(last) == {0, 1}
