@@ -401,17 +401,19 @@ class Scored:
         whole = float((shares * np.maximum(self.weight, 0).sum(axis=1)).sum() / shares.sum())
         of, world = np.nonzero(self.every.ran & counting[:, None] & (self.weight != 0))
         weight, scores, value = self.weight[of, world], own[of, world], 0.0
-        share, psi = self._shares(counting)[of], np.zeros(len(of))
+        share, psi, weights = self._shares(counting)[of], np.zeros(len(of)), np.empty(len(of))
         for sign in (1.0, -1.0):
             inside = np.flatnonzero(np.sign(weight) == sign)
             if not len(inside):
                 return None
-            w = np.abs(weight[inside]) * share[inside]
+            w = weights[inside] = np.abs(weight[inside]) * share[inside]
             mean = float((w * scores[inside]).sum() / w.sum())
             value += sign * whole * mean
             psi[inside] = sign * whole * w * (scores[inside] - mean) / w.sum()
         strata = (weight < 0).astype(np.int64)
-        found = Influences(value, psi, self._by(of), self._reach(), strata, len(np.unique(of)))
+        found = Influences(
+            value, psi, self._by(of), self._reach(), strata, len(np.unique(of)), weights=weights
+        )
         if not self.every.drawn:
             return found
         judged = np.unique(self.every.question[of]).tolist()

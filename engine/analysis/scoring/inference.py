@@ -116,6 +116,8 @@ class Influences:
     """Their values."""
     judged: frozenset[str] = frozenset()
     """Of an unpaired figure of a run, the questions that it is of, none of which has a value."""
+    weights: Floats | None = None
+    """Weight of each judgement in the mean of its stratum; None if all weigh the same."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", float(self.value))
@@ -147,6 +149,7 @@ class Influences:
             np.concatenate((ours, theirs + ours.max() + 1)),
             len(one.questions) if paired else one.n + two.n,
             judged=one._of | two._of,
+            weights=np.concatenate((one._weights(), two._weights())),
         )
 
     def __mul__(self, factor: float) -> "Influences":
@@ -208,6 +211,9 @@ class Influences:
     def _strata(self) -> Places:
         return np.zeros(len(self.psi), np.int64) if self.strata is None else self.strata
 
+    def _weights(self) -> Floats:
+        return np.ones(len(self.psi)) if self.weights is None else self.weights
+
     def by(self, *ways: str) -> "Influences":
         """These influences with some kinds of clusters alone. ValueError for a kind they lack."""
         if unknown := [name for name in ways if name not in self.ways]:
@@ -268,8 +274,8 @@ class Influences:
         g, k = int(codes.max()) + 1, int(strata.max()) + 1
         place = codes * k + strata
         psi = np.bincount(place, self.psi, g * k).astype(np.float64).reshape(g, k, 1)
-        counts = np.bincount(place, minlength=g * k).reshape(g, k).astype(np.float64)
-        shares, value = counts / counts.sum(axis=0), np.array([self.value])
+        weights = np.bincount(place, self._weights(), g * k).reshape(g, k)
+        shares, value = weights / weights.sum(axis=0), np.array([self.value])
         return jackknife(psi, shares, value, _ends([ends]), error)
 
 
