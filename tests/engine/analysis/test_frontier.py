@@ -13,11 +13,13 @@ from oversight.engine.analysis.frontier import (
     FrontierPoint,
     PaidCall,
     RunCalls,
+    calls_of_run,
     frontier_chart,
     frontier_finding,
     frontier_points,
     not_dominated,
     row_costs,
+    sampled_costs,
     spent,
 )
 from oversight.engine.analysis.rows import read_rows
@@ -127,3 +129,17 @@ def test_rows_without_a_naive_judge_are_worth_their_asd(kept: Kept, command: Com
     assert {each["worth"]["value"] for each in told["frontier"]} == {
         row["asd"]["value"] for row in rows
     }
+
+
+def test_costs_of_a_sample_are_per_sampled_problem(kept: Kept) -> None:
+    rows = read_rows(kept(MIXED.replace("limit: 2", "limit: 12")))
+    sample = sampled_costs(rows)
+    first = frozenset(problem.id for problem in rows.run.sweep.problems[:10])
+    calls = calls_of_run(rows.run, first)
+    for n, row in enumerate(sample.rows):
+        own = [call for call in calls.calls.values() if call.rows >> n & 1]
+        tokens = sum(call.usage.input_tokens + call.usage.output_tokens for call in own)
+        assert row.problems == 10 and row.each("tokens") == tokens / 10
+    assert {
+        row.problems for row in row_costs(rows, calls_of_run(rows.run), PriceList({})).rows
+    } == {12}
