@@ -9,7 +9,7 @@ EngineError
 ├── Halt                    nothing more can be asked for now: stop, keep everything, resume later
 │   ├── QuotaExhausted      the account's quota, credit or spend limit is used up
 │   ├── AuthenticationFailed  the key is missing, wrong or not permitted
-│   ├── KeyRepeated         a whole, billed reply repeats the key: it cannot be stored
+│   ├── KeyEchoed         a whole, billed reply repeats the key: it cannot be stored
 │   ├── ModelNotFound       the provider does not know the model, or it lacks a needed ability
 │   ├── RowsPaused          rows whose first cells all failed for one cause were not gone on with
 │   ├── AllRefused          the first calls to a model were all refused for the same reason
@@ -28,7 +28,7 @@ EngineError
     │   ├── Unreachable     no connection: nothing sent, nothing billed
     │   └── OutcomeUnknown  sent, but no whole answer came: maybe billed
     │       ├── Malformed   a 200 whose body is not a reply
-    │       └── Crowded     by a server of the user's, while it had other calls: fewer go at once
+    │       └── ServerBusy     by a server of the user's, while it had other calls: fewer go at once
     └── InvalidRequest      this call will never succeed; the cell fails
         ├── ContextLengthExceeded  beyond the model's context, with token counts where known
         ├── NeverAnswered   by a model that has answered no call yet: a resumed run asks again
@@ -92,7 +92,7 @@ class QuotaExhausted(Halt):
 class AuthenticationFailed(Halt): ...
 
 
-class KeyRepeated(Halt): ...
+class KeyEchoed(Halt): ...
 
 
 class ModelNotFound(Halt): ...
@@ -183,7 +183,7 @@ class Malformed(OutcomeUnknown):
         """The bytes as they came, or the first of them, for quarantine."""
 
 
-class Crowded(OutcomeUnknown): ...
+class ServerBusy(OutcomeUnknown): ...
 
 
 class InvalidRequest(ProviderError): ...

@@ -137,7 +137,7 @@ class Directory:
             self._origins[model] = known
         return known
 
-    def settle(self, models: Iterable[str], tools: Iterable[tuple[str, Effort]]) -> None:
+    def choose_apis(self, models: Iterable[str], tools: Iterable[tuple[str, Effort]]) -> None:
         """Choose between OpenAI's two endpoints for each model, before any is asked.
 
         Chat completions, unless the sweep file says otherwise or the model does not take its tools

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..providers.provider import Provider
     from .limits.concurrency import Connections
     from .limits.limits import Limits
-    from .own_servers import OwnServers
+    from .self_hosted import SelfHostedServers
     from .sender import Sender
 
 FEW = 256
@@ -93,13 +93,13 @@ class Router:
         for model, _ in real:
             self._sender(model)
 
-    def settle_for(self, call: Call) -> None:
-        """`Directory.settle` for calls that a program makes without a sweep: chat completions,
+    def choose_api(self, call: Call) -> None:
+        """`Directory.choose_apis` for calls that a program makes without a sweep: chat completions,
         until a call comes that these do not support."""
         model, known = call.model, self.directory.apis.get(call.model)
         if model.startswith(PREFIX) or known == "responses" or (known and not call.tools):
             return
-        self.directory.settle((model,), [(model, call.effort)] if call.tools else ())
+        self.directory.choose_apis((model,), [(model, call.effort)] if call.tools else ())
         if known and self.directory.apis[model] != known:
             # What is in flight lands where it was sent.
             self._senders.pop(model, None)
@@ -116,7 +116,7 @@ class Router:
         model = call.model
         if not model.startswith(PREFIX):
             servers = self.servers
-            if model not in servers and await servers.inquire(model):
+            if model not in servers and await servers.fetch_info(model):
                 # Another is made with the limits now known; nothing has gone through this one.
                 self._senders.pop(model, None)
             servers.require_context(call)
@@ -134,11 +134,11 @@ class Router:
             self._simulating -= 1
 
     @cached_property
-    def servers(self) -> "OwnServers":
+    def servers(self) -> "SelfHostedServers":
         """The models' servers that the user runs."""
-        from .own_servers import OwnServers
+        from .self_hosted import SelfHostedServers
 
-        return OwnServers(self.directory.settings_of)
+        return SelfHostedServers(self.directory.settings_of)
 
     @property
     def in_flight(self) -> int:

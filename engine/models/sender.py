@@ -31,7 +31,7 @@ class Sender:
     | UnknownFault              | the same, if the model has answered a call before; else none  |
     | both, not Unreachable     | 4, if they lie with the call: others are answered meanwhile   |
     | OutcomeUnknown, Malformed | 2, with backoff: each try may cost money                      |
-    | Crowded                   | 8, after a second: fewer are in flight each time              |
+    | ServerBusy                   | 8, after a second: fewer are in flight each time              |
     | RateLimited               | unlimited: the limiter makes everyone wait as the server says |
     | AuthenticationFailed      | until the stop token is set: the limiter sends one probe      |
     | all others                | none                                                          |
@@ -96,7 +96,7 @@ class Sender:
                 if http is None:
                     reply = await self._provider(call)
                 else:
-                    reply, sent = http.land(call, await http.start(call))
+                    reply, sent = http.receive(call, await http.send(call))
             except EngineError as exc:
                 page.failed(fate(exc), type(exc).__name__, worst)
                 if self._quarantine is not None and isinstance(exc, Malformed):
@@ -109,7 +109,7 @@ class Sender:
                         raise
                     raise fault from exc
             except BaseException:
-                page.failed("ambiguous", ABANDONED, worst)
+                page.failed("unconfirmed", ABANDONED, worst)
                 limiter.abandoned(held)
                 raise
             else:

@@ -8,7 +8,7 @@ import msgspec
 
 from ...cache.call import Call
 from ...cache.reply import Reply
-from ..errors import EngineError, KeyRepeated, Malformed
+from ..errors import EngineError, KeyEchoed, Malformed
 from .fault_table import LIMIT_HEADERS, HeaderLimits, stated_limits
 from .transport import HIDDEN, NOTHING, Response, Transport, forget
 from .wire import Wire
@@ -39,7 +39,7 @@ class Provider(ABC):
 
 
 class HttpProvider(Provider):
-    """A wire over a transport. A call is `land(call, await start(call))[0]`."""
+    """A wire over a transport. A call is `receive(call, await send(call))[0]`."""
 
     def __init__(
         self, wire: Wire, make: Callable[[], Transport], on_limits: OnLimits | None = None
@@ -55,9 +55,9 @@ class HttpProvider(Provider):
         """By model, the limits as the last answer stated them."""
 
     async def __call__(self, call: Call) -> Reply:
-        return self.land(call, await self.start(call))[0]
+        return self.receive(call, await self.send(call))[0]
 
-    def start(self, call: Call) -> Awaitable[Response]:
+    def send(self, call: Call) -> Awaitable[Response]:
         """Send a call. Raises: as `__call__`."""
         transport = self._transport
         if transport is None:
@@ -69,7 +69,7 @@ class HttpProvider(Provider):
             raise
         return transport.post(self._path, self._headers, body, call.address)
 
-    def land(self, call: Call, response: Response) -> tuple[Reply, float]:
+    def receive(self, call: Call, response: Response) -> tuple[Reply, float]:
         """The reply in an answer to a call, and `Response.sent`. Raises: as `__call__`."""
         assert self._transport is not None, "it has sent the call"
         sent = response.sent
@@ -117,10 +117,10 @@ def require_length(reply: Reply, call: Call, source: str, body: bytes) -> None:
 
 
 def keyless(reply: Reply, source: str) -> Reply:
-    """The reply, if an answer repeated the key only beside it. Raises KeyRepeated if the reply
+    """The reply, if an answer repeated the key only beside it. Raises KeyEchoed if the reply
     itself contains the key."""
     if HIDDEN.encode() in msgspec.json.encode(reply):
-        raise KeyRepeated(
+        raise KeyEchoed(
             f"{source} repeats the key in what its models say; such a reply is neither stored nor "
             "changed. Put a new key in its place, and ask who runs the server, or the proxy before "
             "it, why it shows what it was sent"

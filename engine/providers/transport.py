@@ -151,7 +151,7 @@ class Secret:
     | headers; the body of an error       | hidden, before anything reads or quotes it           |
     | a 200 that holds no reply           | hidden, then read, quoted and set aside              |
     | a 200, beside the reply             | hidden; the reply is what it is without that          |
-    | a 200, in the reply itself          | KeyRepeated: neither stored as it is nor changed     |
+    | a 200, in the reply itself          | KeyEchoed: neither stored as it is nor changed     |
 
     Models never see the key. One in a reply was put there by a server that shows its callers'
     headers: its replies could only be stored falsified, and the key has leaked, so the run stops

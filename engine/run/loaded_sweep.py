@@ -188,7 +188,7 @@ def loaded(
     draft = file.sweep({})
     models.tiers = service_tiers([row.protocol for row in draft.rows])
     if apis is None:
-        models.settle(draft.models, tool_users([row.protocol for row in draft.rows]))
+        models.choose_apis(draft.models, tool_users([row.protocol for row in draft.rows]))
     else:
         models.apis.update(apis)
     identities = {model: models.model_identity(model) for model in draft.models}

@@ -70,7 +70,7 @@ class Run:
             yield cls(loaded, settings, prices, folder, store, len(dropped))
 
     def accounting(self, before: Mapping[str, UsageTotals]) -> Accounting:
-        """before: accounts of earlier sessions; their doubtful dollars count towards the cap."""
+        """before: accounts of earlier sessions; their unconfirmed dollars count towards the cap."""
         return Accounting.capped(
             self.prices,
             self.settings.max_cost,

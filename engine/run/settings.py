@@ -84,7 +84,7 @@ class AskSettings:
         if (most := self.max_tokens) is not None:
             return spending(paid.tokens, paid.unstated, most, tokens=True)
         if (cap := self.max_cost) is not None:
-            return spending(paid.counted, paid.doubtful, cap, tokens=False)
+            return spending(paid.counted, paid.unconfirmed, cap, tokens=False)
         return dollars(paid.dollars) if paid.dollars else ""
 
 

@@ -72,7 +72,7 @@ class Standing:
     """Dollars that calls in flight may cost at most."""
     wants: float = 0.0
     """Dollars that the first call in line lacks room for; 0 if none does."""
-    doubtful: float = 0.0
+    unconfirmed: float = 0.0
     """Dollars of those spent that are in doubt."""
     mixed: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Each time that a provider may have mixed up replies: its name, and the calls."""
@@ -332,7 +332,7 @@ class _Opened:
     def standing(self) -> Standing:
         by, share = self.cached, self.share
         calls = by.accounts(), by.statistics, by.lines(), by.in_flight, self.room()
-        dollars = share.spent, share.reserved, share.wants, share.doubtful
+        dollars = share.spent, share.reserved, share.wants, share.unconfirmed
         return Standing(*calls, by.models.stop_token.halt, *dollars, (*self._mixed,))
 
 

@@ -19,7 +19,7 @@ async def main(url: str, count: int, line: str = "openai wire, plain") -> None:
         endpoint = Sender(asked(line).model, provider, Limits(), StopToken(), accounting)
         tasks = [asyncio.create_task(endpoint(asked(line, f"{n}"))) for n in range(count)]
         # Each has failed once and waits for its next try.
-        while endpoint.page.account().count("ambiguous") < count:  # noqa: ASYNC110
+        while endpoint.page.account().count("unconfirmed") < count:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         for task in tasks:
             task.cancel()

@@ -133,7 +133,7 @@ def test_failures_that_are_dropped_are_counted_no_more(tmp_path: Path) -> None:
 
 
 def test_requests_in_flight_are_no_faults_as_long_as_somebody_runs_it(tmp_path: Path) -> None:
-    faults = ("ambiguous", ABANDONED, 3), ("failed", "Overloaded", 2)
+    faults = ("unconfirmed", ABANDONED, 3), ("failed", "Overloaded", 2)
     with folder(tmp_path):
         note_paid(tmp_path, {"m": replace(sum_usage(()), faults=faults)})
         with RunReader(tmp_path) as opened:

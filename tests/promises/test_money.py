@@ -174,11 +174,13 @@ def test_p12_over_a_storm_and_an_interruption_the_books_are_what_the_server_saw(
     account = desk.account()
     assert done.returncode in (0, 1)
     assert desk.status()["finished"] == CELLS / 2
-    assert account.stored + account.count("failed") + account.count("ambiguous") == seen["requests"]
+    assert (
+        account.stored + account.count("failed") + account.count("unconfirmed") == seen["requests"]
+    )
     assert account.stored == seen["ok"] + seen.get("refusal", 0) + seen.get("unknown_stop", 0)
     spoilt = ("reset", "cut", "half_json", "error_in_200")
-    assert account.count("ambiguous") == sum(seen.get(fault, 0) for fault in spoilt)
-    assert account.doubtful > 0
+    assert account.count("unconfirmed") == sum(seen.get(fault, 0) for fault in spoilt)
+    assert account.unconfirmed > 0
     assert desk.status()["requests"] == seen["requests"]
 
 
@@ -193,12 +195,12 @@ def test_a_killed_run_knows_what_it_paid_and_goes_on_within_its_budget(desk, und
         assert known.dollars > 0
         # What was out may or may not have arrived; all else is known.
         assert seen <= known.sent <= seen + CONCURRENCY * len(MODELS)
-        stopped = desk.sit("--max-cost", f"{known.dollars + known.doubtful:.6f}")
+        stopped = desk.sit("--max-cost", f"{known.dollars + known.unconfirmed:.6f}")
         assert stopped.returncode == 4
         assert counts(url)["requests"] == seen
         assert desk.sit().returncode == 0
     assert desk.status()["finished"] == CELLS
-    assert desk.account().dollars + desk.account().doubtful >= 0.8 * whole
+    assert desk.account().dollars + desk.account().unconfirmed >= 0.8 * whole
 
 
 def test_a_stop_does_not_wait_for_a_submission_that_is_never_answered(desk):
@@ -211,7 +213,7 @@ def test_a_stop_does_not_wait_for_a_submission_that_is_never_answered(desk):
         done = end(process)
         assert done.returncode == 130, done.stderr
         assert "without an answer" in done.stderr
-        assert desk.account().count("ambiguous") > 0
+        assert desk.account().count("unconfirmed") > 0
         assert vendor.server.counts().get("lines", 0) == 0
 
 
@@ -242,12 +244,12 @@ def test_a_fifth_refused_and_a_tenth_broken_loses_no_cell_and_no_request(desk, c
     told = json.loads(ran.out)
     run, total, server = told["rehearsal"], told["total"], told["rehearsal"]["server"]
     stored = sum(count for _, count in total["outcomes"])
-    fates = {"failed": 0, "ambiguous": 0, "unsent": 0}
+    fates = {"failed": 0, "unconfirmed": 0, "unsent": 0}
     for fate, _, count in total["faults"]:
         fates[fate] += count
     print(f"{run['finished']:,} of {run['cells']:,} cells; {stored:,} stored, {fates}; {server}")
     assert told["agrees"]
     assert (run["finished"], run["failed"]) == (run["cells"], 0)
-    assert stored + fates["failed"] + fates["ambiguous"] == server["requests"]
+    assert stored + fates["failed"] + fates["unconfirmed"] == server["requests"]
     assert stored == server["ok"]
     assert fates["failed"] == server["rate_limit"] + server["server_error"] + server["html"]

@@ -16,7 +16,7 @@ from oversight.engine.display.table import Table
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.directory import CELLS_A_SLOT, MIN_CELLS
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.own_servers import LOAD_SECONDS
+from oversight.engine.models.self_hosted import LOAD_SECONDS
 from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.providers.provider import Provider
 from oversight.engine.run.lanes import NotedOutcome, run_lanes

@@ -31,7 +31,7 @@ WORDS = {
     "Unreachable": "not delivered",
     "OutcomeUnknown": "without a whole answer",
     "Malformed": "answered with no reply",
-    "Crowded": "without a whole answer from a crowded server",
+    "ServerBusy": "without a whole answer from a crowded server",
     "crash": "crashed",
     "unrepeatable": "asked other calls when composed again",
 }
@@ -43,7 +43,7 @@ TRANSIENT_KINDS = {
     "Unreachable",
     "OutcomeUnknown",
     "Malformed",
-    "Crowded",
+    "ServerBusy",
 }
 """Kinds of failures that may pass if the call is asked again; no other kind does."""
 

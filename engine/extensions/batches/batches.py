@@ -168,10 +168,10 @@ class Batches(Addition):
             self.journal.note(forgiven=len(self.journal.faults))
         # Batches that completed earlier may be missing from the ledger, which counts them.
         for model, completed in self.journal.completed.items():
-            entered = work.entered[model].landed if model in work.entered else 0
+            entered = work.entered[model].accounts_added if model in work.entered else 0
             for account in completed[entered:]:
-                self._settle(0.0, account.dollars + account.doubtful)
-                accounting.ledger.page(model, accounting.prices.find(model)).land(account)
+                self._settle(0.0, account.dollars + account.unconfirmed)
+                accounting.ledger.page(model, accounting.prices.find(model)).add_account(account)
         if self.budget is not None:
             self.budget.held += sum(batch.worst for batch in pending)
 
@@ -427,9 +427,9 @@ class Batches(Addition):
         self.journal.note(
             collected=batch.mark, account=to_builtins(account), faults=faults, again=results.again
         )
-        self._accounting.ledger.page(batch.model, page.price).land(account)
+        self._accounting.ledger.page(batch.model, page.price).add_account(account)
         self._full = 0
-        self._settle(batch.worst, account.dollars + account.doubtful)
+        self._settle(batch.worst, account.dollars + account.unconfirmed)
         self._done.pop(batch.mark, None)
         self.journal.delete_files(batch.mark)
         if results.halt is not None:

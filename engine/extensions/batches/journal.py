@@ -24,7 +24,7 @@ import msgspec
 
 from ...errors import RunFolderError
 from ...models.accounting.ledger import UsageTotals
-from ...models.accounting.ledger_file import write_owed
+from ...models.accounting.ledger_file import write_uncollected
 from ...run.events import EVENTS, add_event, read_events, sync_events
 from ...system.files import refuse_links, sync_folder, unwritable
 
@@ -164,7 +164,7 @@ class BatchJournal:
         for batch in {**self.owed, **{batch.mark: batch for batch in leaving}}.values():
             lines, dollars = owed.get(batch.model, (0, 0.0))
             owed[batch.model] = lines + batch.lines, dollars + batch.worst
-        write_owed(self._run, owed)
+        write_uncollected(self._run, owed)
 
     def _apply(self, event: Mapping[str, Any]) -> None:
         match event:

@@ -97,7 +97,7 @@ class Results:
     async def store(
         self, results: BinaryIO, places: Mapping[str, int], absent: Lost, cache: Cache
     ) -> None:
-        """Store every reply; durable when this returns. StoreFailed, KeyRepeated. absent: fate of
+        """Store every reply; durable when this returns. StoreFailed, KeyEchoed. absent: fate of
         calls without a result."""
         with open_plain(self._calls) as calls:
             while part := list(islice(calls, STORED_TOGETHER)):
@@ -117,7 +117,7 @@ class Results:
         worst = worst_case(call, self.page.price)
         if result.lost is not None:
             missing = result.lost == "Missing"
-            self.page.fault("ambiguous" if missing else "failed", result.lost, worst)
+            self.page.fault("unconfirmed" if missing else "failed", result.lost, worst)
             self._ask_again(call, MAX_BATCHES, 503, _NO_REPLY)
             return None
         provider, secret = self._endpoint.settings.provider, self._endpoint.secret

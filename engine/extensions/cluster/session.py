@@ -380,6 +380,8 @@ class RaySession(RunSession):
         lost = sum(self._reach[life] for life in dead)
         spent = budget.spent + lost + sum(standing.spent for standing in alive)
         if spent + wants > budget.cap:
-            doubtful = budget.doubtful + lost + sum(standing.doubtful for standing in alive)
-            used = Budget(budget.cap, spent, doubtful, tokens=budget.tokens)
+            unconfirmed = (
+                budget.unconfirmed + lost + sum(standing.unconfirmed for standing in alive)
+            )
+            used = Budget(budget.cap, spent, unconfirmed, tokens=budget.tokens)
             self._stop_token.stop(BudgetReached(used.reached(wants)))

@@ -39,9 +39,9 @@ from ...providers.catalogue import entry, provider_names, provider_of, same_mode
 from ...providers.connecting import connect
 from ...providers.fault_table import HeaderLimits
 from ...providers.keys import settings_of
-from ...providers.own_server import local_server, model_facts
 from ...providers.provider import Provider
 from ...providers.sdk import load_clients
+from ...providers.self_hosted import local_server, model_facts
 from ...providers.settings import Api, Settings, environment
 from ...providers.simulated import PREFIX
 from ...run.dry_run import require_abilities

@@ -176,8 +176,8 @@ def _notes(rehearsed: Rehearsed) -> list[str]:
     calls, tokens = counted(planned.total("calls"), "call"), short(planned.total("input_tokens"))
     out = short(planned.total("output_tokens"))
     notes.append(f"the plan was {calls}, {tokens} tokens in, {out} out{expected}")
-    if total.doubtful:
-        notes.append(f"requests in doubt may have cost ${total.doubtful:,.2f} more")
+    if total.unconfirmed:
+        notes.append(f"unconfirmed requests may have cost ${total.unconfirmed:,.2f} more")
     if rehearsed.halt:
         notes.append(f"it stopped: {rehearsed.halt}")
     return notes

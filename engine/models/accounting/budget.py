@@ -28,9 +28,9 @@ class Budget:
     """
 
     def __init__(
-        self, cap: float, spent: float = 0.0, doubtful: float = 0.0, *, tokens: bool = False
+        self, cap: float, spent: float = 0.0, unconfirmed: float = 0.0, *, tokens: bool = False
     ) -> None:
-        """cap: dollars; spent: dollars that earlier sessions of the run have cost, the doubtful
+        """cap: dollars; spent: dollars that earlier sessions of the run have cost, the unconfirmed
         ones included; all count tokens where `tokens` says so."""
         if not 0 <= cap < math.inf:
             named, unit = ("max_tokens", "tokens") if tokens else ("max_cost", "dollars")
@@ -39,7 +39,7 @@ class Budget:
         self.tokens = tokens
         self.spent = spent
         """Dollars for calls that have completed; one that may have been billed counts in full."""
-        self.doubtful = doubtful
+        self.unconfirmed = unconfirmed
         """Those of them that may not have been billed, or not so much."""
         self.reserved = self.held = 0.0
         """Maximum dollars for the calls in flight, and for submissions that are out, of which none
@@ -64,14 +64,14 @@ class Budget:
         self.reserved += worst
         self._flights += 1
 
-    def settle(self, worst: float, spent: float, doubtful: float = 0.0) -> None:
+    def settle(self, worst: float, spent: float, unconfirmed: float = 0.0) -> None:
         """Record that a call for which `worst` dollars were reserved has cost `spent`, of which
-        `doubtful` may not have been billed."""
+        `unconfirmed` may not have been billed."""
         self._flights -= 1
         # Reset, since callers would wait forever for a rounding error to be settled.
         self.reserved = self.reserved - worst if self._flights else 0.0
         self.spent += spent
-        self.doubtful += doubtful
+        self.unconfirmed += unconfirmed
         for listener in self._listeners:
             listener()
 
@@ -81,7 +81,7 @@ class Budget:
 
     def reached(self, worst: float) -> str:
         """Message for a call that no longer fits, with a cap that would suffice."""
-        sum_text = spending(self.spent, self.doubtful, self.cap, self.tokens)
+        sum_text = spending(self.spent, self.unconfirmed, self.cap, self.tokens)
         if self.tokens:
             return (
                 f"budget reached: {sum_text} are used and the next call may take {worst:,.0f}; "
@@ -95,13 +95,13 @@ class Budget:
         )
 
 
-def spending(spent: float, doubtful: float, cap: float, tokens: bool) -> str:
+def spending(spent: float, unconfirmed: float, cap: float, tokens: bool) -> str:
     """`$0.10 of $0.30`; with the part that is in doubt: `$0.10 counted ($0.05 of it in doubt) …`.
 
     Every line that names the cap has this text.
     """
     amount = short if tokens else dollars
-    doubt = f" counted ({amount(doubtful)} of it in doubt)" if doubtful else ""
+    doubt = f" counted ({amount(unconfirmed)} of it unconfirmed)" if unconfirmed else ""
     return f"{amount(spent)}{doubt} of {amount(cap)}{' tokens' if tokens else ''}"
 
 

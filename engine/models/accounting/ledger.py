@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from zlib import crc32
 
 from ....cache.reply import Outcome, Reply, Usage
-from ...errors import EngineError, KeyRepeated, OutcomeUnknown, UnrecognizedReply, UsageError
+from ...errors import EngineError, KeyEchoed, OutcomeUnknown, UnrecognizedReply, UsageError
 from .prices import Price, PriceList, charged
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ def _seconds(value: float) -> str:
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
 
 
-RequestOutcome: TypeAlias = Literal["failed", "ambiguous", "unsent"]
-"""How a request without a reply ended. failed: answered with an error, not billed; ambiguous: sent,
-but no answer that can be stored, so maybe billed; unsent: never seen by the server."""
+RequestOutcome: TypeAlias = Literal["failed", "unconfirmed", "unsent"]
+"""How a request without a reply ended. failed: answered with an error, not billed. unconfirmed:
+sent and maybe billed, but no answer came that can be stored. unsent: never seen by the server."""
 
 ABANDONED = "Abandoned"
 """Kind of fault: the request was cancelled in flight."""
@@ -123,15 +123,15 @@ class UsageTotals:
     """Sum of the tokens of the replies."""
     dollars: float
     """Cost of the replies whose price is known."""
-    doubtful: float
-    """Maximum dollars that requests may have cost that are ambiguous, or of no stated usage."""
+    unconfirmed: float
+    """Maximum dollars that requests may have cost that are unconfirmed, or of no stated usage."""
     unpriced: int
     """Replies whose price is not known."""
     in_flight: int = 0
     """Requests in flight now."""
     at_risk: float = 0.0
     """Maximum dollars for those."""
-    landed: int = 0
+    accounts_added: int = 0
     """Accounts that were added whole; each of their lines is counted as a request."""
     latency: Latency = field(default_factory=Latency)
     """Latency of the replies; those that a killed process had not saved yet are missing."""
@@ -146,13 +146,13 @@ class UsageTotals:
 
     @property
     def sent(self) -> int:
-        """Requests that the server saw: stored + failed + ambiguous."""
-        return self.stored + self.count("failed") + self.count("ambiguous")
+        """Requests that the server saw: stored + failed + unconfirmed."""
+        return self.stored + self.count("failed") + self.count("unconfirmed")
 
     @property
     def counted(self) -> float:
         """Dollars that count towards a cap."""
-        return self.dollars + self.doubtful
+        return self.dollars + self.unconfirmed
 
     @property
     def tokens(self) -> float:
@@ -163,13 +163,13 @@ class UsageTotals:
         return sum(count for what, _, count in self.faults if what == fate)
 
     def cut_off(self) -> "UsageTotals":
-        """The totals if no request in flight is answered: all of them become ambiguous."""
+        """The totals if no request in flight is answered: all of them become unconfirmed."""
         if not (self.in_flight or self.at_risk):
             return self
-        lost: tuple[RequestOutcome, str, int] = ("ambiguous", ABANDONED, self.in_flight)
+        lost: tuple[RequestOutcome, str, int] = ("unconfirmed", ABANDONED, self.in_flight)
         faults = (*self.faults, lost) if self.in_flight else self.faults
         cut = replace(self, faults=faults, in_flight=0, at_risk=0.0)
-        return replace(sum_usage([cut]), doubtful=self.doubtful + self.at_risk)
+        return replace(sum_usage([cut]), unconfirmed=self.unconfirmed + self.at_risk)
 
 
 Write: TypeAlias = Callable[[str, bytes], None]
@@ -215,8 +215,8 @@ class Page:
         self.outcomes: Counter[Outcome] = Counter()
         self.faults: Counter[tuple[RequestOutcome, str]] = Counter()
         self.input = self.output = self.cache_read = self.cache_write = 0
-        self.dollars = self.doubtful = self.at_risk = self.unstated = 0.0
-        self.in_flight = self.landed = self.unpriced = 0
+        self.dollars = self.unconfirmed = self.at_risk = self.unstated = 0.0
+        self.in_flight = self.accounts_added = self.unpriced = 0
         self.stopwatch = Stopwatch()
 
     def begun(self, worst: float) -> None:
@@ -240,8 +240,8 @@ class Page:
         """Count a fault."""
         self.faults[fate, kind] += 1
         self.fates[fate] += 1
-        if fate == "ambiguous":
-            self.doubtful += worst
+        if fate == "unconfirmed":
+            self.unconfirmed += worst
 
     def count_unstated(self, tokens: float) -> None:
         self.unstated += tokens
@@ -250,7 +250,7 @@ class Page:
         """Count a reply, at its worst case where no price is known."""
         usage = reply.usage
         if not usage.input_tokens and billed(reply) is None:
-            self.doubtful += worst
+            self.unconfirmed += worst
         self.outcomes[reply.outcome] += 1
         self.input += usage.input_tokens
         self.output += usage.output_tokens
@@ -261,7 +261,7 @@ class Page:
         else:
             self.dollars += dollars
 
-    def land(self, account: UsageTotals) -> None:
+    def add_account(self, account: UsageTotals) -> None:
         """Add an account whole, in one entry: a killed process has entered all of it or nothing."""
         self.outcomes.update(dict(account.outcomes))
         for fate, kind, count in account.faults:
@@ -272,9 +272,9 @@ class Page:
         self.cache_read += account.usage.cache_read_tokens
         self.cache_write += account.usage.cache_write_tokens
         self.dollars += account.dollars
-        self.doubtful += account.doubtful
+        self.unconfirmed += account.unconfirmed
         self.unpriced += account.unpriced
-        self.landed += 1
+        self.accounts_added += 1
         self._enter()
 
     def _enter(self, back: float | None = None) -> None:
@@ -293,7 +293,7 @@ class Page:
             count("refused", 0),
             count("empty", 0),
             fates["failed"],
-            fates["ambiguous"],
+            fates["unconfirmed"],
             fates["unsent"],
             self.input,
             self.output,
@@ -301,9 +301,9 @@ class Page:
             self.cache_write,
             self.unpriced,
             self.in_flight,
-            self.landed,
+            self.accounts_added,
             self.dollars,
-            self.doubtful,
+            self.unconfirmed,
             self.at_risk,
         )
         self.write(self.model, figures + CRC.pack(crc32(figures)))
@@ -314,11 +314,11 @@ class Page:
             _sorted(self.faults),
             Usage(self.input, self.output, self.cache_read, self.cache_write),
             self.dollars,
-            self.doubtful,
+            self.unconfirmed,
             self.unpriced,
             self.in_flight,
             self.at_risk,
-            self.landed,
+            self.accounts_added,
             latency=self.stopwatch.latency(),
             unstated=self.unstated,
         )
@@ -326,7 +326,7 @@ class Page:
 
 def written_down(figures: tuple[float, ...]) -> UsageTotals:
     """The totals from the figures of a page, which have the fate of faults but not their kind."""
-    counts, (dollars, doubtful, at_risk) = [int(n) for n in figures[:14]], figures[14:]
+    counts, (dollars, unconfirmed, at_risk) = [int(n) for n in figures[:14]], figures[14:]
     outcomes = {what: n for what, n in zip(_OUTCOMES, counts[:4], strict=True) if n}
     faults = zip(_FATES, counts[4:7], strict=True)
     return UsageTotals(
@@ -334,7 +334,7 @@ def written_down(figures: tuple[float, ...]) -> UsageTotals:
         tuple(sorted((fate, CUT_OFF, n) for fate, n in faults if n)),
         Usage(counts[7], counts[8], counts[9], counts[10]),
         dollars,
-        doubtful,
+        unconfirmed,
         counts[11],
         counts[12],
         at_risk,
@@ -361,11 +361,11 @@ def sum_usage(accounts: Iterable[UsageTotals]) -> UsageTotals:
             sum(account.usage.cache_write_tokens for account in accounts),
         ),
         sum(account.dollars for account in accounts),
-        sum(account.doubtful for account in accounts),
+        sum(account.unconfirmed for account in accounts),
         sum(account.unpriced for account in accounts),
         sum(account.in_flight for account in accounts),
         sum(account.at_risk for account in accounts),
-        sum(account.landed for account in accounts),
+        sum(account.accounts_added for account in accounts),
         latency=sum_latency(account.latency for account in accounts),
         unstated=sum(account.unstated for account in accounts),
     )
@@ -386,8 +386,8 @@ def billed(reply: Reply) -> Usage | None:
 def fate(exc: EngineError) -> RequestOutcome:
     if not exc.sent:
         return "unsent"
-    ambiguous = isinstance(exc, (OutcomeUnknown, UnrecognizedReply, KeyRepeated))
-    return "ambiguous" if ambiguous else "failed"
+    unconfirmed = isinstance(exc, (OutcomeUnknown, UnrecognizedReply, KeyEchoed))
+    return "unconfirmed" if unconfirmed else "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +420,7 @@ class Accounting:
 
         before = paid or sum_usage([])
         if tokens is None:
-            budget = Budget(cost or 0.0, before.counted, before.doubtful)
+            budget = Budget(cost or 0.0, before.counted, before.unconfirmed)
         else:
             budget = Budget(tokens, before.tokens, before.unstated, tokens=True)
         return cls(prices, budget)

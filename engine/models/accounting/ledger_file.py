@@ -1,17 +1,18 @@
 """What a run has paid, by model, in one file of its folder: `ledger`.
 
-    owed       a line of `OWED` bytes: by model, calls in submissions of unknown fate, and dollars
-    accounts   a line of JSON: the accounts of all sessions that have ended, by model
-    slots      `SLOT` bytes for each model of a session that has not: the length of its name, the
-               name, its figures (`FIGURES`) and their CRC-32, then the length and the CRC-32
-               of its account as last saved, in JSON, which has the kinds of faults and the latency
+    uncollected  a line of `UNCOLLECTED` bytes: by model, calls in unconfirmed submissions, and
+                 their maximum dollars
+    accounts     a line of JSON: by model, the accounts of all sessions that have ended
+    slots        `SLOT` bytes per model of the running or killed session: the length of its name,
+                 the name, its figures (`FIGURES`) and their CRC-32, then the length and the CRC-32
+                 of its last saved account, in JSON, which has the kinds of faults and the latency
 
 A request is entered before it leaves and when it is back. Each entry is one write in place and
 reaches the operating system at once, so kill -9 loses nothing; requests in flight at that moment
 count as maybe billed. A session that ends puts its accounts into the line, durably, and takes the
 slots away. What a power failure has torn in a slot is left out, and nothing else.
 
-What is owed counts as ambiguous requests for as long as nobody knows whether they are billed.
+What is owed counts as unconfirmed requests for as long as nobody knows whether they are billed.
 """
 
 import asyncio
@@ -42,7 +43,7 @@ from .ledger import (
 )
 
 LEDGER_FILE = "ledger"
-OWED, SLOT = 2**12, 2**14
+UNCOLLECTED, SLOT = 2**12, 2**14
 UNPROVEN = "Unproven"
 """Kind of fault: in a submission of which nothing proves whether it was made."""
 
@@ -52,7 +53,7 @@ EVERY = 0.2
 _NAME, _SAVED = struct.Struct("<H"), struct.Struct("<II")
 _ACCOUNTS = msgspec.json.Decoder(dict[str, UsageTotals])
 _ACCOUNT = msgspec.json.Decoder(UsageTotals)
-_OWED = msgspec.json.Decoder(dict[str, tuple[int, float]])
+_UNCOLLECTED = msgspec.json.Decoder(dict[str, tuple[int, float]])
 
 
 class LedgerFile:
@@ -144,16 +145,18 @@ class LedgerFile:
             self._file = -1
 
 
-def write_owed(folder: Path, owed: Mapping[str, tuple[int, float]]) -> None:
+def write_uncollected(folder: Path, uncollected: Mapping[str, tuple[int, float]]) -> None:
     """Note what is owed, in place of what was; durable when this returns. owed: by model, (calls,
     dollars at most). RunFolderError."""
     path = folder / LEDGER_FILE
     if not path.exists():
-        return replace_file(path, [_owed_line(owed), b"{}\n"]) if owed else None
+        return (
+            replace_file(path, [_uncollected_line(uncollected), b"{}\n"]) if uncollected else None
+        )
     try:
         file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            os.pwrite(file, _owed_line(owed), 0)
+            os.pwrite(file, _uncollected_line(uncollected), 0)
             os.fsync(file)
         finally:
             os.close(file)
@@ -164,11 +167,11 @@ def write_owed(folder: Path, owed: Mapping[str, tuple[int, float]]) -> None:
 def read_ledger(folder: Path) -> dict[str, UsageTotals]:
     """The accounts in a run folder by model, with what is owed; empty if no real model was asked
     yet. RunFolderError if a file cannot be read."""
-    owed, accounts = _read(folder / LEDGER_FILE)
-    for model, (calls, dollars) in owed.items():
+    uncollected, accounts = _read(folder / LEDGER_FILE)
+    for model, (calls, dollars) in uncollected.items():
         account = accounts.get(model) or sum_usage([])
-        faults = tuple(sorted((*account.faults, ("ambiguous", UNPROVEN, calls))))
-        accounts[model] = replace(account, faults=faults, doubtful=account.doubtful + dollars)
+        faults = tuple(sorted((*account.faults, ("unconfirmed", UNPROVEN, calls))))
+        accounts[model] = replace(account, faults=faults, unconfirmed=account.unconfirmed + dollars)
     return accounts
 
 
@@ -176,8 +179,10 @@ def _read(path: Path) -> tuple[dict[str, tuple[int, float]], dict[str, UsageTota
     """(what is owed, accounts), by model."""
     try:
         content = read_bounded(path, MAX_LEDGER)
-        line, _, rest = content[OWED:].partition(b"\n")
-        return _OWED.decode(content[:OWED]), _summed(_ACCOUNTS.decode(line), dict(_slots(rest)))
+        line, _, rest = content[UNCOLLECTED:].partition(b"\n")
+        return _UNCOLLECTED.decode(content[:UNCOLLECTED]), _summed(
+            _ACCOUNTS.decode(line), dict(_slots(rest))
+        )
     except FileNotFoundError:
         return {}, {}
     except (OSError, ValueError) as exc:
@@ -222,7 +227,7 @@ def _filled(account: UsageTotals, saved: UsageTotals | None) -> UsageTotals:
                 faults.append((fate, kind, min(count, left)))
                 left -= min(count, left)
         if left:
-            faults.append((fate, ABANDONED if fate == "ambiguous" else CUT_OFF, left))
+            faults.append((fate, ABANDONED if fate == "unconfirmed" else CUT_OFF, left))
     if saved is not None:
         account = replace(account, latency=saved.latency, unstated=saved.unstated)
     return replace(account, faults=tuple(sorted(faults)))
@@ -230,15 +235,16 @@ def _filled(account: UsageTotals, saved: UsageTotals | None) -> UsageTotals:
 
 def _write_accounts(path: Path, accounts: Mapping[str, UsageTotals]) -> None:
     """Replace a ledger by one without slots; what is owed stays. RunFolderError."""
-    owed = _read(path)[0]
-    replace_file(path, [_owed_line(owed), msgspec.json.encode(accounts) + b"\n"])
+    uncollected = _read(path)[0]
+    replace_file(path, [_uncollected_line(uncollected), msgspec.json.encode(accounts) + b"\n"])
 
 
-def _owed_line(owed: Mapping[str, tuple[int, float]]) -> bytes:
-    line = msgspec.json.encode(owed)
-    if len(line) >= OWED:
-        raise RunFolderError(f"calls of {len(owed)} models are owed: submit fewer models at once")
-    return line.ljust(OWED - 1) + b"\n"
+def _uncollected_line(uncollected: Mapping[str, tuple[int, float]]) -> bytes:
+    line = msgspec.json.encode(uncollected)
+    if len(line) >= UNCOLLECTED:
+        count = len(uncollected)
+        raise RunFolderError(f"too many models with uncollected calls ({count}): submit fewer")
+    return line.ljust(UNCOLLECTED - 1) + b"\n"
 
 
 def _summed(

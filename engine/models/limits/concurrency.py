@@ -121,7 +121,7 @@ REST, MAX_REST = 8.0, 64.0
 """Answers for each slot until more are tried again, and at most: each failed try doubles it."""
 
 
-class Climb(AdaptiveConcurrency):
+class ConcurrencySearch(AdaptiveConcurrency):
     """Slots of a server that queues silently what it cannot serve at once.
 
     The width begins at `FEW`, so that a server that refuses all calls refuses few. The first

@@ -13,7 +13,6 @@ from ....cache.reply import Reply, Usage
 from ...display.console import Bottleneck, LimitStatistics, ThroughputMeter
 from ...errors import (
     AuthenticationFailed,
-    Crowded,
     EngineError,
     GaveUp,
     Halt,
@@ -24,6 +23,7 @@ from ...errors import (
     Overloaded,
     QuotaExhausted,
     RateLimited,
+    ServerBusy,
     TransientError,
     UnknownFault,
     Unreachable,
@@ -48,7 +48,7 @@ from .concurrency import (
     START,
     AdaptiveConcurrency,
     AdmissionGate,
-    Climb,
+    ConcurrencySearch,
     Connections,
 )
 from .limits import Limits
@@ -85,7 +85,7 @@ class RateLimiter:
       many as the run allows, become GaveUp. If all remaining calls have failed, they fail alone.
     - An UnknownFault after an answer counts as a failure of the server, until it shows that only
       this call meets it.
-    - No whole answer from the user's own server, while it had other calls too, becomes Crowded.
+    - No whole answer from the user's own server, while it had other calls too, becomes ServerBusy.
     - InvalidRequest, of a model that has answered nothing yet, becomes NeverAnswered; twenty of
       one cause become AllRefused, since all calls share the cause.
 
@@ -118,10 +118,12 @@ class RateLimiter:
         self._own = own
         ceiling = self._set.concurrency
         least = 1.0 if own else MIN_VENDOR_WIDTH
-        climbs = own and ceiling is None
+        searches = own and ceiling is None
         # One's own server serves at once what it is set to, or says itself that it serves.
         start = math.inf if own else float(START)
-        self._slots = Climb() if climbs else AdaptiveConcurrency(ceiling, least, start)
+        self._slots = (
+            ConcurrencySearch() if searches else AdaptiveConcurrency(ceiling, least, start)
+        )
         self._connections = connections or Connections()
         self._admission = AdmissionGate(
             *(self.stop_token, self._throttle, self.breaker, self._slots),
@@ -159,17 +161,17 @@ class RateLimiter:
     @property
     def unknown_width(self) -> float:
         """Calls that may be in flight now at a server whose slots nobody stated; 0 at others."""
-        return self._slots.width if isinstance(self._slots, Climb) else 0.0
+        return self._slots.width if isinstance(self._slots, ConcurrencySearch) else 0.0
 
     def load_stated(self, running: int, waiting: int) -> None:
-        """The server states its load, where its slots are not known: see `Climb.load_stated`."""
-        if isinstance(self._slots, Climb):
+        """The server states its load but not its slots; see `ConcurrencySearch.load_stated`."""
+        if isinstance(self._slots, ConcurrencySearch):
             self._slots.load_stated(running, waiting)
             self._admission.look()
 
     def load_unknown(self) -> None:
         """The server no longer states its load."""
-        if isinstance(self._slots, Climb):
+        if isinstance(self._slots, ConcurrencySearch):
             self._slots.load_unknown()
 
     def statistics(self) -> LimitStatistics:
@@ -271,7 +273,7 @@ class RateLimiter:
         self._last_answer = now
         self.answers += 1
         self._fault = self._words = ""
-        self._landed(held, billed(reply) if held.estimate else None)
+        self._completed(held, billed(reply) if held.estimate else None)
         if held.estimate is not None:
             self._estimator.observe(held.estimate, reply.usage)
         return now - sent
@@ -279,7 +281,7 @@ class RateLimiter:
     def abandoned(self, held: Reservation) -> None:
         """A call was cancelled in flight."""
         self.breaker.abandoned(held.sent, self._now())
-        self._landed(held, None)
+        self._completed(held, None)
 
     def failed(self, exc: EngineError, held: Reservation, tries: Tries) -> EngineError:
         """Apply a call's fault to all callers; the error to raise."""
@@ -318,7 +320,7 @@ class RateLimiter:
                 if type(exc) in (InvalidRequest, UnknownFault) and self._last_answer == -math.inf:
                     exc = NeverAnswered(str(exc))
                     halt = self._failed_alike.add(str(exc))
-        self._landed(held, None if unknown else Usage())
+        self._completed(held, None if unknown else Usage())
         if isinstance(exc, TransientError):
             halt = overlong_delay(exc) or halt
         if halt is None and self.breaker.silence(now) >= self.breaker.give_up:
@@ -329,7 +331,7 @@ class RateLimiter:
         if halt is None:
             crowd = self._own and self._slots.busy
             if crowd and isinstance(exc, OutcomeUnknown) and not isinstance(exc, Malformed):
-                return Crowded(f"{exc}, with {crowd} other calls in flight")
+                return ServerBusy(f"{exc}, with {crowd} other calls in flight")
             return exc
         self.stop_token.stop(halt)
         return halt
@@ -344,7 +346,7 @@ class RateLimiter:
             self.breaker.abandoned(sent, now)
         return tries.alone
 
-    def _landed(self, held: Reservation, usage: Usage | None) -> None:
+    def _completed(self, held: Reservation, usage: Usage | None) -> None:
         """Free the slot of a call, and correct what was reserved by what was billed.
 
         usage: None if that is not known; then what was reserved counts as spent.

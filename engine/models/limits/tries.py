@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from ...errors import (
     AuthenticationFailed,
-    Crowded,
     EngineError,
     OutcomeUnknown,
     Overloaded,
     RateLimited,
+    ServerBusy,
     TransientError,
     UnknownFault,
     Unreachable,
@@ -59,7 +59,7 @@ class Tries:
             case AuthenticationFailed():
                 # The limiter lets one probe out; the run stops if the key is refused again.
                 return 0.0 if running else None
-            case Crowded():
+            case ServerBusy():
                 self._crowded += 1
                 return self._backoff(1) if self._crowded <= MAX_CROWDED else None
             case OutcomeUnknown():

@@ -62,14 +62,14 @@ async def asking(
                 f"{missing} is not set, and {call.model} needs it: put it in the environment or "
                 "in .env"
             )
-        answering.settle_for(call)
+        answering.choose_api(call)
         return await answering(call)
 
     replies = open_store(store_name(store))
     identity_of = directory.identity
 
     def identity(call: Call) -> str:
-        answering.settle_for(call)
+        answering.choose_api(call)
         return identity_of(call)
 
     try:

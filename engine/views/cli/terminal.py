@@ -21,7 +21,7 @@ from ...errors import (
     BudgetReached,
     Halt,
     Interrupted,
-    KeyRepeated,
+    KeyEchoed,
     Later,
     OutOfMemory,
     QuotaExhausted,
@@ -149,7 +149,7 @@ def obey_signals(
     stop_token: StopToken, snapshot: Callable[[], Snapshot], grace: float | None = None
 ) -> None:
     """The first signal stops admission and lets flights land; a second one abandons them, as does
-    the end of the grace period. What is given up may have been paid, and counts as doubtful.
+    the end of the grace period. What is given up may have been paid, and counts as unconfirmed.
 
     grace: seconds; None: `GRACE` after SIGTERM and SIGUSR1, and none after others.
 
@@ -254,7 +254,7 @@ def _caveats(come: Iterable[str]) -> None:
 WHEN: Mapping[type[Halt], str] = {
     QuotaExhausted: "when the quota is back",
     AuthenticationFailed: "when the key is right",
-    KeyRepeated: "with a new key",
+    KeyEchoed: "with a new key",
     BudgetReached: "with a higher cap",
     **dict.fromkeys((StoreFailed, AllRefused, OutOfMemory, RowsPaused), "when that is put right"),
 }

@@ -41,8 +41,8 @@ def cost_page(run: RunReader, links: Links, asked: Asked) -> str:
         said.append(str(exc))
     if not ledger:
         said.append("The ledger is empty: models are simulated, or all came from the store.")
-    if paid.doubtful:
-        said.append(f"Up to {dollars(paid.doubtful)} more for requests whose end is not known.")
+    if paid.unconfirmed:
+        said.append(f"Up to {dollars(paid.unconfirmed)} more for requests whose end is not known.")
     return finding_page(
         run,
         links,

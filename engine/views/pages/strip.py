@@ -67,7 +67,7 @@ COUNTS = (
     _paid("refused", lambda paid: dict(paid.outcomes).get("refused", 0)),
     _paid("429s", limited),
     _paid("faults", lambda paid: paid.count("failed") + paid.count("unsent") - limited(paid)),
-    _paid("in doubt", lambda paid: paid.count("ambiguous")),
+    _paid("unconfirmed", lambda paid: paid.count("unconfirmed")),
     _paid("tokens in", lambda paid: paid.usage.input_tokens, lambda value: short(int(value))),
     _paid(
         "cached",

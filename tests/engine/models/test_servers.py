@@ -18,13 +18,13 @@ from oversight.engine.errors import ContextLengthExceeded
 from oversight.engine.extensions.mock import PROFILES, MockServer
 from oversight.engine.extensions.mock.process import counts, serving
 from oversight.engine.extensions.planning.preflight import examine, probes_of
-from oversight.engine.models import own_servers
+from oversight.engine.models import self_hosted
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Router
 from oversight.engine.providers.capabilities import abilities, retirement
 from oversight.engine.providers.keys import settings_of
-from oversight.engine.providers.own_server import (
+from oversight.engine.providers.self_hosted import (
     LocalServer,
     ModelFacts,
     ServerLoad,
@@ -35,7 +35,7 @@ from oversight.engine.providers.own_server import (
 )
 from oversight.engine.providers.settings import Settings
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
-from tests.answering import Exchange, answering, pages
+from tests.answering import Asked, answering, pages
 from tests.lines import listening
 from tests.sessions import sessions
 from tests.tables import printed
@@ -63,10 +63,10 @@ SAID = {
 
 
 @contextmanager
-def telling(at: dict[str, Any]) -> Iterator[tuple[str, list[Exchange]]]:
+def telling(at: dict[str, Any]) -> Iterator[tuple[str, list[Asked]]]:
     """A server that has JSON at some paths, and answers each call; what it was asked."""
 
-    def answer(asked: Exchange) -> tuple[int, bytes]:
+    def answer(asked: Asked) -> tuple[int, bytes]:
         if asked.path.endswith("/chat/completions"):
             return 200, json.dumps(SAID).encode()
         return pages(at)(asked)
@@ -189,10 +189,10 @@ def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
     place, command, monkeypatch
 ):
     file = judged(place, "vllm/m")
-    monkeypatch.setattr(own_servers, "LOAD_SECONDS", 0.02)
+    monkeypatch.setattr(self_hosted, "LOAD_SECONDS", 0.02)
     looked, looks = threading.Semaphore(0), itertools.count(1)
 
-    def answer(asked: Exchange) -> tuple[int, bytes]:
+    def answer(asked: Asked) -> tuple[int, bytes]:
         if asked.path == "/metrics":
             looked.release()
             if next(looks) == 2:
@@ -242,7 +242,7 @@ def test_no_more_calls_go_out_at_once_than_the_server_has_places(place, command)
         with telling(PROPS) as (url, _):
             opened = open_sweep(file, (f"providers.llamacpp.base_url={url}/v1", *overrides))
             models = router(opened)
-            await models.servers.inquire("llamacpp/m")
+            await models.servers.fetch_info("llamacpp/m")
             return models._sender("llamacpp/m").limiter._set.concurrency
 
     assert asyncio.run(width()) == 2

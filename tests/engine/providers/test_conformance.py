@@ -21,7 +21,7 @@ from oversight.engine.errors import (
     AuthenticationFailed,
     ContextLengthExceeded,
     EngineError,
-    KeyRepeated,
+    KeyEchoed,
     Malformed,
     ModelNotFound,
     OutcomeUnknown,
@@ -385,7 +385,7 @@ HOLDS = b'"4 %s"' % FORMS["slashes escaped"].encode()
         ),
         ("500 Oh", "", f"bad key {SLASHED[:14]} ...".encode(), EngineError, r"key \[key\] \.\.\."),
         # A reply that holds the key is neither stored nor changed.
-        ("200 OK", "", HOLDS, KeyRepeated, "new key"),
+        ("200 OK", "", HOLDS, KeyEchoed, "new key"),
     ],
     ids=[
         *("torn", "packed", "huge", "broken header", "no header"),

@@ -21,7 +21,7 @@ from oversight.engine.errors import ContextLengthExceeded, UsageError
 from oversight.engine.extensions.local.server import SLOTS, weights
 from oversight.engine.providers import connect, settings_of
 from oversight.engine.providers.http_client import HttpClient
-from oversight.engine.providers.own_server import LocalServer, local_server
+from oversight.engine.providers.self_hosted import LocalServer, local_server
 from oversight.engine.providers.settings import Settings
 from oversight.engine.providers.transport import Target
 from tests.engine.providers.test_recordings import RECORDED

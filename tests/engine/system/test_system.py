@@ -15,7 +15,7 @@ from oversight.cache.portable import export_replies
 from oversight.cache.store import MemoryStore
 from oversight.engine import errors
 from oversight.engine.errors import DiskFull
-from oversight.engine.models.accounting.ledger_file import LEDGER_FILE, write_owed
+from oversight.engine.models.accounting.ledger_file import LEDGER_FILE, write_uncollected
 from oversight.engine.run.events import EVENTS, add_event
 from oversight.engine.system.files import replace_file
 from oversight.engine.system.process import YOUNG, gc_relaxed
@@ -48,7 +48,7 @@ def test_a_file_that_cannot_be_replaced_whole_stays_as_it_was_and_nothing_lies_b
 @pytest.mark.parametrize(
     ("write", "name"),
     [
-        (lambda folder, n: write_owed(folder, {"lab/m": (n, 1.0)}), LEDGER_FILE),
+        (lambda folder, n: write_uncollected(folder, {"lab/m": (n, 1.0)}), LEDGER_FILE),
         (lambda folder, n: add_event(folder, "kind", n), EVENTS),
         (lambda folder, n: replace_file(folder / "file", [b"new"]), "file"),
         (lambda folder, n: export_replies(MemoryStore(), [], folder / "replies"), "replies"),

@@ -11,7 +11,7 @@ from ..flags import as_command
 from ..output import say
 
 if TYPE_CHECKING:
-    from ....providers.own_server import OwnServer
+    from ....providers.self_hosted import SelfHostedServer
 
 OWN = "compatible/own"
 """Provider name of the user's server in a generated sweep file."""
@@ -47,10 +47,10 @@ def command(
 
 def _own(address: str) -> str:
     """The starter sweep file for the server at `address`."""
-    from ....providers.own_server import own_server
+    from ....providers.self_hosted import self_hosted_server
     from ....providers.settings import environment
 
-    server = asyncio.run(own_server(address, environment(Path())))
+    server = asyncio.run(self_hosted_server(address, environment(Path())))
     description = f"{server.base_url} serves {', '.join(server.models)}"
     if server.slots:
         description += f", {server.slots:,} calls at once"
@@ -60,7 +60,7 @@ def _own(address: str) -> str:
     return _for_server(server)
 
 
-def _for_server(server: "OwnServer") -> str:
+def _for_server(server: "SelfHostedServer") -> str:
     first, *others = [f"{OWN}/{model}" for model in server.models]
     more = f"  # model: {_quoted(others[0])}  # or any of {len(server.models)}\n" if others else ""
     if server.slots:

@@ -84,12 +84,12 @@ def _status(run: Path, as_json: bool) -> None:
         return
     share = finished / manifest.cells if manifest.cells else 1.0
     cells = f"{finished:,}/{manifest.cells:,} cells ({share:.0%}), {failed:,} failed"
-    doubtful = f", and {dollars(paid.doubtful)} in doubt" if paid.doubtful else ""
+    unconfirmed = f", and {dollars(paid.unconfirmed)} unconfirmed" if paid.unconfirmed else ""
     lines = (
         f"{manifest.name}: {cells}",
         "SIMULATED models" * standing.simulated,
         *mixed_lines(run),
-        f"{asked(paid)}, {dollars(paid.dollars)}{doubtful}" if paid.sent else "",
+        f"{asked(paid)}, {dollars(paid.dollars)}{unconfirmed}" if paid.sent else "",
         *(f"{model}: {each.latency}" for model, each in ledger.items() if each.latency.replies),
         f"in flight at the vendors: {summary['awaited']}" if summary["awaited"] else "",
         f"running: {running}" if running else "no process is running it",

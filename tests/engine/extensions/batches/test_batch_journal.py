@@ -31,7 +31,7 @@ def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(tmp
         raise RunFolderError("no space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr(batch_journal, "write_owed", full)
+        patched.setattr(batch_journal, "write_uncollected", full)
         with pytest.raises(RunFolderError):
             journal.send(FIRST)
     assert not journal.pending and not BatchJournal(tmp_path).pending

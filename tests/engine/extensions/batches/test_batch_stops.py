@@ -126,12 +126,12 @@ async def test_a_batch_that_is_listed_late_is_a_liability_until_it_is_found(benc
         went = await bench.run(server, no_wait=True)
         assert isinstance(went.halt, Later)
         owed = server.counts()["lines"]
-        assert went.account.count("ambiguous") == went.account.sent == owed
-        assert went.account.doubtful > 0
+        assert went.account.count("unconfirmed") == went.account.sent == owed
+        assert went.account.unconfirmed > 0
         again = await bench.run(server, no_wait=True)
         assert isinstance(again.halt, Later) and server.counts()["lines"] == owed
         end_batches(server, BatchProfile(ahead=ahead))
-        assert (await bench.whole(server)).account.doubtful == 0
+        assert (await bench.whole(server)).account.unconfirmed == 0
 
 
 A_DAY_LATER = BatchProfile(ahead=24 * 3600.0 + 300.0)
@@ -152,7 +152,7 @@ async def test_what_the_vendor_never_lists_is_free_again_once_its_window_has_pas
         assert isinstance(out.halt, Later) and "lines" not in server.counts()
         server.desk.profile = A_DAY_LATER
         went = await bench.whole(server)
-        assert (went.account.sent, went.account.doubtful) == (server.counts()["lines"], 0)
+        assert (went.account.sent, went.account.unconfirmed) == (server.counts()["lines"], 0)
 
 
 @pytest.mark.parametrize("fault", [Overloaded, OutcomeUnknown])
@@ -243,9 +243,9 @@ async def test_a_batch_whose_id_was_never_noted_is_found_again_and_not_paid_twic
             stopped = await bench.run(server)
         assert isinstance(stopped.halt, StoreFailed)
         assert stopped.execution.awaited == "1 submission of 3 calls without an answer"
-        assert stopped.account.count("ambiguous") == server.counts()["lines"] == 3
+        assert stopped.account.count("unconfirmed") == server.counts()["lines"] == 3
         went = await bench.whole(server)
-        assert (went.account.sent, went.account.doubtful) == (server.counts()["lines"], 0)
+        assert (went.account.sent, went.account.unconfirmed) == (server.counts()["lines"], 0)
 
 
 async def test_what_was_landed_and_not_entered_is_entered_once(bench):
@@ -262,7 +262,7 @@ async def test_what_was_landed_and_not_entered_is_entered_once(bench):
         seen = server.counts()
     assert known.sent > 0
     assert went.account.sent == seen["lines"]
-    assert went.account.landed == seen["batches"]
+    assert went.account.accounts_added == seen["batches"]
 
 
 async def test_a_stop_does_not_wait_for_a_vendor_that_never_answers(openai, monkeypatch):
@@ -356,8 +356,8 @@ async def test_a_line_that_nobody_can_read_is_asked_once_more_and_never_bought_t
         went = await bench.run(server)
         seen = server.counts()
         # What nobody can read may have been billed.
-        assert went.account.count("ambiguous") == seen["lines_garbled"] > 0
-        assert went.account.doubtful > 0
+        assert went.account.count("unconfirmed") == seen["lines_garbled"] > 0
+        assert went.account.unconfirmed > 0
         assert max(server.desk._times.values()) == 2
     failed = [record.failure.kind for record in went.records if record.failure]
     assert went.halt is None and set(failed) == {"Malformed"}

@@ -52,7 +52,7 @@ async def test_whatever_a_vendor_does_the_outcomes_are_those_of_a_live_run_at_ha
     # Each line is in the ledger once, with what the vendor says of it.
     lost = seen.get("lines_overloaded", 0) + seen.get("lines_expired", 0)
     assert (account.sent, account.stored) == (seen["lines"], seen["lines_ok"])
-    assert (account.count("failed"), account.doubtful) == (lost, 0)
+    assert (account.count("failed"), account.unconfirmed) == (lost, 0)
     assert sum(len(step["again"]) for step in went.marks("collected")) == lost
     assert account.usage == live.account.usage
     assert account.dollars == pytest.approx(live.account.dollars / 2)
@@ -95,7 +95,7 @@ async def test_live_calls_and_batches_share_one_budget(openai, monkeypatch):
     async with openai.server() as server:
         went = await openai.run(server, batch=False, max_cost=0.0005)
         assert isinstance(went.halt, BudgetReached)
-        assert went.account.dollars + went.account.doubtful <= 0.0005
+        assert went.account.dollars + went.account.unconfirmed <= 0.0005
         enough = await openai.run(server, batch=False, max_cost=5.0)
         seen = server.counts()
     assert (enough.halt, enough.bytes) == (None, live.bytes)

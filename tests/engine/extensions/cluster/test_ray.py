@@ -117,7 +117,7 @@ def test_the_cap_is_kept_by_all_workers_together(tmp_path, short):
         stopped = end(started(desk, short, "--max-cost", "0.02"))
         assert stopped.returncode == 4, stopped.stderr
         account = desk.account()
-        assert 0.005 < account.dollars + account.doubtful <= 0.02
+        assert 0.005 < account.dollars + account.unconfirmed <= 0.02
         enough = desk.sit_here()
     assert enough.code == 0, enough.err
 

@@ -12,7 +12,7 @@ from oversight.engine.extensions.local.server import ENTRY, SLOTS, weights
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Router
-from oversight.engine.providers.own_server import own_server
+from oversight.engine.providers.self_hosted import self_hosted_server
 from oversight.engine.providers.vendors import PROVIDERS
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.sweep.sweepfile import read_sweep_file
@@ -85,11 +85,11 @@ def test_a_key_is_sent_and_missed_with_the_name_of_its_variable():
 
     with answering(locked) as (address, _):
         assert (
-            asyncio.run(own_server(address, {"COMPATIBLE_OWN_API_KEY": "secret"})).models[0]
+            asyncio.run(self_hosted_server(address, {"COMPATIBLE_OWN_API_KEY": "secret"})).models[0]
             == "org/llama-3"
         )
         with pytest.raises(UsageError, match="COMPATIBLE_OWN_API_KEY"):
-            asyncio.run(own_server(address, {}))
+            asyncio.run(self_hosted_server(address, {}))
 
 
 @pytest.mark.wire
@@ -98,9 +98,9 @@ def test_what_is_no_server_to_ask_is_told(session, request):
     def told(answers: dict[str, object]) -> object:
         with answering(pages(answers)) as (address, _):
             try:
-                return asyncio.run(own_server(address, {}))
+                return asyncio.run(self_hosted_server(address, {}))
             except UsageError as fault:
                 return str(fault).replace(address, "ADDRESS")
 
-    names = {"answers": told, "at": lambda address: asyncio.run(own_server(address, {}))}
+    names = {"answers": told, "at": lambda address: asyncio.run(self_hosted_server(address, {}))}
     session.check(request, expressions(names))

@@ -124,8 +124,8 @@ def test_p11_requests_that_may_have_been_billed_count_as_billed():
     budget = Budget(3.0)
     _, account = spend(Billing(fault=fault, tokens=by_chance()), budget)
     assert 0 <= 3.0 - budget.spent <= PRICE.worst(1.5 * 4_000, 1_000)
-    assert account.doubtful > 0
-    assert budget.spent == pytest.approx(account.dollars + account.doubtful)
+    assert account.unconfirmed > 0
+    assert budget.spent == pytest.approx(account.dollars + account.unconfirmed)
 
 
 def test_p11_replies_that_state_no_usage_count_at_their_worst_for_later_sessions_too():
@@ -182,8 +182,8 @@ async def test_what_earlier_starts_of_the_run_have_spent_counts():
     assert server.book == []
     # 1,500 tokens at $2.50 a million and 1,000 at $10.
     assert str(caught.value) == (
-        "budget reached: $0.9999 counted ($0.4999 of it in doubt) of $1.00 are spent and the next "
-        "call may cost $0.0138; "
+        "budget reached: $0.9999 counted ($0.4999 of it unconfirmed) of $1.00 are spent and the "
+        "next call may cost $0.0138; "
         "to go on: --max-cost 2.00"
     )
     assert Accounting.capped(listed(), None, 1_000, paid).budget.spent == 340
@@ -217,7 +217,7 @@ def test_a_cap_that_is_no_sum_of_dollars_is_named(cap):
 
 
 async def charged(line: str, fault: FaultKind) -> tuple[float, float, float]:
-    """Dollars for one call that meets `fault`: in the budget; paid and doubtful in the ledger."""
+    """Dollars of one call with `fault`: in the budget; paid and unconfirmed in the ledger."""
     call, budget, stop_token = asked(line), Budget(1.0), StopToken()
     accounting = Accounting(PriceList({call.model: PRICE}), budget)
     async with rehearsed(line, always(fault)) as (ask, server):
@@ -229,7 +229,7 @@ async def charged(line: str, fault: FaultKind) -> tuple[float, float, float]:
         assert server.counts()["requests"] == 1
     account = endpoint.page.account()
     assert budget.reserved == 0.0
-    return budget.spent, account.dollars, account.doubtful
+    return budget.spent, account.dollars, account.unconfirmed
 
 
 @EACH_LINE
@@ -239,5 +239,5 @@ async def test_what_a_call_costs_that_meets_a_fault(line):
     for fault in ("policy", "too_long"):
         assert await charged(line, fault) == (0.0, 0.0, 0.0)
     for fault in ("refusal", "unknown_stop"):
-        spent, dollars, doubtful = await charged(line, fault)
-        assert spent == dollars > 0.0 == doubtful
+        spent, dollars, unconfirmed = await charged(line, fault)
+        assert spent == dollars > 0.0 == unconfirmed

@@ -34,11 +34,11 @@ from oversight.engine.models.accounting.ledger import (
 from oversight.engine.models.accounting.ledger_file import (
     EVERY,
     LEDGER_FILE,
-    OWED,
     SLOT,
+    UNCOLLECTED,
     LedgerFile,
     read_ledger,
-    write_owed,
+    write_uncollected,
 )
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
@@ -93,13 +93,15 @@ async def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(see
     account = ledger.accounts()[MODEL]
     assert account.sent == len(server.book)
     assert account.stored == len(server.answered) == ends.count("answered")
-    assert account.stored + account.count("failed") + account.count("ambiguous") == len(server.book)
+    assert account.stored + account.count("failed") + account.count("unconfirmed") == len(
+        server.book
+    )
     assert account.count("unsent") > 0
     assert account.usage == Usage(300 * account.stored, 20 * account.stored)
     price = listed().need(MODEL)
     assert account.dollars == pytest.approx(account.stored * price.cost(Usage(300, 20)))
-    assert account.doubtful == pytest.approx(
-        account.count("ambiguous") * price.worst(1.5 * 300, 100)
+    assert account.unconfirmed == pytest.approx(
+        account.count("unconfirmed") * price.worst(1.5 * 300, 100)
     )
 
 
@@ -151,9 +153,9 @@ async def test_what_is_out_is_at_risk_and_if_it_is_cut_off_it_counts_as_abandone
     assert out.at_risk == pytest.approx(3 * listed().need(MODEL).worst(1.5 * 100, 100))
     assert back.at_risk == 0
     cut = out.cut_off()
-    assert cut.faults == (("ambiguous", "Abandoned", 3),)
+    assert cut.faults == (("unconfirmed", "Abandoned", 3),)
     assert (cut.sent, cut.in_flight, cut.at_risk) == (3, 0, 0)
-    assert cut.doubtful == out.at_risk
+    assert cut.unconfirmed == out.at_risk
     assert back.cut_off() == back
 
 
@@ -166,7 +168,7 @@ def test_accounts_of_several_sittings_add_up():
     assert total.outcomes == (("ok", 3), ("refused", 4))
     assert total.faults == (("failed", "Overloaded", 3),)
     assert total.usage == Usage(11, 6, 1)
-    assert (total.dollars, total.doubtful, total.unpriced) == (1.5, 0.1, 3)
+    assert (total.dollars, total.unconfirmed, total.unpriced) == (1.5, 0.1, 3)
     assert total.sent == one.sent + other.sent == 10
     assert sum_usage([]).sent == 0
 
@@ -227,8 +229,8 @@ async def test_a_killed_process_forgets_a_moment_at_most_and_counts_what_was_out
         async with out(ledger):
             await asyncio.sleep(1.1 * EVERY)
             left_behind = read_ledger(tmp_path)[MODEL]
-    assert (left_behind.stored, left_behind.faults) == (5, (("ambiguous", "Abandoned", 1),))
-    assert left_behind.doubtful > 0
+    assert (left_behind.stored, left_behind.faults) == (5, (("unconfirmed", "Abandoned", 1),))
+    assert left_behind.unconfirmed > 0
     assert left_behind.in_flight == 0
 
 
@@ -245,11 +247,11 @@ async def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_pat
         at_once, truth = read_ledger(tmp_path)[MODEL], ledger.accounts()[MODEL]
         await asyncio.sleep(1.1 * EVERY)
         noted = read_ledger(tmp_path)[MODEL]
-    assert (first.sent, first.faults) == (1, (("ambiguous", "Abandoned", 1),))
-    assert (at_once.stored, at_once.count("failed"), at_once.count("ambiguous")) == (3, 1, 1)
+    assert (first.sent, first.faults) == (1, (("unconfirmed", "Abandoned", 1),))
+    assert (at_once.stored, at_once.count("failed"), at_once.count("unconfirmed")) == (3, 1, 1)
     assert (at_once.usage, at_once.dollars) == (truth.usage, truth.dollars)
-    assert at_once.doubtful == truth.at_risk > 0
-    assert noted.faults == (("ambiguous", "Abandoned", 1), ("failed", "ContextLengthExceeded", 1))
+    assert at_once.unconfirmed == truth.at_risk > 0
+    assert noted.faults == (("failed", "ContextLengthExceeded", 1), ("unconfirmed", "Abandoned", 1))
     assert [file.name for file in tmp_path.iterdir()] == [LEDGER_FILE]
     assert (tmp_path / LEDGER_FILE).stat().st_size < SLOT, "slots are for killed sittings"
 
@@ -292,15 +294,15 @@ async def test_what_came_since_the_last_note_counts_and_a_changed_byte_loses_its
 
 @virtually
 async def test_what_is_owed_outlives_sessions_and_counts_as_ambiguous(tmp_path):
-    write_owed(tmp_path, {})
+    write_uncollected(tmp_path, {})
     assert read_ledger(tmp_path) == {}
-    write_owed(tmp_path, {MODEL: (7, 1.5)})
+    write_uncollected(tmp_path, {MODEL: (7, 1.5)})
     async with journal(tmp_path) as ledger, out(ledger):
         await asked(ledger, MODEL, 2)
     account, paid = read_ledger(tmp_path)[MODEL], LedgerFile(tmp_path, dict).total()
-    assert (account.stored, account.count("ambiguous"), paid.count("ambiguous")) == (2, 8, 1)
-    assert account.doubtful == 1.5 + paid.doubtful > 1.5
-    write_owed(tmp_path, {})
+    assert (account.stored, account.count("unconfirmed"), paid.count("unconfirmed")) == (2, 8, 1)
+    assert account.unconfirmed == 1.5 + paid.unconfirmed > 1.5
+    write_uncollected(tmp_path, {})
     assert read_ledger(tmp_path)[MODEL] == paid
 
 
@@ -323,7 +325,7 @@ def test_a_run_of_simulated_models_has_no_ledger(tmp_path):
 
 @pytest.mark.parametrize("damage", [b"", b"[]", b'{"openai/gpt-4o": {"outcomes": 7}}'])
 def test_a_damaged_ledger_is_told_with_the_mend(tmp_path, damage):
-    (tmp_path / LEDGER_FILE).write_bytes(b"{}".ljust(OWED) + damage)
+    (tmp_path / LEDGER_FILE).write_bytes(b"{}".ljust(UNCOLLECTED) + damage)
     with pytest.raises(RunFolderError, match="move it away"):
         LedgerFile(tmp_path, dict)
 

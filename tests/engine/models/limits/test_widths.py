@@ -14,7 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Usage
-from oversight.engine.errors import Crowded, OutcomeUnknown, Overloaded, QuotaExhausted, RateLimited
+from oversight.engine.errors import (
+    OutcomeUnknown,
+    Overloaded,
+    QuotaExhausted,
+    RateLimited,
+    ServerBusy,
+)
 from oversight.engine.models import router
 from oversight.engine.models.accounting.ledger import Accounting
 from oversight.engine.models.accounting.prices import listed
@@ -26,7 +32,7 @@ from oversight.engine.models.limits.concurrency import (
     OWN_SERVER_START,
     START,
     AdaptiveConcurrency,
-    Climb,
+    ConcurrencySearch,
     Connections,
 )
 from oversight.engine.models.limits.limits import Limits
@@ -92,7 +98,7 @@ async def test_a_server_that_queues_is_kept_busy_and_never_flooded(slots, spread
 def test_each_try_in_vain_doubles_the_rest_before_the_next():
     """A server of four places: more calls in flight take longer in proportion, and nothing is
     gained."""
-    slots, tries = Climb(), []
+    slots, tries = ConcurrencySearch(), []
     for answers in range(5_000):
         while slots.free:
             slots.take()
@@ -129,7 +135,7 @@ async def test_a_deadline_that_passes_in_a_crowd_lowers_the_width_and_fails_no_c
     assert server.late > 0
     assert account.stored == 60
     # What is too late is told in the books as what it is, and is not most of the work.
-    assert account.count("ambiguous") == server.late <= 30
+    assert account.count("unconfirmed") == server.late <= 30
 
 
 @virtually
@@ -137,7 +143,7 @@ async def test_a_vendor_is_not_asked_again_and_again_where_each_time_may_be_bill
     server = Queueing(1, latency=1.0, deadline=2.5)
     failed = await ask_all(endpoint(server, own=False), 60)
     assert failed
-    assert not any(isinstance(fault, Crowded) for fault in failed)
+    assert not any(isinstance(fault, ServerBusy) for fault in failed)
 
 
 @virtually
@@ -251,7 +257,7 @@ async def test_an_account_that_ends_after_five_answers_gets_few_more_calls():
 
 
 def test_a_stated_load_widens_while_nothing_waits_and_keeps_a_short_queue():
-    slots = Climb()
+    slots = ConcurrencySearch()
     slots.width = 4.0
     for _ in range(4):
         slots.take()
@@ -270,7 +276,7 @@ def test_a_stated_load_widens_while_nothing_waits_and_keeps_a_short_queue():
 
 
 def test_a_server_that_states_its_load_no_more_is_climbed_again():
-    slots = Climb()
+    slots = ConcurrencySearch()
 
     def answer(rounds: int) -> None:
         for _ in range(rounds):

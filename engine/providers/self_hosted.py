@@ -21,7 +21,7 @@ from .keys import settings_of
 from .settings import Settings
 from .transport import Target
 
-INQUIRY_TIMEOUT = 20.0
+INFO_TIMEOUT = 20.0
 """Timeout of one request, in seconds."""
 
 _CAP = 4 * 2**20
@@ -35,7 +35,7 @@ class Unanswered(EngineError):
     """Of the answer, which may hold something else."""
 
 
-async def inquire(settings: Settings, url: str, body: object = None) -> dict[str, Any]:
+async def fetch_info(settings: Settings, url: str, body: object = None) -> dict[str, Any]:
     """GET a JSON object from one of the server's URLs, or POST to it if there is a body.
 
     Raises: Unreachable if there was no connection; Unanswered for anything but a JSON object.
@@ -50,21 +50,21 @@ async def inquire(settings: Settings, url: str, body: object = None) -> dict[str
 
 
 async def model_names(settings: Settings, base_url: str) -> list[str]:
-    """A server's names of its models, in its order. Raises as `inquire`."""
-    listed = (await inquire(settings, f"{base_url.rstrip('/')}/models")).get("data")
+    """A server's names of its models, in its order. Raises as `fetch_info`."""
+    listed = (await fetch_info(settings, f"{base_url.rstrip('/')}/models")).get("data")
     rows = listed if isinstance(listed, list) else []
     names = (row.get("id") for row in rows if isinstance(row, dict))
     return [name for name in names if isinstance(name, str) and name]
 
 
 async def fetch(settings: Settings, url: str, body: object = None) -> bytes:
-    """What stands at one of the server's URLs. Raises as `inquire`, whatever it is."""
+    """What stands at one of the server's URLs. Raises as `fetch_info`, whatever it is."""
     # Not at the top: where the store has all replies, nobody is asked anything.
     from .http_client import HttpClient
 
     wire = wire_of(settings)
     headers = wire.headers() | (wire.auth(settings.key) if settings.key else {})
-    client = HttpClient(replace(settings, deadline=INQUIRY_TIMEOUT), cap=_CAP, diagnoses=False)
+    client = HttpClient(replace(settings, deadline=INFO_TIMEOUT), cap=_CAP, diagnoses=False)
     try:
         target = Target("GET" if body is None else "POST", url, headers)
         content = b"" if body is None else orjson.dumps(body)
@@ -128,11 +128,11 @@ async def local_server(settings: Settings, name: str) -> LocalServer:
             case "llamacpp" | "any":
                 return await _llamacpp(settings, root)
             case "sglang":
-                info = await inquire(settings, f"{root}/get_server_info")
+                info = await fetch_info(settings, f"{root}/get_server_info")
                 return LocalServer(slots=_sglang(info))
             case "ollama":
-                loaded = await inquire(settings, f"{root}/api/ps")
-                details = await inquire(settings, f"{root}/api/show", {"model": name})
+                loaded = await fetch_info(settings, f"{root}/api/ps")
+                details = await fetch_info(settings, f"{root}/api/show", {"model": name})
                 return LocalServer(_ollama(loaded, details, name))
     return LocalServer()
 
@@ -164,7 +164,7 @@ def load_in(metrics: str) -> ServerLoad | None:
 async def _llamacpp(settings: Settings, root: str) -> LocalServer:
     """Limits in llama.cpp's `/props`, where `n_ctx` is the context of one slot; in its list of
     `/slots` where `/props` has them not."""
-    props = await inquire(settings, f"{root}/props")
+    props = await fetch_info(settings, f"{root}/props")
     defaults = props.get("default_generation_settings")
     context = _number(defaults.get("n_ctx") if isinstance(defaults, dict) else 0)
     limits = LocalServer(context, _number(props.get("total_slots")))
@@ -208,7 +208,7 @@ def _number(value: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnServer:
+class SelfHostedServer:
     """The models and limits that the user's own server states."""
 
     base_url: str
@@ -221,7 +221,7 @@ class OwnServer:
     """Tokens of one slot; 0 unless stated."""
 
 
-async def own_server(address: str, environment: Mapping[str, str]) -> OwnServer:
+async def self_hosted_server(address: str, environment: Mapping[str, str]) -> SelfHostedServer:
     """Ask an OpenAI-compatible server for its models and slots; nothing is generated.
 
     address: with or without a final `/v1`. environment: may hold a key and a proxy. Raises
@@ -255,7 +255,7 @@ async def own_server(address: str, environment: Mapping[str, str]) -> OwnServer:
             "address is where /chat/completions begins, mostly http://HOST:PORT/v1"
         )
     limits = await local_server(there, models[0])
-    return OwnServer(base_url, tuple(models), limits.slots, limits.context)
+    return SelfHostedServer(base_url, tuple(models), limits.slots, limits.context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,12 +283,12 @@ class ModelFacts:
 
 
 async def model_facts(settings: Settings, name: str) -> ModelFacts:
-    """The vendor's facts about a model, by its name there. Raises as `inquire` does."""
+    """The vendor's facts about a model, by its name there. Raises as `fetch_info` does."""
     path = f"models/{quote(name, safe='')}"
     if settings.provider != "anthropic":
-        told = await inquire(settings, f"{settings.base_url}/{path}")
+        told = await fetch_info(settings, f"{settings.base_url}/{path}")
         return ModelFacts(ends=_day(told.get("shutdown_date")))
-    told = await inquire(settings, f"{settings.base_url}/v1/{path}")
+    told = await fetch_info(settings, f"{settings.base_url}/v1/{path}")
     return ModelFacts(
         told.get("lifecycle") == "retired",
         _day(told.get("retires_at")),

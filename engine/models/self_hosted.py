@@ -6,7 +6,7 @@ from collections.abc import Callable
 from ...cache.call import Call
 from ..errors import ContextLengthExceeded
 from ..providers.catalogue import entry, provider_of
-from ..providers.own_server import LocalServer, local_server, server_load
+from ..providers.self_hosted import LocalServer, local_server, server_load
 from ..providers.settings import Settings
 from ..tokens import prompt_tokens
 from .limits.rate_limiter import RateLimiter
@@ -17,7 +17,7 @@ SILENT_LOOKS = 10
 """Looks without an answer after which the width is found by trial again."""
 
 
-class OwnServers:
+class SelfHostedServers:
     """By model; those of vendors state nothing, and are asked nothing."""
 
     def __init__(self, reach: Callable[[str], Settings]) -> None:
@@ -34,7 +34,7 @@ class OwnServers:
         """What is known of a model's server by now."""
         return self._stated.get(model, LocalServer())
 
-    async def inquire(self, model: str) -> bool:
+    async def fetch_info(self, model: str) -> bool:
         """Ask a model's server for context and slots; whether this call did."""
         if not entry(provider_of(model)).local_api:
             self._stated[model] = LocalServer()
