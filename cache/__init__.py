@@ -1,7 +1,4 @@
-"""What was said: calls, their addresses, replies, the stores that keep them, and replays.
-
-The names are in `__init__.pyi`; each is imported when it is first used.
-"""
+"""Model calls, replies, and the store that caches them."""
 
 import lazy_loader
 

@@ -1,8 +1,7 @@
-"""Benchmark oversight protocols: how well can a weak judge check a strong agent?
+"""oversight: run and score scalable-oversight benchmarks.
 
-One import name for three rooms, `oversight.engine`, `oversight.protocols` and `oversight.cache`. In
-a checkout they lie beside this folder, in a wheel within it. The names of the public face are in
-`__init__.pyi`; each is imported when it is first used.
+The public names are declared in `__init__.pyi` and imported on first use. The three packages
+`engine`, `protocols` and `cache` lie next to this folder in a checkout, and inside it in a wheel.
 """
 
 from pathlib import Path as _Path
@@ -10,7 +9,8 @@ from pathlib import Path as _Path
 import lazy_loader
 
 _here = _Path(__file__).resolve().parent
-# The links that a checkout has here are for type checkers and editors: one file, one module.
+# A checkout has links to the packages here, for type checkers and editors. Python must not
+# follow them: each file would become two modules.
 if not (_here / "engine").is_dir() or (_here / "engine").is_symlink():
     __path__.insert(0, str(_here.parent))
 

@@ -16,7 +16,7 @@ from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms import decomposition as listing
 from oversight.protocols.prompts.render import find_statement, read_instructions, read_turns
 from oversight.protocols.protocol import Protocol

@@ -17,7 +17,7 @@ from oversight.engine.run.schedule import InOrder
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.prompts.prompt_set import Words, default_prompts
 from oversight.protocols.prompts.render import Instructions, find_statement, messages
 from oversight.protocols.protocol import Protocol

@@ -12,7 +12,7 @@ from oversight.cache.reply import Reply
 from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
 from oversight.engine.sweep.sweep import Sweep, report_rows
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem, labelled

@@ -10,7 +10,8 @@ from importlib import import_module
 from pathlib import Path
 
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.judges import Ensemble, StatedJudge
+from oversight.protocols.judges.repeated import Ensemble
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import Protocol
 from tests.world import calls, plain

@@ -11,7 +11,7 @@ from oversight.engine.extensions.planning.plan import prompts_read
 from oversight.engine.sweep.sweep import Sweep, report_rows
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.datasets.bundled import bundled
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.prompts.prompt_set import default_prompts

@@ -7,7 +7,8 @@ from typing import Any
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.drafting import BestOf
-from oversight.protocols.judges import LogprobJudge, StatedJudge
+from oversight.protocols.judges.logprob import LogprobJudge
+from oversight.protocols.judges.stated import StatedJudge
 from tests.world import calls, plain
 
 HEAD = "| rows | calls of each, both worlds | shared | the rest depends on |"

@@ -13,7 +13,7 @@ from msgspec import structs
 from ...cache.call import Call, value_address
 from ...cache.reply import Reply
 from ...protocols.agents.agent import Agent
-from ...protocols.judges import StatedJudge
+from ...protocols.judges.stated import StatedJudge
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from ...protocols.transcript import NOT_RUN, Failure, Verdict

@@ -231,7 +231,9 @@ def _parts(classes: Set[type], home: str, read: Callable[[str], Module]) -> dict
     reached: set[str] = set()
     while todo:
         name = todo.pop()
-        if _top(name) in tops or f"{name}.".startswith(f"{home}."):
+        # A name of the public face leads to its module, see `_module_named`.
+        is_public = home and name.rpartition(".")[0] == OURS
+        if _top(name) in tops or is_public or f"{name}.".startswith(f"{home}."):
             reached.add(name)
             todo |= {*read(name).imports} - reached
     for module in map(read, sorted(reached)):

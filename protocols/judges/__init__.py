@@ -1,5 +1,1 @@
 """Judges: ways to elicit a probability for each answer from a model."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

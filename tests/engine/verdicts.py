@@ -6,7 +6,7 @@ from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
 from oversight.engine.sweep.sweep import Cell, Sweep, report_rows
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question

@@ -12,8 +12,9 @@ from oversight.engine.extensions.people.desk import Desk, DeskSettings
 from oversight.engine.extensions.people.journal import seated_raters
 from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.stop import StopToken
-from oversight.protocols.judges import DistributionJudge, VotesJudge
 from oversight.protocols.judges.case import Case
+from oversight.protocols.judges.stated import DistributionJudge
+from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn
 from tests.fakes import laid_out

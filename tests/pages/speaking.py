@@ -6,7 +6,7 @@ from pathlib import Path
 from oversight import run_async
 from oversight.cache.call import Ask
 from oversight.engine.run.reader import RunReader
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question, labelled
 from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn, Verdict

@@ -24,7 +24,7 @@ from oversight.engine.run.sources import origins
 from oversight.engine.views.pages.answer import ordered_by_mean
 from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
 from oversight.engine.views.pages.strip import Watcher, recent_rate
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from tests.run_folders import CELLS, edited, end_of, ended, folder, land, note_paid, outcomes
 from tests.world import sweep

@@ -11,8 +11,8 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.engine.extensions.people.journal import TaskAnswered, read_journal
-from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.judges.case import Case
+from oversight.protocols.judges.stated import DistributionJudge
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn
 from tests.command_line import running

@@ -11,9 +11,9 @@ from oversight.cache.reply import Reply
 from oversight.engine.extensions.people.desk import Desk, DeskOffer, DeskSettings
 from oversight.engine.extensions.people.journal import Rater, RaterEvent, seated_raters
 from oversight.engine.stop import StopToken
-from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.judges.exchange import exchanged
+from oversight.protocols.judges.stated import DistributionJudge
 from oversight.protocols.question import Question
 from oversight.protocols.transcript import Transcript, Turn
 from tests.world import shipment

@@ -10,8 +10,9 @@ from oversight.cache.reply import Reply
 from oversight.engine.extensions.people.task import FormField, PersonTask, answer_digests
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.judges import DistributionJudge, Judge
 from oversight.protocols.judges.case import Case
+from oversight.protocols.judges.judge import Judge
+from oversight.protocols.judges.stated import DistributionJudge
 from oversight.protocols.question import Question
 from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn
 from tests.fakes import CRATES, laid_out

@@ -11,9 +11,9 @@ from typing import Any, SupportsIndex
 import pytest
 from msgspec import structs
 
-from oversight.cache import Reply, Token
 from oversight.cache.normalize import normalized
 from oversight.cache.reasoning import split_reasoning
+from oversight.cache.reply import Reply, Token
 from oversight.protocols import Debate, StatedJudge, Unreadable, Words, tags
 from oversight.protocols.agents.agent import ADVOCATE, PRIVATE, SPEECH, TOOLS, Agent
 from oversight.protocols.agents.tool import Allowance, Scene, check_claims

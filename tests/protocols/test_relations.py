@@ -20,18 +20,13 @@ from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.doubts import ProbabilityRange
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import (
-    DistributionJudge,
-    Judge,
-    Jury,
-    LogprobJudge,
-    ModelJudge,
-    Redrawn,
-    Shot,
-    StatedJudge,
-    VotesJudge,
-)
-from oversight.protocols.judges.judge import ParsedReply
+from oversight.protocols.judges.case import Shot
+from oversight.protocols.judges.judge import Judge, ModelJudge, ParsedReply
+from oversight.protocols.judges.jury import Jury
+from oversight.protocols.judges.logprob import LogprobJudge
+from oversight.protocols.judges.repeated import Redrawn
+from oversight.protocols.judges.stated import DistributionJudge, StatedJudge
+from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from oversight import protocols
-from oversight.cache import Reply
-from oversight.cache.reply import UNKNOWN_STOP
+from oversight.cache.reply import UNKNOWN_STOP, Reply
 from oversight.engine.extensions.datasets.generating import Generator
 from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Protocol, StatedJudge
 from oversight.protocols.agents.tools import calculate

@@ -14,7 +14,7 @@ from ....cache.call import Ask, Call
 from ....cache.errors import install_command
 from ....cache.reply import Outcome, Reply, Usage
 from ....protocols.doubts import parse_all
-from ....protocols.judges import LogprobJudge
+from ....protocols.judges.logprob import LogprobJudge
 from ....protocols.protocol import Protocol
 from ....protocols.question import Answer, Problem, Question
 from ....protocols.scores import ALL_SCORES

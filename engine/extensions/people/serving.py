@@ -13,9 +13,9 @@ from pathlib import Path
 
 from ....cache.call import Ask, Call
 from ....cache.reply import Reply
-from ....protocols.judges import DistributionJudge
 from ....protocols.judges.case import Case
 from ....protocols.judges.judge import ParsedReply
+from ....protocols.judges.stated import DistributionJudge
 from ....protocols.transcript import Failure, Verdict
 from ...display.text import counted
 from ...errors import UsageError

@@ -18,8 +18,9 @@ from oversight.engine.extensions.planning.power import (
 )
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.run.loaded_sweep import open_sweep
-from oversight.protocols.judges import Redrawn, StatedJudge
 from oversight.protocols.judges.case import Case
+from oversight.protocols.judges.repeated import Redrawn
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.transcript import Transcript
 from tests.engine.kept_runs import Kept
 from tests.world import shipments

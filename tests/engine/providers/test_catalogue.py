@@ -119,7 +119,9 @@ def test_env_file_that_is_not_text_is_named(content, fault, tmp_path):
 @pytest.mark.wire
 def test_connecting_loads_no_client_before_the_first_call():
     script = (
-        "import sys; from oversight.engine.providers import PROVIDERS, connect, settings_of\n"
+        "import sys; from oversight.engine.providers.vendors import PROVIDERS\n"
+        "from oversight.engine.providers.connecting import connect\n"
+        "from oversight.engine.providers.keys import settings_of\n"
         f"env = {EVERYTHING!r}\n"
         "for name in PROVIDERS:\n"
         "    own = dict(base_url='http://h/v1') if name == 'compatible' else {}\n"

@@ -19,8 +19,9 @@ import pytest
 from oversight.cache.call import Call, Message, Request, ResponseFormat
 from oversight.engine.errors import ContextLengthExceeded, UsageError
 from oversight.engine.extensions.local.server import SLOTS, weights
-from oversight.engine.providers import connect, settings_of
+from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.http_client import HttpClient
+from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.self_hosted import LocalServer, local_server
 from oversight.engine.providers.settings import Settings
 from oversight.engine.providers.transport import Target

@@ -22,7 +22,9 @@ from oversight.engine.run.dry_run import (
 from oversight.engine.sweep.sweep import Sweep
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf, SideCheck
-from oversight.protocols.judges import Jury, LogprobJudge, StatedJudge
+from oversight.protocols.judges.jury import Jury
+from oversight.protocols.judges.logprob import LogprobJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate

@@ -12,7 +12,7 @@ from oversight.cache.call import Ask
 from oversight.engine.run.first_cells import COMPOSED, FirstCells
 from oversight.engine.run.lanes import NotedOutcome, attempt_noted
 from oversight.engine.run.schedule import UNREPEATABLE
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import NamedMeasures
 from oversight.protocols.question import Answer, Problem, Question

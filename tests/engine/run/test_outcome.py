@@ -15,7 +15,7 @@ from oversight.engine.run.replay import difference
 from oversight.engine.sweep.sweep import Cell, Sweep, report_rows
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.counts import counted, unread_by_seat
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Turn, Verdict
 from tests.run_folders import CELLS as PLAIN

@@ -8,7 +8,7 @@ import pytest
 
 from oversight.engine.views.api.library import run
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import Propaganda
 from tests import starting
 from tests.command_line import ROOT, calls, environment, oversight

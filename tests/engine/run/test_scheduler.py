@@ -29,7 +29,7 @@ from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol

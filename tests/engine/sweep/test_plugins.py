@@ -199,7 +199,7 @@ def test_a_file_that_is_edited_is_read_again_and_is_another_run(examples):
 def test_a_provider_may_be_registered(tmp_path):
     source = (
         "from dataclasses import replace\n"
-        "from oversight.engine.providers import PROVIDERS\n"
+        "from oversight.engine.providers.vendors import PROVIDERS\n"
         "ENTRY = replace(PROVIDERS['compatible'], base_url='http://127.0.0.1:9/v1', own=False,\n"
         "    key_needed=False)\n"
         "WRONG = 3\n"

@@ -17,8 +17,8 @@ from oversight.engine.sweep.sweep import report_rows
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.judges.judge import Judge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol

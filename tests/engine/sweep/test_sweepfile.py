@@ -23,7 +23,9 @@ from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.errors import DatasetError
-from oversight.protocols.judges import Ensemble, Shot, StatedJudge
+from oversight.protocols.judges.case import Shot
+from oversight.protocols.judges.repeated import Ensemble
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Problem
 from oversight.protocols.transcript import Transcript

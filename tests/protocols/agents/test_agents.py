@@ -22,7 +22,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from oversight.cache import Call, Message, Reply, ToolCall
+from oversight.cache.call import Call, Message
+from oversight.cache.reply import Reply, ToolCall
 from oversight.protocols import (
     ADVOCATE,
     TOOLS,

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from oversight import protocols
-from oversight.cache import Call, value_address
+from oversight.cache.call import Call, value_address
 from oversight.engine.extensions.datasets.checking import Inventory, inventory
 from oversight.protocols import Answer, NaiveJudge, Problem, Question, StatedJudge, labelled
 from oversight.protocols.agents.tools import calculate

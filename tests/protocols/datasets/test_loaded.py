@@ -35,7 +35,7 @@ from oversight.protocols.datasets.loader import Loader, grouped
 from oversight.protocols.datasets.rows import csv_rows, json_rows, read_bytes, regular
 from oversight.protocols.datasets.study import answer_digest
 from oversight.protocols.errors import DatasetError, NotRun
-from oversight.protocols.judges import PublishedJudge
+from oversight.protocols.judges.published import PublishedJudge
 from oversight.protocols.mechanisms.open_protocols import Recorded
 from oversight.protocols.question import LARGEST, Answer, Question
 from tests.fakes import Scripted

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from oversight.cache import Call, Reply
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
 from oversight.protocols import ADVOCATE, Agent, BestOf, LogprobJudge, SideCheck, Transcript, Turn
 from tests.fakes import CRATES, JUDGE, A, B, Scripted, draft, form, prompt, token
 

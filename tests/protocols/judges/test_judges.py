@@ -3,21 +3,17 @@
 import pytest
 from msgspec.structs import replace
 
-from oversight.cache import Call, Reply, value_address
+from oversight.cache.call import Call, value_address
+from oversight.cache.reply import Reply
 from oversight.protocols import Answer, Declined, NaiveJudge, Question, Transcript, Turn, Unreadable
 from oversight.protocols.catalogue import JUDGES as KINDS
-from oversight.protocols.judges import (
-    DistributionJudge,
-    Ensemble,
-    Judge,
-    Jury,
-    LogprobJudge,
-    ModelJudge,
-    Shot,
-    StatedJudge,
-    VotesJudge,
-)
-from oversight.protocols.judges.case import Case
+from oversight.protocols.judges.case import Case, Shot
+from oversight.protocols.judges.judge import Judge, ModelJudge
+from oversight.protocols.judges.jury import Jury
+from oversight.protocols.judges.logprob import LogprobJudge
+from oversight.protocols.judges.repeated import Ensemble
+from oversight.protocols.judges.stated import DistributionJudge, StatedJudge
+from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import find_statement
 from tests.fakes import CRATES, Scripted, prompt, token

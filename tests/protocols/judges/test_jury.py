@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 from msgspec import structs
 
-from oversight.cache import Call
+from oversight.cache.call import Call
 from oversight.protocols import (
     Agent,
     Answer,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oversight.cache import Reply
+from oversight.cache.reply import Reply
 from oversight.protocols import Answer, Question, Unreadable
 from oversight.protocols.judges.stated import _as_asked, _read_percentages, read_percentages
 from oversight.protocols.judges.votes import read_conclusion

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from oversight.cache import Reply, Token
+from oversight.cache.reply import Reply, Token
 from oversight.protocols import (
     Answer,
     DistributionJudge,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oversight.cache import Call, Reply
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
 from oversight.protocols import Amplification, Answer, CrossExamination, DebateGame, Question
 from oversight.protocols.mechanisms.cross_examination import statements
 from oversight.protocols.mechanisms.debate_game import equilibrium

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from oversight.cache import Call, Reply
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
 from oversight.protocols import (
     AdversarialPropaganda,
     Agent,

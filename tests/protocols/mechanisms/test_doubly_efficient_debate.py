@@ -8,7 +8,8 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.protocols.judges import LogprobJudge, VotesJudge
+from oversight.protocols.judges.logprob import LogprobJudge
+from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.question import Answer
 from tests.best_response import places

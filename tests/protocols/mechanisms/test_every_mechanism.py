@@ -20,12 +20,15 @@ import pytest
 from msgspec import structs
 
 from oversight import protocols
-from oversight.cache import Ask, Call, Reply
+from oversight.cache.call import Ask, Call
+from oversight.cache.reply import Reply
 from oversight.protocols import Agent, Declined, Problem, StatedJudge, Unreadable
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.drafting import BestOf
-from oversight.protocols.judges import Ensemble, Jury, Redrawn, VotesJudge
 from oversight.protocols.judges.judge import Judge
+from oversight.protocols.judges.jury import Jury
+from oversight.protocols.judges.repeated import Ensemble, Redrawn
+from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol

@@ -6,7 +6,8 @@ from itertools import product
 import pytest
 from msgspec import structs
 
-from oversight.cache import Call, Reply
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
 from oversight.engine.run.lanes import attempt
 from oversight.engine.sweep.sweep import Cell, report_rows
 from oversight.protocols import (

@@ -18,7 +18,9 @@ from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.counts import unread_by_seat
 from oversight.protocols.drafting import BestOf
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import LogprobJudge, StatedJudge, VotesJudge
+from oversight.protocols.judges.logprob import LogprobJudge
+from oversight.protocols.judges.stated import StatedJudge
+from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.critique import Critique, DebateFeedback, ProposerCritic
 from oversight.protocols.mechanisms.cross_examination import CrossExamination

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.cache import Call
+from oversight.cache.call import Call
 from oversight.protocols import Answer, ProverEstimatorDebate, Question, Unreadable, Verdict
 from oversight.protocols.mechanisms.prover_estimator_debate import Level, chained
 from tests.fakes import ALICE, BOB, CRATES, JUDGE, A, Scripted, form, held, prompt

@@ -15,7 +15,7 @@ import asked
 import orjson
 
 from oversight import run
-from oversight.cache import Ask
+from oversight.cache.call import Ask
 from oversight.engine.views.cli.commands.run import command
 from oversight.protocols import (
     Answer,

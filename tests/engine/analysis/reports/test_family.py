@@ -35,7 +35,7 @@ from oversight.engine.views.pages.overview import overview_page
 from oversight.engine.views.pages.reading import read
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.doubts import ANYTHING, UnreadReply
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.transcript import Failure, Transcript, Verdict

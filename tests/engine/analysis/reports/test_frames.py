@@ -31,7 +31,7 @@ from oversight.engine.run.record.schema import RunDamaged
 from oversight.engine.views.pages.reading import read
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting import BestOf, SideCheck
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from tests.command_line import Command

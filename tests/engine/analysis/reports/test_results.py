@@ -15,7 +15,7 @@ from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.run.outcome import outcome_of
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.open_protocols import OpenTrust
 from oversight.protocols.prompts.prompt_set import default_prompts

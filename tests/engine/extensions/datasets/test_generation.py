@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from oversight.cache import Reply
+from oversight.cache.reply import Reply
 from oversight.engine.extensions.datasets.generating import Draft, Generator, Known, picked
 from oversight.protocols import Answer, Declined, Unreadable
 from oversight.protocols.datasets.leak import leakage_check

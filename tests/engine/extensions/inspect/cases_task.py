@@ -9,7 +9,8 @@ import pytest
 from oversight.engine.errors import UsageError
 from oversight.engine.extensions.inspect.task import oversight_task
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import LogprobJudge, StatedJudge
+from oversight.protocols.judges.logprob import LogprobJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate

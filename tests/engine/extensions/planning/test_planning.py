@@ -25,8 +25,10 @@ from oversight.engine.sweep.grid import baselines
 from oversight.engine.sweep.sweep import Sweep, report_rows
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import Ensemble, Jury, StatedJudge
 from oversight.protocols.judges.judge import Judge
+from oversight.protocols.judges.jury import Jury
+from oversight.protocols.judges.repeated import Ensemble
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.command_line import within

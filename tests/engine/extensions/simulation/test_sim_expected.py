@@ -7,7 +7,9 @@ import pytest
 
 from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import Judge, LogprobJudge, StatedJudge
+from oversight.protocols.judges.judge import Judge
+from oversight.protocols.judges.logprob import LogprobJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate

@@ -18,7 +18,9 @@ from oversight.engine.extensions.simulation.speech import (
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.drafting import SideCheck, side_form
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import DistributionJudge, LogprobJudge, StatedJudge, VotesJudge
+from oversight.protocols.judges.logprob import LogprobJudge
+from oversight.protocols.judges.stated import DistributionJudge, StatedJudge
+from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.mechanisms.open_protocols import OpenTrust, choice_form
 from oversight.protocols.prompts.forms import NUMBER, Form, probabilities_form
 from oversight.protocols.question import Answer, Problem, Question

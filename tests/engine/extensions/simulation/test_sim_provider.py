@@ -13,7 +13,7 @@ from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.extensions.simulation import PRESETS, GroundTruth, SimModel, SimProvider
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.open_protocols import Recorded
 from oversight.protocols.prompts.render import question_block

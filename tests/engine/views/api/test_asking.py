@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from oversight import asking, run_async
-from oversight.cache import Call, Message, Request, ToolSpec
+from oversight.cache.call import Call, Message, Request, ToolSpec
 from oversight.cache.errors import ReplayMiss
 from oversight.engine.errors import BudgetReached, UsageError
 from oversight.engine.extensions.mock.process import counts, serving

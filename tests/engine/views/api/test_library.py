@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from oversight import Sweep, compare, open_run, run, run_async
-from oversight.cache import Ask
+from oversight.cache.call import Ask
 from oversight.engine.errors import Interrupted, QuotaExhausted, RunFolderError, UsageError
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.opened import open_run as loaded_run

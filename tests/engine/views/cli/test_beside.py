@@ -19,7 +19,7 @@ from oversight.engine.run.lanes import attempt
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import LogprobJudge
+from oversight.protocols.judges.logprob import LogprobJudge
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate, OpenTrust
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Verdict

@@ -32,7 +32,7 @@ def readme(language: str) -> list[str]:
 
 
 (PROTOCOL,) = readme("python")
-SWEEP, ASKING = (block.text for block in blocks(ROOT / "docs" / "api.md", "python"))
+SWEEP, ASKING, *_ = (block.text for block in blocks(ROOT / "docs" / "api.md", "python"))
 
 
 def ran(code: str, place: Path) -> str:
