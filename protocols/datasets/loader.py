@@ -196,8 +196,11 @@ def proposals(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
             yield proposal(id, question, answer, place == best, group=group)
 
 
-def proposal(id: str, question: Question, answer: Answer, right: bool, *, group: str) -> Problem:
-    """One answer to a question, to be accepted or rejected; its labels are not drawn yet."""
+def proposal(
+    id: str, question: Question, answer: Answer, right: bool, *, group: str, flaw: str = ""
+) -> Problem:
+    """One answer to a question, to be accepted or rejected. Its labels are not drawn yet. flaw:
+    the error planted in it."""
     value = 1.0 if right else -1.0
     return labelled(
         id,
@@ -206,6 +209,7 @@ def proposal(id: str, question: Question, answer: Answer, right: bool, *, group:
         seed=None,
         passage=question.passage,
         group=group,
+        flaws=(flaw, "") if flaw else (),
         environment=question.environment,
     )
 

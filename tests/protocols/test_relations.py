@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import get_args
 
 import orjson
 import pytest
@@ -17,6 +18,8 @@ from oversight.cache.reply import Reply
 from oversight.engine.extensions.simulation.speech import Contents, fill_form
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
+from oversight.protocols.datasets import open_tasks
+from oversight.protocols.datasets.open_tasks import Instruction, OpenQuestion, Task
 from oversight.protocols.doubts import ProbabilityRange
 from oversight.protocols.drafting import BestOf, SideCheck
 from oversight.protocols.errors import Unreadable
@@ -215,6 +218,9 @@ async def test_every_block_of_the_prompts_is_read_by_somebody():
     for protocol in [*more, *(entry for name in SPOKEN for entry in made(name, private, JUDGE))]:
         for _, call in await heard(replace(protocol, prompts=MARKED)):
             unread -= read_in(call)
+    task = Task("t", OpenQuestion("How many?", ()), None, {}, "t")
+    for instruction in get_args(Instruction):
+        unread -= read_in(open_tasks.compose(task, private, instruction, MARKED))
     # Blocks of all mechanisms depend on the abilities of a model and on the way it is asked.
     assert not {block for block in unread if not block.startswith(("judge.", "data.", "agent."))}
 
