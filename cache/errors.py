@@ -1,4 +1,5 @@
-"""
+"""Errors of calls, replays, stores and portable files.
+
 CacheError
 ├── AddressError      a call that has no address; names the field that is at fault
 ├── ReplayMiss        a replay met a call that was never recorded; names the nearest one

@@ -1,5 +1,4 @@
-"""Work that many cells have in common: a speech, a verdict. It follows from replies alone, so it is
-done once, as the replies are paid once."""
+"""Results that many cells share, such as a speech or a verdict; each is computed once."""
 
 import asyncio
 import sys

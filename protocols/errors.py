@@ -1,11 +1,11 @@
-"""ProtocolError
+"""Errors of protocols, and concurrency with deterministic results.
+
+ProtocolError
 ├── Unreadable      a reply cannot be read; carries the raw text
 ├── Declined        a model refused to give an answer that the protocol needs
 ├── NotRun          a world left out by the design of an experiment: neither failed nor missing
 ├── ToolMissing     a tool needs a package that is not installed; names the extra
 └── DatasetError    a row of a data set is wrong; names the file, the line and the fix
-
-Run conversations concurrently, with results and faults that do not depend on timing.
 """
 
 import asyncio

@@ -1,9 +1,8 @@
-"""Events of a run, which cannot be made again: steps of submissions, answers of raters, probes, how
-cells had ended that ran again.
+"""Events of a run, which cannot be computed again, as lines of `events.jsonl`.
 
-An event is a line of `events.jsonl` with its kind and a CRC-32, and stands nowhere else. It is
-durable before it is acknowledged. Only a torn last line is cut off. Processes that add to one run
-take turns.
+For example submissions, answers of raters, probes, and earlier outcomes of cells that ran again. An
+event is one line with its kind and a CRC-32, and is stored nowhere else. It is durable before it is
+acknowledged. Only a torn last line is cut off. Processes that add to one run take turns.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""The first cell of each row: is it repeatable, and does another store hold its replies?"""
+"""Checks of the first cell of each row: repeatable, and not already paid in another store."""
 
 import logging
 from collections.abc import Iterable

@@ -1,5 +1,7 @@
-"""What a run notes of itself while it goes on: its state, for other processes, and how many replies
-its store has, so that a later start detects lost ones."""
+"""Notes of a running run: its state, and the number of replies in its store.
+
+Other processes read the state. A later start compares the number, and so detects lost replies.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

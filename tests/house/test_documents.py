@@ -1,5 +1,6 @@
 """The documents are right: their code is typed, their links lead somewhere."""
 
+import ast
 import importlib.util
 import re
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -15,6 +17,7 @@ import oversight
 from oversight.engine.system import process as entry_points
 from oversight.engine.views.cli.group import oversight as commands
 from tests.documents import PAGES, ROOT, blocks
+from tests.house.weight import kernel_files
 
 
 @pytest.mark.wire
@@ -151,9 +154,27 @@ def test_the_command_lines_of_a_page_name_commands_and_options_that_are_there(pa
         assert not named or options <= known | {"--help"}, f"{page.name}: oversight {line}"
 
 
-def test_the_kernel_lists_files_that_exist():
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    kernel = page.partition("## The kernel\n")[2].partition("\n## ")[0]
-    files = re.findall(r"^\| \[([\w/.]+)\]\(\.\./([\w/.]+)\) \| \w", kernel, re.MULTILINE)
+def test_kernel_lists_existing_files_and_imported_modules_say_what_they_do():
+    """Readers of the kernel see only the first docstring line of the modules that it imports."""
+    files = [ROOT / name for name in kernel_files()]
     assert len(files) == 18
-    assert all(name == path and (ROOT / path).is_file() for name, path in files)
+    modules = {module for file in files for module in _imported_modules(file)} - {*files}
+    assert len(modules) > 40
+    first_lines = {
+        str(module.relative_to(ROOT)): (ast.get_docstring(ast.parse(module.read_text())) or "")
+        .partition("\n")[0]
+        .strip()
+        for module in modules
+    }
+    assert {
+        name: line
+        for name, line in first_lines.items()
+        if not 3 <= len(line.split()) <= 20 or not line.endswith(".")
+    } == {}
+
+
+def _imported_modules(file: Path) -> Iterator[Path]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            module = file.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            yield from filter(Path.is_file, [module.with_suffix(".py")])
