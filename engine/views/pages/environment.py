@@ -214,6 +214,7 @@ def _environment() -> Environment:
         "count": lambda value: f"{value:,}",
         "dollars": dollars,
         "rounded": lambda value: f"{value:.3g}" if isinstance(value, float) else str(value),
+        "fraction": fraction,
         "share": lambda value: f"{value:.0%}",
         "significance": lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}",
     }
@@ -236,6 +237,12 @@ def pages_near(page: int, pages: int) -> list[int | None]:
     for before, each in zip([0, *near], near, strict=False):
         found += [None, each] if each - before > 1 else [each]
     return found
+
+
+def fraction(value: float, sign: bool = False) -> str:
+    """A number between -1 and 1 without its leading zero: `.61`, `−.08`."""
+    text = f"{value:+.2f}" if sign else f"{value:.2f}"
+    return text.replace("0.", ".", 1).replace("-", "−")
 
 
 def typeset(value: float | None, digits: int = 2) -> str:

@@ -53,6 +53,8 @@ class Asked:
     q: str = ""
     only: str = ""
     """Beginning of the address of the one call to show."""
+    apart: int = 0
+    """1 to show each world in a column."""
 
 
 Page: TypeAlias = Callable[[RunReader, "Links", Asked], str]
@@ -83,7 +85,7 @@ ROUTES: Mapping[str, Route] = {
     "compare": Route("/compare", "answer:compare_page", ("first", "second")),
     "more": Route("/more", "findings:more_page"),
     "problem": Route("/problem/{problem}", "answer:problem_page"),
-    "reading": Route(READING, "reader:reader_page", ("draw", "turns"), reckons=False),
+    "reading": Route(READING, "reader:reader_page", ("draw", "turns", "apart"), reckons=False),
     "calls": Route(f"{READING}/calls", "reader:calls_page", ("draw", "only"), reckons=False),
     "search": Route("/search", "searched:search_page", ("q", "page"), reckons=False),
     "failures": Route("/failures", "overview:failures_page"),

@@ -18,9 +18,9 @@ from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
 from .environment import READER, packed, part
 from .findings import Linked, shown_part
-from .links import Asked, Links, NoPage, anchor, nth, one_of
+from .links import Asked, Links, NoPage, anchor, nth, one_of, parts
 from .overview import row_facts
-from .reading import TURNS_A_PAGE, AskedCall, Reading, read
+from .reading import TURNS_A_PAGE, AskedCall, Reading, probe_advice, read
 from .strip import run_page
 
 KINDS = {
@@ -217,6 +217,8 @@ class Neighbours:
     draws: int
     other_draws: tuple[tuple[int, str], ...]
     pages: tuple[tuple[str, str, bool], ...]
+    other_view: str
+    """Link to the same worlds in one column each, or back; empty if there is no such page."""
 
 
 def neighbours(run: RunReader, links: Links, one: Reading) -> Neighbours:
@@ -251,12 +253,21 @@ def neighbours(run: RunReader, links: Links, one: Reading) -> Neighbours:
             (f"{n * TURNS_A_PAGE + 1}–", links.reading(place, n), n == one.page)
             for n in range(one.pages)
         ),
+        _other_view(links, one),
     )
+
+
+def _other_view(links: Links, one: Reading) -> str:
+    if not one.alike or not links.form("transcripts"):
+        return ""
+    return links.to("reading", **parts(one.place), turns=one.page, apart=int(one.single))
 
 
 def reader_page(run: RunReader, links: Links, asked: Asked) -> str:
     """The page of one reading."""
-    one = read(run, _place(run, asked), asked.score, asked.turns, read_probes(run.folder))
+    probes = read_probes(run.folder)
+    apart = bool(asked.apart)
+    one = read(run, _place(run, asked), asked.score, asked.turns, probes, apart=apart)
     return readers_page(
         run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.shown}"
     )
@@ -288,7 +299,8 @@ def section(run: RunReader, links: Links, one: Reading) -> Markup:
     def call_link(address: str, whole: bool = False) -> str:
         return links.calls(one.place, address, whole)
 
-    return part("readings", "reading", one, neighbours(run, links, one), call_link)
+    around, advice = neighbours(run, links, one), probe_advice(run, one)
+    return part("readings", "reading", one, around, call_link, advice)
 
 
 def readers_page(run: RunReader, links: Links, sections: list[Markup], title: str) -> str:

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, takewhile
 from math import ceil
+from shlex import quote
 from typing import TypeAlias
 
 from markupsafe import Markup
@@ -15,6 +17,8 @@ from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Judgement, Turn, Verdict
 from ...analysis.reports.aggregate import problem_score
 from ...analysis.reports.health import called
+from ...display.text import counted, dollars
+from ...providers.simulated import PREFIX
 from ...run.lookup import NOT_YET
 from ...run.probing import best_mass
 from ...run.reader import Place, RunReader
@@ -46,6 +50,9 @@ DRAFT = "draft"
 MIN_TEXT = 300
 """Minimum bytes of markup granted to each text."""
 
+MIN_CHANGE = 0.05
+"""Smallest change of P(true) after which a turn is marked."""
+
 
 @dataclass(frozen=True, slots=True)
 class AskedCall:
@@ -72,6 +79,27 @@ class ShownDraft:
     chosen: bool
     rating: float | None
     """P(the side that it argues for), as the selection judge had it; None where it was not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefView:
+    """The judge's belief after a turn."""
+
+    p: float
+    """P(a best answer)."""
+    change: float | None
+    """Since the turn before; None if the belief before it is unknown."""
+    largest: bool
+    """Whether no other turn of the world changed the belief more."""
+
+
+def beliefs_by_turn(path: Sequence[tuple[int, float]]) -> dict[int, BeliefView]:
+    """The beliefs by number of turns heard. path: (turns heard, P(a best answer)), in order."""
+    changes = {n: p - before for (m, before), (n, p) in pairwise(path) if n == m + 1}
+    largest = max(changes, key=lambda n: abs(changes[n]), default=None)
+    if largest is not None and abs(changes[largest]) < MIN_CHANGE:
+        largest = None
+    return {n: BeliefView(p, changes.get(n), n == largest) for n, p in path}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +154,8 @@ class World:
     asked: tuple[AskedCall, ...]
     read: str
     """Address of the call that the verdict was read from; empty where no judge was asked."""
-    path: tuple[tuple[int, float], ...]
-    """(turns heard, P(a best answer)) from the first to the verdict."""
+    beliefs: Mapping[int, BeliefView]
+    """By number of turns heard, from 0 to all of them; empty without a verdict."""
 
     @property
     def verdict(self) -> Verdict | None:
@@ -175,11 +203,30 @@ class Reading:
     pages: int
     probed: bool
     """Whether the judge was asked after each turn."""
+    shared: int
+    """Number of leading turns on this page that are the same in all worlds."""
+    alike: bool
+    """Whether all turns are the same in all worlds."""
+    single: bool
+    """Whether one column shows them."""
+    prefixes: int
+    """Number of distinct beginnings of its transcripts, which a probe asks the judge about."""
+
+    @property
+    def one_verdict(self) -> bool:
+        """Whether all worlds have the same verdict from the same calls."""
+        first, *others = (world.verdict for world in self.worlds)
+        same = all(o and first and o.judgements == first.judgements for o in others)
+        return same and all(o and first and o.probs == first.probs for o in others)
+
+    @property
+    def at_once(self) -> bool:
+        return any(spoken.turn.at_once for world in self.worlds for spoken in world.turns)
 
     @property
     def lines(self) -> list[tuple[ShownTurn | None, ...]]:
-        """The turns of all worlds, side by side, and where a world failed what stands for its next
-        one."""
+        """The turns of all worlds, side by side. A failed world has one line more, for its
+        failure."""
         longest = max(len(world.turns) + (world.failure is not None) for world in self.worlds)
         return [
             tuple(world.turns[n] if n < len(world.turns) else None for world in self.worlds)
@@ -205,6 +252,27 @@ class Reading:
         return any('class="ctl"' in spoken.text for w in self.worlds for spoken in w.turns)
 
 
+def probe_advice(run: RunReader, one: Reading) -> tuple[str, str] | None:
+    """The command that probes a reading, and its calls and price in words; None if it has probes
+    or no turns with a verdict."""
+    judged = next((world.judged for world in one.worlds if world.verdict), ())
+    if one.probed or not judged or not one.prefixes:
+        return None
+    row, limit = one.row, one.place.problem + 1
+    parts = (("protocol", row.shown), ("agent", row.shown_agent), ("judge", row.shown_judge))
+    words = ["oversight measure probe", quote(run.name)]
+    words += [f"--{name} {quote(text)}" for name, text in parts if text]
+    calls = [judgement.asked for judgement in judged if judgement.asked]
+    count = limit * one.prefixes * max(len(calls), 1)
+    prices = [call.dollars for call in calls if call.dollars is not None]
+    if calls and all(call.call.model.startswith(PREFIX) for call in calls):
+        price = "simulated"
+    else:
+        price = f"at most {dollars(limit * one.prefixes * sum(prices))}" if prices else "no price"
+    about = f"{'about ' if limit > 1 else ''}{counted(count, 'call')}"
+    return " ".join([*words, f"--limit {limit}"]), f"{about}, {price}"
+
+
 def _title(call: RecordedCall, worlds: Sequence[str]) -> str:
     told = [f"world{'s' * (len(worlds) > 1)} {' and '.join(worlds)}", call.seat or call.role]
     told += [f"turn {call.heard + 1}" if call.role != "judgement" else f"after {call.heard}"]
@@ -223,9 +291,10 @@ def read(
     probes: Beliefs | None = None,
     *,
     requests: bool = False,
+    apart: bool = False,
 ) -> Reading:
     """One page of a reading, from the record of the run. RunFolderError where it has none."""
-    return reading_page(run, place, ends_of(run, place, requests), score, page, probes)
+    return reading_page(run, place, ends_of(run, place, requests), score, page, probes, apart)
 
 
 def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
@@ -257,11 +326,12 @@ def reading_page(
     score: str = "brier",
     page: int = 0,
     probes: Beliefs | None = None,
+    apart: bool = False,
 ) -> Reading:
-    """One page of a reading. ends: as `ends_of` found them.
+    """One page of a reading. ends: the result of `ends_of`.
 
-    page: of the turns, from 0. probes: what the judge believed of the best answer after so many
-    turns, by place of the cell.
+    page: of the turns, from 0. probes: P(a best answer) by turns heard, by place of the cell.
+    apart: show each world in a column, although all share their turns.
     """
     row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
     cells, beliefs = run.worlds(place), probes or {}
@@ -273,6 +343,9 @@ def reading_page(
     ]
     pages = max(1, ceil(max(map(len, transcripts)) / TURNS_A_PAGE))
     first = page * TURNS_A_PAGE
+    same = zip(*transcripts, strict=False)
+    shared = sum(1 for _ in takewhile(lambda turns: len(set(turns)) == 1, same))
+    alike = len(ends) > 1 and all(len(turns) == shared for turns in transcripts)
     windows = [turns[first : first + TURNS_A_PAGE] for turns in transcripts]
     judgements = [o.judgements if isinstance(o, Verdict) else () for o, *_ in ends]
     texts = sum(map(len, windows)) + sum(map(len, judgements))
@@ -310,12 +383,30 @@ def reading_page(
                 ALL_SCORES[score](verdict.probs, side) if verdict else None,
                 tuple(asked.values()),
                 next((each.call for each in reversed(judgements[side]) if each.call in asked), ""),
-                tuple(believed) if verdict else (),
+                beliefs_by_turn(believed) if verdict else {},
             )
         )
     asd, state = problem_score(problem, [world.outcome for world in worlds], score)
     probed = any(at in beliefs for at in cells)
-    return Reading(place, row, problem, tuple(worlds), score, asd, state, page, pages, probed)
+    lengths = [len(turns) for turns in transcripts]
+    prefixes = min(max(lengths), shared + 1) + sum(max(n - 1 - shared, 0) for n in lengths)
+    shared = 0 if apart else min(max(shared - first, 0), TURNS_A_PAGE)
+    return Reading(
+        place,
+        row,
+        problem,
+        tuple(worlds),
+        score,
+        asd,
+        state,
+        page,
+        pages,
+        probed,
+        shared,
+        alike,
+        alike and not apart,
+        prefixes,
+    )
 
 
 def _said(failure: Failure | None, room: int) -> Markup:

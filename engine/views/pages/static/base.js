@@ -320,12 +320,25 @@
     if (worlds.length) choose(meant ? meant.dataset.w : worlds[0].value);
   });
 
-  /* Copy a turn */
+  /* Copy a turn, a command, or a whole reading */
+  const textOf = (article) => all(".text", article).map((part) => part.textContent).join("\n\n");
+  function markdownOf(reading) {
+    const line = (element) => element.textContent.replace(/\s+/g, " ").trim();
+    const parts = ["# " + line(reading.querySelector("h1")), textOf(reading.querySelector(".question")), line(reading.querySelector(".verdict"))];
+    parts.push(all(".world-head", reading).map((head) => "- " + line(head)).join("\n"));
+    all("article.turn", reading).forEach((turn) => {
+      const world = turn.dataset.w ? " (world " + turn.dataset.w + ")" : "";
+      const names = all("header > :is(.who, .side, .tag, .probs, .belief .figure)", turn).map(line).join(" · ");
+      parts.push("## " + names + world, textOf(turn));
+    });
+    return parts.filter(Boolean).join("\n\n") + "\n";
+  }
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-copy]");
+    const button = event.target.closest("[data-copy], [data-markdown]");
     if (!button) return;
-    const text = all(".text", button.closest("article")).map((each) => each.textContent).join("\n\n");
-    const done = (said) => { button.textContent = said; setTimeout(() => { button.textContent = "copy"; }, 1500); };
+    const name = button.textContent, reading = button.matches("[data-markdown]") && button.closest(".reading");
+    const text = reading ? markdownOf(reading) : button.dataset.copy || textOf(button.closest("article"));
+    const done = (word) => { button.textContent = word; setTimeout(() => { button.textContent = name; }, 1500); };
     if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => done("copied"), () => done("not allowed"));
     else done("not allowed");
   });
@@ -382,6 +395,7 @@
       l: () => follow("l"),
       t: () => step(".turn", 1),
       T: () => step(".turn", -1),
+      b: () => step(".moved", 1),
     }[event.key];
     if (done ? done() : follow(event.key)) event.preventDefault();
   });

@@ -1,0 +1,134 @@
+"""The page of one debate: columns, beliefs, rendered text and notes."""
+
+from collections.abc import Iterator
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oversight.engine.run.reader import Place, RunReader
+from oversight.engine.views.pages.reading import beliefs_by_turn, probe_advice, read
+from tests.command_line import oversight
+from tests.pages.browser import asked_by, faults_in, served, violations
+from tests.pages.conftest import ran
+
+pytestmark = pytest.mark.browser
+
+ANSWERS = ("the cook had mutinied", "the captain had a fever", "a signal was misread")
+TRUTH = "the rudder chain had frozen"
+QUESTION = "Why did the second boat turn back?"
+FOUR = """\
+name: four
+problems: {file: {path: four.jsonl}}
+agents: sim/strong
+judges: sim/judge
+protocols: {naive_judge: , debate: {rounds: 2}, consultancy: {turns: 2}}
+"""
+DEBATE, CONSULTANCY = "row/1/problem", "row/2/problem"
+
+
+@pytest.fixture(scope="session")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with four answers. Debates and consultancies on its first problem are probed."""
+    place = tmp_path_factory.mktemp("four")
+    answers = [{"text": text, "value": -1.0} for text in ANSWERS] + [{"text": TRUTH, "value": 1.0}]
+    texts = [QUESTION, QUESTION + " Tell it in *detail*." * 100]
+    lines = [{"id": f"q{n}", "question": text, "answers": answers} for n, text in enumerate(texts)]
+    (place / "four.jsonl").write_text("\n".join(map(dumps, lines)))
+    folder = ran(FOUR, place)
+    done = oversight("measure", "probe", folder, "--limit", "1", cwd=place)
+    assert done.code == 0, done.err
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(four: Path) -> Iterator[str]:
+    with served(four.parent) as address:
+        yield f"{address}run/{four.name}/"
+
+
+def test_beliefs_name_their_change_and_the_largest_one() -> None:
+    beliefs = beliefs_by_turn([(0, 0.5), (1, 0.25), (3, 0.75), (4, 0.875)])
+    assert [(n, b.change, b.largest) for n, b in beliefs.items()] == [
+        (0, None, False),
+        (1, -0.25, True),
+        (3, None, False),
+        (4, 0.125, False),
+    ]
+    assert not any(b.largest for b in beliefs_by_turn([(0, 0.5), (1, 0.5), (2, 0.54)]).values())
+
+
+def test_a_debate_of_four_answers_is_one_column(page: Any, run: str) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(f"{run}{DEBATE}/0")
+    assert page.locator("article").count() == 9, "eight speeches and one verdict"
+    assert page.evaluate("document.documentElement.scrollHeight") <= 3_000
+    assert (
+        page.locator(".single > .turn").evaluate_all(
+            "all => new Set(all.map(each => each.getBoundingClientRect().left)).size"
+        )
+        == 1
+    )
+    assert page.locator(".cards .true").count() == 2 and page.locator(".cards").count() == 1
+    # Anchors of every world lead to the one article.
+    page.goto(f"{run}{DEBATE}/0#r1-p0-d0-C3")
+    assert page.locator("article:has(:target)").get_attribute("id") == "r1-p0-d0-A3"
+    page.get_by_role("link", name="as separate worlds").click()
+    assert page.locator(".worlds article").count() == 36
+    page.get_by_role("link", name="in one column").click()
+    assert page.locator("article").count() == 9
+    page.goto(f"{run}{CONSULTANCY}/0")
+    assert page.locator(".worlds").count() == 1 and page.locator(".single").count() == 0
+
+
+def test_the_turn_that_moved_the_judge_most_is_focused_by_a_key(
+    page: Any, run: str, four: Path
+) -> None:
+    page.goto(f"{run}{DEBATE}/0")
+    bars = page.locator(".belief")
+    assert bars.count() == 9 and page.locator(".moved").count() == 1
+    changes = [float(text.replace("−", "-")) for text in bars.locator("b").all_inner_texts()]
+    assert len(changes) == 8
+    page.keyboard.press("b")
+    largest = 1 + max(range(8), key=lambda n: abs(changes[n]))
+    focused = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert focused.startswith(f"Turn {largest}, ")
+    assert "in the order in which the judge reads them" in page.locator("main").inner_text()
+    page.goto(f"{run}{CONSULTANCY}/0")
+    assert page.locator(".worlds .common").count() == 1, "the question of the client"
+    assert page.locator(".worlds .belief").count() == 5
+    with RunReader(four) as reader:
+        one = read(reader, Place(1, 1))
+        advice = probe_advice(reader, one)
+    page.goto(f"{run}{DEBATE}/1")
+    assert advice and advice[1] == "about 16 calls, simulated"
+    assert page.locator("[data-copy^=oversight]").get_attribute("data-copy") == advice[0]
+    assert not page.locator(".belief").count()
+
+
+def test_a_narrow_reader_keeps_the_answers_in_sight(page: Any, run: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"{run}{DEBATE}/0")
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.locator("article").nth(6).scroll_into_view_if_needed()
+    strip = page.locator(".brief")
+    assert strip.bounding_box()["y"] < 100 and strip.inner_text().count(".") == 4
+    assert "●" in strip.inner_text()
+
+
+def test_a_long_question_is_folded_and_the_reading_copied(page: Any, run: str) -> None:
+    faults, asked = faults_in(page), asked_by(page)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{run}{DEBATE}/1")
+    assert page.locator(".question").bounding_box()["height"] < 200
+    page.locator(".question summary").click()
+    assert page.locator(".question p").is_visible()
+    page.get_by_role("button", name="copy as Markdown").click()
+    page.get_by_role("button", name="copied").wait_for()
+    text = page.evaluate("navigator.clipboard.readText()")
+    speeches = page.locator("article.turn .text").all_text_contents()
+    assert len(speeches) == 9 and all(speech in text for speech in speeches)
+    assert text.startswith("# q1 ") and text.count("\n## ") == 9 and TRUTH in text
+    assert faults == [] and all(url.startswith(run.partition("/run")[0]) for url in asked[1:])
