@@ -23,46 +23,46 @@ if TYPE_CHECKING:
     from .reasoning import Tags
 
 Mode: TypeAlias = Literal["use", "refresh", "replay", "off"]
-"""`use` what is stored and ask for the rest; `refresh` asks for each call once more; `replay`
-never asks; `off` neither reads nor writes."""
+"""`use`: read the store and ask for the rest; `refresh`: ask for each call once more; `replay`:
+never ask; `off`: neither read nor write."""
 
 TagsOf: TypeAlias = "Callable[[str], Tags | None]"
-"""The tags of a model's thoughts that somebody has named; None: those of `TAGS` are all."""
+"""Extra reasoning tags of a model; None: only the default `TAGS`."""
 
 
 def no_tags(model: str) -> None:
-    """`TagsOf` where nobody has named any."""
+    """`TagsOf` without extra tags."""
 
 
 YIELD_EVERY = 256
-"""Hits after which the event loop gets a turn: a run served from the store must handle signals."""
+"""Hits between two turns of the event loop: a run served from the store must handle signals."""
 REPLIES_IN_MEMORY = 4096
-"""Most recent replies kept in memory, about 10 MB: the worlds and rows of one problem repeat calls
-within a short while, and reading one from the store takes 30 times as long."""
+"""Most recent replies kept in memory, about 10 MB. The worlds and rows of one problem repeat calls,
+and reading one from the store takes 30 times as long."""
 SIMULATED = "simulated -"
-"""Origin of a refreshed reply that no server gave."""
+"""Origin of a refreshed reply that did not come from a server."""
 EXPLAINED_MISSES = 3
-"""Misses for which the nearest recorded call is looked up; each may take a second."""
+"""Misses for which the nearest recorded call is looked up; each lookup may take a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """How a cache's calls were answered; those neither stored, shared nor new failed or wait."""
+    """How a cache's calls were answered. The remaining ones failed or are waiting."""
 
     asked: int
     stored: int
     """Answered from the store."""
     shared: int
-    """Joined a flight that another caller had started."""
+    """Joined a call that was already in flight."""
     new: int
-    """Paid for: asked once, and stored unless the mode is `off`."""
+    """Paid for, and stored unless the mode is `off`."""
     unsaved: int = 0
     """Paid for and lost, because the store could not save them."""
 
 
 class _Flight(Struct, eq=False):
-    """One call on the wire, and the callers who wait for it: cancelling one of them cancels neither
-    the flight nor another."""
+    """One call on the wire and its waiting callers. Cancelling a caller leaves the flight and the
+    others alone."""
 
     call: Call
     key: str
@@ -73,18 +73,17 @@ class _Flight(Struct, eq=False):
 
 
 class Cache:
-    """Answers from the store; asks `inner` on a miss, once, however many wait for it.
+    """Answers from the store and asks `inner` on a miss, once per call, however many callers wait.
 
-    A reply is handed out only when it is durable, stamped with the address of its
-    call. An exception of `inner` reaches everyone who waits for that call and is not stored.
+    A reply is handed out only when it is durable, stamped with the call's address. An exception of
+    `inner` reaches every waiting caller and is not stored.
 
-    The way of a call that is not stored: `__call__` begins a flight, `_look_up` does not find it,
-    `_pay` asks, `_keep` hands the reply to the writer, `_durable` hears from it, and `_landed`
-    tells all who wait. Each look into the store takes a snapshot of it, which is dear while it is
-    written: so as long as calls are missed, those of one turn of the event loop are looked up
-    together; as long as they are found, each at once.
+    Path of a miss: `__call__` starts a flight, `_look_up` finds nothing, `_pay` asks, `_keep` hands
+    the reply to the writer, `_durable` is its callback, and `_complete` wakes the callers. A lookup
+    takes a snapshot of the store, which is expensive while it is written. So after a miss, the
+    lookups of one turn of the event loop are batched; after a hit, each is done at once.
 
-    Cancelling some or all of the waiting callers does not cancel the flight: it lands and is saved.
+    Cancelling all waiting callers does not cancel the flight: its reply is saved.
     """
 
     def __init__(
@@ -102,27 +101,26 @@ class Cache:
         shared: Callable[[Call], str] = lambda call: "",
         tags: TagsOf = no_tags,
     ) -> None:
-        """identity: tells the endpoint that answers a call; replies are shared under one alone.
+        """identity: the endpoint that answers a call; replies are shared only within one endpoint.
 
-        origin: how and from which address a new reply comes; see `Reply.origin`.
+        origin: origin of a new reply; see `Reply.origin`.
 
-        run_id: of the run that asks. A refresh does not ask again for what an earlier session of it
-        has stored, which is known by this id and by no clock.
+        run_id: of this run. A refresh recognizes by it the replies that earlier sessions of the run
+        have stored.
 
-        explained: how many misses of a replay name the nearest recorded call, which takes a search
-        among thousands.
+        explained: maximum misses that name the nearest recorded call, which takes a search.
 
-        clock: seconds since 1970; only ever recorded. The caller closes the store.
+        clock: seconds since 1970; only recorded. The caller closes the store.
 
-        paid: gets the address of every call that is paid for; its owner takes them out again.
+        paid: collects the addresses of paid calls; its owner removes them.
 
-        shared: how a call's prompt begins, as far as many calls have it; a store may keep it once.
+        shared: the beginning of a call's prompt that many calls have; a store may keep it once.
 
-        tags: of a model's thoughts, beside those by which every reply is split. They are no part of
-        what is stored: what was stored before they were named is split by them as well.
+        tags: reasoning tags of a model, in addition to the default ones. They apply to stored
+        replies too.
 
-        Raises: TypeError for a Reader that is no Store in a mode that stores replies; StoreError
-        for a store that does not take what is written.
+        Raises TypeError for a read-only store in a mode that writes; StoreError for a store that
+        does not accept writes.
         """
         self._store = store
         self._inner = inner
@@ -132,7 +130,7 @@ class Cache:
         self._clock = clock
         self._origin = origin
         self.token = f"{run_id}-refresh" if mode == "refresh" and run_id else run_id
-        """What the origin of a reply that is stored here ends with."""
+        """Last word of the origin of replies stored here."""
         self._explained = explained
         self._paid = paid
         self._beginning = shared
@@ -140,40 +138,39 @@ class Cache:
         self._writer: Writer | None = None
         if mode in ("use", "refresh"):
             if not isinstance(store, Store):
-                raise TypeError(f"mode {mode!r} stores replies, and {store!r} only reads them")
+                raise TypeError(f"mode {mode!r} stores replies, but {store!r} is read-only")
             store.require_rights()
             self._writer = Writer(store, replaces=mode == "refresh")
             self._put = self._writer.put if store.waits_for_disk else self._writer.put_at_once
         make_ready()
         self._flights: dict[str, _Flight] = {}
         self._missing = False
-        """Whether the store lacked what it was last asked for."""
-        self._sought: list[_Flight] = []
-        """Flights of calls that may be stored."""
+        """Whether the last lookup was a miss."""
+        self._unsearched: list[_Flight] = []
+        """Flights whose calls are to be looked up together."""
         self._refreshed: set[str] = set()
         self._recent: OrderedDict[str, Reply] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The loop that it belongs to, from its first flight on: looking it up is a system call in
-        Python 3.11."""
+        """The event loop, cached since looking it up is a system call in Python 3.11."""
         self.shared_results = SharedResults(self._repeated) if mode != "off" else None
-        """What has been made of its replies, which are durable, for cells that have it in common;
-        None where each cell is to ask for itself."""
+        """Results of work that follows from durable replies, reused between cells; None if each
+        cell must ask for itself."""
         self._closed = False
         self._asked = self._stored = self._shared = self._new = self._missed = self._unsaved = 0
 
     async def __call__(self, call: Call) -> Reply:
-        """ReplayMiss, DamagedEntry, StoreFull, StoreError, or whatever `inner` raises."""
+        """Raises ReplayMiss, DamagedEntry, StoreFull, StoreError, and any exception of `inner`."""
         self._asked += 1
         address = call.address
         identity = self._identity(call)
         key = address + endpoint_tag(identity)
-        landing: asyncio.Future[Reply]
+        future: asyncio.Future[Reply]
         flight = self._flights.get(key)
         if flight is not None:
             self._shared += 1
-            landing = asyncio.get_running_loop().create_future()
-            flight.waiting.append(landing)
-            return await landing
+            future = asyncio.get_running_loop().create_future()
+            flight.waiting.append(future)
+            return await future
         reads = self._reads_all or self._may_read(key)
         together = reads and self._missing and self._writer is not None and not self._closed
         if reads:
@@ -191,19 +188,19 @@ class Cache:
         if self._mode == "replay":
             raise self._miss(call, address, identity)
         if self._closed:
-            raise StoreError("the cache is closed: nothing more is asked")
+            raise StoreError("the cache is closed")
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
-        landing = loop.create_future()
-        flight = self._flights[key] = _Flight(call, key, address, identity, [landing])
+        future = loop.create_future()
+        flight = self._flights[key] = _Flight(call, key, address, identity, [future])
         if together:
-            if not self._sought:
+            if not self._unsearched:
                 loop.call_soon(self._look_up)
-            self._sought.append(flight)
+            self._unsearched.append(flight)
         else:
             flight.task = loop.create_task(self._pay(flight))
-        return await landing
+        return await future
 
     async def __aenter__(self) -> Self:
         return self
@@ -213,39 +210,39 @@ class Cache:
         await (self.close() if kind is None else self.abandon())
 
     async def keep(self, call: Call, reply: Reply) -> None:
-        """Store a reply that came another way than through `inner`, durably when this returns; what
-        is stored already stays. StoreFull, StoreError, DamagedEntry.
-        """
+        """Store a reply that did not come through `inner`; durable on return. A stored reply is not
+        replaced. Raises StoreFull, StoreError, DamagedEntry."""
         identity = self._identity(call)
         key = store_key(call.address, identity)
         if not self._may_read(key) or self._store.get(key) is None:
-            landing = asyncio.get_running_loop().create_future()
-            self._keep(_Flight(call, key, call.address, identity, [landing]), reply)
-            await landing
+            future = asyncio.get_running_loop().create_future()
+            self._keep(_Flight(call, key, call.address, identity, [future]), reply)
+            await future
 
     @property
     def statistics(self) -> CacheStatistics:
         return CacheStatistics(self._asked, self._stored, self._shared, self._new, self._unsaved)
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Ask again for what was deleted from the store, and for all that follows from it."""
+        """Drop deleted replies, and all results that follow from replies, so that calls are asked
+        again."""
         for key in keys:
             self._recent.pop(key, None)
         if self.shared_results is not None:
             self.shared_results = SharedResults(self._repeated)
 
     def held(self, model: str) -> int:
-        """Callers who wait for replies of a model."""
+        """Number of callers that wait for replies of a model."""
         flights = self._flights.values()
         return sum(len(each.waiting) for each in flights if each.call.model == model)
 
     @property
     def waits(self) -> bool:
-        """Whether a reply that is not stored is under way."""
+        """Whether a call is in flight."""
         return bool(self._flights)
 
     async def close(self) -> None:
-        """Let every flight land and save it. What is stored can still be read afterwards."""
+        """Wait for every flight and save its reply. The store can still be read afterwards."""
         self._look_up()
         self._closed = True
         if flying := [each.task for each in self._flights.values() if each.task]:
@@ -254,21 +251,20 @@ class Cache:
             await self._writer.end()
 
     async def abandon(self) -> None:
-        """Cancel the flights, which may have been paid, and save those that had landed."""
-        self._sought.clear()
+        """Cancel the flights, which may have been paid, and save the replies that have arrived."""
+        self._unsearched.clear()
         for flight in self._flights.values():
             if flight.task:
                 flight.task.cancel()
         try:
             await self.close()
         finally:
-            # A task that is cancelled before it begins does not land its flight.
+            # A task that is cancelled before it starts does not complete its flight.
             for flight in [*self._flights.values()]:
-                self._landed(flight, asyncio.CancelledError())
+                self._complete(flight, asyncio.CancelledError())
 
     def _repeated(self, notes: list[object], joined: bool) -> None:
-        """Count calls that were not asked again, since what follows from their replies was at hand,
-        or under way."""
+        """Count the calls of work that was reused, or joined while it ran."""
         calls = [*map(type, notes)].count(Exchange)
         self._asked += calls
         if joined:
@@ -282,7 +278,7 @@ class Cache:
         return self._reads_all
 
     def _was_refreshed(self, key: str) -> bool:
-        """Whether an earlier part of this refresh has stored it; then it is noted as refreshed."""
+        """Whether an earlier session of this refresh has stored it; remembered in `_refreshed`."""
         if not self.token:
             return False
         try:
@@ -295,7 +291,7 @@ class Cache:
         return fresh
 
     def _handed_out(self, key: str, call: Call, reply: Reply) -> Reply:
-        """A reply, as all who asked get it; it stays in memory for a while."""
+        """The reply as callers get it; it stays in memory for a while."""
         if tags := self._tags(call.request.model):
             reply = reply.split(tags)
         self._recent[key] = reply
@@ -304,8 +300,8 @@ class Cache:
         return reply
 
     def _look_up(self) -> None:
-        """Land the flights of calls that are stored, and begin the others."""
-        flights, self._sought = self._sought, []
+        """Complete the flights of stored calls, and ask for the others."""
+        flights, self._unsearched = self._unsearched, []
         if not flights:
             return
         assert self._loop is not None, "it has flights"
@@ -313,7 +309,7 @@ class Cache:
             found = self._store.get_many([flight.key for flight in flights])
         except Exception as fault:
             for flight in flights:
-                self._landed(flight, fault)
+                self._complete(flight, fault)
             return
         self._missing = len(found) < len(flights)
         for flight in flights:
@@ -326,13 +322,13 @@ class Cache:
                     raise value
                 reply = stored_reply(key, value, flight.address)
                 self._stored += 1
-                self._landed(flight, self._handed_out(key, flight.call, reply))
+                self._complete(flight, self._handed_out(key, flight.call, reply))
             except Exception as fault:
-                self._landed(flight, fault)
+                self._complete(flight, fault)
 
     async def _pay(self, flight: _Flight) -> None:
-        """Ask, and hand the reply to the writer, which has it handed out."""
-        # One coroutine: what waits beneath it is resumed through every frame above.
+        """Ask, and pass the reply to the writer."""
+        # A single coroutine: every further frame would be resumed with each reply.
         try:
             call = flight.call
             reply = await self._inner(call)
@@ -340,35 +336,35 @@ class Cache:
             if origin or (self._mode == "refresh" and self.token):
                 origin = f"{origin or SIMULATED} {self.token}".rstrip()
                 if reply.origin:
-                    # A provider may answer twice with one object, which others hold by now.
+                    # A provider may return one object twice, which other callers hold already.
                     reply = replace(reply, origin=origin)
                 else:
-                    # In place: nobody else has it yet, and each copy would take its time.
+                    # In place: nothing else refers to the reply yet, and copying takes time.
                     force_setattr(reply, "origin", origin)
                 force_setattr(reply, "call", flight.address)
             self._keep(flight, reply)
         except BaseException as fault:
-            self._landed(flight, fault)
+            self._complete(flight, fault)
             if not isinstance(fault, Exception):
                 raise
 
     def _keep(self, flight: _Flight, reply: Reply) -> None:
-        """Have a reply made durable, and then handed out. StoreError for one that cannot be."""
+        """Make a reply durable, then hand it out. Raises StoreError if that is impossible."""
         if reply.call != flight.address:
             reply = replace(reply, call=flight.address)
         kept = partial(self._durable, flight, reply)
         if self._writer is None:
             return kept(None)
         call, key = flight.call, flight.key
-        record = new_entry(key, call, reply, flight.identity, int(self._clock()))
+        entry = new_entry(key, call, reply, flight.identity, int(self._clock()))
         try:
-            self._put((key, partial(self._packed, record, call), kept))
+            self._put((key, partial(self._packed, entry, call), kept))
         except StoreError:
             self._unsaved += 1
             raise
 
     def _durable(self, flight: _Flight, reply: Reply, kept: Kept) -> None:
-        """Hand out a reply that is durable, or the fault for which it is not."""
+        """Hand out a durable reply, or the fault that kept it from being stored."""
         what: Reply | BaseException = reply
         try:
             if isinstance(kept, BaseException):
@@ -378,7 +374,8 @@ class Cache:
                 if self._mode == "refresh":
                     self._refreshed.add(flight.key)
                 if kept is not None:
-                    # Another process stored one first. A replay will meet that one: so do these.
+                    # Another process stored a reply first: a replay will use that one, so use it
+                    # here.
                     reply = stored_reply(flight.key, kept, flight.address)
                 self._new += 1
                 if self._paid is not None:
@@ -386,27 +383,27 @@ class Cache:
                 what = self._handed_out(flight.key, flight.call, reply)
         except Exception as fault:
             what = fault
-        self._landed(flight, what)
+        self._complete(flight, what)
 
-    def _landed(self, flight: _Flight, what: Reply | BaseException) -> None:
-        """Tell all who wait for a flight."""
+    def _complete(self, flight: _Flight, what: Reply | BaseException) -> None:
+        """Wake the callers of a flight."""
         if self._flights.get(flight.key) is flight:
             del self._flights[flight.key]
-        for landing in flight.waiting:
-            if landing.done():
+        for future in flight.waiting:
+            if future.done():
                 continue
             if isinstance(what, Reply):
-                landing.set_result(what)
+                future.set_result(what)
             elif isinstance(what, asyncio.CancelledError):
-                landing.cancel()
+                future.cancel()
             else:
-                landing.set_exception(what)
-        # A fault's traceback holds this object, which would hold the fault.
+                future.set_exception(what)
+        # A fault's traceback refers to this object; clearing the list breaks the cycle.
         flight.waiting.clear()
 
-    def _packed(self, record: StoreEntry, call: Call) -> bytes:
-        shared = self._beginning(call) if record.call_size >= LEAST_SHARED else ""
-        return record.packed(shared).to_bytes()
+    def _packed(self, entry: StoreEntry, call: Call) -> bytes:
+        shared = self._beginning(call) if entry.call_size >= LEAST_SHARED else ""
+        return entry.packed(shared).to_bytes()
 
     def _miss(self, call: Call, address: str, identity: str) -> ReplayMiss:
         self._missed += 1

@@ -1,6 +1,6 @@
-"""What follows from a frozen value, computed when it is first asked for, and kept with the value.
+"""Values computed on first use and cached on a frozen instance.
 
-The class has no slots. Two threads may compute the same result twice, and either stays.
+The class must not have slots. Two threads may compute the same value twice; either one is kept.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 Arguments = ParamSpec("Arguments")
 
 MAX_RESULTS = 1024
-"""Results of one method that a value keeps; the next one clears them."""
+"""Maximum results per method and instance; when full, they are cleared."""
 
 
 class cached_attribute(Generic[Value]):
@@ -37,9 +37,9 @@ class cached_attribute(Generic[Value]):
 def memoized(
     compute: Callable[Concatenate[Owner, Arguments], Value],
 ) -> Callable[Concatenate[Owner, Arguments], Value]:
-    """A method that computes once for the same arguments, which must be hashable.
+    """A method whose results are cached by its arguments, which must be hashable.
 
-    `functools.lru_cache` would hash the whole value at every call, and outlive it.
+    `functools.lru_cache` would hash the whole instance at every call, and outlive it.
     """
     name = f"_results_of_{compute.__name__}"
 

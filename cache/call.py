@@ -1,4 +1,4 @@
-"""What is asked: a `Request`, each `Call` that draws a reply to it, and the seam `Ask`."""
+"""A `Request`, its `Call`s (samples), their addresses, and the interface `Ask`."""
 
 import hashlib
 import math
@@ -25,7 +25,7 @@ _json = msgspec.json.Encoder().encode
 _SEEDS = 2**31
 
 SCHEMA = 1
-"""Version of what an address covers: raised when a field of `Request` or `Call` is added or changes
+"""Version of the address: raised when a field of `Request` or `Call` is added or changes
 meaning."""
 
 MessageRole: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -36,7 +36,7 @@ class Message(Struct, frozen=True):
     role: MessageRole
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
-    """What an assistant asked tools to do in this message."""
+    """Tool calls in an assistant's message."""
     tool_call_id: str = ""
     """On a `tool` message: the ToolCall.id that it answers."""
     opaque: str = ""
@@ -61,43 +61,43 @@ class ResponseFormat(Struct, frozen=True, gc=False):
 
 
 class Request(Struct, frozen=True, dict=True):
-    """All that one model is asked, however often it is drawn.
+    """Everything that a model is asked, whatever the sample.
 
-    What must not change the answer (timeouts, priorities, prompt-caching hints, tags) is not a
-    field. It has no slots, so that what is computed of it once can stay with it.
+    Settings that must not change the answer (timeouts, priorities, prompt-caching hints, tags) are
+    not fields. The class has no slots, so that computed values can be cached on it.
     """
 
     model: str
     """`provider/name`, as the user writes it."""
     messages: tuple[Message, ...]
     temperature: float | None = None
-    """In [0, 2]; None leaves it to the provider, as reasoning models demand."""
+    """In [0, 2]; None: the provider's default, which reasoning models require."""
     top_p: float | None = None
-    """In (0, 1]; None leaves it to the provider."""
+    """In (0, 1]; None: the provider's default."""
     max_tokens: int = 1024
-    """The most tokens that the reply may have, hidden reasoning included."""
+    """Maximum tokens of the reply, hidden reasoning included."""
     stop: tuple[str, ...] = ()
-    """Texts before which the reply is cut off; a line end cuts forms too."""
+    """Texts before which the reply is cut off; a line end also cuts forms."""
     tools: tuple[ToolSpec, ...] = ()
     response_format: ResponseFormat | None = None
     top_logprobs: int = 0
-    """How many candidates to report for each output token, in [0, 20]; 0 asks for none."""
+    """Number of candidates to report per output token, in [0, 20]; 0 for none."""
     effort: Effort = ""
-    """Reasoning effort; empty leaves it to the provider."""
+    """Reasoning effort; empty: the provider's default."""
     top_k: int | None = None
-    """How many of the likeliest tokens are drawn from, 1 or more; None: the provider's."""
+    """Sample from the k most likely tokens, 1 or more. None: the provider's default."""
     min_p: float | None = None
-    """In [0, 1]: the least probability of a token, in parts of the likeliest's; None: the
-    provider's."""
+    """In [0, 1]: minimum probability of a token, as a fraction of the most likely one's. None: the
+    provider's default."""
     seed: int | None = None
-    """In [0, 2^31): of the first draw; each further draw has one that is made of it."""
+    """In [0, 2^31): seed of the first sample; seeds of further samples are derived from it."""
     service_tier: str = ""
-    """The vendor's word for speed and price, such as `flex`; empty: its default."""
+    """The vendor's word for speed and price, such as `flex`; empty: the default."""
     extra_body: str = ""
     """Extra fields for the request body, as a JSON object; its keys are sorted here."""
 
     def __post_init__(self) -> None:
-        # 0, 0.0 and -0.0 are equal and must have one address.
+        # 0, 0.0 and -0.0 are equal and must have the same address.
         for field in ("temperature", "top_p", "min_p"):
             if (value := getattr(self, field)) is not None:
                 if not math.isfinite(value):
@@ -122,52 +122,43 @@ class Request(Struct, frozen=True, dict=True):
 
     @cached_attribute
     def opening(self) -> bytes:
-        """The canonical JSON of any call of this request, up to its draw.
-
-        AddressError, which names the field, where a value has no canonical form.
-        """
+        """Canonical JSON of all calls of this request, up to the draw. AddressError, which names
+        the field, if a value has no canonical form."""
         try:
             settings = _json(self)
         except (UnicodeEncodeError, TypeError, OverflowError) as exc:
             raise unaddressable(self) from exc
-        # What was added to the first parameters is left out where none of it is set: then the
-        # address is that of before.
+        # Later parameters are left out if none of them is set, so earlier addresses stay valid.
         return b'[%d,%b,"draw":' % (SCHEMA, settings.removesuffix(_UNSET).removesuffix(b"}"))
 
 
 class Call(Struct, frozen=True, dict=True):
-    """One sample of what one model says to a request.
+    """One sample of a model's answer to a request.
 
-    Both fields are part of the address: two calls are the same call if and only if all that they
-    ask is equal, and the draw.
+    Two calls have the same address if and only if request and draw are equal.
     """
 
     request: Request
     draw: tuple[int, ...] = ()
-    """Which independent sample this is. Each layer that repeats a call prefixes its own index."""
+    """Index of this independent sample. Each layer that repeats a call prefixes its own index."""
 
     def drawn(self, index: int) -> "Call":
-        """This call as sample `index` of a layer that repeats it."""
+        """This call as sample `index` of a layer that repeats calls."""
         return Call(self.request, (index, *self.draw))
 
     def changed(self, **settings: Any) -> "Call":
-        """The same draw of another request: this one with other settings."""
+        """The same draw of a request with other settings."""
         return Call(replace(self.request, **settings), self.draw)
 
     @cached_attribute
     def address(self) -> str:
-        """sha256 over the canonical JSON, 64 hex digits; equal exactly for equal calls.
-
-        AddressError, which names the field, where a value has no canonical form.
-        """
+        """sha256 over the canonical JSON, 64 hex digits. AddressError as in `Request.opening`."""
         return hashlib.sha256(self.request.opening + _ending(self.draw)).hexdigest()
 
     @property
     def canonical(self) -> bytes:
         """Canonical JSON: [schema, fields in the order of the classes], no white space, UTF-8.
-
-        AddressError as `address`.
-        """
+        AddressError as in `Request.opening`."""
         return self.request.opening + _ending(self.draw)
 
     @property
@@ -212,8 +203,8 @@ class Call(Struct, frozen=True, dict=True):
 
     @property
     def seed(self) -> int | None:
-        """What the model is to draw by: the request's seed, or for a further draw one made of it,
-        since one seed gives one reply; None: chance."""
+        """The seed to send: the request's, or one derived from it for further draws, since equal
+        seeds give equal replies. None: random."""
         seed = self.request.seed
         if seed is None or not self.draw:
             return seed
@@ -222,16 +213,16 @@ class Call(Struct, frozen=True, dict=True):
 
 
 _UNSET = b',"top_k":null,"min_p":null,"seed":null,"service_tier":"","extra_body":""}'
-"""How the JSON of a request ends that sets nothing of what is named here."""
+"""End of the JSON of a request that sets none of these parameters."""
 
 
 def canonical_object(name: str, text: str) -> str:
-    """A JSON object with its keys in order and without white space. ValueError, which begins with
-    `name`, for what is none."""
+    """A JSON object with sorted keys and no white space. ValueError, which starts with `name`, for
+    other text."""
     with suppress(orjson.JSONDecodeError, TypeError):
         if isinstance(told := orjson.loads(text), dict):
             return orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode()
-    raise ValueError(f"{name}: {text!r:.60} is no JSON object")
+    raise ValueError(f"{name}: {text!r:.60} is not a JSON object")
 
 
 @lru_cache(maxsize=4096)
@@ -240,30 +231,29 @@ def _ending(draw: tuple[int, ...]) -> bytes:
 
 
 Ask: TypeAlias = Callable[[Call], Awaitable[Reply]]
-"""Anything that answers a call: a provider, a limit around one, the cache around all, a replay, or
-a function that a test scripts.
+"""Anything that answers a call: a provider, a limiter, the cache, a replay, or a test's function.
 
-Who writes one keeps to this:
+Rules for implementers:
 
-- It answers the call that it was given. What it wants to ask otherwise is another call, made with
-  `Call.changed`, and a further sample is `Call.drawn`; no call is ever altered.
-- It is asked by many tasks of one event loop at once, by two with equal calls too: the cache alone
-  sees to it that one of them asks. So it never blocks, and holds no slot or lock while it asks.
-- What it cannot answer it raises, and no reply stands for an error. The engine's errors fail the
-  cell, or end the run where they say so; any other exception counts as a crash of the cell.
-- It lets its cancellation through. Whether a request that was under way is billed is then unknown.
+- Answer the given call. To ask something else, make another call with `Call.changed`; for a further
+  sample, `Call.drawn`. Never alter a call.
+- Many tasks of one event loop ask at the same time, also with equal calls; only the cache merges
+  equal calls. So never block, and never hold a slot or a lock while asking.
+- Raise if no answer comes: a reply must never stand for an error. The engine's errors fail the
+  cell, or end the run where they say so; other exceptions count as crashes of the cell.
+- Let cancellation through. Whether a cancelled request is billed is then unknown.
 """
 
 Identity: TypeAlias = Callable[[Call], str]
-"""Identifies the endpoint that answers a call. Two servers that serve one model name have two
-identities."""
+"""Identifies the endpoint that answers a call. Two servers with the same model name differ in
+it."""
 
 Part: TypeAlias = tuple[str, str, int]
-"""What a call was for, who was asked, and how many turns there were to hear."""
+"""The purpose of a call, the role that asked, and the number of turns heard before it."""
 
 
 class Exchange(Struct, frozen=True):
-    """One call that was answered."""
+    """One answered call."""
 
     part: Part
     call: Call
@@ -279,15 +269,15 @@ class RecordingAsk(Struct, eq=False):
 
     inner: Ask
     notes: list[object] = []
-    """An `Exchange` for every call, in the order of the replies; and what else askers note. A note
-    does not hold this object, which holds the notes: a circle would keep every request of a cell
-    in memory until the garbage collector finds it."""
+    """One `Exchange` per call, in the order of the replies, and further notes of the askers. Notes
+    do not refer to this object: such a cycle would keep every request of a cell in memory until the
+    garbage collector finds it."""
     draw: tuple[int, ...] = ()
     part: Part = ("", "", 0)
-    """The first is `speak`, `draft`, `rate`, `judge`, or the name of a form; the second as everyone
-    calls it: `Debater A`."""
+    """First the purpose: `speak`, `draft`, `rate`, `judge`, or the name of a form. Then the role's
+    title, such as `Debater A`."""
     shared: SharedResults | None = None
-    """What other pieces of work have done already; None: nothing is shared."""
+    """Results of other pieces of work, for reuse; None: nothing is reused."""
 
     async def __call__(self, call: Call) -> Reply:
         if self.draw:
@@ -298,7 +288,7 @@ class RecordingAsk(Struct, eq=False):
 
 
 def with_repeat(ask: Ask, index: int) -> Ask:
-    """The `Ask` of the repeat number `index`: its calls are draws of their own."""
+    """An `Ask` whose calls are independent samples, with this index."""
     if isinstance(ask, RecordingAsk):
         return RecordingAsk(ask.inner, ask.notes, (*ask.draw, index), ask.part, ask.shared)
 
@@ -309,8 +299,8 @@ def with_repeat(ask: Ask, index: int) -> Ask:
 
 
 def for_role(ask: Ask, role: str, seat: str, heard: int) -> Ask:
-    """The `Ask` of a seat, for who records: its name, what it is asked for unless somebody around
-    it says so, and how many turns it has heard."""
+    """An `Ask` whose calls are recorded under this role's title and turn count. role: the purpose,
+    unless a caller has set one already."""
     if not isinstance(ask, RecordingAsk):
         return ask
     part = (ask.part[0] or role, seat, heard)
@@ -318,7 +308,7 @@ def for_role(ask: Ask, role: str, seat: str, heard: int) -> Ask:
 
 
 def for_purpose(ask: Ask, role: str) -> Ask:
-    """The `Ask` whose replies are for `role`, for who records: a draft, a rating."""
+    """An `Ask` whose calls are recorded with this purpose, such as a draft or a rating."""
     if not isinstance(ask, RecordingAsk):
         return ask
     return RecordingAsk(ask.inner, ask.notes, ask.draw, (role, *ask.part[1:]), ask.shared)
@@ -330,9 +320,8 @@ def run_once(
     settings: tuple[Hashable, ...],
     *about: Hashable,
 ) -> Awaitable[T]:
-    """What `do` comes to with this ask; if the same was done before in the run, what it came to
-    then, with all that it noted. settings and about: what decides it, beside the replies; the
-    former are values that a run has few of."""
+    """Run `do`, or reuse its result and notes from an equal piece of work in this run. settings,
+    about: all inputs of `do` other than replies; a run has few different `settings`."""
     if not isinstance(ask, RecordingAsk) or (shared := ask.shared) is None:
         return do(ask)
     kind = tuple(map(id, settings))
@@ -343,48 +332,45 @@ def run_once(
         key = ask.part, ask.draw, numbers[0], about
         hash(key)
     except TypeError:
-        return do(ask)  # an agent or a turn of somebody's own, not to be compared
+        return do(ask)  # a user's agent or turn that cannot be hashed
     own = RecordingAsk(ask.inner, [], ask.draw, ask.part, shared)
     return shared.run_once(key, partial(do, own), own.notes, ask.notes, kind)
 
 
 ABSENT = MappingProxyType({"absent": True})
-"""Metadata of a dataclass's field that is no part of an address while it has its default."""
+"""Metadata of a dataclass field that is left out of addresses while it has its default."""
 
 MAX_EXACT_INTEGER = 2**53
-"""Whole numbers beyond this are not the same in every program."""
+"""Largest whole number that every program represents exactly."""
 
 
 def store_key(address: str, identity: str) -> str:
-    """The key under which a store keeps the reply of one endpoint to the call at `address`.
-
-    identity: the endpoint's; two servers of one model name differ in it, and share nothing.
-    """
+    """The store's key for one endpoint's reply to the call at `address`."""
     return address + endpoint_tag(identity)
 
 
 @lru_cache(maxsize=1024)
 def endpoint_tag(identity: str) -> str:
-    """A full stop and 16 hex digits, the second half of a store's key."""
+    """Second half of a store key: a full stop and 16 hex digits."""
     return "." + hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 def value_address(value: Any) -> str:
     """64 hex digits for a tree of structs, dataclasses, tuples, strings, numbers, bools and None.
 
-    The class name counts: two protocols with the same settings differ. AddressError for
-    anything else, since a function or an object with a default repr has no stable form.
+    The class name counts: two protocols with the same settings differ. AddressError for other
+    values: functions and objects with a default repr have no stable form.
     """
     return digest(plain(value))
 
 
 def digest(tree: Any) -> str:
-    """The address of a value from its `plain` tree, which may have been stored as JSON."""
+    """The address of a value, from its `plain` tree."""
     return hashlib.sha256(orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def plain(value: Any, path: str = "") -> Any:
-    """As dicts, lists and scalars; a struct or dataclass becomes {"is": its name, its fields…}."""
+    """A value as dicts, lists and scalars; structs and dataclasses become {"is": name, fields…}."""
     if (names := _field_names(value.__class__)) is not None:
         inner = {name: plain(getattr(value, name), f"{path}.{name}") for name in names}
         for name, default in _absent(value.__class__):
@@ -396,28 +382,28 @@ def plain(value: Any, path: str = "") -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise AddressError(path.lstrip("."), f"{value} is not a finite number")
-        # 1 and 1.0 are equal and must have one address.
+        # 1 and 1.0 are equal and must have the same address.
         return int(value) if value.is_integer() and abs(value) < MAX_EXACT_INTEGER else value
     if isinstance(value, str):
         if not value.isascii():
             _refuse_surrogates(value, path)
         return value
     if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
-        raise AddressError(path.lstrip("."), f"{value:.3g} is too large a whole number")
+        raise AddressError(path.lstrip("."), f"{value:.3g} is too large for a whole number")
     if value is None or isinstance(value, (bool, int)):
         return value
     raise AddressError(path.lstrip("."), f"a {type(value).__name__} has no address")
 
 
 def field_names(kind: type) -> tuple[str, ...] | None:
-    """The fields of a class of frozen values; None for another class."""
+    """The fields of a struct or dataclass; None for other classes."""
     names: tuple[str, ...] | None = _field_names(kind)
     return names
 
 
 @cache
 def _absent(kind: Any) -> tuple[tuple[str, Any], ...]:
-    """The fields of a dataclass that are left out at their defaults, which come with them."""
+    """(name, default) of the fields that are left out at their defaults."""
     every = fields(kind) if is_dataclass(kind) else ()
     return tuple((each.name, each.default) for each in every if "absent" in each.metadata)
 
@@ -431,7 +417,7 @@ def _field_names(kind: Any) -> tuple[str, ...] | None:
 
 
 def unaddressable(value: Any) -> AddressError:
-    """The error that names the part of a value that has no canonical form."""
+    """The error that names the part without a canonical form."""
     try:
         plain(value)
     except AddressError as exc:
@@ -445,5 +431,5 @@ def _refuse_surrogates(text: str, path: str) -> None:
     except UnicodeEncodeError as exc:
         at = exc.start
         raise AddressError(
-            path.lstrip("."), f"lone surrogate {text[at]!a} at character {at}; it is no valid text"
+            path.lstrip("."), f"lone surrogate {text[at]!a} at character {at}; this is invalid text"
         ) from exc

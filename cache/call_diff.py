@@ -1,4 +1,4 @@
-"""Why two calls are not one: their differences, and the recorded call that differs least."""
+"""Differences between two calls, and the search for the recorded call that differs least."""
 
 import heapq
 from collections.abc import Iterator
@@ -14,39 +14,39 @@ from .errors import DamagedEntry
 from .store import Reader
 
 MAX_READ = 100_000
-"""Maximum number of entries that a search for the nearest call reads."""
+"""Maximum entries that a search reads."""
 MAX_COMPARED = 2_000
-"""Maximum number of those, the ones closest in length, whose words are compared."""
+"""Maximum entries, the closest in length, whose words are compared."""
 TEXT_WEIGHT = 10.0
-"""Weight of a wholly different text, in differing fields."""
+"""Weight of a completely different text, in differing fields."""
 
 _MAX_WHOLE = 40
-"""Maximum length, in characters, of differing texts that are shown whole."""
+"""Maximum characters of differing texts that are shown in full."""
 _MAX_SHOWN = 24
-"""Characters shown of a longer text, from where it differs."""
+"""Characters shown of a longer text, from the first difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class NearestCall:
-    """What was recorded that is most like a call that was not."""
+    """The recorded call that is most similar to a missing one."""
 
-    record: StoreEntry | None
-    """None if nothing is recorded for the model."""
+    entry: StoreEntry | None
+    """None if no call to the model is recorded."""
     differences: tuple[str, ...]
-    """What differs between the recorded call and the one asked for, one line each."""
+    """One line per difference from the recorded call to the missing one."""
     partial: bool
-    """Whether the store holds more than was searched."""
+    """Whether the store holds more entries than were searched."""
 
     def __str__(self) -> str:
         within = f" (of the first {MAX_READ:,} entries)" if self.partial else ""
-        if self.record is None:
-            return f"no call to that model was ever recorded{within}, or requests were left out"
+        if self.entry is None:
+            return f"no recorded call to that model{within}, or requests were left out"
         what = "; ".join(self.differences)
-        return f"nearest recorded call {self.record.address[:12]}{within} differs in: {what}"
+        return f"nearest recorded call {self.entry.address[:12]}{within} differs in: {what}"
 
 
 def differences(old: Call, new: Call) -> tuple[str, ...]:
-    """One line for each place in which two calls differ; none if they are one call."""
+    """One line per difference between two calls; empty if they are equal."""
     return (
         *_differences("", old.request, new.request),
         *_differences("draw", old.draw, new.draw),
@@ -56,19 +56,19 @@ def differences(old: Call, new: Call) -> tuple[str, ...]:
 def nearest_recorded(store: Reader, call: Call, identity: str) -> NearestCall:
     """The most similar call to the same model, by its settings and the words of its messages.
 
-    identity: the endpoint that would be asked. The same call to another endpoint is nearest.
-    Takes about a second where there are MAX_READ entries or more.
+    identity: the endpoint that would be asked. The same call to another endpoint ranks first. Takes
+    about a second with MAX_READ entries or more.
     """
-    for _, record in read_entries(store.items(call.address)):
-        if isinstance(record, StoreEntry):
-            return NearestCall(record, (f"endpoint {record.identity!r} -> {identity!r}",), False)
+    for _, entry in read_entries(store.items(call.address)):
+        if isinstance(entry, StoreEntry):
+            return NearestCall(entry, (f"endpoint {entry.identity!r} -> {identity!r}",), False)
     best: tuple[float, StoreEntry, Call] | None = None
-    for record in _alike_in_size(store, call):
+    for entry in _alike_in_size(store, call):
         with suppress(DamagedEntry):
-            recorded = record.call()
+            recorded = entry.call()
             distance = _distance(recorded, call)
             if best is None or distance < best[0]:
-                best = distance, record, recorded
+                best = distance, entry, recorded
     partial = len(store) > MAX_READ
     if best is None:
         return NearestCall(None, (), partial)
@@ -76,14 +76,14 @@ def nearest_recorded(store: Reader, call: Call, identity: str) -> NearestCall:
 
 
 def _alike_in_size(store: Reader, call: Call) -> list[StoreEntry]:
-    """The calls to the same model that are nearest in length: unpacking is what takes time."""
+    """Calls to the same model of similar length: unpacking more would take long."""
     size = len(call.canonical)
     recorded = (
-        record
-        for _, record in read_entries(islice(store.items(), MAX_READ))
-        if isinstance(record, StoreEntry) and record.model == call.model
+        entry
+        for _, entry in read_entries(islice(store.items(), MAX_READ))
+        if isinstance(entry, StoreEntry) and entry.model == call.model
     )
-    return heapq.nsmallest(MAX_COMPARED, recorded, key=lambda record: abs(record.call_size - size))
+    return heapq.nsmallest(MAX_COMPARED, recorded, key=lambda entry: abs(entry.call_size - size))
 
 
 def _differences(place: str, old: object, new: object) -> Iterator[str]:
@@ -119,7 +119,7 @@ def _from(text: str, at: int) -> str:
 
 
 def _distance(recorded: Call, call: Call) -> float:
-    """0 for one and the same call; 1 for each setting that differs, and up to TEXT_WEIGHT more."""
+    """0 for equal calls; 1 per differing setting, plus up to TEXT_WEIGHT for the texts."""
     names = (name for name in Request.__struct_fields__ if name != "messages")
     others = sum(
         bool(getattr(recorded.request, name) != getattr(call.request, name)) for name in names
@@ -132,7 +132,7 @@ def _distance(recorded: Call, call: Call) -> float:
 
 
 def _text_distance(old: tuple[Message, ...], new: tuple[Message, ...]) -> float:
-    """The part of the messages' characters that is not shared at a start or an end, in [0, 1]."""
+    """Fraction of the messages' characters outside common starts and ends, in [0, 1]."""
     if old == new:
         return 0.0
     shared, total = 0, 1
@@ -140,14 +140,14 @@ def _text_distance(old: tuple[Message, ...], new: tuple[Message, ...]) -> float:
         shorter, longer = sorted((len(before.text), len(after.text)))
         total += longer
         start = _shared_start(before.text, after.text)
-        # What remains of both is compared from its end, so that nothing counts twice.
+        # The remainders are compared from their ends, so that nothing counts twice.
         rest = before.text[start:][::-1], after.text[start:][::-1]
         shared += min(start + _shared_start(*rest), shorter)
     return 1.0 - shared / total
 
 
 def _shared_start(a: str, b: str) -> int:
-    """Length of the longest common prefix: by halving, since comparing slices is what is fast."""
+    """Length of the longest common prefix, by bisection, since comparing slices is fast."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2

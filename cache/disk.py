@@ -1,11 +1,11 @@
-"""The store that stays: a `diskcache.Cache` on one SQLite file, which loses and runs nothing.
+"""The durable store: a `diskcache.Cache` on one SQLite file, without eviction or pickles.
 
-diskcache makes the file, and anybody can open it with that library. What is read and written later
-is our own SQL: many rows in a step, one commit for many replies, and no pickles.
+diskcache's layout lets anybody open the file with that library. Reads and writes use our own SQL:
+many rows per step, and one commit for many replies.
 
-The lock of a store's folder is shared by writers, and exclusive for a process that moves the store.
-It is the system's (flock), so it ends with its process, however that ends. It is on the folder
-itself: SQLite's locks on its file end when any part of the process closes that file.
+Writers share the lock of a store's folder; a process that moves the store takes it exclusively. It
+is a system lock (flock), which ends with its process. It is on the folder, since SQLite's locks on
+the file end when any part of the process closes that file.
 """
 
 import errno
@@ -44,7 +44,7 @@ from .sqlite import (
 from .store import Store, checked_key
 
 SETTINGS: dict[str, str | int] = {
-    # Nothing is ever evicted: a reply that was paid stays until somebody prunes it.
+    # No eviction: a paid reply stays until somebody prunes it.
     "eviction_policy": "none",
     "cull_limit": 0,
     "size_limit": 2**60,
@@ -54,17 +54,16 @@ SETTINGS: dict[str, str | int] = {
     "sqlite_synchronous": 2,
     "sqlite_journal_mode": "wal",
     "sqlite_mmap_size": 0,
-    # Pages, 8 MB a connection: keys are random, so that a larger cache of a large store only
-    # takes memory; the system has the file in its own.
+    # Pages, 8 MB per connection. Keys are random, so a larger cache only takes memory.
     "sqlite_cache_size": 2**11,
     # No side files: diskcache never syncs them.
     "disk_min_file_size": 2**31 - 1,
 }
-"""Rows of the table `Settings`, which diskcache goes by where it opens a store; those of SQLite
-are this program's too."""
+"""Rows of the table `Settings`, by which diskcache opens a store. This program also uses the ones
+for SQLite."""
 _LOG_PAGES = 16_000
-"""Pages of SQLite's log, 64 MB, before it is folded into the file. Keys are random: of two entries
-that touch one page of the index, a longer log writes that page once."""
+"""Pages of SQLite's log, 64 MB, before a checkpoint. Keys are random: with a longer log, a page of
+the index that two entries touch is written once."""
 
 _MADE = "SELECT name, sql FROM sqlite_schema WHERE sql NOT NULL AND type != 'trigger'"
 _NEEDED = {"Settings", "Cache", "Cache_key_raw"}
@@ -72,19 +71,19 @@ _KEEP = """
     INSERT INTO Cache (raw, key, store_time, access_time, size, mode, value)
     VALUES {} ON CONFLICT (key, raw) DO NOTHING
 """
-"""A row that is there already stays."""
+"""An existing row stays."""
 _PUT = _KEEP.replace(
     "NOTHING",
     "UPDATE SET store_time = excluded.store_time, expire_time = NULL, size = 0, "
     "mode = excluded.mode, filename = NULL, value = excluded.value",
 )
-"""As `_KEEP`, but a row that is there already is replaced."""
+"""As `_KEEP`, but an existing row is replaced."""
 _KEEP_TEXT = _PUT + "WHERE value IS NOT excluded.value OR mode IS NOT excluded.mode"
-"""A text that records share; one that is damaged is replaced."""
+"""A text that entries share; a damaged one is replaced."""
 _REPLY, _TEXT = "(1, ?, ?, ?, 0, 1, ?)", "(0, ?, ?, ?, 0, 1, ?)"
 _AT_ONCE = (64, 8, 1)
-"""Rows that one step of SQLite writes. The interpreter's lock is given up for each step, and the
-event loop keeps it for a while."""
+"""Rows per step of SQLite. Each step gives up the interpreter's lock, which the event loop then
+keeps for a while."""
 _GET_MANY = (
     "SELECT key, mode, value FROM Cache WHERE key IN (SELECT value FROM json_each(?)) AND raw = 1"
 )
@@ -99,7 +98,7 @@ _THEIR_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NO
 _TRIGGERS = "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
 
 _PAGE = 4096
-"""Page size of SQLite, in bytes; a damaged header may not have it."""
+"""Page size of SQLite, in bytes; a damaged header may not state it."""
 _PAGES = slice(28, 32)
 """Position of the number of pages in the header."""
 
@@ -107,13 +106,13 @@ _Row: TypeAlias = tuple[str, float, float, bytes]
 
 
 def rescue_places(folder: Path) -> tuple[Path, Path]:
-    """Where a damaged store is kept beside its folder, and what is saved of it until that takes its
-    place."""
+    """Paths, next to a store, of its damaged original, and of the store being recovered from it."""
     return folder.with_name(f"{folder.name}.damaged"), folder.with_name(f".{folder.name}.recovered")
 
 
 def require_rescued(folder: Path) -> None:
-    """StoreError, with the mend, where a recovery was cut off that moved the store away."""
+    """Raise StoreError, with the fix, if a recovery was interrupted after it moved the store
+    away."""
     if not (folder / STORE_FILE).exists() and all(map(Path.exists, rescue_places(folder))):
         raise StoreError(
             f"{folder}: its recovery was interrupted; to finish it: oversight cache verify "
@@ -122,12 +121,12 @@ def require_rescued(folder: Path) -> None:
 
 
 class DiskStore(EntryReader, Store):
-    """Reads and writes; several processes may share one folder. Not to be used across a fork."""
+    """Reads and writes; several processes may share a folder. Not to be used across a fork."""
 
     def __init__(self, folder: Path, id: str = "") -> None:
-        """Makes the folder, readable by its owner alone, if there is none. StoreError.
+        """Create the folder if it is missing, readable only by its owner. StoreError.
 
-        id: given to a new store that takes another's place; a store that has one keeps its own.
+        id: for a new store that replaces another; an existing id is kept.
         """
         folder = Path(os.path.abspath(folder))
         file = folder / STORE_FILE
@@ -147,11 +146,11 @@ class DiskStore(EntryReader, Store):
             except OSError as exc:
                 kind = StoreFull if exc.errno in NO_ROOM else StoreError
                 if folder.is_file():
-                    raise kind(f"{folder} is a file, and a store is a folder: name one") from exc
+                    raise kind(f"{folder} is a file, and a store is a folder: choose one") from exc
                 raise kind(f"{folder} cannot be a store: {exc}") from exc
             super().__init__(file)
             self._turn = Lock()
-            # The connection that writes goes last: the last one out folds the log into the file.
+            # The writing connection closes last: then SQLite makes a checkpoint.
             self._kept = undo.pop_all()
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes | DamagedEntry]:
@@ -174,7 +173,7 @@ class DiskStore(EntryReader, Store):
             _write(db, _KEEP_TEXT, _TEXT, texts)
             if _write(db, _KEEP, _REPLY, rows) == len(rows):
                 return {}
-        # Seldom: another process was first with some of them, which ones is seen by their values.
+        # Rare: another process was first with some of them; their values show which.
         there = ((key, self.get(key), new) for key, new in given)
         return {key: value for key, value, new in there if value is not None and value != new}
 
@@ -195,12 +194,12 @@ class DiskStore(EntryReader, Store):
             db.execute(_DROP_TEXTS)
 
     def check(self) -> None:
-        with suppress(OSError):  # it is not there: raised below
+        with suppress(OSError):  # missing: raised below
             if os.path.samestat(os.stat(self.file), self._place):
                 return
         raise StoreGone(
             f"{self.file} was deleted, moved or replaced while it was in use: bring it back, or "
-            "pay again for what was in it with --accept-empty"
+            "pay again for its replies with --accept-empty"
         )
 
     def close(self) -> None:
@@ -218,7 +217,7 @@ class DiskStore(EntryReader, Store):
                     yield self._writing
             except FAULTS as exc:
                 raise fault(exc, self.file) from exc
-            # After the commit: what was committed into a file that is gone is not stored.
+            # After the commit: an entry in a file that was moved or deleted is lost.
             self.check()
 
 
@@ -229,38 +228,38 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
         yield
         db.execute("COMMIT")
     except BaseException:
-        # What went wrong first is told; a full disk has rolled back already.
+        # Report the first error; on a full disk SQLite has rolled back already.
         with suppress(sqlite3.Error):
             db.rollback()
         raise
 
 
 def _layout(folder: Path) -> dict[str, str]:
-    """What makes the tables of a store, by name: diskcache's own statements. FAULTS, StoreError.
+    """The statements of diskcache that create a store's tables, by name. FAULTS, StoreError.
 
-    It takes thirty commits to make a file, and whoever is cut off within would leave half of one:
-    so it makes one beside the store, which nothing needs to survive.
+    diskcache takes thirty commits to create a file, and an interruption would leave part of one. So
+    it creates a temporary one, and this program repeats the statements in one commit.
     """
     import diskcache
 
     if os.path.expandvars(folder) != str(folder):
-        # diskcache would put its value there, and work elsewhere.
+        # diskcache would expand the variable and work elsewhere.
         raise StoreError(f"{folder}: a new store's path may not hold the name of a variable")
     with TemporaryDirectory(dir=folder, prefix=".new-") as beside:
         made = diskcache.Cache.__new__(diskcache.Cache)
         try:
-            # With the policy comes an index. Other settings are written by who opens the store.
+            # The policy determines an index. Other settings are written when the store is opened.
             settings = {"eviction_policy": SETTINGS["eviction_policy"], "sqlite_synchronous": 0}
             diskcache.Cache.__init__(made, beside, **settings)
         finally:
-            # Also after a fault: a connection that is left to the collector would hold the file.
+            # Also after an exception, since a connection left to the collector keeps the file open.
             diskcache.Cache.close(made)
         with closing(sqlite3.connect(Path(beside) / STORE_FILE)) as db:
             return dict(db.execute(_MADE))
 
 
 def _open_to_write(file: Path, id: str) -> UntrustedConnection:
-    """A connection that writes; in one commit, all is made that is not there. FAULTS."""
+    """A writing connection; creates missing parts of the store in one commit. FAULTS."""
     db = open_untrusted(file, "mode=rwc")
     try:
         for name, value in SETTINGS.items():
@@ -268,12 +267,12 @@ def _open_to_write(file: Path, id: str) -> UntrustedConnection:
                 _set(db, f"PRAGMA {name.removeprefix('sqlite_')} = {value}")
         db.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         known: dict[object, object] = {}
-        with suppress(sqlite3.OperationalError):  # there is none
+        with suppress(sqlite3.OperationalError):  # a new file
             known = dict(db.execute("SELECT key, value FROM Settings"))
         there = {name for name, _ in db.execute(_MADE)}
         lacking = {} if there >= _NEEDED else _layout(file.parent)
-        # They count rows and bytes, which nobody reads, at a third of the time of an entry; and a
-        # planted one would run.
+        # Triggers count rows and bytes, which takes a third of an entry's time for unused figures.
+        # A planted trigger would be executed.
         triggers = [name for (name,) in db.execute(_TRIGGERS)]
         if lacking or "store_id" not in known or not SETTINGS.items() <= known.items() or triggers:
             with _transaction(db):
@@ -294,8 +293,9 @@ def _open_to_write(file: Path, id: str) -> UntrustedConnection:
 
 
 def _set(db: UntrustedConnection, pragma: str) -> None:
-    """Waits where SQLite does not: of two that begin a new file's log it refuses one at once."""
-    for left in reversed(range(6000)):  # a minute, as for all else
+    """Execute a pragma, and retry while busy: SQLite refuses one of two processes that start the
+    log of a new file."""
+    for left in reversed(range(6000)):  # a minute, as elsewhere
         try:
             db.execute(pragma)
             return
@@ -306,7 +306,7 @@ def _set(db: UntrustedConnection, pragma: str) -> None:
 
 
 def _write(db: UntrustedConnection, statement: str, row: str, rows: Sequence[_Row]) -> int:
-    """Write rows, many in a step; how many there are now that were not there."""
+    """Write rows, many per step; returns the number of new ones."""
     at = written = 0
     for count in _AT_ONCE:
         whole = statement.format(",".join([row] * count))
@@ -318,18 +318,18 @@ def _write(db: UntrustedConnection, statement: str, row: str, rows: Sequence[_Ro
 
 
 class ReadOnlyStore(EntryReader):
-    """Reads a store, on a read-only disk too.
+    """Reads a store, also on a read-only disk.
 
-    Writes nothing, with one exception: where a writer is at work, or was cut off, SQLite may make
-    the lock file that it shares with it.
+    Writes nothing, except that SQLite may create its lock file if a writer is at work or was
+    interrupted.
     """
 
     def __init__(self, folder: Path) -> None:
-        """StoreError if there is no store in the folder."""
+        """Raise StoreError if the folder holds no store."""
         file = Path(os.path.abspath(folder)) / STORE_FILE
         require_rescued(file.parent)
         if not file.is_file():
-            raise StoreError(f"{folder} holds no store: there is no {STORE_FILE} in it")
+            raise StoreError(f"{folder} holds no store: {STORE_FILE} is missing")
         self._seen = _stamp(file)
         super().__init__(file, _access(file))
 
@@ -345,11 +345,11 @@ class ReadOnlyStore(EntryReader):
         return super().get(key)
 
     def _text(self, address: str) -> bytes:
-        # Somebody may have added it, or brought it back, since the file was opened.
+        # Another process may have added or restored it since the file was opened.
         return super()._text(address) or (super()._text(address) if self._reopened() else b"")
 
     def _reopened(self) -> bool:
-        """Whether somebody wrote since the file was opened, and it was opened again for that."""
+        """Reopen the file if it was written meanwhile; whether it was."""
         if self._closed or (stamp := _stamp(self.file)) == self._seen:
             return False
         self._seen = stamp
@@ -362,39 +362,39 @@ class ReadOnlyStore(EntryReader):
 
 
 def _refuse_second_name(file: Path) -> None:
-    """SQLite keeps its log and its locks under the file's name: under another one, nobody sees what
-    is written, and the file is soon malformed."""
+    """Refuse a file with a hard link. SQLite names its log and locks after the file: under two
+    names, writers do not see each other, and the file becomes malformed."""
     if file.stat().st_nlink > 1:
         raise StoreError(
-            f"{file} is also the file of another store, by a hard link: replace one of the two by "
-            "a copy (cp), or use the same folder for both"
+            f"{file} is also the file of another store, through a hard link: replace one of "
+            "the two with a copy (cp), or use the same folder for both"
         )
 
 
 def _rows(entries: Iterable[tuple[str, bytes]]) -> tuple[list[_Row], list[_Row]]:
-    """The rows of records, and those of the texts that they share."""
+    """Rows of the entries, and rows of the texts that they share."""
     now = time.time()
     rows: list[_Row] = []
     texts: dict[str, _Row] = {}
     for key, value in entries:
-        record, text = split_shared(value) if value[:1] == SHARES else (value, b"")
+        entry, text = split_shared(value) if value[:1] == SHARES else (value, b"")
         if text:
             address = hashlib.sha256(text)
-            record += address.digest()
+            entry += address.digest()
             if (name := address.hexdigest()) not in texts:
                 texts[name] = name, now, now, add_checksum(name, text)
-        rows.append((checked_key(key), now, now, add_checksum(key, record)))
+        rows.append((checked_key(key), now, now, add_checksum(key, entry)))
     return rows, list(texts.values())
 
 
 def _access(file: Path) -> str:
-    # `immutable` keeps SQLite from making its log and lock files, and from honouring those of
-    # others. Where there is a log somebody may be writing, so the usual locks are needed.
+    # `immutable` keeps SQLite from creating a log and lock files, and from using existing ones. A
+    # log means that somebody may be writing, so the usual locks are needed.
     return "mode=ro" if log_of(file).exists() else "mode=ro&immutable=1"
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """Changes when an immutable view of the file is out of date; None while SQLite itself sees."""
+    """Changes when an immutable view is out of date; None if SQLite detects changes itself."""
     if log_of(file).exists():
         return None
     try:
@@ -405,25 +405,25 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 
 def _refuse_foreign(file: Path) -> None:
-    """Nothing is added to another program's file."""
-    # A journal is left by a process that was cut off while it made the store: SQLite undoes that.
+    """Refuse another program's file."""
+    # A journal remains after an interrupted creation: SQLite undoes it.
     mode = "mode=rw" if side_size(file, "-journal") else "mode=ro"
     with closing(connect_safely(file, mode)) as db:
         tables = {name for (name,) in db.execute(_THEIR_TABLES)}
     if foreign := sorted(tables - _KNOWN):
         raise StoreError(
             f"{file} has a table {foreign[0].decode(errors='replace')!r}, which no store has: "
-            "it is another program's, or damaged. Choose another folder with --store; or, if "
+            "it is damaged, or belongs to another program. Choose another folder with --store. If "
             f"it was a store: oversight cache verify --recover --store {file.parent}"
         )
 
 
 @contextmanager
 def recoverable(folder: Path) -> Iterator[EntryReader]:
-    """The store in `folder`, for its `recover`; nothing there is changed.
+    """Open the store in `folder` for its `recover`; the folder is not changed.
 
-    StoreError if there is none, or if nothing of it can be read. Where the first page is damaged a
-    copy is read, beside the system's other temporary files.
+    StoreError if it is missing or completely unreadable. If the first page is damaged, a copy in
+    the system's temporary folder is read.
     """
     refused = None
     try:
@@ -476,15 +476,13 @@ _MAX_TRIES = 100
 
 
 def share_lock(folder: Path) -> int:
-    """Keep the store in its place until the returned descriptor is closed. StoreError, OSError."""
-    return _lock(folder, fcntl.LOCK_SH, "another process is salvaging it; wait for its end")
+    """Keep the store in place until the returned descriptor is closed. StoreError, OSError."""
+    return _lock(folder, fcntl.LOCK_SH, "another process is recovering it; wait until it ends")
 
 
 def exclusive_lock(folder: Path) -> int:
-    """Keep all others from writing until the returned descriptor is closed.
-
-    Raises: StoreError, OSError.
-    """
+    """Keep other processes from writing until the returned descriptor is closed. StoreError,
+    OSError."""
     return _lock(
         folder, fcntl.LOCK_EX, "a run, or another command, is using it; stop that, then try again"
     )
@@ -502,9 +500,9 @@ def _lock(folder: Path, kind: int, refusal: str) -> int:
             raise StoreError(f"{folder}: {refusal}") from None
         except OSError as exc:
             if exc.errno in (errno.EBADF, errno.ENOTSUP, errno.ENOLCK) and kind == fcntl.LOCK_SH:
-                # A file system without locks on folders: runs go on there, nothing is recovered.
+                # A file system without folder locks: runs go on there, but recovery is refused.
                 return lock
             os.close(lock)
             raise
         os.close(lock)
-    raise StoreError(f"{folder} is replaced again and again by another process")
+    raise StoreError(f"{folder} is repeatedly replaced by another process")

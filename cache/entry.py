@@ -1,17 +1,17 @@
-"""What is stored for one call: when, of which endpoint, the reply, and the call itself.
+"""The stored form of one call: time, endpoint, reply, and the call itself.
 
-    head        form, outcome, time, and the lengths of what follows; `_HEAD`
+    head        form, outcome, time, and the lengths of the parts; `_HEAD`
     identity    of the endpoint that answered, UTF-8
     model       as the call names it, UTF-8
     reply       JSON, compressed
     call        the canonical JSON whose sha256 is the call's address, compressed
-    shared      of some: how the prompt begins in many calls, compressed, which `call` lacks
+    shared      in some: the common beginning of the prompt, compressed, cut out of `call`
 
-The parts are apart so that a hit unpacks the reply alone, and a listing neither; and so that a
-store keeps what many records share, such as a passage of 30 kB that fifty calls carry, once.
+Separate parts let a hit unpack the reply alone, and a listing neither. They also let a store keep a
+common part once, such as a passage of 30 kB in fifty calls.
 
-A stored value has a checksum, which covers its key too. A flipped bit in an index can hand out a
-healthy value under another entry's key, and only a checksum of both detects that.
+A stored value has a checksum that covers its key too: a flipped bit in an index can return an
+intact value under another key.
 """
 
 import hashlib
@@ -33,22 +33,21 @@ from .errors import AddressError, DamagedEntry, PassageLost, RequestLeftOut, Sto
 from .reply import Outcome, Reply
 
 PACKED = 1
-"""Form of a record as stores keep it: reply and call are compressed, each by itself, with a
-dictionary of the prompts and JSON keys that records have in common. It halves the size of a record
-and the time to pack it, and each record can still be read without the others."""
+"""Form in stores: reply and call are compressed separately, with a dictionary of common prompts and
+JSON keys. This halves size and packing time, and each entry can be read without the others."""
 DICTIONARY = "data/record-1.zdict"
-"""Belongs to the form and never changes; another one would be another form."""
+"""The dictionary belongs to the form and never changes: another one would be another form."""
 PLAIN = 2
-"""Form of a record whose parts are not compressed: a new one, and each one in a portable file."""
+"""Form with uncompressed parts: new entries, and entries in a portable file."""
 SHARING = 3
-"""Form of a compressed record that has a shared part."""
+"""Form of a compressed entry with a shared part."""
 SHARES = bytes([SHARING])
-"""How such a record begins."""
+"""First byte of such an entry."""
 LEAST_SHARED = 4096
-"""Characters of a prompt's beginning that is worth a part of its own."""
+"""Minimum characters of a common beginning that is stored separately."""
 
 MAX_UNPACKED_BYTES = 2**28
-"""Bytes of a reply or a call; a record that claims more is damaged, and is not unpacked."""
+"""Maximum bytes of a reply or a call; an entry that claims more is damaged, and is not unpacked."""
 
 IMPORTED = "imported"
 """First word of the origin of a reply that came in a file."""
@@ -56,16 +55,16 @@ IMPORTED = "imported"
 _LEVEL = 3
 
 MAX_TIME = 253_370_764_800
-"""Seconds since 1970; datetime goes no further."""
+"""Maximum time, in seconds since 1970, that datetime can represent."""
 
 _HEAD = struct.Struct("<BBQHHIIII")
 _PLACE = struct.Struct("<I")
-"""Where in the call's JSON the shared part belongs, in bytes; in front of that part."""
+"""Position of the shared part in the call's JSON, in bytes; precedes that part."""
 _OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 class _Zstd(threading.local):
-    """One a thread, made when it is first used: compressors are not safe to share."""
+    """Compressor and decompressor, one pair per thread since they must not be shared."""
 
     pack: Callable[[bytes], bytes]
     unpack: Callable[[bytes], bytes]
@@ -87,37 +86,37 @@ def _dictionary() -> zstandard.ZstdCompressionDict:
 
 
 zstd = _Zstd()
-"""Packs values with the dictionary, and unpacks them; ZstdError for what was packed otherwise."""
+"""Packs and unpacks values with the dictionary; ZstdError for values that were packed otherwise."""
 
 
 def make_ready() -> None:
-    """Load the dictionary now: when the first paid reply is packed, no file may be left to open."""
+    """Load the dictionary now: packing the first paid reply must not have to open a file."""
     _dictionary()
 
 
 class StoreEntry(Struct, frozen=True, gc=False):
-    """One stored call; the reply and the call are unpacked when they are asked for."""
+    """One stored call; reply and call are unpacked on demand."""
 
     key: str
     form: int
     outcome: Outcome
     stored_at: int
-    """Seconds since 1970, by the clock of the machine that stored it."""
+    """Seconds since 1970, by the clock of the storing machine."""
     identity: str
     model: str
     reply_size: int
     """Bytes of the reply's JSON."""
     reply_part: bytes
     call_size: int
-    """Bytes of the call's JSON, the shared part included; 0 where the reply stands alone."""
+    """Bytes of the call's JSON, the shared part included; 0 for a reply without its request."""
     call_part: bytes
     shared_part: bytes = b""
-    """Empty in all forms but `SHARING`, and there if its store has lost it."""
+    """Empty unless the form is `SHARING`, or if the store has lost it."""
     shared_at: int = 0
 
     @property
     def lost_passage(self) -> bool:
-        """Whether its store has lost the shared part; its reply is whole."""
+        """Whether the store has lost the shared part; the reply is intact."""
         return self.form == SHARING and not self.shared_part
 
     @property
@@ -126,29 +125,30 @@ class StoreEntry(Struct, frozen=True, gc=False):
         return self.key.partition(".")[0]
 
     def reply(self) -> Reply:
-        """DamagedEntry if what is stored is no reply."""
+        """The reply. DamagedEntry if it cannot be read."""
         data = _unpacked(self.key, self.form, self.reply_part, self.reply_size)
         return read_reply(self.key, data, self.address)
 
     def call(self) -> Call:
-        """DamagedEntry if what is stored is no call; RequestLeftOut if the reply stands alone."""
+        """The call. DamagedEntry if it cannot be read; RequestLeftOut if it was left out."""
         if not self.call_size:
             raise RequestLeftOut(self.key)
         return read_call(self.key, self._asked())
 
     def check(self) -> None:
-        """DamagedEntry unless key, endpoint, call and reply can be read and belong together."""
+        """Raise DamagedEntry unless key, endpoint, call and reply can be read and belong
+        together."""
         call = self.call()
         if self.key != store_key(call.address, self.identity):
-            raise DamagedEntry(self.key, "it holds the call or the endpoint of another key")
+            raise DamagedEntry(self.key, "its call or endpoint belongs to another key")
         data = _unpacked(self.key, self.form, self.reply_part, self.reply_size)
         read_reply(self.key, data, self.address)
-        # As it was written: the reply itself is read as those of today are.
+        # Compared as written: reading a reply may change its outcome.
         if (call.model, orjson.loads(data).get("outcome", "ok")) != (self.model, self.outcome):
-            raise DamagedEntry(self.key, "its head is not that of its call and reply")
+            raise DamagedEntry(self.key, "its head does not match its call and reply")
 
     def plain(self) -> "StoreEntry":
-        """This record with its parts unpacked."""
+        """This entry with its parts unpacked."""
         return replace(
             self,
             form=PLAIN,
@@ -159,7 +159,7 @@ class StoreEntry(Struct, frozen=True, gc=False):
         )
 
     def imported(self) -> "StoreEntry":
-        """This record, with a reply whose origin says that it was imported from a file."""
+        """This entry, with an origin that says it was imported from a file."""
         reply = self.reply()
         if reply.origin.startswith(IMPORTED):
             return self
@@ -169,8 +169,8 @@ class StoreEntry(Struct, frozen=True, gc=False):
         return replace(self, outcome=came.outcome, reply_size=len(written), reply_part=part)
 
     def packed(self, shared: str = "") -> "StoreEntry":
-        """This record, compressed as stores keep it. shared: the beginning of its prompt that many
-        calls have in common; if it is long, it becomes a part of its own."""
+        """This entry in the compressed form. shared: the common beginning of its prompt, which
+        becomes a separate part if it is long."""
         if self.form != PLAIN:
             return self
         asked, part, at = self.call_part, b"", 0
@@ -222,25 +222,22 @@ class StoreEntry(Struct, frozen=True, gc=False):
 
 
 def source(origin: str) -> str:
-    """An origin without the run: `live ADDRESS`, `batch ADDRESS`, `imported` or `unknown`."""
+    """The origin without the run: `live ADDRESS`, `batch ADDRESS`, `imported` or `unknown`."""
     words = origin.split()
     if not words:
         return "unknown"
     return words[0] if words[0] in ("simulated", IMPORTED) else " ".join(words[:2])
 
 
-@lru_cache(maxsize=64)  # the calls of a problem come one after another
+@lru_cache(maxsize=64)  # consecutive calls belong to the same problem
 def _packed_text(text: str) -> tuple[bytes, bytes]:
-    """A text as it stands within JSON, plain and compressed."""
+    """A text as JSON, plain and compressed."""
     written = orjson.dumps(text)[1:-1]
     return written, zstd.pack(written)
 
 
 def split_shared(value: bytes) -> tuple[bytes, bytes]:
-    """A record's bytes cut before its shared part, which is empty where it has none.
-
-    DamagedEntry if it is no record.
-    """
+    """An entry's bytes, split before the shared part, which may be empty. DamagedEntry."""
     if value[:1] != SHARES:
         return value, b""
     _, _, _, identity, model, _, reply, _, call = _head("", value)
@@ -249,10 +246,10 @@ def split_shared(value: bytes) -> tuple[bytes, bytes]:
 
 
 def new_entry(key: str, call: Call, reply: Reply, identity: str, stored_at: int) -> StoreEntry:
-    """The record of a reply, not packed yet. StoreError, naming the field, if it would not be read
+    """The unpacked entry of a reply. StoreError, which names the field, if it could not be read
     back equal.
 
-    stored_at: seconds since 1970, clipped to what can be stored: a wrong clock must not cost a paid
+    stored_at: seconds since 1970, clipped to the valid range: a wrong clock must not cost a paid
     reply.
     """
     written, asked = write_reply(reply), call.canonical
@@ -271,10 +268,10 @@ def new_entry(key: str, call: Call, reply: Reply, identity: str, stored_at: int)
 
 
 def read_entry(key: str, value: bytes) -> StoreEntry:
-    """The record, nothing of it unpacked. DamagedEntry if it is none."""
+    """Parse an entry without unpacking its parts. DamagedEntry."""
     form, outcome, at, identity, model, reply_size, reply, call_size, call = _head(key, value)
     if at > MAX_TIME:
-        raise DamagedEntry(key, f"it claims to be stored at {at}, which is no time")
+        raise DamagedEntry(key, f"its time of storage {at} is invalid")
     value, shared = split_shared(value)
     start, place = _HEAD.size, 0
     parts = []
@@ -299,7 +296,7 @@ def read_entry(key: str, value: bytes) -> StoreEntry:
 def read_entries(
     entries: Iterable[tuple[str, bytes | DamagedEntry]],
 ) -> Iterator[tuple[str, StoreEntry | DamagedEntry]]:
-    """Entries, as `Reader.items` gives them, read; where one is damaged, what is wrong with it."""
+    """Parse the entries of `Reader.items`; damaged ones become their DamagedEntry."""
     for key, found in entries:
         try:
             yield key, found if isinstance(found, DamagedEntry) else read_entry(key, found)
@@ -310,18 +307,18 @@ def read_entries(
 def checked_entries(
     entries: Iterable[tuple[str, bytes | DamagedEntry]],
 ) -> Iterator[tuple[str, StoreEntry | DamagedEntry]]:
-    """`read_entries`, each unpacked and checked against its key."""
-    for key, record in read_entries(entries):
+    """As `read_entries`, but unpack each entry and check it against its key."""
+    for key, entry in read_entries(entries):
         try:
-            if isinstance(record, StoreEntry):
-                record.check()
-            yield key, record
+            if isinstance(entry, StoreEntry):
+                entry.check()
+            yield key, entry
         except DamagedEntry as damage:
             yield key, damage
 
 
 def stored_reply(key: str, value: bytes, address: str) -> Reply:
-    """The reply alone, stamped with its address: the hot path of a cache hit."""
+    """Only the reply, with its address set: the hot path of a cache hit."""
     form, _, _, identity, model, size, length, _, _ = _head(key, value)
     start = _HEAD.size + identity + model
     return read_reply(key, _unpacked(key, form, value[start : start + length], size), address)
@@ -329,7 +326,7 @@ def stored_reply(key: str, value: bytes, address: str) -> Reply:
 
 def _head(key: str, value: bytes) -> tuple[int, int, int, int, int, int, int, int, int]:
     if len(value) < _HEAD.size:
-        raise DamagedEntry(key, f"it ends after {len(value)} bytes, within its head")
+        raise DamagedEntry(key, f"it ends in its head, after {len(value)} bytes")
     head = _HEAD.unpack_from(value)
     if head[0] not in (PACKED, PLAIN, SHARING):
         raise DamagedEntry(key, f"form {head[0]} is unknown to this version of oversight-bench")
@@ -351,7 +348,7 @@ def _unpacked(key: str, form: int, part: bytes, size: int) -> bytes:
 
 
 def _unpacked_size(part: bytes) -> int:
-    """The bytes that a compressed part says it unpacks to; -1 for one that says nothing."""
+    """Unpacked size of a compressed part, as it states; -1 if it states none."""
     try:
         return zstandard.frame_content_size(part)
     except zstandard.ZstdError:
@@ -364,9 +361,9 @@ _requests = msgspec.json.Decoder(Request)
 
 
 def write_reply(reply: Reply) -> bytes:
-    """StoreError, naming the field, unless the reply can be read back equal.
+    """The reply as JSON. StoreError, which names the field, unless it can be read back equal.
 
-    Refused here, where the caller can be told, rather than found unreadable later.
+    Refused here, where the caller can be told, and not found unreadable later.
     """
     try:
         data = _json(reply)
@@ -383,35 +380,35 @@ def write_reply(reply: Reply) -> bytes:
 
 
 def read_reply(key: str, data: bytes, address: str) -> Reply:
-    """The reply, stamped with the address that it answers. DamagedEntry if it is none."""
+    """The reply, with the address that it answers. DamagedEntry if the data is not a reply."""
     try:
         reply = _replies.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise DamagedEntry(key, f"what it holds is no reply: {exc}") from exc
+        raise DamagedEntry(key, f"its reply cannot be read: {exc}") from exc
     # In place: nothing else refers to it yet.
     force_setattr(reply, "call", address)
     return reply
 
 
 def read_call(key: str, data: bytes) -> Call:
-    """The call behind its canonical JSON. DamagedEntry if there is none."""
+    """The call of some canonical JSON. DamagedEntry if the data is not a call."""
     try:
         if (schema := int(data[1 : data.index(b",")])) != SCHEMA:
             raise DamagedEntry(key, f"its call is of schema {schema}; this version reads {SCHEMA}")
         opening, _, draw = data.removesuffix(b"}]").rpartition(b',"draw":')
         call = Call(_request(opening), tuple(orjson.loads(draw)))
-        # Equal bytes prove that nothing stands there that was not read.
+        # Equal bytes prove that the data holds nothing else.
         if call.canonical != data:
             raise ValueError("it is not canonical")
     except (ValueError, TypeError) as exc:
-        raise DamagedEntry(key, f"what it holds is no call: {exc!r}") from exc
+        raise DamagedEntry(key, f"its call cannot be read: {exc!r}") from exc
     return call
 
 
 @lru_cache(32)
 def _request(opening: bytes) -> Request:
-    """The request of calls whose canonical JSON begins so, up to the draw: the drafts of one turn
-    differ in nothing else, and are read one after another."""
+    """The request of calls whose canonical JSON starts like this. Cached, since the drafts of one
+    turn differ only in their draw."""
     return _requests.decode(opening[opening.index(b",") + 1 :] + b"}")
 
 
@@ -424,9 +421,9 @@ def add_checksum(key: str, value: bytes) -> bytes:
 
 
 def strip_checksum(key: str, sealed: bytes) -> bytes:
-    """The value that was sealed under this key. DamagedEntry if anything of it was altered."""
+    """The value without its checksum. DamagedEntry if value or key was altered."""
     value = sealed[SIZE:]
-    # No key contains a zero byte: where the key ends and the value begins is never in doubt.
+    # Keys contain no zero byte, so the boundary between key and value is unambiguous.
     if hashlib.sha256(b"%b\0%b" % (key.encode(), value)).digest() != sealed[:SIZE]:
         raise DamagedEntry(key, "its checksum does not match")
     return value

@@ -4,26 +4,26 @@ CacheError
 ├── AddressError      a call that has no address; names the field that is at fault
 ├── ReplayMiss        a replay met a call that was never recorded; names the nearest one
 ├── StoreError        the store cannot be opened, read or written; says what to do
-│   ├── DamagedEntry  a stored value fails its checksum, or is nothing this program wrote
+│   ├── DamagedEntry  a stored value fails its checksum, or was not written by this program
 │   │   ├── PassageLost  a call without the passage that it shares; its reply is whole
 │   │   └── RequestLeftOut  a reply without its request, from a pack
-│   ├── StoreFull     no room left to save a paid reply
-│   └── StoreGone     deleted or replaced while it was open: what is written now is in no store
+│   ├── StoreFull     the disk is full
+│   └── StoreGone     deleted or replaced while it was open: new entries would be lost
 └── PackError         a portable file that is damaged, hostile, of another format or unwritable
 """
 
 import errno
 
 NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-"""What the system says where a file may not grow: the disk is full, or a quota or limit reached."""
+"""System errors for a file that may not grow: full disk, quota, or size limit."""
 
 
 class CacheError(Exception):
-    """The root of everything that `cache` raises on purpose."""
+    """Base class of the exceptions of `cache`."""
 
 
 class AddressError(CacheError, ValueError):
-    """A value that cannot be addressed: NaN, an infinity, a lone surrogate, a foreign type."""
+    """A value without an address: NaN, an infinity, a lone surrogate, or a foreign type."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")
@@ -35,7 +35,7 @@ class StoreError(CacheError):
 
 
 class DamagedEntry(StoreError):
-    """One stored value is not what was written. The others are untouched."""
+    """A stored value was altered. Other entries are not affected."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(
@@ -47,14 +47,14 @@ class DamagedEntry(StoreError):
 
 
 class PassageLost(DamagedEntry):
-    """The store has lost the passage that a call shares with others; its reply is whole."""
+    """The passage that a call shares with others is lost; the reply is intact."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(key, "its store has lost the passage that its call shares")
+        super().__init__(key, "the store has lost the passage of its call")
 
 
 class RequestLeftOut(DamagedEntry):
-    """A reply without its request, as packs have them whose source texts may not travel."""
+    """A reply without its request, as in packs whose source texts must not be shared."""
 
     def __init__(self, key: str) -> None:
         StoreError.__init__(self, f"the request of reply {key[:12]} was left out of its file")
@@ -63,15 +63,15 @@ class RequestLeftOut(DamagedEntry):
 
 
 class StoreFull(StoreError):
-    """The disk took no more. What was acknowledged before is safe."""
+    """The disk is full. Earlier replies are safe."""
 
 
 class StoreGone(StoreError):
-    """The file that is open stands in its folder no more."""
+    """The open file is no longer in its folder."""
 
 
 class PackError(CacheError):
-    """A portable file that cannot be read whole, or cannot be written."""
+    """A portable file that cannot be read completely, or cannot be written."""
 
 
 class ReplayMiss(CacheError):
@@ -89,11 +89,9 @@ class ReplayMiss(CacheError):
 
 
 def install_command(extra: str) -> str:
-    """The command that installs what an extra asks for, by the names of its packages.
-
-    Named by the extra it would work only where the distribution itself comes from an index.
-    """
-    # Where all is installed nothing of this is needed, and it takes some time to import.
+    """The command that installs the packages of an extra. They are named one by one, since the name
+    of the extra works only with a distribution from an index."""
+    # Imported late: rarely needed, and slow.
     from importlib.metadata import PackageNotFoundError, requires
 
     try:

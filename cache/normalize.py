@@ -1,13 +1,13 @@
-"""Folding: what a model wrote, as everything here reads it."""
+"""Normalization of model output: Unicode NFC without invisible characters."""
 
 from unicodedata import category, combining, normalize
 
 MAX_MARKS = 30
-"""Most combining marks in a row that are kept: no script needs as many (the Stream-Safe Text Format
-of Unicode's annex 15), and sorting them takes a time that grows with the square of their number."""
+"""Maximum combining marks in a row: no script needs more (Stream-Safe Text Format, Unicode annex
+15), and sorting them takes quadratic time."""
 
 MAX_TEXT = 2_000
-"""Characters that `words` looks at."""
+"""Maximum characters that `words` reads."""
 
 _UNSEEN = frozenset(
     chr(code)
@@ -23,16 +23,16 @@ _UNSEEN = frozenset(
     )
     for code in range(first, last + 1)
 )
-"""What else Unicode shows as nothing (Default_Ignorable_Code_Point)."""
+"""Other invisible characters of Unicode (Default_Ignorable_Code_Point)."""
 
 
 def normalized(text: str) -> tuple[str, int]:
-    """`text` in NFC without characters that nobody sees, and how many those were.
+    """`text` in NFC without invisible characters, and the number of those that were removed.
 
-    A zero-width character within a tag or a word hides it from every reader but the model that is
-    prompted with it. Gone are format characters (category Cf), which include those that turn the
-    direction of a line, variation selectors and the like, and marks after MAX_MARKS in a row.
-    Folding what is folded changes nothing.
+    A zero-width character in a tag or a word hides it from readers, but not from a model. Removed
+    are format characters (category Cf, among them those that change the direction of a line),
+    variation selectors and the like, and marks after MAX_MARKS in a row. Normalizing twice changes
+    nothing.
     """
     if text.isascii():
         return text, 0
@@ -46,7 +46,8 @@ def normalized(text: str) -> tuple[str, int]:
 
 
 def _few_marks(text: str, classes: dict[str, list[int]]) -> str:
-    """classes: by character, those of the marks that it stands for; 0 is no mark's."""
+    """Drop marks after MAX_MARKS in a row. classes: by character, the combining classes of its
+    decomposition; 0 for a base character."""
     kept, marks = [], 0
     for char in text:
         parts = classes.get(char, [0])
@@ -57,7 +58,7 @@ def _few_marks(text: str, classes: dict[str, list[int]]) -> str:
 
 
 def words(text: str) -> str:
-    """A text as lower-case words: `RateLimitReached`, `rate_limit_reached` are one."""
+    """A text as lower-case words: `RateLimitReached` and `rate_limit_reached` become the same."""
     spaced, before = [], ""
     for char in text[:MAX_TEXT]:
         if char.isalnum():

@@ -1,12 +1,12 @@
-"""One portable file: replies, or a run with its replies, to be sent, checked and imported.
+"""Portable files: replies, or a run with its replies, in one checked zip file.
 
     manifest.json           first: the format, the kind, counts, and size and sha256 of each member
-    replies/000001.jsonl    one reply a line, in key order: key, identity, call, reply, at
+    replies/000001.jsonl    one reply per line, in key order: key, identity, call, reply, at
     run/                    the files of a run, in a file of kind `run`
 
-It is a zip file, which any zip program opens. Members have a fixed order, time and mode, so that
-the same content gives the same bytes. Python's `zipfile` accepts bytes between members and two
-differing heads of one member; so heads are read and written here, and no byte is left unread.
+Any zip program opens it. Order, time and mode of members are fixed, so that equal content gives
+equal bytes. Headers are read and written here, since Python's `zipfile` accepts bytes between
+members and two differing headers of a member.
 """
 
 import errno
@@ -39,25 +39,25 @@ MANIFEST = "manifest.json"
 PortableKind: TypeAlias = Literal["run", "replies", "store"]
 
 MAX_MEMBER = 2**26
-"""Bytes of a member with replies; a single larger reply has a member to itself."""
+"""Maximum bytes of a member with replies, unless a single reply is larger."""
 MAX_MANIFEST = 2**24
 """Maximum size of the manifest, in bytes."""
 MAX_LINE = 2**29
-"""Maximum size of the line of one reply, in bytes."""
+"""Maximum size of one line, in bytes."""
 MAX_BYTES = 2**34
-"""Maximum size of all members unpacked, in bytes."""
+"""Maximum unpacked size of all members, in bytes."""
 MAX_RATIO = 200
 """Maximum ratio of unpacked to packed size beyond `FREE` bytes; Deflate reaches 1,032."""
 FREE = 2**26
 CHUNK = 2**20
-"""Bytes that are held in memory at a time."""
+"""Bytes in memory at a time."""
 
 _LOCAL = struct.Struct("<4s5H3L2H")
-"""Head of a member: signature, version, flags, method, time, date, CRC, packed size, size, length
-of the name, length of the extra field."""
+"""Member header: signature, version, flags, method, time, date, CRC, packed size, size, length of
+the name, length of the extra field."""
 _CENTRAL = struct.Struct("<4s6H3L5H2L")
-"""Entry of the directory: signature, version of the writer, the fields of `_LOCAL`, length of the
-comment, disk, internal attributes, external attributes, offset of the member."""
+"""Directory entry: signature, version of the writer, the fields of `_LOCAL`, length of the comment,
+disk, internal attributes, external attributes, offset of the member."""
 _END = struct.Struct("<4s4H2LH")
 """End of the file: signature, disk, disk of the directory, entries there, entries, size and offset
 of the directory, length of the comment."""
@@ -72,7 +72,7 @@ _REPLIES = re.compile(r"replies/[0-9]{6}\.jsonl")
 _KEY = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}")
 
 _BATCH = 512
-"""Entries in one transaction."""
+"""Entries per transaction."""
 
 
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,9 +87,9 @@ class Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     kind: PortableKind
     counts: Mapping[str, int]
     members: Mapping[str, Member]
-    """By name, all members but the manifest itself."""
+    """By name, without the manifest."""
     store: str = ""
-    """Id of the store, of kind `store`: a new store that is filled from the file takes it."""
+    """Id of a store, for kind `store`: a new store that is filled from the file takes it."""
 
     @property
     def bytes(self) -> int:
@@ -102,9 +102,9 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     reply: msgspec.Raw
     at: int
     call: msgspec.Raw = msgspec.Raw(b"")
-    """Canonical JSON; empty where the request was left out."""
+    """Canonical JSON; empty if the request was left out."""
     model: str = ""
-    """Stated only where the request was left out."""
+    """Only present if the request was left out."""
 
 
 class _Ended(msgspec.Struct):
@@ -115,11 +115,11 @@ _lines = msgspec.json.Decoder(_Line)
 _outcomes = msgspec.json.Decoder(_Ended)
 
 
-class _Entry(NamedTuple):
-    """A member as the directory lists it."""
+class _MemberData(NamedTuple):
+    """A member, from the directory."""
 
     start: int
-    """Offset of its data."""
+    """Offset of the data."""
     method: int
     crc: int
     packed: int
@@ -133,11 +133,11 @@ def export_replies(
     kind: PortableKind = "replies",
     damaged: list[DamagedEntry] | None = None,
 ) -> int:
-    """Write the replies under `keys` to `file`, whole or not at all; returns their number.
+    """Write the replies under `keys` to `file`, completely or not at all; returns their number.
 
-    damaged: takes the damaged replies, which are left out; None to raise DamagedEntry. A file that
-    was there before is replaced, and a missing folder is made. PackError for a key without a reply,
-    and if the file cannot be written; StoreFull.
+    damaged: collects damaged replies, which are left out; if None, DamagedEntry is raised. An
+    existing file is replaced, and a missing folder is created. PackError for a key without a reply,
+    or if the file cannot be written; StoreFull.
     """
     with _writing(file), TemporaryDirectory(prefix=".export", dir=file.parent) as folder:
         count = stage_replies(store, keys, Path(folder), damaged=damaged)
@@ -154,9 +154,9 @@ def stage_replies(
     requests: bool = True,
     damaged: list[DamagedEntry] | None = None,
 ) -> int:
-    """Write replies below a folder, as the members of a portable file; returns their number.
+    """Write replies to a folder, as members of a portable file; returns their number.
 
-    requests: whether each reply goes with its request. damaged: as `export_replies` has it.
+    requests: whether to include requests. damaged: as in `export_replies`.
     """
     count, number, size = 0, 0, MAX_MEMBER
     with ExitStack() as opened:
@@ -182,26 +182,26 @@ def stage_replies(
 def _reply_line(store: Reader, name: str, requests: bool) -> bytes:
     value = store.get(name)
     if value is None:
-        raise PackError(f"{name} is not in the store: nothing was exported")
-    record = read_entry(name, value).plain()
-    fields: dict[str, object] = {"key": name, "identity": record.identity}
-    if requests and record.call_size:
-        fields["call"] = msgspec.Raw(record.call_part)
+        raise PackError(f"{name} was not found in the store: nothing was exported")
+    entry = read_entry(name, value).plain()
+    fields: dict[str, object] = {"key": name, "identity": entry.identity}
+    if requests and entry.call_size:
+        fields["call"] = msgspec.Raw(entry.call_part)
     else:
-        fields["model"] = record.model
-    fields |= {"reply": msgspec.Raw(record.reply_part), "at": record.stored_at}
+        fields["model"] = entry.model
+    fields |= {"reply": msgspec.Raw(entry.reply_part), "at": entry.stored_at}
     return msgspec.json.encode(fields) + b"\n"
 
 
 def write_members(
     stage: Path, file: Path, kind: PortableKind, counts: Mapping[str, int], store: str = ""
 ) -> Contents:
-    """Write all files below `stage` into one portable file, whole or not at all. PackError,
+    """Write all files of `stage` to a portable file, completely or not at all. PackError,
     StoreFull."""
     files = (path for path in stage.rglob("*") if path.is_file())
     names = sorted(path.relative_to(stage).as_posix() for path in files)
     if strange := [name for name in names if not MEMBER_NAME.fullmatch(name)]:
-        raise PackError(f"{strange[0]!r} may not stand in a portable file: rename it")
+        raise PackError(f"{strange[0]!r} is not allowed in a portable file: rename it")
     members = {name: _listed(stage / name) for name in names}
     contents = Contents(FORMAT, kind, counts, members, store)
     listing = msgspec.json.format(msgspec.json.encode(contents))
@@ -229,7 +229,7 @@ def write_members(
 
 @contextmanager
 def _writing(file: Path) -> Iterator[None]:
-    """Raises StoreFull or PackError where the system does not let the file be written."""
+    """Turn errors of the system into StoreFull or PackError."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         yield
@@ -243,7 +243,7 @@ def _too_large(file: Path) -> PackError:
 
 
 def _write_member(out: BinaryIO, file: Path, name: str, parts: Iterable[bytes]) -> bytes:
-    """Write a member; returns its entry of the directory."""
+    """Write a member; returns its directory entry."""
     start, crc, size = out.tell(), 0, 0
     encoded, packer = name.encode(), zlib.compressobj(wbits=-zlib.MAX_WBITS)
     out.write(bytes(_LOCAL.size) + encoded)
@@ -274,22 +274,22 @@ def _chunks(file: Path) -> Iterator[bytes]:
 
 
 class PortableFile:
-    """Reads a portable file. A context manager, which closes it.
+    """Reads a portable file; a context manager.
 
-    PackError, with the file and the reason, for a file that is damaged, hostile or of another
-    format. Nothing in it is executed. Its bytes are checked whenever they are read.
+    PackError, with file and reason, for a file that is damaged, hostile or of another format. Its
+    content is never executed, and is checked whenever it is read.
     """
 
     def __init__(self, file: Path) -> None:
         """Read the whole file once, and check each member against the manifest."""
         self.file = file
-        self._entries: dict[str, _Entry] = {}
+        self._members: dict[str, _MemberData] = {}
         try:
             self._descriptor = os.open(
                 file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             )
         except OSError as exc:
-            link = "is a link, and links are not followed" if exc.errno == errno.ELOOP else ""
+            link = "links are not followed" if exc.errno == errno.ELOOP else ""
             raise PackError(f"{file}: {link or f'cannot be read: {exc.strerror}'}") from exc
         try:
             self._read_directory()
@@ -318,32 +318,33 @@ class PortableFile:
         return PackError(f"{self.file}: {why}")
 
     def parts(self, name: str) -> Iterator[bytes]:
-        """The content of a member, in parts. PackError, at the end, unless it is as listed."""
+        """The content of a member, in parts. PackError at the end if it does not match the
+        manifest."""
         listed, digest, size = self.contents.members[name], hashlib.sha256(), 0
         for part in self._unpacked(name):
             digest.update(part)
             size += len(part)
             yield part
         if (size, digest.hexdigest()) != (listed.bytes, listed.sha256):
-            raise self.fault(f"{name!r} is not what {MANIFEST} lists")
+            raise self.fault(f"{name!r} differs from {MANIFEST}")
 
     def extract(self, name: str, to: Path) -> None:
-        """Write a member to a new file, whose folder is made."""
+        """Write a member to a new file, and create its folder."""
         to.parent.mkdir(parents=True, exist_ok=True)
         with to.open("xb") as out:
             out.writelines(self.parts(name))
 
     def replies(self) -> Iterator[tuple[str, StoreEntry | DamagedEntry]]:
-        """Each reply by its key, or the damage of its line."""
+        """Each key with its reply, or with the damage of its line."""
         last = ""
         for name in filter(_REPLIES.fullmatch, self.contents.members):
             for number, line in enumerate(self._lines_of(name), 1):
                 try:
-                    record = _record(f"{name}: line {number}", line)
-                    if record.key <= last:
-                        raise DamagedEntry(record.key, "its key is out of order")
-                    last = record.key
-                    yield last, record
+                    entry = _line_entry(f"{name}: line {number}", line)
+                    if entry.key <= last:
+                        raise DamagedEntry(entry.key, "its key is out of order")
+                    last = entry.key
+                    yield last, entry
                 except DamagedEntry as damage:
                     yield damage.key, damage
 
@@ -358,16 +359,16 @@ class PortableFile:
             raise self.fault(f"{name!r} does not end with a line")
 
     def _read_directory(self) -> None:
-        """PackError for a byte that belongs neither to a member nor to the directory."""
+        """Read the directory. PackError for bytes outside of members and directory."""
         size = os.fstat(self._descriptor).st_size
         if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
             raise self.fault("is not a regular file")
         tail = os.pread(self._descriptor, _END.size, max(size - _END.size, 0))
         if len(tail) < _END.size or not tail.startswith(b"PK\5\6"):
-            raise self.fault("is not a portable file, was cut short, or holds bytes behind its end")
+            raise self.fault("is not a portable file, is truncated, or has bytes after its end")
         _, disk, first_disk, here, count, length, start, comment = _END.unpack(tail)
         if (disk, first_disk, here, start + length + _END.size, comment) != (0, 0, count, size, 0):
-            raise self.fault("holds bytes behind its directory, or was cut short")
+            raise self.fault("has bytes after its directory, or is truncated")
         directory = os.pread(self._descriptor, length, start)
         at = position = 0
         try:
@@ -381,51 +382,51 @@ class PortableFile:
                 if stat.S_IFMT(attributes >> 16) not in (0, stat.S_IFREG) or attributes & 0x10:
                     raise self.fault(f"{name!r} is not a regular file but a link, folder or device")
                 if not MEMBER_NAME.fullmatch(name):
-                    raise self.fault(f"{name!r} may not stand in a portable file")
-                if name.casefold() in map(str.casefold, self._entries):
+                    raise self.fault(f"{name!r} is not allowed in a portable file")
+                if name.casefold() in map(str.casefold, self._members):
                     raise self.fault(f"holds {name!r} twice")
                 local = _LOCAL.pack(b"PK\3\4", *head) + encoded
                 if offset != at or os.pread(self._descriptor, len(local), at) != local:
-                    raise self.fault(f"holds bytes before {name!r}, or two heads for it")
+                    raise self.fault(f"has bytes before {name!r}, or two headers for it")
                 _, flags, method, _, _, crc, packed, unpacked, _, extra = head
                 if flags or extra or remark or volume or method not in (_STORED, _DEFLATED):
-                    raise self.fault(f"the head of {name!r} holds more than its name and its size")
-                self._entries[name] = _Entry(at + len(local), method, crc, packed, unpacked)
+                    raise self.fault(f"the header of {name!r} has unexpected fields")
+                self._members[name] = _MemberData(at + len(local), method, crc, packed, unpacked)
                 at += len(local) + packed
         except (struct.error, UnicodeDecodeError) as exc:
             raise self.fault(f"its directory cannot be read: {exc}") from exc
-        if at != start or position != length or len(self._entries) != count:
-            raise self.fault("holds bytes between its last member and its directory")
+        if at != start or position != length or len(self._members) != count:
+            raise self.fault("has bytes between its last member and its directory")
 
     def _read_manifest(self) -> Contents:
-        """The manifest, after a comparison of its claims with the directory."""
-        first = next(iter(self._entries), "")
-        if first != MANIFEST or self._entries[first].size > MAX_MANIFEST:
+        """The manifest, checked against the directory."""
+        first = next(iter(self._members), "")
+        if first != MANIFEST or self._members[first].size > MAX_MANIFEST:
             raise self.fault(f"does not begin with {MANIFEST}")
         try:
             raw = b"".join(self._unpacked(MANIFEST))
             form = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).get("format")
             if form is not None and bytes(form) != b"%d" % FORMAT:
                 raise self.fault(
-                    f"is of format {bytes(form).decode():.20}, and this program reads {FORMAT}: "
-                    "update oversight-bench, or have it exported again"
+                    f"has format {bytes(form).decode():.20}, but this program reads {FORMAT}: "
+                    "update oversight-bench, or export it again"
                 )
             contents = msgspec.json.decode(raw, type=Contents)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
             raise self.fault(f"its {MANIFEST} cannot be read: {exc}") from exc
-        actual = list(self._entries)[1:]
+        actual = list(self._members)[1:]
         if unlisted := [name for name in actual if name not in contents.members]:
             raise self.fault(f"holds {unlisted[0]!r}, which {MANIFEST} does not list")
-        if missing := [name for name in contents.members if name not in self._entries]:
+        if missing := [name for name in contents.members if name not in self._members]:
             raise self.fault(f"lacks {missing[0]!r}, which {MANIFEST} lists")
         if actual != list(contents.members) or actual != sorted(actual):
             raise self.fault("its members are out of order")
         for name, member in contents.members.items():
             of_run = contents.kind == "run" and name.startswith("run/")
             if not of_run and not _REPLIES.fullmatch(name):
-                raise self.fault(f"holds {name!r}, which may not stand in one of its kind")
-            if member.bytes != (size := self._entries[name].size):
-                raise self.fault(f"{name!r} has {size:,} bytes, and {member.bytes:,} are listed")
+                raise self.fault(f"holds {name!r}, which is not allowed in this kind of file")
+            if member.bytes != (size := self._members[name].size):
+                raise self.fault(f"{name!r} has {size:,} bytes, not {member.bytes:,} as listed")
         size = os.fstat(self._descriptor).st_size
         if contents.bytes > min(MAX_BYTES, max(FREE, MAX_RATIO * size)):
             raise self.fault(
@@ -435,14 +436,14 @@ class PortableFile:
         return contents
 
     def _unpacked(self, name: str) -> Iterator[bytes]:
-        """The data of a member. PackError for more or less than the directory says."""
-        at, method, crc, packed, size = self._entries[name]
+        """The unpacked data of a member. PackError unless its size is as listed."""
+        at, method, crc, packed, size = self._members[name]
         end, checksum, left = at + packed, 0, size
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
         while at < end:
             raw = os.pread(self._descriptor, min(CHUNK, end - at), at)
             if not raw:
-                raise self.fault("was cut short while it was read")
+                raise self.fault("was truncated while it was read")
             at += len(raw)
             while True:
                 try:
@@ -458,39 +459,39 @@ class PortableFile:
                 if not raw and len(part) < CHUNK:
                     break
         if left or checksum != crc:
-            raise self.fault(f"{name!r} is damaged: its checksum or its size is wrong")
+            raise self.fault(f"{name!r} is damaged: wrong checksum or size")
         if method == _DEFLATED and (not unpacker.eof or unpacker.unused_data):
-            raise self.fault(f"holds bytes behind {name!r}")
+            raise self.fault(f"has bytes after {name!r}")
 
 
-def _record(place: str, line: bytes) -> StoreEntry:
-    """The reply of a line. DamagedEntry, with the place where it names no key."""
+def _line_entry(place: str, line: bytes) -> StoreEntry:
+    """The reply of a line. DamagedEntry, with `place` if the line has no key."""
     try:
-        entry = _lines.decode(line)
-        reply, call = bytes(entry.reply), bytes(entry.call)
+        fields = _lines.decode(line)
+        reply, call = bytes(fields.reply), bytes(fields.call)
         outcome = _outcomes.decode(reply).outcome
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
         raise DamagedEntry(place, f"its line cannot be read: {exc}") from exc
-    key, identity = entry.key, entry.identity
+    key, identity = fields.key, fields.identity
     if not _KEY.fullmatch(key) or key != store_key(key[:64], identity):
         raise DamagedEntry(key, "its key names another endpoint")
-    if bool(call) == bool(entry.model) or not 0 <= entry.at <= MAX_TIME:
-        raise DamagedEntry(key, "it needs either a call or a model, and a time")
-    model = entry.model or read_call(key, call).model
-    about = outcome, entry.at, identity, model
+    if bool(call) == bool(fields.model) or not 0 <= fields.at <= MAX_TIME:
+        raise DamagedEntry(key, "it needs a time, and either a call or a model")
+    model = fields.model or read_call(key, call).model
+    about = outcome, fields.at, identity, model
     return StoreEntry(key, PLAIN, *about, len(reply), reply, len(call), call)
 
 
 @dataclass(frozen=True, slots=True)
 class MergeStatistics:
-    """Counts of the entries that were read, by result."""
+    """Number of entries by result."""
 
     new: int
     """Stored."""
     known: int
-    """The store had the same reply already."""
+    """The same reply was stored already."""
     other: int
-    """The store had another reply to the same call, and kept it."""
+    """A different reply to the same call was stored, and stays."""
     damaged: tuple[DamagedEntry, ...]
     """Left out."""
 
@@ -503,45 +504,45 @@ def merge(
     bare: bool = False,
     shared: Callable[[Call], str] = lambda call: "",
 ) -> MergeStatistics:
-    """Store new replies, after checking that each is whole and under its own key.
+    """Store new replies, after checking each against its key.
 
-    foreign: whether the entries came in a file: then the origins of their replies say so, and each
-    needs its passage. bare: whether replies without requests are taken. shared: as `Cache` has it.
+    foreign: whether the entries came in a file. Then their origin says so, and each needs its
+    passage. bare: accept replies without requests. shared: as in `Cache`.
 
-    A stored reply is never replaced: a run that was served one reply must be served it again. Only
-    a damaged entry is replaced, which cannot be served, and a lost passage comes back.
+    A stored reply is never replaced, since a run must always be served the same one. Only damaged
+    entries are replaced, and lost passages restored.
 
-    Raises: StoreFull, StoreError; entries stored until then stay.
+    Raises StoreFull, StoreError; entries stored until then stay.
     """
     new = known = other = 0
     damaged: list[DamagedEntry] = []
     waiting: list[tuple[str, bytes]] = []
-    for key, record in entries:
+    for key, entry in entries:
         try:
-            if isinstance(record, DamagedEntry):
-                raise record
-            if not record.call_size if bare else record.lost_passage and not foreign:
-                record.reply()
+            if isinstance(entry, DamagedEntry):
+                raise entry
+            if not entry.call_size if bare else entry.lost_passage and not foreign:
+                entry.reply()
             else:
-                record.check()
+                entry.check()
         except DamagedEntry as damage:
             damaged.append(damage)
             continue
         if foreign:
-            record = record.imported()
+            entry = entry.imported()
         try:
             kept = _kept(store, key)
         except DamagedEntry:
-            store.put_many([(key, _packed(record, shared).to_bytes())])
+            store.put_many([(key, _packed(entry, shared).to_bytes())])
             new += 1
             continue
         if kept is None:
             new += 1
-            waiting.append((key, _packed(record, shared).to_bytes()))
-        elif replace(kept.reply(), origin="") == replace(record.reply(), origin=""):
+            waiting.append((key, _packed(entry, shared).to_bytes()))
+        elif replace(kept.reply(), origin="") == replace(entry.reply(), origin=""):
             known += 1
-            if kept.lost_passage and not record.lost_passage:
-                store.put_many([(key, _completed(kept, record, shared).to_bytes())])
+            if kept.lost_passage and not entry.lost_passage:
+                store.put_many([(key, _completed(kept, entry, shared).to_bytes())])
         else:
             other += 1
         if len(waiting) == _BATCH:
@@ -551,15 +552,15 @@ def merge(
     return MergeStatistics(new, known, other, tuple(damaged))
 
 
-def _packed(record: StoreEntry, shared: Callable[[Call], str]) -> StoreEntry:
-    long = record.form == PLAIN and record.call_size >= LEAST_SHARED
-    return record.packed(shared(record.call()) if long else "")
+def _packed(entry: StoreEntry, shared: Callable[[Call], str]) -> StoreEntry:
+    long = entry.form == PLAIN and entry.call_size >= LEAST_SHARED
+    return entry.packed(shared(entry.call()) if long else "")
 
 
-def _completed(kept: StoreEntry, record: StoreEntry, shared: Callable[[Call], str]) -> StoreEntry:
-    """The stored record, with the whole call of an equal one."""
+def _completed(kept: StoreEntry, entry: StoreEntry, shared: Callable[[Call], str]) -> StoreEntry:
+    """The stored entry, with the complete call of an equal one."""
     return replace(
-        _packed(record, shared),
+        _packed(entry, shared),
         stored_at=kept.stored_at,
         reply_size=kept.reply_size,
         reply_part=kept.reply_part,
@@ -570,6 +571,6 @@ def _kept(store: Store, key: str) -> StoreEntry | None:
     value = store.get(key)
     if value is None:
         return None
-    record = read_entry(key, value)
-    record.reply()  # or it is damaged
-    return record
+    entry = read_entry(key, value)
+    entry.reply()  # raises if it is damaged
+    return entry

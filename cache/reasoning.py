@@ -1,6 +1,6 @@
-"""Thoughts in a reply: at the beginning of its text, or beside it.
+"""Separates a model's reasoning from its reply: at the start of the text, or in separate blocks.
 
-Texts are scanned from one end to the other: what models write may be of any length.
+Texts may be of any length, so they are scanned in linear time.
 """
 
 import tomllib
@@ -16,47 +16,47 @@ _FORMS = tomllib.loads(files(__package__).joinpath("thoughts.toml").read_text("u
 
 
 class Tags:
-    """Pairs of what thoughts begin and end with."""
+    """Pairs of an opening and a closing tag of reasoning."""
 
     __slots__ = ("either", "ends", "pairs")
 
     def __init__(self, *pairs: Iterable[str]) -> None:
         self.pairs = tuple((opening.lower(), closing.lower()) for opening, closing in pairs)
         self.either = tuple(tag for pair in self.pairs for tag in pair)
-        """All of them, that a text may begin with."""
+        """All tags: a text with reasoning starts with one."""
         self.ends = tuple({closing[0] for _, closing in self.pairs})
-        """Characters without which a text has no end of thoughts: most have none of them."""
+        """First characters of the closing tags: most texts contain none of them."""
 
 
 TAGS = Tags(*_FORMS["tags"])
-"""The tags of the families of models that are served today."""
+"""The default tags, of the model families in use."""
 _WORDS, _SPEECH = Tags(*_FORMS["words"]), Tags(*_FORMS["speech"])
 _ENDS, _LOOKS = tuple(_FORMS["ends"]), tuple(_FORMS["looks"])
 MAX_EMPTY = 16
-"""Empty thoughts behind which a lone end may still stand."""
+"""Maximum empty blocks before an unmatched closing tag."""
 MAX_HEADER = 80
-"""Characters of the header of a message of gpt-oss."""
+"""Maximum characters of a message header of gpt-oss."""
 FIRST = 160
-"""Characters in which a text shows whether it looks like thoughts."""
+"""Characters at the start of a text that are checked for signs of reasoning."""
 _FINAL, _MESSAGE = "<|channel|>final", "<|message|>"
 _QUOTES = "`'\"\u201c\u2018«("
-"""A lone tag behind one of these is mentioned."""
+"""An unmatched tag after one of these is quoted, not used."""
 _SPACE = " \t\n\r▁ĠĊ"
-"""White space, and what tokenizers write for it."""
+"""White space, and the characters that tokenizers write for it."""
 
 
 def split_reasoning(
     text: str, thought: bool = False, tags: Tags = TAGS
 ) -> tuple[str, str, bool] | None:
-    """A text as (speech, thoughts, whether it ends within them); None if it has no thoughts.
+    """Split a text into (speech, reasoning, whether it ends within reasoning); None if it has none.
 
-    Thoughts stand at its beginning, block after block. The last may lack its end: then there is no
-    speech. The first may lack its beginning, which many chat templates write into the prompt; not
-    where some are known to stand beside the text already, as `thought` says. Tags elsewhere are
-    mentioned. Splitting a speech again changes nothing.
+    Reasoning blocks stand at the beginning. If the last one is not closed, the speech is empty. The
+    first opening tag may be missing, since many chat templates write it into the prompt, unless
+    `thought` says that separate reasoning is known. Tags elsewhere count as text. Splitting a
+    speech again changes nothing.
     """
     lower = text.lower()
-    # A few letters become two: then the case counts.
+    # Lower-casing may change the length: then the original case is used.
     lower = lower if len(lower) == len(text) else text
     at, thoughts = _past_space(text, 0), list[str]()
     found = False
@@ -65,7 +65,7 @@ def split_reasoning(
         if glued and (end := lower.find(glued[0][1], at)) >= 0:
             here, at = glued[0], at + len(glued[0][0])
         elif not lower.startswith(tags.either, at):
-            # Looking for a lone end takes a walk through the whole text.
+            # Searching for an unmatched closing tag scans the whole text.
             known = thought or len(thoughts) >= MAX_EMPTY or any(thoughts)
             if known or (lone := _lone(lower, at, tags)) is None:
                 break
@@ -87,15 +87,15 @@ def split_reasoning(
 
 
 def looks_like_thought(text: str) -> bool:
-    """Whether a speech begins as models begin their thoughts."""
+    """Whether a speech starts like reasoning."""
     start = f" {words(text[:FIRST])}"
     return not text.startswith("<") and any(f" {sign}" in start for sign in _LOOKS)
 
 
 def separate_reasoning(opaque: str) -> str:
-    """The thoughts in the blocks that a provider sent beside the text; empty where it shows none.
+    """The reasoning in the blocks that a provider sent separately; empty if it shows none.
 
-    opaque: as `Reply.opaque`; of one that is no JSON nothing is known.
+    opaque: as in `Reply.opaque`; other text than JSON counts as empty.
     """
     try:
         blocks = orjson.loads(opaque)
@@ -114,8 +114,8 @@ def separate_reasoning(opaque: str) -> str:
 
 
 def spoken_from(tokens: Sequence[str], speech: str) -> int:
-    """The place of the token with which a speech begins that ends these tokens; their number if
-    that cannot be told."""
+    """Index of the token where the speech starts, given the tokens of the whole text; their number
+    if it cannot be determined."""
     said, written = speech.strip(), "".join(tokens)
     start = written.rfind(said) if said else -1
     rest = written[start + len(said) :].strip(_SPACE)
@@ -131,9 +131,10 @@ def spoken_from(tokens: Sequence[str], speech: str) -> int:
 
 
 def _end(text: str, at: int, opening: str, closing: str) -> int:
-    """Where the block ends that begins here, or of which the end stands here; -1 if nowhere.
+    """End of the block that starts here, or position of its closing tag if that is here; -1 if
+    missing.
 
-    Thoughts within thoughts end first, as far as the text has an end for each.
+    Nested blocks end first, as far as each has a closing tag.
     """
     end = text.find(closing, at)
     if end == at or opening in closing:
@@ -148,7 +149,7 @@ def _end(text: str, at: int, opening: str, closing: str) -> int:
 
 
 def _lone(text: str, at: int, tags: Tags) -> tuple[tuple[str, str], int] | None:
-    """The first tag that ends thoughts of which nothing shows the beginning, and its place."""
+    """The first unmatched closing tag: its pair and position."""
     for first in tags.ends:
         if first in text:
             break
@@ -174,7 +175,7 @@ def _past_space(text: str, at: int) -> int:
 
 
 def _unwrapped(speech: str, tags: Tags) -> str:
-    """A speech without the tags around it, unless it would begin as thoughts do."""
+    """A speech without surrounding tags, unless it would then start like reasoning."""
     for opening, closing in _SPEECH.pairs:
         inner = speech.strip()
         if inner.lower().startswith(opening):
@@ -186,20 +187,20 @@ def _unwrapped(speech: str, tags: Tags) -> str:
 
 
 def _past_header(text: str, at: int) -> int:
-    """Behind the rest of a header, such as ` <|constrain|>json<|message|>`."""
+    """Position after the rest of a header, such as ` <|constrain|>json<|message|>`."""
     place = text.find(_MESSAGE, at, at + MAX_HEADER)
     return at if place < 0 else place + len(_MESSAGE)
 
 
 def _messages(text: str) -> Iterator[str]:
-    """The texts of messages of gpt-oss, or a text that is none, without marks."""
+    """The texts of gpt-oss messages, without marks; or the text itself if it has no messages."""
     header, *messages = text.split(_MESSAGE)
     for message in messages if len(header) <= MAX_HEADER and messages else (text,):
         yield _bare(message.partition("<|end|>")[0] if messages else message)
 
 
 def _bare(text: str) -> str:
-    """A text without the marks behind a message."""
+    """A text without the marks that end a message."""
     text = text.strip()
     for end in _ENDS:
         text = text.removesuffix(end).rstrip()
@@ -211,7 +212,7 @@ def _joined(thoughts: Iterable[str]) -> str:
 
 
 def _texts(block: dict[str, Any]) -> Iterator[str]:
-    """The texts of a block, which stand in it or in a list of parts."""
+    """The texts of a block: direct values, or parts of a list."""
     for name in ("thinking", "text", "summary", "content"):
         match block.get(name):
             case str(text):

@@ -1,4 +1,4 @@
-"""What comes back: a `Reply`, everything of an answer that somebody may want to read again."""
+"""A `Reply`: the parts of an answer that are kept."""
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -11,36 +11,37 @@ if TYPE_CHECKING:
     from .reasoning import Tags
 
 Outcome: TypeAlias = Literal["ok", "truncated", "refused", "empty"]
-"""How a paid reply ended: as asked, cut at max_tokens, declined, or with nothing in it."""
+"""How a paid reply ended: complete, cut at max_tokens, declined, or without content."""
 
 _SIGNS = ("<", "[", "◁", "assistantfinal", "thought process")
-"""Parts of all forms of thoughts: most texts have none of them, and need no search."""
+"""At least one of these is in every text with reasoning tags; others need no search."""
 UNKNOWN_STOP = "unknown: "
-"""Mark before a stop reason whose meaning is unknown: the text is kept, and counted apart."""
+"""Prefix of unknown stop reasons: the text is kept, and counted separately."""
 
 
 class ToolCall(Struct, frozen=True, gc=False):
-    """A model's wish to use a tool."""
+    """A tool call of a model."""
 
     id: str
     name: str
     arguments: str
-    """JSON text just as the model wrote it; it may be invalid."""
+    """JSON text as the model wrote it; it may be invalid."""
 
 
 class Usage(Struct, frozen=True, gc=False):
-    """Tokens as billed. Differs between identical calls: nothing that must repeat may read it."""
+    """Tokens as billed. They differ between identical calls, so reproducible values must not use
+    them."""
 
     input_tokens: int = 0
-    """All prompt tokens, cached ones included, whichever way the provider counts."""
+    """All prompt tokens, cached ones included, however the provider counts."""
     output_tokens: int = 0
     """All generated tokens, hidden reasoning included."""
     cache_read_tokens: int = 0
-    """The part of input_tokens that the provider took from its own prompt cache."""
+    """Input tokens that came from the provider's prompt cache."""
     cache_write_tokens: int = 0
-    """The part of input_tokens that the provider wrote to its own prompt cache."""
+    """Input tokens that were written to the provider's prompt cache."""
     raw: str = ""
-    """The provider's usage object, as JSON text: cost can be computed from it again."""
+    """The provider's usage object as JSON text, to recompute costs."""
 
 
 class Token(Struct, frozen=True, gc=False):
@@ -48,49 +49,47 @@ class Token(Struct, frozen=True, gc=False):
 
     text: str
     logprob: float
-    """Natural logarithm of its probability, as the server states it: rounding may lift it above 0,
-    and a server that contradicts itself is told by the judge that reads it."""
+    """Natural logarithm of the probability, as the server states it: rounding may lift it above 0.
+    Judges detect contradictory values."""
     top: tuple[tuple[str, float], ...] = ()
-    """(token, logprob) of the likeliest candidates at this place, best first."""
+    """(token, logprob) of the most likely candidates here, best first."""
 
 
 class Reply(Struct, frozen=True):
-    """An answer, with what the model thought apart from what it said, however a server mixes them.
+    """An answer, with the model's reasoning separated from its text.
 
-    That is made sure of here, so that it holds wherever a reply comes from: a wire, a batch, or a
-    store that was filled before. A reply that ends within its thoughts is truncated, and says
-    nothing; logprobs are those of the text, and there are none where nobody can tell which these
-    are.
+    The separation is done here, so it holds for replies from wires, batches and stores. A reply
+    that ends within its reasoning is truncated and has no text. Logprobs cover the text, and are
+    left out if they cannot be matched to it.
     """
 
     text: str
-    """What was said, folded as `oversight.cache.normalize` says, wherever it comes from: a wire, a
-    batch, a person, or a store that others have filled."""
+    """The text without reasoning, normalized by `oversight.cache.normalize`."""
     tool_calls: tuple[ToolCall, ...] = ()
     outcome: Outcome = "ok"
     stop_reason: str = ""
-    """The provider's own word for why it stopped."""
+    """The provider's word for why it stopped."""
     logprobs: tuple[Token, ...] = ()
     usage: Usage = Usage()
     served_model: str = ""
-    """The model that the provider says answered; may be a dated snapshot of the one asked."""
+    """The model that answered, as the provider states it; may be a dated snapshot."""
     opaque: str = ""
-    """JSON of reasoning blocks that must go back to the provider with the next message."""
+    """JSON of reasoning blocks to send back to the provider with the next message."""
     call: str = ""
-    """Address of the call that this answers; the cache stamps it."""
+    """Address of the answered call; set by the cache."""
     origin: str = ""
-    """How it came, from which address, and for which run, as in `live https://HOST/v1 RUN`: `live`
-    or `batch`, with `imported` before it if it came in a file. Empty for one that was stored before
-    this was kept. Nothing that must repeat may read it."""
+    """How and from where it came, and for which run, such as `live https://HOST/v1 RUN`. The first
+    word is `live` or `batch`, after `imported` if it came in a file. Empty if unknown. Reproducible
+    values must not use it."""
     reasoning: str = ""
-    """What the model thought before it spoke, as far as the provider shows it."""
+    """The model's reasoning, as far as the provider shows it."""
 
     hidden: int = 0
-    """How many characters that nobody sees folding took out of the text."""
+    """Number of invisible characters that normalization removed from the text."""
 
     @property
     def unknown_stop(self) -> bool:
-        """Whether it ended for a reason whose meaning is unknown."""
+        """Whether the meaning of its stop reason is unknown."""
         return self.stop_reason.startswith(UNKNOWN_STOP)
 
     def __post_init__(self) -> None:
@@ -106,10 +105,9 @@ class Reply(Struct, frozen=True):
             self._split()
 
     def split(self, tags: "Tags") -> "Reply":
-        """This reply, split by the tags of its model beside those that all are split by.
+        """This reply, also split by the extra tags of its model.
 
-        One that was cut and has no thoughts is all thoughts: a model with tags thinks, and where
-        its prompt opens them, such a reply has none.
+        A truncated reply without any tag is all reasoning: the prompt has opened the block.
         """
         reply = replace(self)
         reply._split(tags)

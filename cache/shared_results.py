@@ -12,64 +12,64 @@ from msgspec import Struct
 Result = TypeVar("Result")
 
 MAX_NOTES = 8192
-"""Notes of the work that is remembered: about as many as the cells of one problem make."""
+"""Maximum notes in memory: about as many as the cells of one problem make."""
 MAX_KINDS = 4096
-"""Kinds of work, such as an agent's under a brief, whose settings are remembered."""
+"""Maximum kinds of work, such as an agent with a role prompt, whose settings are remembered."""
 TRIED = 64
-"""Pieces of work of one kind, none of them asked for again, after which the kind is not shared: of
-a row whose worlds have nothing in common, nothing need be remembered."""
+"""Unrepeated pieces of work after which a kind is no longer shared, since nothing of it is
+reused."""
 
 WorkKind: TypeAlias = tuple[int, ...]
-"""Identities of settings, as long as their numbers are remembered."""
+"""Identities of the settings, valid while their numbers are remembered."""
 Numbered: TypeAlias = tuple[tuple[int, ...], tuple[Hashable, ...]]
-"""The numbers of settings; and these, so that they keep their identity."""
+"""Numbers of the settings, and the settings, kept so that their identities stay valid."""
 _next = count()
 
 
 class Work(Struct, eq=False):
-    """A piece of work, under way or ended."""
+    """A piece of work, running or completed."""
 
     notes: list[object]
-    """Notes of the `RecordingAsk` that the work asks."""
+    """Notes of the work's `RecordingAsk`."""
     result: Any = None
     fault: Exception | None = None
-    """What it raised; then it has no result."""
+    """The exception that it raised."""
     ended: bool = False
-    """Whether it has ended; False also where it was cancelled."""
+    """Whether it completed; False if it was cancelled."""
     waiting: list["asyncio.Future[None]"] = []
-    """One future for each caller that has joined the work."""
+    """One future per caller that has joined."""
 
     async def wait(self) -> None:
-        """Wait for it; a future for each who waits, so that none is cancelled with another."""
+        """Wait for the end. Each caller has a future, so that cancelling one leaves the others
+        alone."""
         end = asyncio.get_running_loop().create_future()
         self.waiting.append(end)
         await end
 
 
 class SharedResults:
-    """Remembers the latest pieces of work, and has those that are under way joined; for one loop.
+    """Keeps the latest results and lets callers join running work; for one event loop.
 
-    As with a flight of `Cache`, a fault reaches all who have joined, and is not remembered; and who
-    is cancelled takes no other along.
+    An exception reaches all callers that have joined, and is not kept. Cancelling a caller leaves
+    the others alone.
     """
 
     def __init__(self, repeated: Callable[[list[object], bool], None]) -> None:
-        """repeated: is told the notes of work that is not done again, and whether it was under
-        way."""
+        """repeated: called with the notes of reused work, and whether it was still running."""
         self._repeated = repeated
         self._known: dict[Hashable, Work] = {}
         self._latest: deque[Hashable] = deque()
-        """Keys of work that ended without a fault, the oldest first."""
+        """Keys of completed work, the oldest first."""
         self._notes = 0
         self._numbers: dict[Hashable, int] = {}
         self.kinds: dict[WorkKind, Numbered] = {}
         self._tried: Counter[WorkKind] = Counter()
         self.unshared: set[WorkKind] = set()
-        """Kinds of work that nobody asks for again."""
+        """Kinds of work that are not repeated."""
 
     def numbered(self, kind: WorkKind, settings: tuple[Hashable, ...]) -> Numbered:
-        """Number each agent, judge and brief of a new kind of work; equal ones have one number,
-        since to compare them takes as long as to look up a call. TypeError for one without hash."""
+        """Number the settings of a new kind of work. Equal settings get equal numbers: comparing
+        numbers is fast. TypeError for settings without a hash."""
         if len(self.kinds) >= MAX_KINDS:
             for each in (self._numbers, self.kinds, self._tried, self.unshared):
                 each.clear()
@@ -85,8 +85,8 @@ class SharedResults:
         notes: list[object],
         kind: WorkKind,
     ) -> Result:
-        """What was done under a key, once it has ended, or else what `do` comes to now. own: what
-        `do` notes; notes: of whoever asks, who gets the notes of what was done."""
+        """The result under this key: reused, or computed by `do` now. own: filled by `do`; notes:
+        of the caller, extended by the notes of the work."""
         while (work := self._known.get(key)) is not None:
             self._tried[kind] = -sys.maxsize
             joined = not work.ended
@@ -113,7 +113,7 @@ class SharedResults:
             notes += own
             if work.ended and work.fault is None:
                 self._latest.append(key)
-                self._notes += len(own) or 1  # work that asks nobody has its key and its result
+                self._notes += len(own) or 1  # work without calls still takes room
                 while self._notes > MAX_NOTES:
                     self._notes -= len(self._known.pop(self._latest.popleft()).notes) or 1
             else:

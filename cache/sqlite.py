@@ -1,10 +1,10 @@
-"""SQLite files that others may have written: opening them safely, and reading a store.
+"""SQLite files that others may have written: safe opening, and the reader of a store.
 
-Nothing in such a file is run, and every statement ends. SQLite reads `-journal`, `-wal` and `-shm`
-as parts of a file. A journal may name another file, which SQLite deletes once it has played the
-journal. A reader therefore plays none.
+Nothing in such a file is executed, and every statement ends. SQLite treats `-journal`, `-wal` and
+`-shm` as parts of a file. A journal may name another file, which SQLite deletes after playing the
+journal, so a reader plays none.
 
-A store has rows in diskcache's layout. A row that is not checksummed bytes under a text key is
+A store has rows in diskcache's layout. Rows other than checksummed bytes under a text key are
 damage. Nothing is unpickled or written here.
 """
 
@@ -29,31 +29,30 @@ from .store import Reader
 STORE_FILE = "cache.db"
 
 FAULTS = (sqlite3.Error, UnicodeDecodeError)
-"""Exceptions of a damaged file. SQLite may quote damaged text, which Python fails to decode."""
+"""Exceptions of a damaged file. SQLite may quote damaged text that Python fails to decode."""
 
 _IN_ROW = 1
-"""The mode of a row that holds its value as it is; other modes name files and pickles."""
+"""Mode of a row that holds its value; other modes refer to files and pickles."""
 _BATCH = 256
-"""Rows read at a time; between batches a scan holds no lock and no snapshot."""
+"""Rows read at a time. A scan holds no lock and no snapshot between batches."""
 _SMALLEST_ROW = 64
-"""Bytes; no row that was written here is smaller."""
+"""Minimum bytes of a row."""
 
 ASKED_AT_ONCE = 500
-"""Keys of one statement."""
+"""Keys per statement."""
 
 _TEXTS_IN_MEMORY = 64
 _NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
 
 _CACHE = "SELECT 1 FROM sqlite_schema WHERE name = 'Cache' AND type = 'table' AND rootpage > 0"
 _GET = "SELECT mode, value FROM Cache WHERE key = ? AND raw = 1"
-# A text that records share is no reply, and `raw` tells the two apart. It is under its sha256,
-# which stands in its place in each record.
+# Texts that entries share have `raw` 0. Their key is their sha256, which replaces them in entries.
 _TEXT = "SELECT mode, value FROM Cache WHERE key = ? AND raw = 0"
-# Keys are compared as the bytes that they are: a damaged one need not be UTF-8.
+# Keys are compared as bytes, since a damaged one may not be UTF-8.
 _RANGE = "raw = 1 AND key {} CAST(? AS TEXT) AND key < CAST(? AS TEXT) ORDER BY key LIMIT ?"
 _KEYS = f"SELECT key FROM Cache WHERE {_RANGE}"
 _ENTRIES = f"SELECT key, mode, value FROM Cache WHERE {_RANGE}"
-# By place, not by name: a flipped byte in the name of a column must not cost every reply.
+# Columns by position: a flipped byte in a column's name must not cost every reply.
 _AFTER = "SELECT * FROM Cache WHERE rowid > ? ORDER BY rowid LIMIT ?"
 _AT = "SELECT * FROM Cache WHERE rowid = ?"
 _COLUMNS, _ROWID, _KEY, _MODE, _VALUE = 12, 0, 1, 9, 11
@@ -69,7 +68,7 @@ class EntryReader(Reader):
     """The reading half of a store on SQLite."""
 
     def __init__(self, file: Path, options: str = "mode=ro") -> None:
-        """options: the query of SQLite's file URI."""
+        """options: query of SQLite's file URI."""
         self.file = file
         self._closed = False
         self._texts: dict[str, bytes] = {}
@@ -81,9 +80,9 @@ class EntryReader(Reader):
                 raise fault(exc, file) from exc
             if not found:
                 if self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
-                    raise StoreError(f"{file} holds no store yet: whoever began it was cut off")
+                    raise StoreError(f"{file} holds no store yet: its creation was interrupted")
                 raise StoreError(
-                    f"{file} is no store: it holds no table of replies; if it was one, save what "
+                    f"{file} is not a store (no table of replies); if it was one, recover what "
                     f"can be read of it: oversight cache verify --recover --store {file.parent}"
                 )
             undo.pop_all()
@@ -103,8 +102,8 @@ class EntryReader(Reader):
             raise fault(exc, self.file) from exc
         if row is None:
             return None
-        record = _value(key, *row)
-        return record if record[:1] != SHARES else self._whole(key, *row)
+        entry = _value(key, *row)
+        return entry if entry[:1] != SHARES else self._whole(key, *row)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         for (key,) in self._batches(_KEYS, prefix):
@@ -115,9 +114,9 @@ class EntryReader(Reader):
             yield self._found(key, mode, value)
 
     def recover(self) -> Iterator[tuple[str, bytes | DamagedEntry]]:
-        """Every entry that can still be reached in a malformed file, in no useful order."""
-        # Texts first: the index that finds them may be what is damaged. So may the column that
-        # tells them from replies; what is under its own sha256 is a text.
+        """Every entry that can be reached in a malformed file, unordered."""
+        # Texts first. Their index, and the column that marks them, may be damaged: a text is
+        # recognized by its sha256.
         texts: dict[str, bytes] = {}
         for key, mode, value in self._reachable():
             with suppress(DamagedEntry):
@@ -134,7 +133,7 @@ class EntryReader(Reader):
             try:
                 rows = self._db.execute(_AFTER, (last, _BATCH)).fetchall()
             except FAULTS:
-                # Something between here and there cannot be read: go round it row by row.
+                # Part of this range is unreadable: read it row by row.
                 rows = [row for rowid in range(last + 1, last + _BATCH) for row in self._at(rowid)]
                 last += _BATCH - 1
             else:
@@ -144,19 +143,19 @@ class EntryReader(Reader):
                     yield row[_KEY], row[_MODE], row[_VALUE]
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with the file beyond its entries; nothing if all is well."""
+        """Damage of the file other than of its entries."""
         try:
             self._db.execute(_NAMES)
             for (line,) in self._db.execute("PRAGMA integrity_check"):
                 if line != b"ok":
                     yield line.decode(errors="replace")
             for (rowid,) in self._db.execute(_FOREIGN):
-                yield f"row {rowid} was not written by this program; it is never read"
+                yield f"row {rowid} was not written by this program, and is ignored"
         except FAULTS as exc:
             yield str(exc)
 
     def __len__(self) -> int:
-        # A count that is kept would be one flipped byte away from being wrong.
+        # Counted, since a flipped byte in a stored count would make it wrong.
         ((count,),) = self._fetched("SELECT COUNT(*) FROM Cache WHERE raw = 1")
         return int(count)
 
@@ -165,7 +164,7 @@ class EntryReader(Reader):
         self._db.close()
 
     def _fetched(self, sql: str, *values: object) -> list[Any]:
-        """All rows of a query. StoreError for an error of SQLite's."""
+        """All rows of a query. StoreError."""
         try:
             return self._db.execute(sql, values).fetchall()
         except FAULTS as exc:
@@ -195,16 +194,16 @@ class EntryReader(Reader):
     def _whole(
         self, key: str, mode: object, value: object, texts: Mapping[str, bytes] = _NO_TEXTS
     ) -> bytes:
-        """A value with the text that it shares; without, if that is damaged: its reply is not.
-        texts: those that are known already, by their addresses."""
-        record = _value(key, mode, value)
-        if record[:1] == SHARES:
-            record, address = split_shared(record)
-            record += texts.get(address.hex()) or self._text(address.hex())
-        return record
+        """A value with its shared text; without it if that is damaged, since the reply is not.
+        texts: known ones, by address."""
+        entry = _value(key, mode, value)
+        if entry[:1] == SHARES:
+            entry, address = split_shared(entry)
+            entry += texts.get(address.hex()) or self._text(address.hex())
+        return entry
 
     def _text(self, address: str) -> bytes:
-        """A text that records share; empty if it cannot be read."""
+        """A text that entries share; empty if it cannot be read."""
         text = self._texts.get(address)
         if text is None:
             try:
@@ -229,36 +228,36 @@ class EntryReader(Reader):
         try:
             return int(self._db.execute("SELECT MAX(rowid) FROM Cache").fetchone()[0] or 0)
         except FAULTS:
-            # The way to the last row is damaged; no file of this size has more rows than this.
+            # The way to the last row is damaged; this is an upper bound from the file's size.
             return self.file.stat().st_size // _SMALLEST_ROW
 
 
 def connect_safely(file: Path, options: str) -> sqlite3.Connection:
-    """A connection that runs nothing of what a planted file may bring along."""
+    """A connection that executes nothing that the file contains."""
     db = open_untrusted(file, options)
     db.text_factory = bytes
     return db
 
 
 def no_room(exc: BaseException | None, file: Path) -> str:
-    """Why SQLite cannot write to the disk of a file, and the mend; empty for any other error."""
+    """Why SQLite cannot write to the disk of a file, and the fix; empty for other errors."""
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
-        return f"no room left on the disk of {file}: make room"
+        return f"the disk of {file} is full: make room"
     if code != sqlite3.SQLITE_IOERR:
         return ""
     most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if most == resource.RLIM_INFINITY:
-        return f"the disk of {file} fails ({exc}): see to it"
-    return f"{file} may not grow beyond {most:,} bytes ({exc}): allow more (ulimit -f)"
+        return f"the disk of {file} fails ({exc}): check it"
+    return f"{file} reached the limit of {most:,} bytes ({exc}): raise it (ulimit -f)"
 
 
 def fault(exc: BaseException | None, file: Path) -> StoreError:
-    """SQLite's error as a StoreError that says what to do."""
+    """SQLite's error as a StoreError that names the next step."""
     if why := no_room(exc, file):
-        return StoreFull(f"{why}, then go on; what is stored is safe")
+        return StoreFull(f"{why}, then resume; stored replies are safe")
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
-    # Our statements are sound: one that SQLite calls wrong tells of a damaged schema.
+    # Our statements are correct: a statement error means a damaged schema.
     damage = (
         *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR),
         sqlite3.SQLITE_INTERRUPT,
@@ -266,31 +265,31 @@ def fault(exc: BaseException | None, file: Path) -> StoreError:
     unread = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
     if code in (*damage, *unread) and side_size(file, "-journal"):
         return StoreError(
-            f"{file} was cut off while it was made, and holds no reply yet: the next oversight run "
-            "with this store makes it again, where it may write"
+            f"{file} is incomplete and holds no replies: its creation was interrupted. The next "
+            "oversight run with this store creates it again, if it may write"
         )
     if code in damage or isinstance(exc, UnicodeDecodeError):
         return StoreError(_malformed(file, str(exc)))
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreError(f"{file}: another process has held the store for a minute; try again")
+        return StoreError(f"{file}: another process has locked the store for a minute; try again")
     if code == sqlite3.SQLITE_READONLY or (
         code == sqlite3.SQLITE_CANTOPEN and file.exists() and not log_of(file).exists()
     ):
         return StoreError(
-            f"{file} cannot be written here, and to run a sweep it must be; a run that is finished "
-            "is read with oversight report, show and replay"
+            f"{file} cannot be written, which a running sweep requires; to read a finished run, "
+            "use oversight report, show and replay"
         )
     if code == sqlite3.SQLITE_CANTOPEN and file.exists():
         return StoreError(
-            f"{file} cannot be read here, since its last writer was cut off: "
-            f"copy {file.parent} to where files can be written, and read it there"
+            f"{file} cannot be read here, since its last writer was interrupted: "
+            f"copy {file.parent} to a writable disk, and read it there"
         )
     return StoreError(f"{file}: {exc}")
 
 
 def _malformed(file: Path, reason: str) -> str:
     return (
-        f"{file} is malformed: {reason}; save what can be read of it: "
+        f"{file} is malformed: {reason}; recover what can be read: "
         f"oversight cache verify --recover --store {file.parent}"
     )
 
@@ -301,38 +300,38 @@ def _name(key: object) -> str:
 
 def _value(key: str, mode: object, value: object) -> bytes:
     if mode != _IN_ROW or not isinstance(value, bytes):
-        raise DamagedEntry(key, f"its row is of mode {mode!r}, which this program never writes")
+        raise DamagedEntry(key, f"its row has mode {mode!r}, which this program never writes")
     return strip_checksum(key, value)
 
 
 BETWEEN = 10_000
-"""Steps of SQLite's machine between two looks at how many there were."""
+"""SQLite instructions between two checks of their number."""
 STEPS = 10**7
-"""Steps that any statement may take; some tenths of a second."""
+"""Maximum instructions of any statement; some tenths of a second."""
 ENDLESS = 2**62
 STEPS_A_BYTE = 50
-"""Steps beside these, for each byte of the file; one that goes through a sound file takes few."""
+"""Additional instructions per byte of the file; reading an intact file takes fewer."""
 
 _SIDES = ("-journal", "-wal", "-shm")
 _MAGIC = bytes.fromhex("d9d505f920a163d7")
-"""The last bytes of a journal that names another file."""
+"""Last bytes of a journal that names another file."""
 _LOG_HEAD = 32
-"""Bytes of a log that change whenever SQLite begins to write it from its start."""
+"""Bytes of a log that change when SQLite restarts it."""
 MAX_COPIED = 2**34
-"""Bytes of a database and its log that are copied to be read."""
+"""Maximum bytes of a database and its log that are copied for reading."""
 _TRIES = 20
-"""Copies made of a file that is being written, before it is refused."""
+"""Copies made of a file that is being written, before giving up."""
 
 
 class _Steps:
-    """The steps of one statement."""
+    """Counts the instructions of one statement."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self.taken = 0
 
     def __call__(self) -> bool:
-        """Whether they are too many by now."""
+        """Count more instructions; whether the maximum is exceeded."""
         self.taken += BETWEEN
         if self.taken <= STEPS:
             return False
@@ -342,8 +341,8 @@ class _Steps:
 
 
 class UntrustedConnection(sqlite3.Connection):
-    """Ends a statement that takes more steps than a sound file of its size needs: a small one can
-    ask for endless ones. Then sqlite3.OperationalError, with SQLITE_INTERRUPT."""
+    """Ends a statement that takes more instructions than an intact file of its size needs, since a
+    small file can demand endless ones. Raises sqlite3.OperationalError with SQLITE_INTERRUPT."""
 
     steps: _Steps
 
@@ -352,16 +351,16 @@ class UntrustedConnection(sqlite3.Connection):
         return super().execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
-        # Each is short, and whoever gives what they are about comes to an end.
+        # Each statement is short, and the number of parameters is finite.
         self.steps.taken = -ENDLESS
         return super().executemany(sql, parameters)
 
 
 def open_untrusted(file: Path, options: str) -> UntrustedConnection:
-    """Open a database file. options: the query of SQLite's URI, which begins with the mode.
+    """Open a database file. options: query of SQLite's URI, which starts with the mode.
 
-    Raises sqlite3.Error if the database or a side file is not a regular file, and, for a writer, if
-    the journal names another file.
+    Raises sqlite3.Error if the database or a side file is not a regular file, and, in a writing
+    mode, if the journal names another file.
     """
     refuse_irregular(file)
     if not options.startswith("mode=ro") and side_size(file, "-journal") >= len(_MAGIC):
@@ -369,9 +368,9 @@ def open_untrusted(file: Path, options: str) -> UntrustedConnection:
             journal.seek(-len(_MAGIC), os.SEEK_END)
             if journal.read() == _MAGIC:
                 raise sqlite3.OperationalError(
-                    f"{file.name}-journal names another file, and none of ours does: delete it"
+                    f"{file.name}-journal names another file, which ours never do: delete it"
                 )
-    # Any thread may use it: SQLite lets one at a time.
+    # Any thread may use it: SQLite serializes them.
     db = sqlite3.connect(
         f"{file.absolute().as_uri()}?{options}",
         uri=True,
@@ -384,32 +383,32 @@ def open_untrusted(file: Path, options: str) -> UntrustedConnection:
     db.set_progress_handler(db.steps, BETWEEN)
     db.execute("PRAGMA trusted_schema = OFF")
     db.execute("PRAGMA cell_size_check = ON")
-    # A mapped file that shrinks under its reader kills the process instead of raising.
+    # A mapped file that shrinks would kill the process instead of raising.
     db.execute("PRAGMA mmap_size = 0")
     return db
 
 
 def open_copied(file: Path) -> UntrustedConnection:
-    """Open a private copy of a database and its log, as both were at one moment. sqlite3.Error."""
+    """Open a private copy of a database and its log, taken at one moment. sqlite3.Error."""
     log = log_of(file)
     try:
         with tempfile.TemporaryDirectory(prefix="oversight-") as folder:
             copy = Path(folder) / file.name
             size = side_size(file, "") + side_size(file, "-wal")
             if size > min(MAX_COPIED, shutil.disk_usage(folder).free):
-                raise sqlite3.OperationalError(f"it has a log, and {size:,} bytes are not copied")
+                raise sqlite3.OperationalError(f"{size:,} bytes with its log are too many to copy")
             for _ in range(_TRIES):
                 head = _log_head(log)
                 for part, target in ((file, copy), (log, log_of(copy)))[: 1 + bool(head)]:
                     with _opened(part) as source, target.open("wb") as written:
                         shutil.copyfileobj(source, written, 2**20)
-                # All pages that were written meanwhile are in the log, if it was not begun again.
+                # Pages written meanwhile are all in the log, unless it was restarted.
                 if head == _log_head(log):
                     break
             else:
                 raise sqlite3.OperationalError("it is being written: try again")
             db = open_untrusted(copy, "mode=rw")
-            # From here on SQLite has every file open, and needs no name.
+            # Now SQLite has opened every file, and needs no names.
             db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     except OSError as exc:
         raise sqlite3.OperationalError(f"it cannot be copied to be read: {exc}") from exc
@@ -433,7 +432,7 @@ def refuse_irregular(file: Path) -> None:
 
 
 def side_size(file: Path, end: str) -> int:
-    """Size of a side file, such as `-wal`, in bytes; 0 if it is missing."""
+    """Bytes of a side file, such as `-wal`; 0 if it is missing."""
     try:
         return os.lstat(file.with_name(file.name + end)).st_size
     except FileNotFoundError:
@@ -441,7 +440,7 @@ def side_size(file: Path, end: str) -> int:
 
 
 def log_of(file: Path) -> Path:
-    """Where SQLite keeps what is not in the file yet."""
+    """SQLite's write-ahead log of a file."""
     return file.with_name(f"{file.name}-wal")
 
 

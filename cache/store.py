@@ -1,4 +1,4 @@
-"""Where replies are kept: the ports of a store."""
+"""The interface of stores (`Reader`, `Store`), and a store in memory."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,22 +9,23 @@ from .errors import DamagedEntry, StoreError
 
 
 class Reader(ABC):
-    """Bytes by key, to be read. Keys are printable ASCII.
+    """Values by key, read only. Keys are printable ASCII.
 
-    Values come back whole or raise `DamagedEntry`. Another thread or process may write meanwhile.
+    A value is complete, or `DamagedEntry` is raised. Other threads and processes may write
+    meanwhile.
     """
 
     @property
     def id(self) -> str:
-        """What tells this store from all others, wherever it is moved; empty if it has none."""
+        """Identifies this store wherever it is moved; empty if unknown."""
         return ""
 
     @abstractmethod
     def get(self, key: str) -> bytes | None:
-        """The value, or None if there is none. DamagedEntry if it is not what was stored."""
+        """The value, or None. DamagedEntry if it was altered."""
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes | DamagedEntry]:
-        """The values of those keys that have one; for a damaged value, what is wrong with it."""
+        """The values of the keys that exist; DamagedEntry for damaged ones."""
         found: dict[str, bytes | DamagedEntry] = {}
         for key in keys:
             try:
@@ -41,7 +42,7 @@ class Reader(ABC):
         """Every key that starts with `prefix`, in order. Entries may come and go meanwhile."""
 
     def items(self, prefix: str = "") -> Iterator[tuple[str, bytes | DamagedEntry]]:
-        """Every entry in key order; where one is damaged, what is wrong in place of its value."""
+        """Every entry in key order, with DamagedEntry as the value if it is damaged."""
         for key in self.keys(prefix):
             yield from self.get_many([key]).items()
 
@@ -54,78 +55,76 @@ class Reader(ABC):
 
 
 class Store(Reader):
-    """A reader that also keeps: nothing is overwritten unless asked, and nothing expires.
+    """A reader that also writes: no eviction, no expiry, and overwriting only on request.
 
-    Who writes one implements `get`, `keys`, `__len__`, `close`, `put_many`, `keep_many` and
-    `delete_many`, and keeps to this:
+    Implement `get`, `keys`, `__len__`, `close`, `put_many`, `keep_many` and `delete_many`. Rules:
 
-    - Keys are checked (`checked_key`). Values are bytes that it does not look into. It adds a
-      checksum of its own (`add_checksum`) where what it rests on has none, so that a changed value
-      is a `DamagedEntry`, never a reply.
-    - Reading happens on the event loop's thread, one block of keys at a time (`get_many`), and
-      writing on one thread of its own at the same time, if `waits_for_disk`.
-    - What a write acknowledges is durable; what it does not, it raises: StoreFull where there is no
-      room left, StoreGone where the store is not there any more, else StoreError. These end the
-      run, which resumes.
-    - A second writer, in another process, loses to the first (`keep_many`), and is told.
-    - `id` lets a run find out later that this is another store.
+    - Check keys (`checked_key`). Values are opaque bytes. Add a checksum (`add_checksum`) if the
+      medium has none, so that an altered value is a `DamagedEntry`, never a reply.
+    - Reads come from the event loop's thread, one block of keys at a time (`get_many`). Writes come
+      from one other thread at the same time, if `waits_for_disk`.
+    - A write that returns is durable. Otherwise raise StoreFull if no room is left, StoreGone if
+      the store is gone, else StoreError. These end the run, which can be resumed.
+    - The first of two writing processes wins (`keep_many`), and the second is told.
+    - `id` lets a run detect later that it has been given another store.
     """
 
     waits_for_disk: ClassVar[bool] = True
-    """Whether `put_many` may block; then a writer thread calls it, never the event loop."""
+    """Whether `put_many` may block; then it is called from a writer thread, not from the event
+    loop."""
 
     def check(self) -> None:
-        """StoreGone if the store was deleted or replaced: nothing stored now could be found."""
+        """Raise StoreGone if the store was deleted or replaced: new entries could not be found."""
         return None
 
     @abstractmethod
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
-        """Store all entries in one transaction, replacing what they name. StoreFull, StoreError.
+        """Store all entries in one transaction, replacing existing ones. StoreFull, StoreError.
 
-        Durable when it returns: all of it survives a power failure, or none was acknowledged.
+        On return, all of it survives a power failure.
         """
 
     @abstractmethod
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-        """Store, as durably, the entries whose keys have no value yet; the rest stays as it is.
+        """Store the entries whose keys have no value yet, as durably as `put_many`.
 
-        Returned are the values that stood there first, where they are not those of `entries`. A
-        run that was served one reply must be served it again, so every caller is given these.
+        Returns the existing values that differ from the new ones. A run must always be served
+        the same reply, so callers use these.
         """
 
     @abstractmethod
     def delete_many(self, keys: Iterable[str]) -> int:
-        """Remove entries in one transaction; how many there were."""
+        """Remove entries in one transaction; returns how many existed."""
 
     def require_rights(self) -> None:
         """Write, read and delete one entry, before anything is paid for. StoreError, StoreFull.
 
-        A store with transactions does this in one, so that no other process sees the entry.
+        A store with transactions uses one, so that other processes do not see the entry.
         """
         key, value = f"trial {uuid4().hex}", b"trial"
         self.put_many([(key, value)])
         kept, deleted = self.get(key), self.delete_many([key])
         if (kept, deleted, self.get(key)) != (value, 1, None):
-            raise StoreError(f"{self!r} does not keep and delete what it is given: use another")
+            raise StoreError(f"{self!r} fails to store and delete entries: use another store")
 
     def drop_unused(self) -> None:
-        """Remove what was kept for records that were deleted since."""
+        """Remove data that only deleted entries used."""
         return None
 
     def close_thread(self) -> None:
-        """Release resources of the calling thread. A thread that wrote calls it at its end."""
+        """Release resources of the calling thread; a writing thread calls this at its end."""
         return None
 
 
 def checked_key(key: str) -> str:
-    """The key itself. ValueError if it is no key: empty, or not printable ASCII."""
+    """The key. ValueError if it is empty or not printable ASCII."""
     if not key or not key.isascii() or not key.isprintable():
         raise ValueError(f"key {key!a}: not printable ASCII")
     return key
 
 
 class MemoryStore(Store):
-    """Lasts as long as the process."""
+    """A store that lasts as long as the process."""
 
     waits_for_disk = False
 
@@ -136,7 +135,7 @@ class MemoryStore(Store):
         return self._values.get(key)
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
-        # Checked whole before any of it is kept: all of it is stored, or none.
+        # All keys are checked first: all entries are stored, or none.
         self._values |= {checked_key(key): value for key, value in entries}
 
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
@@ -157,4 +156,4 @@ class MemoryStore(Store):
         return len(self._values)
 
     def close(self) -> None:
-        """Nothing to release: what was stored stays as long as the object does."""
+        """Nothing to release."""

@@ -1,4 +1,5 @@
-"""Writing in groups, in a thread of its own: a commit costs about as much for one as for many."""
+"""Group commit in a writer thread: committing many entries costs about as much as committing
+one."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -17,18 +18,18 @@ MAX_COMMIT_ENTRIES = 1024
 """Maximum number of entries in one commit."""
 
 GATHER_SECONDS = 0.004
-"""Seconds that the first entry of a commit waits for more. A reply takes a hundred times as long;
-and a commit costs as much as writing thirty entries, and two changes of thread."""
+"""Seconds that the first entry of a commit waits for more. A reply takes a hundred times as long,
+and a commit costs as much as writing thirty entries, plus two thread switches."""
 
 MAX_HELD = 8192
-"""Items that may wait for the disk; see `GroupCommit.room`."""
+"""Maximum items that wait for the disk; see `GroupCommit.room`."""
 
 
 class GroupCommit(Generic[Item, Written]):
-    """Collects items, and has a thread write them, group by group and in order.
+    """Collects items and writes them in a thread, in order and in groups.
 
-    Items that come while a group gathers, or while another is written, go together. It belongs to
-    one event loop; the thread starts with the first item.
+    Items that arrive while a group gathers, or while another is written, form one group. It belongs
+    to one event loop; the thread starts with the first item.
     """
 
     def __init__(
@@ -43,11 +44,11 @@ class GroupCommit(Generic[Item, Written]):
         at_end: Callable[[], None] = lambda: None,
     ) -> None:
         """write: called in the thread with each group. written: called on the loop with the group
-        and what `write` gave. name: of the thread. seconds: for which the first item of a group
-        waits for others; most: items of one group, which does not wait for more.
+        and the result of `write`. name: of the thread. seconds: how long the first item of a group
+        waits for others. most: maximum items of a group.
 
-        failed: called on the loop, once, with what either of the two raises; then nothing is
-        written any more, and the next `put` or `flush` raises it. at_end: called in the thread.
+        failed: called on the loop, once, with an exception of either. After that nothing is
+        written, and `put` and `flush` raise it. at_end: called in the thread.
         """
         self._write, self._written, self._failed = write, written, failed
         self._seconds, self._most = seconds, most
@@ -58,16 +59,16 @@ class GroupCommit(Generic[Item, Written]):
         self._items: list[Item] = []
         self._timer: asyncio.TimerHandle | None = None
         self._due = self._busy = False
-        """Whether the items have waited for long enough; whether the thread has a group."""
+        """Whether the items have waited long enough; whether the thread has a group."""
         self.full = False
-        """Whether as much waits for the disk as may: whoever goes on then fills the memory."""
+        """Whether the maximum of items waits for the disk. Adding more would fill the memory."""
         self._moved: list[asyncio.Future[None]] = []
-        """Of those who wait until a group is back."""
+        """Callers that wait until the thread returns a group."""
         self._fault: BaseException | None = None
 
     def put(self, *items: Item) -> None:
-        """Queue items for writing. Raises whatever an earlier write raised; StoreError where the
-        system gives no thread."""
+        """Queue items. Raises the exception of an earlier write, or StoreError if no thread can be
+        started."""
         if self._fault is not None:
             raise self._fault
         if self._thread is None or self._loop is None:
@@ -80,18 +81,18 @@ class GroupCommit(Generic[Item, Written]):
             self._hand_over()
 
     async def room(self) -> None:
-        """Wait until not as much waits for the disk as may."""
+        """Wait until fewer items than `MAX_HELD` wait for the disk."""
         while self.full:
             await self._back_again()
 
     async def _back_again(self) -> None:
-        """Wait until the thread is done with the group that it has."""
+        """Wait until the thread returns its group."""
         moved = asyncio.get_running_loop().create_future()
         self._moved.append(moved)
         await moved
 
     async def flush(self) -> None:
-        """Wait until all that was put is written. Raises whatever a write raised."""
+        """Wait until all queued items are written. Raises the exception of a write."""
         while self._busy or (self._items and self._fault is None):
             self._hand_over()
             await self._back_again()
@@ -99,17 +100,17 @@ class GroupCommit(Generic[Item, Written]):
             raise self._fault
 
     def close(self) -> None:
-        """End the thread, once it is done with its group. What was not flushed is lost."""
+        """End the thread after its present group. Items that were not flushed are lost."""
         if self._timer is not None:
             self._timer.cancel()
-        self._items.clear()  # no thread is to be begun for them when its group is back
+        self._items.clear()  # otherwise a returning group would start another one
         if self._thread is not None:
             self._work.put(None)
             self._thread.join()
             self._thread = None
 
     def _hand_over(self) -> None:
-        """Give the thread a group, now or as soon as it is done with another."""
+        """Give the thread a group, now or when it returns."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -121,7 +122,7 @@ class GroupCommit(Generic[Item, Written]):
         self.full = len(self._items) >= MAX_HELD
 
     def _started(self) -> Thread:
-        # Whatever it has not acknowledged is not kept: a process ends without it.
+        # A daemon: entries that were not acknowledged are lost when the process ends.
         thread = Thread(target=self._run, name=self._name, daemon=True)
         try:
             thread.start()
@@ -137,7 +138,7 @@ class GroupCommit(Generic[Item, Written]):
                 back = self._write(group), None
             except BaseException as fault:
                 back = None, fault
-            with suppress(RuntimeError):  # the loop is closed: nobody waits for it
+            with suppress(RuntimeError):  # the loop is closed, and nobody is waiting
                 self._loop.call_soon_threadsafe(self._back, group, *back)
         self._at_end()
 
@@ -162,22 +163,21 @@ class GroupCommit(Generic[Item, Written]):
 
 
 Kept: TypeAlias = BaseException | bytes | None
-"""What became of an entry: None once it is durable, or the value that was stored first and stays,
-or the fault for which nothing of its commit is kept: StoreFull, StoreError, or what `pack`
-raised."""
+"""Result for an entry: None if it was stored; the existing value if that stays; else the exception:
+StoreFull, StoreError, or one of `pack`."""
 _Waiting: TypeAlias = tuple[str, Callable[[], bytes], Callable[[Kept], None]]
-"""(key, what makes the value, what is told of it)."""
+"""(key, function that builds the value, callback)."""
 
 
 class Writer(GroupCommit[_Waiting, list[Kept]]):
-    """Writes entries to a store, and tells of each what became of it.
+    """Writes entries to a store, and calls back with each result.
 
-    What makes a value is called in the writer's thread, where compressing delays nobody; who is
-    told, in the loop. Nothing takes an entry back.
+    Values are built in the writer thread, where compression does not block the loop; callbacks run
+    on the loop. An entry cannot be withdrawn.
     """
 
     def __init__(self, store: Store, *, replaces: bool = False) -> None:
-        """replaces: whether an entry replaces one that is stored; if not, the stored one stays."""
+        """replaces: whether an entry replaces a stored one."""
         self._store = store
         self._replaces = replaces
         super().__init__(
@@ -190,16 +190,16 @@ class Writer(GroupCommit[_Waiting, list[Kept]]):
         )
 
     def put_at_once(self, entry: _Waiting) -> None:
-        """`put` in this thread, for a store that never waits for a disk."""
+        """`put` in this thread, for a store that does not wait for a disk."""
         if self._fault is not None:
             raise self._fault
         self._tell([entry], self._commit([entry]))
 
     async def end(self) -> None:
-        """Write what is queued and end the thread; what comes later is refused. Safe to repeat."""
+        """Write the queue and end the thread; later entries are refused. Safe to repeat."""
         if self._fault is None:
             await self.flush()
-            self._fault = StoreError("the writer is closed: a reply came after the last commit")
+            self._fault = StoreError("the writer is closed: a reply arrived after the last commit")
             self.close()
 
     def _tell(self, entries: Sequence[_Waiting], ends: Sequence[Kept]) -> None:
@@ -207,7 +207,7 @@ class Writer(GroupCommit[_Waiting, list[Kept]]):
             told(kept)
 
     def _commit(self, entries: Sequence[_Waiting]) -> list[Kept]:
-        """Store what can be packed; what became of each entry."""
+        """Store the values that can be built; returns the result of each entry."""
         packed: list[tuple[str, bytes]] = []
         ends: dict[int, Kept] = {}
         for place, (key, pack, _) in enumerate(entries):
@@ -216,7 +216,7 @@ class Writer(GroupCommit[_Waiting, list[Kept]]):
             except OSError as exc:
                 ends[place] = StoreError(f"a reply cannot be stored: {exc}")
             except BaseException as exc:
-                # One that cannot be packed must not take its paid neighbours down with it.
+                # An entry that fails must not take other paid replies with it.
                 ends[place] = exc
         older: dict[str, bytes] = {}
         whole: Kept = None
@@ -226,6 +226,6 @@ class Writer(GroupCommit[_Waiting, list[Kept]]):
             else:
                 older = self._store.keep_many(packed)
         except BaseException as exc:
-            # Raised in every waiting caller, bugs too: none may wait for ever.
+            # Every waiting caller must get it, even a bug: otherwise they would wait forever.
             whole = exc
         return [ends.get(place, whole or older.get(key)) for place, (key, *_) in enumerate(entries)]

@@ -1,5 +1,5 @@
 """Calls: one address for equal ones, another for every difference; frozen; what they keep. Replies:
-thoughts are no speech, however a server gives them: `thoughts.md`; what nobody sees is dropped.
+thoughts are no speech, however a server gives them: `reasoning.md`; what nobody sees is dropped.
 """
 
 import math
@@ -247,7 +247,7 @@ def scored(text: str, *given: str, reasoning: str = "") -> str:
     return " | ".join(token.text for token in reply.logprobs) or "none"
 
 
-@sessions(Path(__file__).with_name("thoughts.md"))
+@sessions(Path(__file__).with_name("reasoning.md"))
 def test_thoughts_are_no_part_of_what_is_said(session, request):
     session.check(request, printed(globals()))
 
@@ -266,7 +266,7 @@ def test_what_is_split_stays_as_it_is_in_a_store_too(text, reasoning):
 
 RECORDED = [
     orjson.loads(line)
-    for line in Path(__file__).with_name("thought_replies.jsonl").read_bytes().splitlines()
+    for line in Path(__file__).with_name("reasoning_replies.jsonl").read_bytes().splitlines()
 ]
 
 

@@ -74,5 +74,5 @@ def test_a_search_is_bounded_and_says_so(monkeypatch):
     monkeypatch.setattr(call_diff, "MAX_READ", 3)
     recorded = sorted((replace(ASKED, draw=(n,)) for n in range(10)), key=lambda call: call.address)
     nearest = nearest_recorded(store_of(*recorded), replace(recorded[9], draw=(77,)), "here/v1")
-    assert nearest.record is not None and nearest.record.call() in recorded[:3]
+    assert nearest.entry is not None and nearest.entry.call() in recorded[:3]
     assert nearest.partial and "(of the first 3 entries)" in str(nearest)

@@ -149,7 +149,7 @@ def kept(**fields: object) -> StoreEntry:
 NAMES = {"math": math, "Token": Token, "Usage": Usage, "MOST": MAX_UNPACKED_BYTES}
 
 
-@sessions(Path(__file__).with_name("record.md"))
+@sessions(Path(__file__).with_name("entry.md"))
 def test_what_was_altered_is_not_believed(session, request):
     def told(text: str) -> list[str]:
         """Without what is said of each, and the words of libraries."""

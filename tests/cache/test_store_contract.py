@@ -96,7 +96,7 @@ class Sticky(MemoryStore):
 
 @pytest.mark.parametrize("kind", [Forgetful, Sticky])
 def test_a_store_that_does_not_keep_and_delete_is_refused_before_any_call(kind):
-    with pytest.raises(StoreError, match="does not keep and delete"):
+    with pytest.raises(StoreError, match="fails to store and delete"):
         Cache(kind(), lambda call: pytest.fail("asked"), identity=lambda call: "")
 
 

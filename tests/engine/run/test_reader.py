@@ -130,7 +130,7 @@ def test_a_view_for_the_replies_of_a_store_is_refused(place, finished):
     with closing(sqlite3.connect(place / "store" / "cache.db")) as db, db:
         db.execute("DROP TABLE Cache")
         db.execute(f"CREATE VIEW Cache AS {ENDLESS}")
-    with pytest.raises(StoreError, match="is no store"):
+    with pytest.raises(StoreError, match="is not a store"):
         ReadOnlyStore(place / "store")
 
 

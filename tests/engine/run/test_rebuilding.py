@@ -103,7 +103,7 @@ def test_record_that_differs_from_its_replies_is_rebuilt(command, finished):
     run, before = finished.folder, recorded(finished.folder)
     intact = command("cache", "rebuild", run)
     assert intact.code == 2 and "run.db needs no rebuild: it is intact, and " in intact.err
-    assert "not in the store" not in intact.err
+    assert "not found in the store" not in intact.err
     spoil(run)
     assert (command("report", run).code, command("replay", run).code) == (0, 1)
     rebuilt = command("cache", "rebuild", run)

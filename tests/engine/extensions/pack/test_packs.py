@@ -180,12 +180,12 @@ def hostile(pack: Path, at: Path) -> Iterator[tuple[str, Members, str]]:
         return listed(in_folder(at, content, change))
 
     for name in ("evil", "run.db-journal", "lock", "code/x.sh", "replies/cache.db", "ledger"):
-        yield name, listed(content | {f"run/{name}": b"x"}), f"'run/{name}', which may not stand"
+        yield name, listed(content | {f"run/{name}": b"x"}), f"'run/{name}', which is not allowed"
     for name in ("code/../../evil.py", "code/.hidden/x.py", "prompts/../../evil"):
         yield (
             name,
             listed(content | {f"run/{name}": b"x"}),
-            f"'run/{re.escape(name)}' may not stand",
+            f"'run/{re.escape(name)}' is not allowed",
         )
     lacking = listed({name: data for name, data in content.items() if name != DATABASE})
     yield "lacking", lacking, "lacks run/run.db"
@@ -375,8 +375,8 @@ LINES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda line: line["reply"].update(stop_reason="x"), f"{IN_CELL}call .*, stop_reason: "),
     (lambda line: line["reply"]["usage"].update(output_tokens=9), f"{IN_CELL}.*, output_tokens: "),
     (lambda line: line["reply"].update(outcome="refused"), f"{IN_CELL}call .*, outcome: "),
-    (lambda line: line["call"][1].update(model="sim/x"), "replies: .*: it holds .* another key"),
-    (lambda line: setitem(line, "at", -1), "replies: .*: it needs either"),
+    (lambda line: line["call"][1].update(model="sim/x"), "replies: .*: its call .* another key"),
+    (lambda line: setitem(line, "at", -1), "replies: .*: it needs a time"),
 ]
 
 

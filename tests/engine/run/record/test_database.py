@@ -560,7 +560,7 @@ def test_run_names_a_full_disk_and_continues_when_it_has_room(tmp_path):
         log = (tmp_path / f"{RUN_DB}-wal").stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (log + 4096, limits[1]))
         try:
-            with pytest.raises(DiskFull, match=rf"{RUN_DB} may not grow .*ulimit -f"):
+            with pytest.raises(DiskFull, match=rf"{RUN_DB} reached the limit .*ulimit -f"):
                 writer.write([spoken(place, f"words {place}") for place in range(2, 400, 2)])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
