@@ -21,7 +21,7 @@ from .columns import text_of
 from .rows import brief
 from .solution import closing, number, sense
 
-Kind: TypeAlias = Literal["exact", "numeric", "tests", "label"]
+Kind: TypeAlias = Literal["exact", "numeric", "tests", "label", "none"]
 Extract: TypeAlias = Literal["last_number", "boxed", "last_line"]
 """How the answer is found in a longer text."""
 
@@ -52,7 +52,7 @@ class Checker:
 
     exact: the answer reads like the column, or like one of its list. numeric: both state the same
     number. tests: the column's asserts pass after the answer's code. label: the column is the
-    grade, by somebody who checked the answer elsewhere.
+    grade, by somebody who checked the answer elsewhere. none: nothing is graded.
     """
 
     kind: Kind | str
@@ -69,9 +69,14 @@ class Checker:
     def __post_init__(self) -> None:
         check_ranges(self)
 
+    @property
+    def compares(self) -> bool:
+        """Whether it reads the column."""
+        return self.function is None and self.kind != "none"
+
     def truth(self, value: Any) -> Any:
         """The value of the column in the form that `grade` takes. ValueError if it has none."""
-        if self.function is not None:
+        if not self.compares:
             return None
         if self.kind == "label":
             return LABELS.get(str(value).strip().casefold())

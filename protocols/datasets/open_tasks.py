@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import structs
 
@@ -36,6 +36,13 @@ MAX_ANSWER = 4_000
 """Maximum characters of an answer."""
 CANDIDATES = 8
 """Maximum number of right and of wrong proposals of one task that a pair is chosen from."""
+
+
+def instruction_of(id: str, task: str) -> str:
+    """The instruction in the id of a proposal, `TASK-fault-0`. Empty for any other id."""
+    name, _, repeat = id.removeprefix(f"{task}-").partition("-")
+    known = name in get_args(Instruction) and repeat.isdecimal()
+    return name if known and id.startswith(f"{task}-") else ""
 
 
 class OpenQuestion(Question, frozen=True, cache_hash=True):
@@ -91,7 +98,7 @@ def read_tasks(
         if isinstance(row, DatasetError):
             raise row
         try:
-            for name in (question, answers, "" if checker.function else checker.column):
+            for name in (question, answers, checker.column if checker.compares else ""):
                 if name and not has_column(row, name):
                     names = ", ".join(row)[:200]
                     raise ValueError(f"no column {name!r}; name yours, one of {names}")
@@ -108,7 +115,7 @@ def read_tasks(
             if not text.strip():
                 raise ValueError(f"{question}: has no text in it; write the task")
             open_question = OpenQuestion(text, (), passage, environment=environment)
-            truth = None if checker.function else checker.truth(value_of(row, checker.column))
+            truth = checker.truth(lookup(row, checker.column))
             existing = _existing(row, lookup(row, answers)) if answers else None
             tasks.append(Task(id, open_question, truth, row, group or id, existing))
         except ValueError as exc:

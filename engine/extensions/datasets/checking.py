@@ -34,6 +34,7 @@ from ...views.cli.flags import JSON, LIMIT, output
 from ...views.cli.group import NamedGroup
 from ...views.cli.output import say, show, width
 from .generating import GenerateSettings, Generator, Production, generate_all, known_questions
+from .proposing import ProposeSettings, propose_all
 
 TELLS = (5, 10, 15)
 """Leaks, in percentage points off chance, for which the power of the gate is printed."""
@@ -282,6 +283,26 @@ def generate(
         known = known_questions(source)[:limit]
     work = Production(known, Generator(settings.model, temperature, drafts=drafts))
     raise SystemExit(generate_all(work, source, seed, settings))
+
+
+@command.adds()
+def propose(
+    *, source: Path = argument("TASKS"), limit: int | None = LIMIT, settings: ProposeSettings
+) -> None:
+    """Have an agent answer the open tasks in TASKS, and grade its answers with a program.
+
+    \b
+      oversight dataset propose tasks.jsonl --agent sim/strong --checker numeric \\
+          -o proposals.jsonl --pairs pairs.jsonl
+
+    A row of TASKS has a question, a column for the checker, and may have id, passage, group,
+    environment and reference. The truth of a proposal is its grade, never the instruction. A sweep
+    reads the files as problems: {file: proposals.jsonl}.
+
+    Replies are stored: the same command resumes, and pays for nothing twice. With --batch, the
+    state of the batches is kept in OUTPUT.work. Exit codes are those of `oversight run`.
+    """
+    raise SystemExit(propose_all(source, limit, settings))
 
 
 def _loader(spec: str, settings: tuple[str, ...]) -> Loader:

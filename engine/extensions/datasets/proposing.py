@@ -1,0 +1,265 @@
+"""`oversight dataset propose`: answers that an agent writes to open tasks, graded by a checker.
+
+One file has a problem for each graded proposal: accept it or reject it. `--pairs` has a problem for
+each task with a right and a wrong proposal, as its two answers. Both are ordinary data sets.
+"""
+
+import asyncio
+import importlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeAlias, get_args
+
+import orjson
+from annotated_types import Interval
+
+from ....cache.call import Ask, value_address, with_repeat
+from ....protocols.agents.agent import Agent
+from ....protocols.datasets.checkers import Checker, Extract, Kind
+from ....protocols.datasets.jsonl import jsonl
+from ....protocols.datasets.leak import leakage_check
+from ....protocols.datasets.open_tasks import (
+    Graded,
+    Instruction,
+    Task,
+    accept_or_reject,
+    check_references,
+    compose,
+    graded,
+    instruction_of,
+    pairs,
+    propose,
+    read_tasks,
+)
+from ....protocols.judges.stated import StatedJudge
+from ....protocols.question import Problem, balanced
+from ...display.text import counted
+from ...errors import UsageError
+from ...sweep.code import module_from_file
+from ...sweep.document import Document, Node, is_elsewhere
+from ...sweep.roles import agents
+from ...system.files import replace_file
+from ...system.settings import flag
+from ...views.cli.exit_codes import ExitCode
+from ...views.cli.flags import SEED, OutputPath
+from ...views.cli.output import say, show
+from .asking_loop import LoopSettings, Production, go_through, require_abilities
+
+MANY_UNGRADED = 0.05
+"""Share of ungraded proposals from which their reasons are printed."""
+CHECKER_SETTINGS = ("kind", "column", "extract", "tolerance")
+KINDS = get_args(Kind)
+INSTRUCTIONS = get_args(Instruction)
+_EXTRACT = flag("Find the answer in a longer text.")
+_PAIRS = flag("Write the pairs here.", type=OutputPath(), metavar="FILE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposeSettings(LoopSettings):
+    """Who writes, under which instructions, and how answers are graded."""
+
+    agent: str = flag(
+        "Model that writes: provider/name, sim/NAME, or a YAML file with the settings of an agent.",
+        default="",
+        metavar="MODEL|FILE",
+    )
+    answers: str = flag(
+        "Grade the answers in this column instead of asking an agent.", default="", metavar="COLUMN"
+    )
+    instruct: str = flag(
+        "Instructions, of right (solve it), fault (plant a fault) and free (nothing else is said).",
+        default="right,fault",
+        metavar="LIST",
+    )
+    repeats: int = flag(
+        "Proposals for each task and instruction.", default=1, within=Interval(ge=1, le=1000)
+    )
+    checker: str = flag(
+        f"Grades the answers: {', '.join(KINDS)}, or your function as file.py:check.",
+        default="exact",
+        metavar="NAME",
+    )
+    column: str = flag("Column that the checker compares with.", default="answer")
+    question: str = flag("Column with the task.", default="question")
+    tolerance: float = flag(
+        "Relative difference of equal numbers.", default=0.0, within=Interval(ge=0, le=0.999)
+    )
+    extract: Extract | None = _EXTRACT
+    pairs: Path | None = _PAIRS
+    seed: int = SEED
+
+    def made_checker(self) -> Checker:
+        """UsageError for an unknown checker, or a function that cannot be imported."""
+        checker = Checker(self.checker, self.column, self.extract, self.tolerance)
+        if self.tolerance and self.checker != "numeric":
+            raise UsageError(f"--tolerance is for the checker numeric, not {self.checker}")
+        if self.checker == "label" and not self.answers:
+            raise UsageError("--checker label grades answers of a file; name them with --answers")
+        if self.checker in KINDS:
+            return checker
+        place, _, name = self.checker.rpartition(":")
+        if not is_elsewhere(self.checker):
+            known = ", ".join(KINDS)
+            raise UsageError(
+                f"--checker: unknown checker {self.checker!r}: choose from {known}, or write "
+                "file.py:check"
+            )
+        try:
+            is_file = place.endswith(".py")
+            module = module_from_file(Path(place).resolve()) if is_file else None
+            function = getattr(module or importlib.import_module(place), name)
+            return replace(checker, function=function)
+        except Exception as exc:
+            why = f"{type(exc).__name__}: {exc}"
+            raise UsageError(f"--checker {self.checker}: its import failed: {why}") from exc
+
+    def made_agent(self) -> Agent | None:
+        """UsageError for wrong settings, and for a list of them."""
+        if bool(self.agent) == bool(self.answers):
+            raise UsageError("name either --agent, who writes, or --answers, a column of the file")
+        if self.answers:
+            return None
+        if Path(self.agent).suffix in (".yaml", ".yml"):
+            document = Document.read(Path(self.agent))
+            node = Node(document, (), document.value)
+        else:
+            node = Node(Document.parse("", "--agent"), ("agents",), self.agent)
+        makers = agents(node)
+        agent = makers[0](StatedJudge("sim/judge"))
+        if len(makers) > 1 or not isinstance(agent, Agent):
+            raise UsageError(
+                f"--agent {self.agent}: a proposer is one agent, without best_of and side_check; "
+                "write a second file for another one"
+            )
+        return agent
+
+    def instructions(self) -> list[Instruction]:
+        listed: list[Any] = [word.strip() for word in self.instruct.split(",") if word.strip()]
+        if wrong := [word for word in listed if word not in INSTRUCTIONS]:
+            known = ", ".join(INSTRUCTIONS)
+            raise UsageError(f"--instruct: unknown instruction {wrong[0]!r}: choose from {known}")
+        return list(dict.fromkeys(listed)) or ["right", "fault"]
+
+
+Item: TypeAlias = tuple[str, Task, Instruction, int]
+"""A proposal to write: its id, the task, the instruction, the number of its repeat."""
+
+
+def propose_all(source: Path, limit: int | None, settings: ProposeSettings) -> int:
+    """Write all proposals, grade them, and write the files. Returns the exit code."""
+    files = [file for file in (settings.output, settings.pairs) if file]
+    if len({file.resolve() for file in (source, *files)}) <= len(files):
+        raise UsageError(f"-o {settings.output}: the tasks, -o and --pairs must be three files")
+    checker, agent = settings.made_checker(), settings.made_agent()
+    tasks = read_tasks(source, checker, settings.question, settings.answers)[:limit]
+    asyncio.run(check_references(tasks, checker, str(source)))
+    failed = False
+    if agent is None:
+        proposals = [asyncio.run(_graded_answer(task, checker)) for task in tasks]
+    else:
+        work = _production(tasks, agent, checker, settings)
+        if (code := _written(work, tasks[0], agent, settings)) is not None:
+            return code
+        work.list_failures()
+        proposals, failed = work.results(), bool(work.failures)
+    if checker.kind == "none":
+        replace_file(settings.output, map(_ungraded_row, proposals))
+        show(f"{settings.output}: {counted(len(proposals), 'proposal')}, not graded")
+        return ExitCode.FAILED if failed else ExitCode.DONE
+    usable = [one for one in proposals if one.grade.right is not None]
+    for line in _counts(proposals):
+        say(line)
+    if not usable:
+        say(f"{source}: no proposal was graded, and {settings.output} is not written")
+        return ExitCode.FAILED
+    about = {
+        "agent": agent.name if agent else None,
+        "settings": value_address(agent) if agent else None,
+        "instructions": settings.instructions() if agent else None,
+        "repeats": settings.repeats if agent else None,
+        "checker": {name: getattr(checker, name) for name in CHECKER_SETTINGS},
+        "tasks": {"number": len(tasks), "sha256": sha256(source.read_bytes()).hexdigest()},
+        "proposals": {
+            name: dict(zip(("right", "wrong", "ungraded"), counts, strict=True))
+            for name, counts in _by_instruction(proposals).items()
+        },
+    }
+    drawn, missing = pairs(usable)
+    _write(settings.output, map(accept_or_reject, usable), settings.seed, about)
+    if settings.pairs:
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in missing.items())
+        say(f"tasks with a pair: {len(drawn):,}" + (f"; without: {reasons}" if reasons else ""))
+    if settings.pairs and drawn:
+        _write(settings.pairs, drawn, settings.seed, about)
+    file = settings.output.with_name(f"{settings.output.stem}.about.json")
+    replace_file(file, [orjson.dumps(about, option=orjson.OPT_INDENT_2)])
+    return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def _production(
+    tasks: Sequence[Task], agent: Agent, checker: Checker, settings: ProposeSettings
+) -> Production[Item, Graded]:
+    async def write(item: Item, ask: Ask) -> Graded:
+        id, task, instruction, repeat = item
+        written = await propose(task, agent, instruction, with_repeat(ask, repeat))
+        return await graded(id, task, written, checker)
+
+    choices = product(tasks, settings.instructions(), range(settings.repeats))
+    items = [(f"{task.id}-{told}-{repeat}", task, told, repeat) for task, told, repeat in choices]
+    return Production({item[0]: item for item in items}, write)
+
+
+def _written(
+    work: Production[Item, Graded], task: Task, agent: Agent, settings: ProposeSettings
+) -> int | None:
+    """Have all proposals written; the exit code if that stops early."""
+    examples = [compose(task, agent, instruction) for instruction in settings.instructions()]
+    require_abilities(agent.model, examples)
+    return go_through(work, examples[0], settings, "proposal")
+
+
+async def _graded_answer(task: Task, checker: Checker) -> Graded:
+    assert task.existing
+    return await graded(task.id, task, task.existing, checker)
+
+
+def _ungraded_row(one: Graded) -> bytes:
+    """A line for somebody who grades the proposal elsewhere: the task's row, and the answer."""
+    about = {"id": one.id, "group": one.task.group, "question": one.task.question.text}
+    texts = {"proposal": one.proposal.answer, "work": one.proposal.work}
+    row = one.task.row | about | texts | {"fault": one.proposal.fault}
+    return orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _by_instruction(proposals: Sequence[Graded]) -> dict[str, tuple[int, int, int]]:
+    """By instruction, the number of right, wrong and ungraded proposals."""
+    grades: dict[str, Counter[bool | None]] = {}
+    for one in proposals:
+        grades.setdefault(instruction_of(one.id, one.task.group), Counter())[one.grade.right] += 1
+    return {name: (count[True], count[False], count[None]) for name, count in grades.items()}
+
+
+def _counts(proposals: Sequence[Graded]) -> Iterator[str]:
+    """The grades by instruction, and the reasons of ungraded proposals if there are many."""
+    for name, (right, wrong, ungraded) in _by_instruction(proposals).items():
+        label = f"instructed {name}" if name else "given answers"
+        yield f"{label}: graded right {right:,}, wrong {wrong:,}, ungraded {ungraded:,}"
+    reasons = Counter(one.grade.reason for one in proposals if one.grade.right is None)
+    if reasons.total() > MANY_UNGRADED * len(proposals):
+        listed = "; ".join(f"{count:,} × {reason}" for reason, count in reasons.most_common(3))
+        yield f"many are ungraded: {listed}"
+
+
+def _write(file: Path, drawn: Iterable[Problem], seed: int, about: dict[str, Any]) -> None:
+    """Write a data set whole, and print its leakage check."""
+    problems = tuple(balanced(drawn, seed))
+    data = b"".join(jsonl(problems, str(file)))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(file, [data])
+    about[file.name] = {"problems": len(problems), "sha256": sha256(data).hexdigest()}
+    say(leakage_check(problems).line)
+    show(f"{file}: {counted(len(problems), 'problem')}")

@@ -1,0 +1,147 @@
+"""`oversight dataset propose`: graded files, bad input, stops and resumes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from oversight.cache.cache import Cache
+from oversight.cache.store import MemoryStore
+from oversight.engine.errors import ProviderDown
+from oversight.engine.extensions.datasets.proposing import ProposeSettings, _production
+from oversight.engine.stop import StopToken
+from oversight.protocols import Agent
+from oversight.protocols.datasets.checkers import Checker
+from oversight.protocols.datasets.forms import JsonLines
+from oversight.protocols.datasets.open_tasks import instruction_of, read_tasks
+from tests.command_line import Command, calls
+from tests.fakes import Scripted, prompt
+
+CHECK = """
+def check(task, answer):
+    return None if task["id"] == "lost" else sum(map(ord, answer)) % 2 == 0
+"""
+TASKS = [{"id": f"t{n}", "question": f"How many are {n} and {n}?", "answer": n} for n in range(6)]
+
+
+@pytest.fixture
+def tasks(place: Path) -> Path:
+    (place / "chk.py").write_text(CHECK)
+    file = place / "tasks.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in TASKS))
+    return file
+
+
+def planted(call):
+    """Right, or wrong by one, as the prompt says."""
+    text = prompt(call)
+    number = int(text.system.split("are ")[1].split()[0])
+    if "exactly one fault" in text.user:
+        return json.dumps({"work": "w", "answer": str(number + 1), "fault": "It adds one."})
+    return json.dumps({"work": "w", "answer": str(number)})
+
+
+async def production_over(ask, file, store, lanes=2):
+    settings = ProposeSettings(output=Path("p"), repeats=2)
+    checker = Checker("numeric")
+    work = _production(read_tasks(file, checker), Agent("sim/strong"), checker, settings)
+    cache = Cache(store, ask, identity=lambda call: call.model)
+    return work, await work.run(cache, StopToken(), lanes)
+
+
+async def test_a_production_that_stopped_asks_no_call_twice_and_ends_alike(tasks):
+    asked = 0
+
+    def answer(call):
+        nonlocal asked
+        asked += 1
+        if asked > 7:
+            raise ProviderDown("down")
+        return planted(call)
+
+    store, ask = MemoryStore(), Scripted(planted)
+    stopped, halt = await production_over(Scripted(answer), tasks, store)
+    assert isinstance(halt, ProviderDown)
+    assert stopped.done < 24
+    again, halt = await production_over(ask, tasks, store)
+    assert halt is None
+    assert len(ask.calls) == 24 - 7
+    whole, _ = await production_over(Scripted(planted), tasks, MemoryStore(), lanes=64)
+    assert again.results() == whole.results()
+    grades = {(instruction_of(one.id, one.task.id), one.grade.right) for one in whole.results()}
+    assert grades == {("right", True), ("fault", False)}
+
+
+@pytest.mark.wire
+def test_the_files_are_data_sets_and_the_same_command_pays_nothing(tasks, command: Command):
+    words = ("dataset", "propose", "tasks.jsonl", "--agent", "sim/strong", "--repeats", "3")
+    words += ("--checker", "chk.py:check", "-o", "out/p.jsonl", "--pairs", "out/q.jsonl")
+    first = command(*words)
+    assert first.code == 0, first.err
+    files = sorted((tasks.parent / "out").iterdir())
+    assert [file.name for file in files] == ["p.about.json", "p.jsonl", "q.jsonl"]
+    before = [file.read_bytes() for file in files]
+    again = command(*words)
+    assert (calls(first.err).new, calls(again.err).new) == (36, 0)
+    assert [file.read_bytes() for file in files] == before
+    about = json.loads(before[0])
+    counts = [sum(counts.values()) for counts in about["proposals"].values()]
+    assert counts == [18, 18]
+    assert about["p.jsonl"]["problems"] == 36
+    loaded = JsonLines(str(files[1])).load()
+    assert {instruction_of(one.id, one.group) for one in loaded} == {"right", "fault"}
+    assert {len(one.flaws) for one in loaded if "-fault-" in one.id and one.values[0] != 1} <= {
+        0,
+        2,
+    }
+
+
+@pytest.mark.wire
+def test_answers_are_graded_elsewhere_and_come_back_with_a_label(tasks, command: Command):
+    words = ("dataset", "propose", "tasks.jsonl", "--agent", "sim/strong", "--checker", "none")
+    assert command(*words, "-o", "texts.jsonl").code == 0
+    rows = [json.loads(line) for line in (tasks.parent / "texts.jsonl").read_text().splitlines()]
+    assert {row["id"] for row in rows} >= {"t0-right-0", "t0-fault-0"}
+    labels = {"right": 1, "fault": 0}
+    graded = [row | {"grade": labels[instruction_of(row["id"], row["group"])]} for row in rows]
+    graded[0]["grade"] = "unsure"
+    (tasks.parent / "graded.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in graded))
+    words = ("dataset", "propose", "graded.jsonl", "--answers", "proposal", "--checker", "label")
+    done = command(*words, "--column", "grade", "-o", "p.jsonl", "--pairs", "q.jsonl")
+    assert done.code == 0, done.err
+    assert "instructed right: graded right 5, wrong 0, ungraded 1" in done.err
+    assert "many are ungraded: 1 × its grade is neither right nor wrong" in done.err
+    assert [one.id for one in JsonLines("q.jsonl").load(tasks.parent)] == [
+        f"t{n}" for n in range(1, 6)
+    ]
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("--agent sim/strong -o tasks.jsonl", 2, "must be three files"),
+        ("--agent sim/strong -o p --pairs p", 2, "must be three files"),
+        ("-o p", 2, "name either --agent, who writes, or --answers"),
+        ("--agent sim/strong --answers answer -o p", 2, "name either --agent"),
+        ("--agent sim/strong --checker nmeric -o p", 2, "unknown checker 'nmeric'"),
+        ("--agent sim/strong --checker none.py:check -o p", 2, "its import failed"),
+        ("--agent sim/strong --checker label -o p", 2, "name them with --answers"),
+        ("--agent sim/strong --tolerance 0.1 -o p", 2, "--tolerance is for the checker numeric"),
+        ("--agent sim/strong --instruct wright -o p", 2, "unknown instruction 'wright'"),
+        ("--agent sim/strong --column key -o p", 2, "no column 'key'"),
+        ("--agent sim/nobody -o p", 2, "there is no simulated model 'sim/nobody'"),
+        ("--agent best.yaml -o p", 2, "a proposer is one agent"),
+        ("--agent two.yaml -o p", 2, "a proposer is one agent"),
+        ("--agent sim/strong --checker numeric -o p", 1, "12 × the answer states no number"),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_is_written(
+    tasks, command: Command, words, code, message
+):
+    (tasks.parent / "best.yaml").write_text("{model: sim/strong, best_of: 2}")
+    (tasks.parent / "two.yaml").write_text("model: [sim/strong, sim/weak]")
+    done = command("dataset", "propose", "tasks.jsonl", *words.split())
+    assert (done.code, message in done.err) == (code, True), done.err
+    assert not (tasks.parent / "p").exists()
+    assert tasks.read_text().startswith('{"id": "t0"')
