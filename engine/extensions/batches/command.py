@@ -38,52 +38,49 @@ def command(
     replies are stored and counted. Waiting for the end can take minutes. The run can be resumed
     later, in batches or live.
     """
-    if not cancel:
-        _list(BatchJournal(run, reads_only=True), as_json)
+    if cancel:
+        show(_cancelled(run, sweep, store))
+        unknown = BatchJournal(run, reads_only=True).uncollected.values()
+        if unknown:
+            calls = counted(sum(batch.lines for batch in unknown), "call")
+            say(
+                f"{calls} in submissions without an answer: it is not known which batch holds "
+                "them, so none was cancelled for them; the next run looks for them"
+            )
         return
-    show(_cancelled(run, sweep, store))
-    owed = sum(batch.lines for batch in BatchJournal(run, reads_only=True).owed.values())
-    if owed:
-        say(
-            f"{counted(owed, 'call')} of unknown fate: nothing proves which batch they are in, so "
-            "none was cancelled for them; the next run looks for them"
-        )
-
-
-def _list(journal: BatchJournal, as_json: bool) -> None:
-    out = {**journal.out, **{f"({mark})": batch for mark, batch in journal.owed.items()}}
+    journal = BatchJournal(run, reads_only=True)
+    batches = {**journal.out, **{f"({mark})": b for mark, b in journal.uncollected.items()}}
     if as_json:
-        show_json([{"id": id, **asdict(batch)} for id, batch in out.items()])
+        show_json([{"id": id, **asdict(batch)} for id, batch in batches.items()])
         return
-    for id, batch in out.items():
+    for id, batch in batches.items():
         hours = max(time.time() - batch.at, 0.0) / 3600
         most = f", {dollars(batch.worst)} at most" if batch.worst else ""
-        show_line(
-            f"{id}  {batch.model}  {counted(batch.lines, 'call')}, sent {hours:.1f} h ago{most}"
-        )
-    if not out:
+        calls = counted(batch.lines, "call")
+        show_line(f"{id}  {batch.model}  {calls}, sent {hours:.1f} h ago{most}")
+    if not batches:
         show("no batch is in flight")
 
 
 def _cancelled(run: Path, own: Path | None, store: str | None) -> str:
-    """Cancel the batches; how many ended."""
-    manifest, loaded = read_manifest(run), open_run(run, own=own)
+    """Cancel the batches; the number that ended, as a text."""
+    loaded = open_run(run, own=own)
     loaded.models.require_allowed(loaded.sweep.models)
     known = store_noted(run)
     known = store_name(store or (Path(known).expanduser() if known else None))
-    settings = RunSettings(store=known, folder=run, part=manifest.part)
+    settings = RunSettings(store=known, folder=run, part=read_manifest(run).part)
     before = _batches_out(run)
     with Run.open(loaded, settings) as opened:
-        ended = Execution(opened)
-        end = partial(ended.execute, ends=True)
-        halt = under_signals(end, loaded.stop_token, ended.snapshot)
-    left = _batches_out(run)
-    paid = sum_usage(read_ledger(run).values())
+        execution = Execution(opened)
+        end = partial(execution.execute, ends=True)
+        halt = under_signals(end, loaded.stop_token, execution.snapshot)
+    remaining = _batches_out(run)
     if halt is not None:
-        say(f"{str(halt).rstrip('.')}. Still in flight: {counted(left, 'batch', 'batches')}")
+        say(f"{str(halt).rstrip('.')}. Still in flight: {counted(remaining, 'batch', 'batches')}")
         raise SystemExit(halt_code(halt))
-    many = counted(before - left, "batch", "batches")
-    return f"{many} ended; the run has cost {dollars(paid.dollars)} so far"
+    paid = sum_usage(read_ledger(run).values())
+    ended = counted(before - remaining, "batch", "batches")
+    return f"{ended} ended; the run has cost {dollars(paid.dollars)} so far"
 
 
 def _batches_out(run: Path) -> int:

@@ -1,16 +1,16 @@
 """The batches of one run as events of the run. Each event is durable before the next step.
 
-    submitting  the request that makes a batch is about to leave; its calls are in MARK.packing, one
-                a line, which becomes MARK.calls before the request leaves
+    submitting  the request for a batch is about to leave. Its calls are in MARK.packing, one per
+                line, which becomes MARK.calls before the request leaves
     denied      the vendor said that it could not make the batch
     submitted   the vendor has the batch, under this id
-    collected   the replies are in the store; the usage, and the fate of the other lines
-    cancelled   the batch was never made, or was refused as a whole: its calls are free again
-    forgiven    failed cells run again: no fault stands any more
+    collected   the replies are in the store: the usage, and the fate of the other lines
+    cancelled   the batch was never made, or was refused: its calls are free again
+    forgiven    failed cells run again: earlier faults no longer count
 
 A process may be killed between any two steps. A batch that is submitting, and neither submitted nor
-cancelled, is owed: the vendor may have it and bill it. Its cost counts towards the cap and in the
-ledger until its fate is known.
+cancelled, is uncollected: the vendor may have it and bill it. Its cost counts towards the cap and
+in the ledger until its fate is known.
 """
 
 import re
@@ -32,7 +32,7 @@ FOLDER = "batches"
 """The folder of a run's batches, and the kind of their events."""
 _EVENT = msgspec.json.Decoder(dict[str, Any])
 _MARK = re.compile(r"[0-9a-f]{16}")
-"""Marks name files."""
+"""Marks are names of files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,15 @@ class Batch:
     """Maximum size of its results."""
 
     def custom_id(self, address: str) -> str:
-        """The id of one line, at most 64 characters: the call's address and the batch's mark, which
-        proves whose batch it is in any result."""
+        """The id of one line, at most 64 characters. The mark in it proves whose batch it is."""
         return f"{urlsafe_b64encode(bytes.fromhex(address)).decode().rstrip('=')}-{self.mark}"
 
 
 class BatchJournal:
-    """The journal of one run. To write to it takes the lock of the run folder."""
+    """The journal of one run. Writing to it takes the lock of the run folder."""
 
     def __init__(self, run: Path, *, reads_only: bool = False) -> None:
-        """reads_only: leaves the folder as it is, also while another process runs it.
+        """reads_only: leaves the folder as it is, even while another process runs it.
         RunFolderError."""
         self.folder, self._run = run / FOLDER, run
         self.pending: dict[str, Batch] = {}
@@ -72,7 +71,7 @@ class BatchJournal:
         self.faults: dict[str, tuple[int, bytes]] = {}
         """By address, (status, body) of the answer to a call that can never be served."""
         self.tries: dict[str, int] = {}
-        """By address, how many batches brought no reply to a call."""
+        """By address, the number of batches without a reply to a call."""
         self.completed: dict[str, list[UsageTotals]] = {}
         """By model, the usage of each batch, in the order in which they ended."""
         self._marks: set[str] = set()
@@ -87,7 +86,7 @@ class BatchJournal:
         except (msgspec.ValidationError, LookupError, TypeError) as exc:
             raise RunFolderError(
                 f"{run / EVENTS}: cannot be read: {exc}. It alone knows which calls are out "
-                "in batches: restore a copy of it, or go on with the version that wrote it"
+                "in batches: restore a copy of it, or use the version that wrote it"
             ) from exc
         except OSError as exc:
             raise unwritable(self.folder, exc) from exc
@@ -98,20 +97,20 @@ class BatchJournal:
         return {self.ids[m]: batch for m, batch in self.pending.items() if m in self.ids}
 
     @property
-    def owed(self) -> dict[str, Batch]:
+    def uncollected(self) -> dict[str, Batch]:
         """Batches that the vendor may have, by mark."""
         return {m: batch for m, batch in self.pending.items() if m not in self.ids}
 
     def file(self, mark: str, suffix: str = "calls") -> Path:
-        """The calls of a batch, canonical JSON, one a line. suffix: `packing` until its request may
-        leave."""
+        """The calls of a batch as canonical JSON, one per line. suffix: `packing` until the request
+        may leave."""
         return self.folder / f"{mark}.{suffix}"
 
     def send(self, batch: Batch) -> None:
-        """Note that the request which makes a batch leaves now. RunFolderError: it must not."""
-        # The ledger comes first: once the event is there, the vendor is asked for the batch as
-        # long as it may list it. So nothing may fail between the event and the request.
-        self._write_owed(batch)
+        """Note that the request for a batch leaves now. RunFolderError: it must not leave."""
+        # The ledger first: nothing may fail between the event and the request, because the vendor
+        # is asked for a batch with an event until its window has passed.
+        self._write_uncollected(batch)
         self.note(submitting=asdict(batch))
         packing = self.file(batch.mark, "packing")
         try:
@@ -123,7 +122,7 @@ class BatchJournal:
             raise unwritable(packing, exc) from exc
 
     def cancel(self, batch: Batch, why: str) -> None:
-        """Free the calls of a batch, whether or not it got as far as an event."""
+        """Free the calls of a batch, with or without an event."""
         if batch.mark in self.pending:
             self.note(cancelled=batch.mark, why=why)
         self.delete_files(batch.mark)
@@ -133,16 +132,16 @@ class BatchJournal:
             self.file(mark, suffix).unlink(missing_ok=True)
 
     def note(self, **event: Any) -> None:
-        """Any of the events above; durable when this returns. RunFolderError."""
+        """Add one of the events above; durable when this returns. RunFolderError."""
         add_event(self._run, FOLDER, event)
         self._apply(event)
         if event.keys() & {"submitted", "cancelled", "collected"}:
-            self._write_owed()
+            self._write_uncollected()
 
     def _clean(self) -> None:
-        """Delete files of batches that are not out. Other files in the folder stay."""
+        """Delete our files of batches that are not pending. Other files stay."""
         self.folder.mkdir(exist_ok=True)
-        for mark, batch in self.owed.items():
+        for mark, batch in self.uncollected.items():
             if self.file(mark, "packing").exists() and not self.file(mark).exists():
                 self.cancel(batch, "its request had not left")
         for file in self.folder.iterdir():
@@ -152,19 +151,19 @@ class BatchJournal:
                 file.unlink()
             elif file.suffix == ".calls" and not self._marks:
                 raise RunFolderError(
-                    f"{self._run / EVENTS} is missing, and {file} says that calls of this run "
-                    "are out in batches: bring the events back under their name, or go "
-                    "on in a new run folder (--run-folder), which may pay for those calls again"
+                    f"{self._run / EVENTS} is missing, and {file} shows that calls of this run "
+                    "are out in batches: bring the events back under their name, or continue in a "
+                    "new run folder (--run-folder), which may pay for those calls again"
                 )
-        self._write_owed()
+        self._write_uncollected()
 
-    def _write_owed(self, *leaving: Batch) -> None:
-        """Write the calls and dollars of the batches that the vendor may have into the ledger."""
-        owed: dict[str, tuple[int, float]] = {}
-        for batch in {**self.owed, **{batch.mark: batch for batch in leaving}}.values():
-            lines, dollars = owed.get(batch.model, (0, 0.0))
-            owed[batch.model] = lines + batch.lines, dollars + batch.worst
-        write_uncollected(self._run, owed)
+    def _write_uncollected(self, *leaving: Batch) -> None:
+        """Write the calls and dollars of batches that the vendor may have into the ledger."""
+        totals: dict[str, tuple[int, float]] = {}
+        for batch in {**self.uncollected, **{batch.mark: batch for batch in leaving}}.values():
+            lines, dollars = totals.get(batch.model, (0, 0.0))
+            totals[batch.model] = lines + batch.lines, dollars + batch.worst
+        write_uncollected(self._run, totals)
 
     def _apply(self, event: Mapping[str, Any]) -> None:
         match event:
@@ -183,10 +182,10 @@ class BatchJournal:
             case {"collected": mark, "account": account, "faults": faults, "again": again}:
                 usage = msgspec.convert(account, UsageTotals)
                 self.completed.setdefault(self.pending.pop(mark).model, []).append(usage)
-                for address, (status, body) in faults.items():
-                    self.faults[address] = status, body.encode()
-                for address in again:
-                    self.tries[address] = self.tries.get(address, 0) + 1
+                self.faults |= {
+                    key: (status, body.encode()) for key, (status, body) in faults.items()
+                }
+                self.tries |= {key: self.tries.get(key, 0) + 1 for key in again}
             case {"forgiven": _}:
                 self.faults.clear()
             case _:

@@ -1,10 +1,10 @@
 """The results of a batch: replies go into the store, faults to the cells or to the next batch."""
 
-import asyncio
 import hashlib
 import logging
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -16,6 +16,7 @@ from ....cache.call import Call
 from ....cache.entry import read_call
 from ....cache.errors import StoreError
 from ....cache.reply import Reply
+from ....protocols.errors import gather_deterministic
 from ...errors import (
     AllRefused,
     Halt,
@@ -26,92 +27,96 @@ from ...errors import (
     StoreFailed,
     TransientError,
 )
+from ...models.accounting.budget import Quarantine
 from ...models.accounting.ledger import Accounting, Page, fate
 from ...models.accounting.prices import Price, charged
 from ...models.limits.breaker import MAX_ALIKE, MAX_IN_A_ROW
 from ...providers.provider import keyless, require_length
 from ...system.files import open_plain
 from ...tokens import CAUTION, prompt_tokens
-from .endpoints import BatchEndpoint, LineResult, Lost
+from .endpoints import INCONCLUSIVE, BatchEndpoint, LineResult, Lost
 from .journal import Batch, BatchJournal
 
 MAX_BATCHES, MAX_UNREAD = 8, 2
-"""Batches without a reply to a call before its cell fails; fewer where each may have been billed,
-since the reply cannot be read."""
+"""Batches without a reply to a call before its cell fails; and with an unreadable reply, which may
+be billed each time."""
 STORED_TOGETHER = 256
 """Lines whose replies are stored together."""
 _LINE_BYTES, _TOKEN_BYTES, _LOGPROB_BYTES = 2**16, 64, 2**12
-"""Maximum size of a result: of its frame, of a token of the reply, and of one with logprobs."""
+"""Maximum size of a result without its reply; per token; and per token with logprobs."""
 _NO_REPLY = b'{"error": {"message": "its batches ended without a reply to it"}}'
 
 log = logging.getLogger(__name__)
 
 
+@dataclass
 class Results:
     """The lines of one batch that has ended. None is final before the journal has them."""
 
-    def __init__(
-        self,
-        batch: Batch,
-        endpoint: BatchEndpoint,
-        journal: BatchJournal,
-        accounting: Accounting,
-        origin: str,
-    ) -> None:
-        """origin: see `Reply.origin`."""
-        self.batch = batch
-        self.page = Page(batch.model, price_of(accounting, batch.model))
-        """Sums over all lines."""
-        self.dearest = 0.0
-        """Dollars of the dearest reply that cost more than its worst case; 0 if none did."""
-        self.faults: dict[str, tuple[int, bytes]] = {}
-        """By address, the answers to calls that can never be served."""
-        self.again: list[str] = []
-        """Addresses of calls without a reply that may get one next time."""
-        self.halt: Halt | None = None
-        """The first reason in any line to ask nothing more."""
-        self._endpoint, self._origin, self._tries = endpoint, origin, journal.tries
-        self._quarantine, self._calls = accounting.quarantine, journal.file(batch.mark)
-        self._causes: set[str] = set()
-        self._malformed = 0
+    batch: Batch
+    endpoint: BatchEndpoint
+    journal: BatchJournal
+    quarantine: Quarantine | None
+    page: Page
+    """Sums over all lines."""
+    origin: str
+    """See `Reply.origin`."""
+    dearest: float = 0.0
+    """Dollars of the most expensive reply above its worst case; 0 if all cost less."""
+    faults: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    """By address, the answers to calls that can never be served."""
+    again: list[str] = field(default_factory=list)
+    """Addresses of calls for the next batch."""
+    halt: Halt | None = None
+    """The first reason in any line to stop the run."""
+    _causes: set[str] = field(default_factory=set)
+    _malformed: int = 0
 
-    def places(self, results: BinaryIO) -> tuple[dict[str, int], int]:
-        """(where the result of each call begins, by custom id; how many readable lines belong to
-        other batches). results: as downloaded, in any order; a line may come twice."""
+    @property
+    def _calls(self) -> Path:
+        return self.journal.file(self.batch.mark)
+
+    def offsets(self, results: BinaryIO) -> tuple[dict[str, int], int]:
+        """(offset of the result of each call, by custom id; number of readable lines of other
+        batches). results: as downloaded, in any order; a line may occur twice."""
         ids = {self.batch.custom_id(key.hex()) for key in keys_of(self._calls)}
-        places, others, unread, first, at = dict[str, int](), 0, 0, "", results.seek(0)
+        offsets, others, offset = dict[str, int](), 0, results.seek(0)
+        unread, reason = 0, ""
         for line in results:
             try:
-                custom_id = self._endpoint.read(line).custom_id
+                custom_id = self.endpoint.read(line).custom_id
                 others += custom_id not in ids
                 if custom_id in ids:
-                    places.setdefault(custom_id, at)
-            except (LookupError, TypeError, ValueError, AttributeError) as exc:
-                # Its call counts as missing, unless another line is about it.
-                unread, first = unread + 1, first or repr(exc)
-            at += len(line)
+                    offsets.setdefault(custom_id, offset)
+            except INCONCLUSIVE as exc:
+                # Its call counts as missing, unless another line answers it.
+                unread, reason = unread + 1, reason or repr(exc)
+            offset += len(line)
         if unread:
-            log.warning("%d results of %s cannot be read: %s", unread, self.batch.mark, first)
-        return places, others
+            log.warning("%d results of %s cannot be read: %s", unread, self.batch.mark, reason)
+        return offsets, others
 
     async def store(
-        self, results: BinaryIO, places: Mapping[str, int], absent: Lost, cache: Cache
+        self, results: BinaryIO, offsets: Mapping[str, int], absent: Lost, cache: Cache
     ) -> None:
         """Store every reply; durable when this returns. StoreFailed, KeyEchoed. absent: fate of
         calls without a result."""
         with open_plain(self._calls) as calls:
-            while part := list(islice(calls, STORED_TOGETHER)):
+            while chunk := list(islice(calls, STORED_TOGETHER)):
                 replies = []
-                for line in part:
-                    call, result = read_call("", line.rstrip(b"\n")), LineResult("", 0, b"", absent)
-                    at = places.get(self.batch.custom_id(call.address))
-                    if at is not None:
-                        results.seek(at)
-                        result = self._endpoint.read(results.readline())
+                for line in chunk:
+                    call, result = read_call("", line.rstrip(b"\n")), LineResult("", lost=absent)
+                    offset = offsets.get(self.batch.custom_id(call.address))
+                    if offset is not None:
+                        results.seek(offset)
+                        result = self.endpoint.read(results.readline())
                     if (reply := self._reply(call, result)) is not None:
-                        replies.append((call, reply))
-                await _keep(cache, replies)
-        self._doubt_all()
+                        replies.append(cache.keep(call, reply))
+                try:
+                    await gather_deterministic(*replies)
+                except StoreError as exc:
+                    raise StoreFailed(f"{exc}; the results can be fetched again") from exc
+        self._question_all()
 
     def _reply(self, call: Call, result: LineResult) -> Reply | None:
         worst = worst_case(call, self.page.price)
@@ -120,11 +125,11 @@ class Results:
             self.page.fault("unconfirmed" if missing else "failed", result.lost, worst)
             self._ask_again(call, MAX_BATCHES, 503, _NO_REPLY)
             return None
-        provider, secret = self._endpoint.settings.provider, self._endpoint.secret
+        provider, secret = self.endpoint.settings.provider, self.endpoint.secret
         repeats = secret.repeated(result.body)
         body = secret.hidden(result.body) if repeats else result.body
         try:
-            reply = self._endpoint.wire.reply(result.status, {}, body)
+            reply = self.endpoint.wire.reply(result.status, {}, body)
             require_length(reply, call, provider, body)
             if repeats:
                 keyless(reply, provider)
@@ -135,7 +140,7 @@ class Results:
         self.page.count(reply, worst)
         if (cost := charged(reply.usage, self.page.price)) is not None and cost > worst > 0:
             self.dearest = max(self.dearest, cost)
-        return structs.replace(reply, origin=self._origin)
+        return structs.replace(reply, origin=self.origin)
 
     def _failed(self, call: Call, fault: Exception, status: int, body: bytes) -> None:
         if isinstance(fault, Halt):
@@ -145,52 +150,39 @@ class Results:
             self._causes.add(re.sub(r"\d+", "0", str(fault)))
         elif isinstance(fault, Malformed):
             self._malformed += 1
-            if self._quarantine is not None:
-                self._quarantine.keep(call, fault)
+            if self.quarantine is not None:
+                self.quarantine.keep(call, fault)
             self._ask_again(call, MAX_UNREAD, status, body)
         else:
             self._ask_again(call, MAX_BATCHES, status, body)
 
     def _ask_again(self, call: Call, most: int, status: int, body: bytes) -> None:
-        """Leave a call to the next batch; after the last one allowed, this answer ends it."""
-        if self._tries.get(call.address, 0) + 1 < most:
+        """Leave a call to the next batch; after the last one allowed, this answer is final."""
+        if self.journal.tries.get(call.address, 0) + 1 < most:
             self.again.append(call.address)
         else:
             self.faults[call.address] = status, body
 
-    def _doubt_all(self) -> None:
-        """Stop if most replies cannot be read, as the breaker does live, or if all lines of a batch
-        were refused for one cause: the calls are not at fault."""
-        provider = self._endpoint.settings.provider
-        if self._malformed >= MAX_IN_A_ROW and 2 * self._malformed > self.batch.lines:
+    def _question_all(self) -> None:
+        """Stop if most replies are unreadable, or if every line was refused for one cause: then the
+        calls are not at fault."""
+        provider, lines = self.endpoint.settings.provider, self.batch.lines
+        if self._malformed >= MAX_IN_A_ROW and 2 * self._malformed > lines:
             self.halt = self.halt or ProviderDown(
-                f"{self._malformed:,} of {self.batch.lines:,} replies of a batch at {provider} "
-                "cannot be read, and may have been billed; they are in the quarantine of the run "
-                "folder. Resume once the vendor has fixed it"
+                f"{self._malformed:,} of {lines:,} replies of a batch at {provider} cannot be "
+                "read, and may have been billed; they are in the quarantine of the run folder. "
+                "Resume once the vendor has fixed it"
             )
-        if len(self.faults) == self.batch.lines >= MAX_ALIKE and len(self._causes) == 1:
-            (cause,) = self._causes
+        if len(self.faults) == lines >= MAX_ALIKE and len(self._causes) == 1:
             self.faults.clear()
             self.halt = AllRefused(
-                f"{cause}; all {self.batch.lines:,} calls of a batch at {provider} ended so. Fix "
+                f"{self._causes.pop()}; all {lines:,} calls of a batch at {provider} ended so. Fix "
                 "it in the sweep file or at the vendor; they are asked again"
             )
 
 
-async def _keep(cache: Cache, replies: list[tuple[Call, Reply]]) -> None:
-    try:
-        async with asyncio.TaskGroup() as group:
-            for call, reply in replies:
-                group.create_task(cache.keep(call, reply))
-    except ExceptionGroup as faults:
-        first = faults.exceptions[0]
-        if isinstance(first, StoreError):
-            raise StoreFailed(f"{first}; the results can be fetched again") from first
-        raise
-
-
 def keys_of(path: Path) -> Iterator[bytes]:
-    """The address of each call of a file, as bytes. RunFolderError."""
+    """The address of each call in a file, as bytes. RunFolderError."""
     try:
         with open_plain(path) as file:
             yield from (hashlib.sha256(line.rstrip(b"\n")).digest() for line in file)
@@ -205,10 +197,9 @@ def worst_case(call: Call, price: Price | None) -> float:
 
 def result_bytes(call: Call) -> int:
     """Maximum size of a call's line in the results."""
-    token = _LOGPROB_BYTES if call.top_logprobs else _TOKEN_BYTES
-    return _LINE_BYTES + call.max_tokens * token
+    return _LINE_BYTES + call.max_tokens * (_LOGPROB_BYTES if call.top_logprobs else _TOKEN_BYTES)
 
 
 def price_of(accounting: Accounting, model: str) -> Price | None:
-    """Price of the calls of a model in batches."""
+    """Price of a model in batches."""
     return (price := accounting.prices.find(model)) and price.batched()
