@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from oversight.cache.call import Call, Request, ResponseFormat
-from oversight.engine.extensions.people.desk import Desk, DeskSettings
 from oversight.engine.extensions.people.journal import seated_raters
 from oversight.engine.extensions.people.rating import RaterServer
+from oversight.engine.extensions.people.task_queue import QueueSettings, TaskQueue
 from oversight.engine.stop import StopToken
 from oversight.protocols.judges.case import Case
 from oversight.protocols.judges.stated import DistributionJudge
@@ -18,7 +18,7 @@ from oversight.protocols.judges.votes import VotesJudge
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn
 from tests.fakes import laid_out
-from tests.persons.desks import MODEL, PLAIN, judgement
+from tests.persons.queues import MODEL, PLAIN, judgement
 from tests.waiting import PATIENCE
 from tests.world import shipment
 
@@ -30,16 +30,16 @@ FORM = """{"type": "object", "properties": {"reasoning": {"type": "string"},
 
 @contextmanager
 def at_desk(
-    folder: Path, calls: Iterable[Call], settings: DeskSettings = PLAIN, raters: int = 1
-) -> Iterator[tuple[Desk, list[str]]]:
+    folder: Path, calls: Iterable[Call], settings: QueueSettings = PLAIN, raters: int = 1
+) -> Iterator[tuple[TaskQueue, list[str]]]:
     """A desk that is served in a thread of its own, as the browser needs this one; its raters'
     links."""
     ready, ended = threading.Event(), threading.Event()
     links: list[str] = []
-    made: list[Desk] = []
+    made: list[TaskQueue] = []
 
     async def serve() -> None:
-        desk = Desk(seated_raters(folder, ["raters"], raters), folder, StopToken(), settings)
+        desk = TaskQueue(seated_raters(folder, ["raters"], raters), folder, StopToken(), settings)
         made.append(desk)
         waiting = [asyncio.ensure_future(desk(call)) for call in calls]
         server = RaterServer(desk)

@@ -19,7 +19,7 @@ from tests.command_line import running
 from tests.pages.browser import asked_by, faults_in, opened, violations
 from tests.pages.rated import TASKS, at_desk, begin, filled
 from tests.pages.speaking import BIDI, LONG, MARKUP
-from tests.persons.desks import MODEL, PLAIN, judgement, what
+from tests.persons.queues import MODEL, PLAIN, judgement, what
 from tests.world import shipment
 
 pytestmark = pytest.mark.browser
@@ -49,7 +49,7 @@ def test_what_leads_in_and_out_has_nothing_to_mend(page: Any, tmp_path: Path) ->
         page.get_by_role("button", name="Leave the study").click()
         page.get_by_text("You have left the study").wait_for()
         assert violations(page) == []
-        assert faults == [] and desk.history.of["raters-1"].withdrawn
+        assert faults == [] and desk.histories.of["raters-1"].withdrawn
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from oversight.engine.extensions.people.rating import RaterServer
-from tests.persons.desks import work, worlds
+from tests.persons.queues import work, worlds
 from tests.persons.raters import ScriptedRater
 from tests.waiting import PATIENCE, until
 
@@ -75,7 +75,7 @@ async def test_raters_get_in_through_a_proxy_that_ends_tls(host, tmp_path):
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session,
     ):
         await at_work.put(worlds(2))
-        server = RaterServer(at_work.desk, url=url)
+        server = RaterServer(at_work.queue, url=url)
         async with server.serving(0) as root:
             assert root == f"{url}/"
             with nginx(tmp_path, port, server.port, host):
@@ -87,7 +87,7 @@ async def test_raters_get_in_through_a_proxy_that_ends_tls(host, tmp_path):
                 pages = await asyncio.gather(rater.get(), other.get())
                 sent = (rater.answer(pages[0]), other.answer(pages[1]))
                 assert [status for status, _ in await asyncio.gather(*sent)] == [303, 303]
-                at_work.desk.finish()
+                at_work.queue.finish()
                 assert "That was the last one" in (await rater.get()).text, "and again"
                 elsewhere = {**await rater.headers(), "Origin": "https://evil.example"}
                 async with session.post(f"{root}answer", headers=elsewhere) as refused:

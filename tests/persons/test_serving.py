@@ -32,7 +32,7 @@ from oversight.engine.views.pages.links import Asked, ServerLinks
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
 from tests.command_line import Ran, Running, run_in, running, within
-from tests.persons.desks import judgement, what, work, worlds
+from tests.persons.queues import judgement, what, work, worlds
 from tests.persons.raters import Page, ScriptedRater, percents
 from tests.run_folders import moved, recorded
 from tests.waiting import PATIENCE
@@ -377,7 +377,7 @@ async def test_every_byte_is_the_same_where_the_other_answer_is_the_right_one(tm
 
 
 async def test_who_has_no_link_and_who_comes_from_elsewhere_changes_nothing(tmp_path, session):
-    async with work(tmp_path) as at_work, (server := RaterServer(at_work.desk)).serving(0) as root:
+    async with work(tmp_path) as at_work, (server := RaterServer(at_work.queue)).serving(0) as root:
         await at_work.put(worlds(2))
         first, second = (ScriptedRater(link, session) for _, link in server.links(root))
         for path in ("", "events"):
@@ -415,7 +415,7 @@ async def test_raters_get_in_through_a_proxy_that_ends_tls(host, tmp_path, sessi
     """host: the name that the proxy passes on; None: that of the server behind it."""
     url, passed = "https://study.example", {"Host": host} if host else {}
     async with work(tmp_path, raters=1) as at_work:
-        server = RaterServer(at_work.desk, url=url)
+        server = RaterServer(at_work.queue, url=url)
         async with server.serving(0) as root:
             [(_, link)] = server.links(root)
             assert root == f"{url}/" and link.startswith(f"{url}/?token=")
@@ -448,7 +448,7 @@ async def test_an_answer_that_is_not_saved_is_told_so_and_taken_later(tmp_path, 
     calls = [judgement(shipment(n).question, 0) for n in range(2)]
     async with work(tmp_path, raters=1) as at_work:
         await at_work.put(calls)
-        server = RaterServer(at_work.desk)
+        server = RaterServer(at_work.queue)
         async with server.serving(0) as root:
             [(_, link)] = server.links(root)
             rater = ScriptedRater(link, session)
@@ -475,7 +475,7 @@ async def test_an_answer_that_is_not_saved_is_told_so_and_taken_later(tmp_path, 
             assert await rater.post("answer", fields) == (303, "/?said=saved")
             page = await rater.get()
     async with work(tmp_path, raters=1) as again:
-        server = RaterServer(again.desk)
+        server = RaterServer(again.queue)
         async with server.serving(0) as root:
             rater = ScriptedRater(server.links(root)[0][1], session)
             # The page that was left open is sent before the run has come to this call again.
@@ -494,4 +494,4 @@ def test_no_batch_is_waited_for_while_people_are(tmp_path):
     words = ("human", "serve", "live.yaml", "--raters", "3", "--port", "0")
     for asked in (words, (*words, "--batch")):
         told = within(*asked, cwd=tmp_path, OPENAI_API_KEY="sk-1")
-        assert told.code == 2 and "a batch is not waited for while people are" in told.err, told.err
+        assert told.code == 2 and "batches cannot be used while people answer" in told.err, told.err

@@ -182,7 +182,7 @@ class BatchEndpoint(ABC):
 
     async def candidates(self, batch: Batch) -> list[BatchState]:
         """Batches at the vendor that may be this one: the one with its mark, or, if the vendor
-        shows no marks, those of its age and size."""
+        shows no marks, any batch of its age and size."""
         states, listed = list[BatchState](), 0
         async for answer in self._batches.list(limit=100):
             state, listed = self._state(answer), listed + 1

@@ -24,8 +24,8 @@ from ...views.cli.flags import FILE, HOST, JSON, LIMIT, OWN_SWEEP, SEED, SET, ou
 from ...views.cli.group import NamedGroup
 from ...views.cli.naming import RUN, run_named
 from ...views.cli.output import say, show, show_json, width
-from .desk import Desk, DeskSettings
 from .journal import PERSONS, read_raters
+from .task_queue import QueueSettings, TaskQueue
 
 PORT = 7721
 MOST_RATERS = 500
@@ -72,7 +72,7 @@ def serve(
         within=Interval(ge=1, le=MOST_RATERS),
         metavar="N",
     ),
-    each: int = flag(
+    raters_per_transcript: int = flag(
         "With RUN: raters for each transcript.", default=1, within=Interval(ge=1), metavar="K"
     ),
     before: bool = flag(
@@ -121,12 +121,14 @@ def serve(
     from .serving import Seats, judged_by_persons, run_with_persons
 
     text = consent_text(consent) if consent else ""
-    desk = DeskSettings(seed, before, 60 * return_after, text)
-    seats = Seats(raters, desk, host, port, url)
+    queue = QueueSettings(seed, before, 60 * return_after, text)
+    seats = Seats(raters, queue, host, port, url)
     path = Path(what)
     if path.is_file() and not is_run(path):
-        if parts != Parts() or each > 1:
-            raise UsageError(f"{what} is a sweep file: rows and --each are for a RUN")
+        if parts != Parts() or raters_per_transcript > 1:
+            raise UsageError(
+                f"{what} is a sweep file: rows and --raters-per-transcript are for a RUN"
+            )
         file = read_sweep_file(path, overrides, limit)
         raise SystemExit(run_with_persons(file, run_settings(settings), seats))
     run = run_named(what)
@@ -139,7 +141,7 @@ def serve(
     store = None if settings.store is None else str(settings.store)
     opened = open_run(run, own=sweep)
     cells = cells_with_verdict(opened.sweep, run, parts, limit)
-    raise SystemExit(judged_by_persons(run, opened, cells, each, store, seats))
+    raise SystemExit(judged_by_persons(run, opened, cells, raters_per_transcript, store, seats))
 
 
 @command.adds()
@@ -190,11 +192,11 @@ def withdraw(
     if not folder.is_dir():
         raise UsageError(f"{run}: nobody was asked about it: oversight human serve {run}")
     with locked(folder):
-        desk = Desk(read_raters(folder), run, StopToken())
-        if rater not in desk.raters:
-            there = ", ".join(desk.raters)
+        queue = TaskQueue(read_raters(folder), run, StopToken())
+        if rater not in queue.raters:
+            there = ", ".join(queue.raters)
             raise UsageError(f"{run}: there is no rater {rater!r}; there are {there}")
-        asyncio.run(desk.withdraw(rater, erasing=erase))
+        asyncio.run(queue.withdraw(rater, erasing=erase))
         if erase:
             delete_from_run(run)
     say(f"{rater} is withdrawn{', and what they answered is deleted' if erase else ''}")

@@ -1,10 +1,8 @@
-"""The raters of a run, with the secret keys of their links, and their journal.
+"""The raters of a run, the secret keys of their links, and their journal.
 
-The journal has each task given and each answer, as events of the run; and each rater's
-history, which follows from it.
-
-A rater is told that an answer is saved once its event is durable. A reply that was not yet in
-the store when a process was killed is made again from here.
+The journal holds each task given and each answer, as events of the run. A rater's history follows
+from it. A rater reads that an answer is saved once its event is durable. A reply that was not yet
+in the store when a process was killed is made again from the journal.
 """
 
 import secrets
@@ -25,7 +23,9 @@ from .task import Moment, short_digest
 
 PANEL = "panel.json"
 PERSON = "person/"
-"""Prefix of the names of models that are persons."""
+"""Prefix of the names of models that are people."""
+PERSONS = "persons"
+"""Folder of the raters' keys in a run folder, and the kind of its events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Rater:
     """Secret key of this rater's link."""
 
     def ticket(self, task: str) -> str:
-        """What this rater's pages call a task. Only the server can make one: the key is in it."""
+        """The name of a task on this rater's pages. Only the server can make one."""
         return short_digest(f"{self.key} {task}")
 
 
 def panels_of(models: Iterable[str]) -> tuple[str, ...]:
-    """The names of the panels that a sweep's models are, in their order."""
+    """The names of the panels among a sweep's models, in their order."""
     return tuple(
         model.removeprefix(PERSON)
         for model in models
@@ -52,43 +52,37 @@ def panels_of(models: Iterable[str]) -> tuple[str, ...]:
 
 
 def seated_raters(folder: Path, panels: Iterable[str], count: int) -> tuple[Rater, ...]:
-    """`count` raters a panel, those that the folder knows already first; what is new is kept.
-
-    A rater whom the folder knows stays one: links that were sent go on opening. RunFolderError.
-    """
-    known = {rater.name: rater for rater in read_raters(folder)}
+    """`count` raters of each panel, and all raters that the folder already has, whose links stay
+    valid. New raters are saved. RunFolderError."""
+    raters = {rater.name: rater for rater in read_raters(folder)}
     for panel in panels:
         for number in range(1, count + 1):
             name = f"{panel}-{number}"
-            known.setdefault(name, Rater(name, panel, secrets.token_urlsafe(18)))
+            raters.setdefault(name, Rater(name, panel, secrets.token_urlsafe(18)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
         raise unwritable(folder, exc) from exc
-    raters = tuple(known.values())
-    listed = orjson.dumps(raters, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    # Private: a key lets others answer as the rater.
+    seated = tuple(raters.values())
+    listed = orjson.dumps(seated, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    # Private: with a key, others can answer as the rater.
     replace_file(folder / PANEL, [listed], mode=0o600)
-    return raters
+    return seated
 
 
 def read_raters(folder: Path) -> tuple[Rater, ...]:
-    """The raters that a `persons` folder knows; none where there is no panel."""
+    """The raters in a `persons` folder; empty if it has no panel. RunFolderError."""
     file = folder / PANEL
     try:
         return tuple(Rater(**fields) for fields in orjson.loads(read_bounded(file)))
     except FileNotFoundError:
         return ()
     except (orjson.JSONDecodeError, TypeError) as exc:
-        raise RunFolderError(f"{file}: is no list of raters ({exc}); put a backup there") from exc
-
-
-PERSONS = "persons"
-"""Folder of the raters' keys in a run folder, and the kind of its events."""
+        raise RunFolderError(f"{file}: not a list of raters ({exc}); restore a backup") from exc
 
 
 class JudgedTranscript(msgspec.Struct, frozen=True):
-    """The transcript of a finished run that a task is about. Nothing of it is sent to a rater."""
+    """The transcript of a finished run that a task is about. None of it is sent to a rater."""
 
     row: str
     judge: str
@@ -96,27 +90,27 @@ class JudgedTranscript(msgspec.Struct, frozen=True):
     problem: str
     """Id of the problem."""
     side: str
-    """Label of the answer that is argued for."""
+    """Label of the argued answer."""
     probs: tuple[float, ...]
-    """What that judge said of it, in the order of the problem's answers."""
+    """That judge's verdict, in the order of the problem's answers."""
 
 
 class TaskGiven(msgspec.Struct, frozen=True, tag_field="what", tag="given"):
-    """A rater was shown a task; whoever had it until then left it unanswered for too long."""
+    """A rater was shown a task. An earlier holder had left it unanswered for too long."""
 
     rater: str
     task: str
     """The address of the call."""
     request: str
-    """Address of the call without its draw: what several raters have in common."""
+    """Address of the call without its draw, which is the same for several raters."""
     problem: str
     order: tuple[str, ...]
-    """Digests of the answers in the order in which they are shown; empty for other options."""
+    """Digests of the answers in the order shown; empty if the options are not answers."""
     moment: Moment
     at: int
-    """Seconds since 1970, for the record alone."""
+    """Seconds since 1970."""
     transcript: JudgedTranscript | None = None
-    """None in a sweep with people in its seats."""
+    """None in a sweep with people in its roles."""
 
 
 class BeliefBefore(msgspec.Struct, frozen=True, tag_field="what", tag="before"):
@@ -136,7 +130,7 @@ class TaskAnswered(msgspec.Struct, frozen=True, tag_field="what", tag="answered"
     probs: tuple[float, ...] | None
     """One per option, in the order shown; None if the task asks for none."""
     seconds: float
-    """From the moment at which the task was shown, by this process, to the answer."""
+    """From when this process first showed the task to the answer."""
     at: int
 
 
@@ -153,11 +147,11 @@ class ConsentGiven(msgspec.Struct, frozen=True, tag_field="what", tag="consent")
 
 
 class Withdrawn(msgspec.Struct, frozen=True, tag_field="what", tag="withdrawn"):
-    """A rater withdrew, or was withdrawn: in no figure and no export from now on."""
+    """A rater withdrew, or was withdrawn, from every figure and export."""
 
     rater: str
     erased: bool
-    """Whether what they had answered was deleted from this journal."""
+    """Whether the answers were deleted from this journal."""
     at: int
 
 
@@ -165,37 +159,32 @@ RaterEvent: TypeAlias = (
     TaskGiven | BeliefBefore | TaskAnswered | TaskAbstained | ConsentGiven | Withdrawn
 )
 _EVENT = msgspec.json.Decoder(RaterEvent)
+_ERASED: dict[type, dict[str, object]] = {
+    TaskAnswered: {"posted": {}, "probs": None},
+    BeliefBefore: {"probs": ()},
+}
+"""By event, the values that replace a rater's words once they are erased."""
 
 
 def note(run: Path, event: RaterEvent) -> None:
-    """Returns once the event is durable; RunFolderError if the disk takes no more. One process at
-    a time adds to a run: whoever holds the lock of its `persons` folder."""
+    """Add an event, which is durable when this returns; RunFolderError if the disk is full. Only
+    the process with the lock of the run's `persons` folder may add one."""
     add_event(run, PERSONS, event)
 
 
 def erase(run: Path, rater: str) -> None:
-    """Delete all that a rater answered, and leave that they were asked. RunFolderError."""
+    """Delete all answers of a rater; that the rater was asked stays. RunFolderError."""
 
-    def erased(told: bytes) -> bytes:
-        event: RaterEvent = _EVENT.decode(told)
-        gone = _WORDS.get(type(event), {}) if event.rater == rater else {}
-        return msgspec.json.encode(replace(event, **gone))
+    def erased(line: bytes) -> bytes:
+        event: RaterEvent = _EVENT.decode(line)
+        changes = _ERASED.get(type(event), {}) if event.rater == rater else {}
+        return msgspec.json.encode(replace(event, **changes))
 
     change_events(run, PERSONS, erased)
 
 
-_WORDS: dict[type, dict[str, object]] = {
-    TaskAnswered: {"posted": {}, "probs": None},
-    BeliefBefore: {"probs": ()},
-}
-"""What a rater said, by event, and what stands in place of it once it is erased."""
-
-
 def read_journal(run: Path) -> Iterator[RaterEvent]:
-    """Every event of a run's raters, in order; none where nobody was asked.
-
-    RunFolderError, naming the line, for one that is no event.
-    """
+    """Every event of a run's raters, in order. RunFolderError, naming the line, for any other."""
     return read_events(run, PERSONS, _EVENT)
 
 
@@ -213,12 +202,12 @@ class RaterHistory:
     before: set[str] = field(default_factory=set)
     """Tasks with a belief before the transcript."""
     returned: set[str] = field(default_factory=set)
-    """Tasks that lay unanswered for too long, and went to another rater."""
+    """Tasks that were unanswered for too long, and went to another rater."""
     consented: bool = False
     withdrawn: bool = False
 
 
-class DeskHistory:
+class RaterHistories:
     """The histories of all raters."""
 
     def __init__(self, raters: Iterable[Rater]) -> None:
@@ -228,8 +217,7 @@ class DeskHistory:
         self.settled: dict[str, TaskAnswered | TaskAbstained] = {}
 
     def note(self, event: RaterEvent) -> None:
-        """Take an event in, in the order of the journal. Events of raters who are not at this desk
-        are passed over."""
+        """Apply an event, in the order of the journal. Events of unknown raters are ignored."""
         history = self.of.get(event.rater)
         if history is None:
             return
@@ -248,13 +236,10 @@ class DeskHistory:
                 history.before.add(event.task)
             case Withdrawn():
                 history.withdrawn = True
-                for task in [task for task, who in self.holder.items() if who == event.rater]:
-                    del self.holder[task]
+                self.holder = {t: name for t, name in self.holder.items() if name != event.rater}
                 if event.erased:
-                    # There is no answer any more, and another rater may give one.
-                    theirs = [task for task, e in self.settled.items() if e.rater == event.rater]
-                    for task in theirs:
-                        del self.settled[task]
+                    # Another rater may answer these tasks.
+                    self.settled = {t: e for t, e in self.settled.items() if e.rater != event.rater}
             case TaskAnswered() | TaskAbstained():
                 history.done[event.task] = event.posted if isinstance(event, TaskAnswered) else None
                 self.settled[event.task] = event

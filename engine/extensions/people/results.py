@@ -32,7 +32,7 @@ from ...run.reader import RunReader
 from .journal import (
     PERSONS,
     BeliefBefore,
-    DeskHistory,
+    RaterHistories,
     TaskAnswered,
     TaskGiven,
     Withdrawn,
@@ -42,7 +42,8 @@ from .journal import (
 from .task import answer_digests
 
 NO_PAIRS = (
-    "no task has probabilities of two raters, or all are one: oversight human serve RUN --each 2"
+    "no task has probabilities of two raters, or all probabilities are 1: "
+    "oversight human serve RUN --raters-per-transcript 2"
 )
 
 
@@ -127,7 +128,7 @@ class RaterStanding:
 
 def rater_standings(run: Path) -> list[RaterStanding]:
     """Progress of each rater who did not withdraw. UsageError for a run without raters."""
-    history = DeskHistory(read_raters(run / PERSONS))
+    history = RaterHistories(read_raters(run / PERSONS))
     if not history.of:
         raise UsageError(f"{run}: no persons were asked; begin with oversight human serve {run}")
     for event in read_journal(run):

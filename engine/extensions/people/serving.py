@@ -42,7 +42,7 @@ from ...views.cli.exit_codes import ExitCode
 from ...views.cli.faults import halt_code
 from ...views.cli.output import say, typed
 from ...views.cli.terminal import Presentation, run_in_terminal
-from .desk import Desk, DeskSettings, TaskKind
+from .entry import ENTRY, NO_BATCH
 from .journal import (
     PERSON,
     PERSONS,
@@ -53,9 +53,9 @@ from .journal import (
     read_journal,
     seated_raters,
 )
-from .presence import ENTRY, NO_BATCH_BESIDE_PEOPLE
 from .rating import RaterServer
 from .task import PersonTask
+from .task_queue import QueueSettings, TaskKind, TaskQueue
 
 PANEL = "raters"
 """The panel that judges finished transcripts."""
@@ -70,7 +70,7 @@ class Seats:
 
     raters: int
     """Of each panel."""
-    settings: DeskSettings
+    settings: QueueSettings
     host: str
     port: int
     url: str
@@ -80,10 +80,10 @@ class Seats:
         its folder, of which this process holds `persons`."""
         known = seated_raters(run / PERSONS, panels, self.raters)
         seated = [each for each in known if each.panel in panels]
-        desk = Desk(seated, run, loaded.stop_token, self.settings)
-        loaded.answering["person"] = desk
+        queue = TaskQueue(seated, run, loaded.stop_token, self.settings)
+        loaded.answering["person"] = queue
         ENTRY.served.add(loaded.models)
-        return RaterServer(desk, self.host, self.port, self.url)
+        return RaterServer(queue, self.host, self.port, self.url)
 
 
 def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> int:
@@ -95,7 +95,7 @@ def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> in
             "it and have persons judge its transcripts: oversight human serve RUN"
         )
     if settings.batch:  # before the people are told to be asked live
-        raise UsageError(NO_BATCH_BESIDE_PEOPLE)
+        raise UsageError(NO_BATCH)
     known = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
     top = replace(loaded.file.top, max_cells=max(known, min(len(loaded.sweep), MOST_LANES)))
     loaded = replace(loaded, file=replace(loaded.file, top=top))
@@ -164,14 +164,14 @@ async def judged_cases(cells: Iterable[Cell], recorded: Ask) -> list[JudgedCase]
 
 
 def tasks_of(
-    cases: Iterable[JudgedCase], model: str, each: int
+    cases: Iterable[JudgedCase], model: str, per_transcript: int
 ) -> dict[str, tuple[Call, TaskKind]]:
-    """Every different call that asks `each` persons about each case, by address: worlds that ended
-    in the same transcript are judged once."""
+    """The calls that ask people about each case, by address. Worlds that ended in the same
+    transcript are judged once."""
     found: dict[str, tuple[Call, TaskKind]] = {}
     for case in cases:
         call = case.call(model)
-        for person in range(each):
+        for person in range(per_transcript):
             drawn = Call(call.request, (*call.draw, person))
             if drawn.address not in found:
                 found[drawn.address] = drawn, case.about(drawn)
@@ -201,7 +201,7 @@ def judged_by_persons(
     run: Path,
     opened: LoadedSweep,
     cells: Sequence[Cell],
-    each: int,
+    per_transcript: int,
     store: str | None,
     seats: Seats,
 ) -> int:
@@ -209,7 +209,7 @@ def judged_by_persons(
     with closing(store_of(run, store)) as replies:
         recorded = replay_cache(replies, opened.models.identity, tags=opened.models.tags)
         judged = asyncio.run(judged_cases(cells, recorded))
-        tasks = tasks_of(judged, model, each)
+        tasks = tasks_of(judged, model, per_transcript)
         if not tasks:
             raise UsageError(f"{run}: no verdict of these rows is a judgement of one transcript")
         if left := len(cells) - len(judged):
@@ -222,13 +222,13 @@ def judged_by_persons(
         if needed > seats.raters:
             raise UsageError(
                 f"a problem has up to {needed} transcripts to be judged, and nobody may have two "
-                f"of them: take --raters {needed}, a lower --each, or fewer rows"
+                f"of them: take --raters {needed}, a lower --raters-per-transcript, or fewer rows"
             )
         folder = run / PERSONS
         folder.mkdir(exist_ok=True)
         with locked(folder):
             server = seats.taken(opened, run, [PANEL])
-            server.desk.pool.assign(kinds)
+            server.queue.assignment.assign(kinds)
             answered = 0
 
             async def work(ask: Ask, added: Addition | None) -> None:

@@ -1,4 +1,4 @@
-"""A desk with raters in one process, and calls that wait on it."""
+"""A task queue with raters in one process, and calls that wait on it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.extensions.people.desk import Desk, DeskOffer, DeskSettings
 from oversight.engine.extensions.people.journal import Rater, RaterEvent, seated_raters
+from oversight.engine.extensions.people.task_queue import QueueSettings, TaskOffer, TaskQueue
 from oversight.engine.stop import StopToken
 from oversight.protocols.judges.case import Case
 from oversight.protocols.judges.exchange import exchanged
@@ -18,7 +18,7 @@ from oversight.protocols.question import Question
 from oversight.protocols.transcript import Transcript, Turn
 from tests.world import shipment
 
-PLAIN = DeskSettings(before=False)
+PLAIN = QueueSettings(before=False)
 MODEL = "person/raters"
 
 
@@ -52,31 +52,31 @@ def worlds(problems: int) -> list[Call]:
 
 @dataclass
 class Work:
-    desk: Desk
+    queue: TaskQueue
     stop_token: StopToken
     waiting: dict[str, "asyncio.Task[Reply]"] = field(default_factory=dict)
 
     async def put(self, calls: Iterable[Call]) -> None:
         for call in calls:
-            self.waiting[call.address] = asyncio.create_task(self.desk(call))
+            self.waiting[call.address] = asyncio.create_task(self.queue(call))
         await asyncio.sleep(0)
 
     def rater(self, number: int) -> Rater:
-        return self.desk.raters[f"raters-{number}"]
+        return self.queue.raters[f"raters-{number}"]
 
-    async def take(self, number: int) -> DeskOffer:
-        offer = await self.desk.offer(self.rater(number))
+    async def take(self, number: int) -> TaskOffer:
+        offer = await self.queue.offer(self.rater(number))
         assert offer is not None
         return offer
 
-    async def answer(self, number: int, offer: DeskOffer, first: float = 70) -> None:
+    async def answer(self, number: int, offer: TaskOffer, first: float = 70) -> None:
         fields = {"p0": f"{first:g}", "p1": f"{100 - first:g}"}
-        await self.desk.answer(self.rater(number), offer.ticket, fields)
+        await self.queue.answer(self.rater(number), offer.ticket, fields)
 
     async def finish(self, number: int) -> list[Call]:
         """Answer all that the rater gets."""
         had = []
-        while (offer := await self.desk.offer(self.rater(number))) is not None:
+        while (offer := await self.queue.offer(self.rater(number))) is not None:
             had.append(offer.task.call)
             await self.answer(number, offer)
         return had
@@ -84,11 +84,11 @@ class Work:
 
 @asynccontextmanager
 async def work(
-    folder: Path, settings: DeskSettings = PLAIN, raters: int = 2
+    folder: Path, settings: QueueSettings = PLAIN, raters: int = 2
 ) -> AsyncIterator[Work]:
     stop_token = StopToken()
     seated = seated_raters(folder, ["raters"], raters)
-    at_work = Work(Desk(seated, folder, stop_token, settings), stop_token)
+    at_work = Work(TaskQueue(seated, folder, stop_token, settings), stop_token)
     yield at_work
     for task in at_work.waiting.values():
         task.cancel()
