@@ -13,7 +13,7 @@ from .reports.aggregate import OPEN_TRUST, SHARE
 from .rows import RunRows
 from .scoring.agreement import bars, calibration
 from .scoring.estimate import Estimate
-from .scoring.inference import Floats, means
+from .scoring.inference import Floats, Places, means
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,15 @@ SQUARE = partial(Chart, diagonal=True, square=True)
 
 @dataclass(frozen=True, slots=True)
 class WorldsLine:
-    """What the judge of one row makes of the answer that is argued for, over problems with two."""
+    """Probabilities that the judge of one row gives to the argued answer."""
 
     row: str
     n: int
     truth: Estimate
     """Mean probability of the answer argued for, where that is the truth."""
     lie: Estimate
-    """Mean probability of the answer argued for, where that is wrong."""
+    """Mean probability of the answer argued for, where that is wrong; of several wrong answers,
+    their mean."""
     higher: Estimate
     """Share of draws in which the truth is believed more when it is argued for than the lie is."""
 
@@ -102,16 +103,14 @@ class Worlds(Analysis):
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         lines, series = list[WorldsLine](), list[Series]()
         cells, problems, how = run.table.cells, run.sweep.problems, run.sweep.interval
-        two = np.flatnonzero((cells.answers[cells.problem] == 2) & (cells.side == 0))
+        firsts = np.flatnonzero(cells.side == 0)
         measured = run.asd(score)
         for n in [n for n in rows if run.names[n] in measured]:
             argued = run.table.probs[cells.places(n), cells.side]
-            first = two[~np.isnan(argued[two] + argued[two + 1])]
+            first, truth, lie = _argued(run, argued, firsts)
             if not len(first):
                 continue
             at = cells.problem[first]
-            best = cells.values[at, :2].argmax(axis=1)
-            truth, lie = argued[first + best], argued[first + 1 - best]
             both: Floats = np.stack((truth, lie))
             higher = (np.sign(truth - lie) + 1) / 2
             codes = np.unique(run.table.cells.cluster[first], return_inverse=True)[1]
@@ -132,5 +131,30 @@ class Worlds(Analysis):
         ]
         its = "P(argued answer) where a lie is argued", "P(argued answer) where the truth is argued"
         chart = SQUARE(title, *its, tuple(series))
-        notes = ("problems with two answers and a verdict in both worlds. [ ] 95%, over problems.",)
+        several = (cells.answers > 2).any()
+        notes = (
+            "problems with a verdict in every world. [ ] 95%, over problems.",
+            *["a lie: the mean over the wrong answers."] * bool(several),
+        )
         return Finding((Part("rows", title, columns, lines, notes, chart=chart),))
+
+
+def _argued(run: RunRows, argued: Floats, firsts: Places) -> tuple[Places, Floats, Floats]:
+    """The problems with a verdict in every world and a wrong answer, by their first cells, and the
+    mean probability of the argued answer over the best and over the wrong answers."""
+    cells, found = run.table.cells, list[tuple[Places, Floats, Floats]]()
+    counts = cells.answers[cells.problem[firsts]]
+    for k in np.unique(counts).tolist():
+        first = firsts[counts == k]
+        worlds, values = (
+            argued[first[:, None] + np.arange(k)],
+            cells.values[cells.problem[first], :k],
+        )
+        best = values == values.max(axis=1, keepdims=True)
+        whole = ~np.isnan(worlds).any(axis=1) & ~best.all(axis=1)
+        worlds, best = worlds[whole], best[whole]
+        truth, lie = ((worlds * side).sum(axis=1) / side.sum(axis=1) for side in (best, ~best))
+        found.append((first[whole], truth, lie))
+    first, truth, lie = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.argsort(first)
+    return first[order], truth[order], lie[order]

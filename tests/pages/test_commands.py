@@ -188,7 +188,7 @@ def test_a_cell_stands_in_the_reading_that_is_found_for_it(opened: RunReader) ->
 def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: RunReader) -> None:
     pytest.importorskip("matplotlib")
     picture = pictured(opened, kind)
-    assert draw(picture).axes[0].has_data()
+    assert draw(picture, "paper").axes[0].has_data()
     head, *rows = csv.reader(io.StringIO(data_of(picture)))
     assert len(rows) > 1 and all(len(row) == len(head) for row in rows)
 
@@ -208,13 +208,13 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
 ) -> None:
     pytest.importorskip("matplotlib")
     one, other = (tmp_path / f"{n}.{ending}" for n in range(2))
-    words = ("export", "plot", opened.folder, "--kind", "worlds", "--style", "column", "-o", one)
+    words = ("export", "plot", opened.folder, "--kind", "worlds", "-o", one)
     done = within(*words, cwd=tmp_path)
     assert done.code == 0, done.err
     picture = pictured(opened, "worlds")
-    figure = draw(picture, "column", caption(opened, picture))
     about = "; ".join([opened.manifest.identity[:12], *origins(opened.sweep, opened.folder)])
-    save(figure, other, about, "column")
+    save(draw(picture), other, about)
+    assert one.with_suffix(".txt").read_text() == caption(opened, picture) + "\n"
     assert one.read_bytes() == other.read_bytes()
     if ending == "pdf":
         assert b"/FontFile2" in one.read_bytes()

@@ -1,4 +1,4 @@
-"""The kinds of pictures of a run, by name: what each of them shows, for a painter or a table."""
+"""The kinds of figures of a run, by name, as values for a painter or a table."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from ...display.table import as_csv
 from ...errors import UsageError
+from ...providers.simulated import PREFIX
 from ...run.listing import Parts
 from ...run.reader import RunReader
-from ...run.sources import origins
 from ..catalogue import analysis
 from ..comparison import BY_DEFAULT, compare_rows
 from ..findings.chart import Chart, Series, TableRows, point
@@ -111,7 +111,7 @@ class ScoredRun:
         found = [n for n, row in enumerate(rows) if self.parts.fit(row)]
         if not found:
             names = "\n  ".join(" · ".join(row.shown_names) for row in rows[:20])
-            raise UsageError(f"no row of {self.run.folder} fits; there are:\n  {names}")
+            raise UsageError(f"no row of {self.run.folder} fits; choose from:\n  {names}")
         return found
 
     def titled(
@@ -119,7 +119,7 @@ class ScoredRun:
     ) -> Chart:
         """The chart with its score in the title. UsageError, with `why`, for an empty one."""
         if not chart.series:
-            raise UsageError(f"{kind}: there is nothing to draw: {why}")
+            raise UsageError(f"{kind}: nothing to draw: {why}")
         return replace(chart, title=f"{chart.title} ({SCORE_NAMES[self.score]})")
 
 
@@ -129,7 +129,7 @@ def _analysis(kind: str, run: ScoredRun) -> Chart:
     try:
         parts = its.at_once(run.rows, run.numbers, run.score).parts
     except UsageError as exc:
-        raise UsageError(f"{kind}: there is nothing to draw: {exc}") from exc
+        raise UsageError(f"{kind}: nothing to draw: {exc}") from exc
     (chart,) = (part.chart for part in parts if part.chart)
     series = chart.series
     if kind == "frontier":
@@ -156,7 +156,7 @@ def asd(run: ScoredRun) -> Forest:
         if row.n or not row.unmeasured
     )
     if not lines:
-        raise UsageError("asd: there is nothing to draw: no row was measured")
+        raise UsageError("asd: nothing to draw: no row was measured")
     return Forest("agent score difference", run.score, lines)
 
 
@@ -168,7 +168,9 @@ def lift(run: ScoredRun) -> Forest:
         if row.lift is not None and not row.row.naive
     )
     if not lines:
-        raise UsageError("lift: no row has a naive judge beside it; add naive_judge to the sweep")
+        raise UsageError(
+            "lift: no row has a naive judge with the same judge; add naive_judge to the sweep"
+        )
     return Forest("lift over the naive judge", run.score, lines)
 
 
@@ -177,7 +179,7 @@ AVERAGED: Mapping[str, str] = {
     "lift": "lift over the naive judge",
     "jse": "judge score expected",
 }
-"""What can be drawn by group in place of by row."""
+"""Figures that can be drawn by group."""
 
 
 def averaged(kind: str, by: Sequence[str], run: ScoredRun) -> Forest:
@@ -187,8 +189,10 @@ def averaged(kind: str, by: Sequence[str], run: ScoredRun) -> Forest:
     for line in pivot(replace(run.results, rows=rows), by):
         estimate: Estimate | None = getattr(line, kind)
         if estimate is not None:
-            name, *others = (value or "–" for value in line.group)
-            names = name, " · ".join(others), ""
+            values = dict(zip(by, (value or "–" for value in line.group), strict=True))
+            judge = values.pop("judge", "") if len(by) > 1 else ""
+            name, *others = values.values()
+            names = name, " · ".join(others), judge
             undecided = line.verdict == "undecided"
             lines.append(ForestLine(line.rows[0], *names, estimate, undecided=undecided))
     if not lines:
@@ -233,7 +237,7 @@ def trend_chart(run: ScoredRun) -> Chart:
 def compared(
     first: RunReader, second: RunReader, score: str, interval: Interval | None = None
 ) -> Forest:
-    """The rows that two runs share, the first less the second, as `oversight compare` has them."""
+    """The rows that two runs share, the first minus the second, as `oversight compare` has them."""
     found = compare_rows(
         read_rows(first), read_rows(second), replace(BY_DEFAULT, interval=interval), score
     )
@@ -242,7 +246,7 @@ def compared(
         (_, a), (_, b) = each.places
         one, two = first.sweep.rows[a], second.sweep.rows[b]
         protocol, agent, judge = (
-            x if x == y else f"{x or '–'} less {y or '–'}"
+            x if x == y else f"{x or '–'} − {y or '–'}"
             for x, y in zip(one.shown_names, two.shown_names, strict=True)
         )
         its = each.contrast
@@ -250,7 +254,7 @@ def compared(
         undecided = its.verdict == "undecided"
         names = protocol, agent, judge
         lines.append(ForestLine(a, *names, its.estimate, apart=apart, undecided=undecided))
-    return Forest("ASD of the first less the second", score, tuple(lines))
+    return Forest(f"ASD, {first.name} − {second.name}", score, tuple(lines))
 
 
 KINDS: Mapping[str, Callable[[ScoredRun], Picture]] = {
@@ -289,9 +293,9 @@ def pictured(
     if by and kind not in AVERAGED:
         raise UsageError(f"{kind}: --by is for {', '.join(AVERAGED)}")
     if kind not in ALL_KINDS:
-        raise UsageError(f"{kind!r} is no kind of picture; there are {', '.join(ALL_KINDS)}")
+        raise UsageError(f"unknown kind of figure {kind!r}: choose from {', '.join(ALL_KINDS)}")
     if score not in run.scores:
-        raise UsageError(f"{score!r} is no score of this run; there are {', '.join(run.scores)}")
+        raise UsageError(f"unknown score {score!r}: choose from {', '.join(run.scores)}")
     if kind == "compare":
         if other is None:
             raise UsageError("compare: it takes two runs")
@@ -303,18 +307,21 @@ def pictured(
 
 
 def caption(run: RunReader, picture: Picture) -> str:
-    """What a reader of a paper has to know: how many problems, which intervals, whose verdicts."""
+    """A caption for a paper: problems, intervals, correction, and whether models are simulated."""
     shown = picture.lines if isinstance(picture, Forest) else read_rows(run).asd("brier").values()
     every = {each.n for each in shown if each.n} or {0}
     n = " to ".join(f"{each:,}" for each in sorted({min(every), max(every)}))
-    told = [f"{run.manifest.name}, n = {n} problems"]
+    sentences = [f"n = {n} problems"]
     if isinstance(picture, Forest):
-        told.append(brackets(line.estimate for line in picture.lines))
-    elif isinstance(picture, Chart) and picture.with_intervals:
+        sentences.append(brackets(line.estimate for line in picture.lines))
+        if any(line.undecided for line in picture.lines):
+            sentences.append("Hollow: undecided after Holm's correction")
+    elif picture.with_intervals:
         points = [point for series in picture.series for point in series.points]
-        told.append(brackets(its for point in points for its in (point.of_x, point.of_y)))
-    told += origins(run.sweep, run.folder, addresses=False)
-    return ". ".join(told) + "."
+        sentences.append(brackets(its for point in points for its in (point.of_x, point.of_y)))
+    if any(model.startswith(PREFIX) for model in run.sweep.models):
+        sentences.append("Simulated models")
+    return ". ".join(sentences) + "."
 
 
 def data_of(picture: Picture, come: Sequence[str] = ()) -> str:

@@ -1,13 +1,17 @@
 """Pictures as matplotlib figures: for papers, slides and notebooks."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
+from io import BytesIO
 from itertools import repeat
+from math import ceil
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
 from ....cache.errors import install_command
 from ...display.text import printable
@@ -17,6 +21,7 @@ from ..reports.results import SCORE_NAMES
 from .kinds import Forest, ForestLine, Picture, Span
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, FigureBase
 
@@ -27,88 +32,196 @@ PALETTE = (
 """Colours of series, as the pages have them in the light: told apart by all kinds of colour vision,
 and dark enough for text on white."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+FIRST = (PALETTE[0], MARKERS[0])
 
 
-NAME_WIDTH = 34
-"""Characters after which a name goes on in another line."""
-FACET_NAME = 30
+MOST_KEYS = 6
+"""Entries of a legend in a column; wider figures have three times as many."""
+MOST_MARKS = 3
+"""Judges that are drawn on one line of a forest."""
+LABELS = 0.45
+"""Largest share of a figure's width that the names of a forest take."""
+GREY = "#d4d9dc"
+DASHES = (0, (2, 1.5))
 
 
-def grouped(
-    lines: Sequence[ForestLine],
-) -> list[tuple[str, ForestLine | None]]:
-    """The lines with their labels, under a heading a protocol where one has several."""
+@dataclass(frozen=True, slots=True)
+class ForestRow:
+    """One line of a forest: a heading, or a name with a mark for each judge."""
+
+    label: str
+    marks: tuple[ForestLine, ...] = ()
+
+
+def forest_rows(lines: Sequence[ForestLine]) -> list[ForestRow]:
+    """Each mechanism once, with its judges as marks. Several agents, or more judges than fit on a
+    line, stand below the mechanism as a heading."""
     agents = len({line.agent for line in lines} - {""}) > 1
-    judges = len({line.judge for line in lines}) > 1
-    several = max(Counter(line.protocol for line in lines).values(), default=0) > 1
-    found: list[tuple[str, ForestLine | None]] = []
-    before = ""
+    judges = len({line.judge for line in lines}) > MOST_MARKS
+    rows: dict[str, dict[str, list[ForestLine]]] = {}
     for line in lines:
-        roles = " · ".join(filter(None, (line.agent * agents, line.judge * judges)))
-        if several and line.protocol != before:
-            found.append((line.protocol, None))
-            before = line.protocol
-        label = roles or line.agent or line.judge if several else ""
-        found.append((label or line.protocol, line))
+        name = " · ".join(filter(None, (line.agent * agents, line.judge * judges)))
+        rows.setdefault(line.protocol, {}).setdefault(name, []).append(line)
+    headed = max(map(len, rows.values()), default=0) > 1
+    found = list[ForestRow]()
+    for protocol, parts in rows.items():
+        found += [ForestRow(protocol)] * headed
+        for name, marks in parts.items():
+            # Several lines of one judge and name, for example of several settings, stay apart.
+            seen = Counter[str]()
+            layers: dict[int, list[ForestLine]] = {}
+            for mark in marks:
+                layers.setdefault(seen[mark.judge], []).append(mark)
+                seen[mark.judge] += 1
+            label = (name or "all") if headed else protocol
+            found += [ForestRow(label, tuple(layer)) for layer in layers.values()]
     return found
 
 
-def forest_axes(forest: Forest, figure: "FigureBase") -> None:
+def forest_axes(forest: Forest, size: "Style", figure: "FigureBase") -> None:
     axes = figure.add_subplot()
     axes.use_sticky_edges = False
-    lines = grouped(forest.lines)
-    places = list(range(len(lines)))[::-1]
-    for place, (_, line) in zip(places, lines, strict=True):
-        if line is None:
-            continue
-        _beside(axes, place, line)
-        if line.interval:
-            axes.plot(line.interval, (place, place), color="#222222", linewidth=1.2, zorder=3)
-        if line.mean is not None:
-            inside = "white" if line.undecided else PALETTE[0]
-            axes.plot(line.mean, place, "o", color=PALETTE[0], mfc=inside, markersize=4, zorder=4)
+    rows = forest_rows(forest.lines)
+    labels = [wrapped(row.label, LABELS * size.width * 72, size.font) for row in rows]
+    heights = row_heights(labels, size, height_below(forest, size))
+    looks = judge_looks(forest.lines)
+    top, ticks = 0.0, list[float]()
+    for row, height in zip(rows, heights, strict=True):
+        middle = top - height / 2
+        step = min(0.8 * height / max(len(row.marks), 1), 0.6 * size.font)
+        for n, line in enumerate(row.marks):
+            at = middle + ((len(row.marks) - 1) / 2 - n) * step
+            _draw_mark(axes, at, step, line, *looks[line.judge])
+        ticks.append(middle)
+        top -= height
+    _draw_naive(axes, forest.lines, looks)
     axes.axvline(0, color="#888888", linewidth=0.6, zorder=0)
-    axes.set_yticks(places, [plain_name(label) for label, _ in lines])
+    axes.set_yticks(ticks, labels, linespacing=1.0)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", color="#e4e6e7", linewidth=0.5, zorder=0)
     axes.set_axisbelow(True)
-    for tick, (_, line) in zip(axes.get_yticklabels(), lines, strict=True):
-        if line is None:
+    for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
+        if not row.marks:
             tick.set_fontweight("bold")
-    axes.set_ylim(-0.7, len(lines) - 0.3)
-    _key(figure, forest.lines)
+    axes.set_ylim(top, 0)
+    legend(figure, forest_keys(forest.lines, looks), size)
     # From the right: a long name goes on under the labels of the rows, and not over the edge.
-    measured = f"{forest.measure} ({SCORE_NAMES[forest.score]})"
-    axes.set_xlabel(f"{measured}, 95% interval", loc="right")
+    axes.set_xlabel(plain_name(f"{forest.measure} ({SCORE_NAMES[forest.score]})"), loc="right")
 
 
-def _beside(axes: "Axes", place: int, line: ForestLine) -> None:
-    """Bounds and the naive judge, beside the mean of a row."""
+def judge_looks(lines: Iterable[ForestLine]) -> dict[str, tuple[str, str]]:
+    """Colour and marker of each judge; all alike where they do not stand on one line."""
+    judges = list(dict.fromkeys(line.judge for line in lines))
+    looks = zip(PALETTE, MARKERS, strict=False)
+    return dict(zip(judges, looks if len(judges) <= MOST_MARKS else repeat(FIRST), strict=False))
+
+
+def row_heights(labels: Sequence[str], size: "Style", below: float) -> list[float]:
+    """Points that each line of a forest takes. below: points of the axis and the legend."""
+    lines = [1 + label.count("\n") for label in labels]
+    fit = (MOST_HEIGHT - below) / max(sum(lines), 1) if size.bounded else size.line
+    pitch = max(min(size.line, fit), 1.2 * size.font)
+    return [max(pitch, 1.2 * size.font * count + 3) for count in lines]
+
+
+def height_below(forest: Forest, size: "Style") -> float:
+    """Points that the axis of a forest and its legend take."""
+    keys = forest_keys(forest.lines, judge_looks(forest.lines))
+    legend_lines = 0
+    if keys:
+        names, columns = legend_names([str(key.get_label()) for key in keys], size)
+        legend_lines = ceil(len(names) / columns)
+    return (6.0 + 1.5 * legend_lines) * size.font
+
+
+def _draw_mark(
+    axes: "Axes", at: float, step: float, line: ForestLine, colour: str, marker: str
+) -> None:
     if line.bounds:
         low, high = line.bounds
-        axes.barh(place, high - low, 0.55, low, color="#d4d9dc", zorder=1)
-    if line.naive is not None:
-        ends = (place - 0.45, place + 0.45)
-        dashed = (0, (2, 1.5))
-        axes.plot([line.naive] * 2, ends, color=PALETTE[1], lw=1, ls=dashed, zorder=2)
+        axes.barh(at, high - low, 0.8 * step, low, color=GREY, zorder=1)
+    if line.interval:
+        axes.plot(line.interval, (at, at), color=colour, linewidth=1.2, zorder=3)
+    if line.mean is not None:
+        inside = "white" if line.undecided else colour
+        axes.plot(line.mean, at, marker, color=colour, mfc=inside, markersize=4, zorder=4)
 
 
-def _key(figure: "FigureBase", lines: Sequence[ForestLine]) -> None:
+def _draw_naive(
+    axes: "Axes", lines: Sequence[ForestLine], looks: Mapping[str, tuple[str, str]]
+) -> None:
+    """A dashed line at the naive judge's figure, for each judge that has one."""
+    for judge, naive in {
+        (line.judge, line.naive): None for line in lines if line.naive is not None
+    }:
+        axes.axvline(naive or 0.0, color=looks[judge][0], lw=0.9, ls=DASHES, zorder=2)
+
+
+def forest_keys(
+    lines: Sequence[ForestLine], looks: Mapping[str, tuple[str, str]]
+) -> "list[Artist]":
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
+    mark = partial(Line2D, [], [], ls="", markersize=4)
     keys: list[Any] = []
-    if any(line.bounds for line in lines):
-        keys.append(Patch(color="#d4d9dc", label="bounds"))
+    if 1 < len(looks) <= MOST_MARKS:
+        keys += [
+            mark(color=colour, marker=marker, label=judge or "–")
+            for judge, (colour, marker) in looks.items()
+        ]
     if any(line.naive is not None for line in lines):
-        keys.append(Line2D([], [], color=PALETTE[1], ls=(0, (2, 1.5)), label="naive judge"))
+        colour = "#444444" if len(set(looks.values())) > 1 else PALETTE[0]
+        keys.append(Line2D([], [], color=colour, lw=0.9, ls=DASHES, label="naive judge"))
+    if any(line.bounds for line in lines):
+        keys.append(Patch(color=GREY, label="bounds"))
     if any(line.undecided for line in lines):
-        hollow = Line2D([], [], color=PALETTE[0], mfc="white", marker="o", ls="", markersize=4)
-        hollow.set_label("undecided after the correction")
+        hollow = mark(color="#444444", mfc="white", marker="o", label="undecided after correction")
         keys.append(hollow)
-    if keys:
-        figure.legend(handles=keys, loc="outside upper right", ncols=3, frameon=False)
+    return keys
+
+
+def legend(figure: "FigureBase", keys: "Sequence[Artist]", size: "Style") -> None:
+    """A legend below the axes, within the figure. UsageError if it has too many entries."""
+    if not keys:
+        return
+    if len(keys) > (most := MOST_KEYS if size.bounded else 3 * MOST_KEYS):
+        raise UsageError(
+            f"{len(keys)} lines do not fit into a legend of {most}: choose rows with --protocol, "
+            "draw averages of asd, lift and jse with --by" + ", or use --style paper" * size.bounded
+        )
+    names, columns = legend_names([str(key.get_label()) for key in keys], size)
+    figure.legend(keys, names, loc="outside lower center", ncols=columns, frameon=False)
+
+
+def legend_names(labels: Sequence[str], size: "Style") -> tuple[list[str], int]:
+    """The entries of a legend, in lines that fit, and the number of its columns."""
+    width = size.width * 72 - 10
+    names = [wrapped(label, width - 4 * size.font, size.font) for label in labels]
+    widest = max(text_width(name, size.font) for name in names) + 5 * size.font
+    return names, max(1, min(3, len(names), int(width // widest)))
+
+
+def text_width(text: str, font: float) -> float:
+    """Points that the longest line of a text takes."""
+    from matplotlib.textpath import TextPath
+
+    lines = [line for line in text.split("\n") if line.strip()]
+    return max(
+        (float(TextPath((0, 0), x, size=font).get_extents().width) for x in lines), default=0
+    )
+
+
+def wrapped(text: str, width: float, font: float) -> str:
+    """A name that can be painted, in lines of at most `width` points; words stay whole as long as
+    they fit."""
+    name = plain_name(text)
+    characters = len(name)
+    while text_width(name, font) > width and characters > 4:
+        characters = min(characters - 1, int(characters * 0.95))
+        name = plain_name("\n".join(wrap(text, characters)))
+    return name
 
 
 def facets(chart: Chart) -> dict[str, list[Series]]:
@@ -126,9 +239,10 @@ def chart_axes(
     chart: Chart,
     groups: Mapping[str, Sequence[Series]],
     shape: tuple[int, int],
+    size: "Style",
     figure: "FigureBase",
 ) -> None:
-    """The axes of each group, down and across; its rows are told apart where there is one."""
+    """The axes of each group, down and across; a single group tells its rows apart."""
     grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
     every, intervals = [axes for line in grid for axes in line], chart.with_intervals
     for axes, (name, several) in zip(every, groups.items(), strict=False):
@@ -138,28 +252,27 @@ def chart_axes(
             axes.axhline(0, color="#999999", linewidth=0.7, zorder=0)
         axes.grid(color="#eceeef", linewidth=0.5)
         axes.set_axisbelow(True)
-        looks = repeat((PALETTE[0], "o")) if name else _looks()
+        looks = repeat(FIRST) if name else _looks()
         for series, (colour, marker) in zip(several, looks, strict=False):
-            _drawn(axes, series, colour, marker, intervals)
-        rows = f"\n{len(several)} rows" * (len(several) > 1)
-        axes.set_title(
-            _named(name, FACET_NAME) + rows if name else "", fontsize="small", loc="left"
-        )
+            _draw_series(axes, series, colour, marker, intervals)
+        if name:
+            title = wrapped(name, 0.9 * size.width * 72 / shape[1], size.font)
+            axes.set_title(title, fontsize=size.font, loc="left")
         if chart.log_x:
             _log(axes)
         if chart.square:
             axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
     for axes in every[len(groups) :]:
         axes.set_visible(False)
-    figure.suptitle(plain_name(chart.title), fontsize="medium", ha="left", x=0.01)
+    x = wrapped(chart.x, 0.85 * size.width * 72, size.font)
+    y = wrapped(chart.y, 0.5 * size.width * 72, size.font)
     if len(groups) > 1:
-        figure.supylabel(plain_name(chart.y), fontsize="medium")
-        figure.supxlabel(plain_name(chart.x), fontsize="medium", ha="right", x=0.99)
+        figure.supylabel(y, fontsize=size.font)
+        figure.supxlabel(x, fontsize=size.font, ha="right", x=0.99)
         return
-    every[0].set(xlabel=plain_name(chart.x), ylabel=plain_name(chart.y))
+    every[0].set(xlabel=x, ylabel=y)
     if len(chart.series) > 1 or chart.series[0].note:
-        handles, labels = every[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False)
+        legend(figure, every[0].get_legend_handles_labels()[0], size)
 
 
 def _looks() -> "Iterator[tuple[str, str]]":
@@ -169,7 +282,7 @@ def _looks() -> "Iterator[tuple[str, str]]":
             yield colour, MARKERS[(n + turn) % 8]
 
 
-def _drawn(axes: "Axes", series: Series, colour: str, marker: str, intervals: bool) -> None:
+def _draw_series(axes: "Axes", series: Series, colour: str, marker: str, intervals: bool) -> None:
     """One series: its points with their intervals, joined or not, and its fitted line."""
     x = [point.x for point in series.points]
     y = [point.y for point in series.points]
@@ -180,14 +293,14 @@ def _drawn(axes: "Axes", series: Series, colour: str, marker: str, intervals: bo
         areas = [6 + 60 * count / max(heaps.values()) for count in heaps.values()]
         at = [place[0] for place in heaps], [place[1] for place in heaps]
         look: dict[str, Any] = {"color": colour, "alpha": 0.55, "linewidths": 0, "zorder": 2}
-        axes.scatter(*at, areas, label=_named(name), **look)
+        axes.scatter(*at, areas, label=name, **look)
         return
     axes.errorbar(
         x,
         y,
         xerr=_errors(x, [point.x_interval for point in series.points]) if intervals else None,
         yerr=_errors(y, [point.interval for point in series.points]) if intervals else None,
-        label=_named(name),
+        label=name,
         color="#888888" if series.name == "frontier" else colour,
         marker="" if hull else marker,
         markersize=4,
@@ -215,7 +328,7 @@ def _log(axes: "Axes") -> None:
 
 
 def _errors(values: Sequence[float], intervals: Sequence[Span | None]) -> Any:
-    """Distances to both ends, in matplotlib's format; None if there is no interval."""
+    """Distances to both ends, in matplotlib's format; None without intervals."""
     if not any(intervals):
         return None
     ends = [each or (value, value) for value, each in zip(values, intervals, strict=True)]
@@ -224,11 +337,6 @@ def _errors(values: Sequence[float], intervals: Sequence[Span | None]) -> Any:
         [max(0.0, value - low) for value, (low, _) in pairs],
         [max(0.0, high - value) for value, (_, high) in pairs],
     )
-
-
-def _named(text: str, width: int = NAME_WIDTH) -> str:
-    """A name in lines of at most so many characters."""
-    return plain_name("\n".join(wrap(text, width)) or text)
 
 
 def plain_name(text: str) -> str:
@@ -247,81 +355,111 @@ class Style:
     width: float
     """Inches."""
     line: float
-    """Inches that a line of a forest takes."""
+    """Points that a line of a forest takes."""
     font: float
-    """Points."""
+    """Points; no text is smaller."""
+    bounded: bool = False
+    """Whether `MOST_HEIGHT` limits its height."""
 
+
+MOST_HEIGHT = 250.0
+"""Points that a figure in a column may be high."""
 
 STYLES = {
-    "paper": Style(6.75, 0.17, 8.0),
-    "column": Style(3.25, 0.17, 7.0),
-    "slides": Style(10.0, 0.30, 14.0),
+    "column": Style(3.25, 12.0, 7.0, bounded=True),
+    "paper": Style(6.75, 12.0, 8.0),
+    "slides": Style(10.0, 21.0, 14.0),
 }
-"""`paper` spans two columns of a page, `column` one."""
+"""`column` is one column of an article, `paper` spans two."""
 
 
-def draw(picture: Picture, style: str = "paper", caption: str = "") -> "Figure":
-    """The figure, over a caption. UsageError where matplotlib is not installed."""
+def draw(picture: Picture, style: str = "column", caption: str = "") -> "Figure":
+    """The figure, over a caption. UsageError where matplotlib is not installed, and for a picture
+    that does not fit."""
     try:
         import matplotlib as mpl
     except ImportError:
         raise UsageError(f"plots need matplotlib: {install_command('plots')}") from None
     size = STYLES[style]
-    words = wrap(caption, int(size.width * 130 / size.font))
-    foot = (len(words) + 0.8) * 1.25 * size.font * 0.85 / 72 if words else 0.0
-    with mpl.rc_context(_settings(size)):
+    words = wrapped(caption, 0.96 * size.width * 72, size.font) if caption else ""
+    foot = (words.count("\n") + 1.8) * 1.25 * size.font / 72 if words else 0.0
+    with mpl.rc_context(_settings(size)), complete():
         width, height, paint = _laid_out(picture, size)
         figure = _shown_figure()((width, height + foot), layout="constrained")
         above: FigureBase = figure
         if foot:
-            # A part of its own: legends at the edges of the figure would lie on it.
+            # A separate part: legends at the edges of the figure would lie on it.
             parts: Any = figure.subfigures(2, 1, height_ratios=(height, foot))
             above, below = parts
-            told = plain_name("\n".join(words))
-            below.text(0.01, 0.3, told, fontsize=size.font * 0.85, color="#444444")
+            below.text(0.01, 0.3, words, fontsize=size.font, color="#444444")
         paint(above)
         # Draw now: text is laid out with the sizes of the style that is active while drawing.
         figure.canvas.draw()
     return figure
 
 
+@contextmanager
+def complete() -> Iterator[None]:
+    """Turns warnings of matplotlib, such as of axes without room or of a missing glyph, into
+    errors: the picture would not show what it should."""
+    with catch_warnings():
+        simplefilter("error", UserWarning)
+        try:
+            yield
+        except UserWarning as exc:
+            raise UsageError(
+                f"the picture cannot be drawn whole: {exc}. Choose fewer rows with --protocol, "
+                "averages with --by, or the wider --style paper"
+            ) from exc
+
+
 def _laid_out(picture: Picture, size: Style) -> "tuple[float, float, Callable[[FigureBase], None]]":
     """Width and height in inches, and what paints it."""
     match picture:
         case Forest():
-            height = size.line * len(grouped(picture.lines)) + 8 * size.font / 72
-            return size.width, height, partial(forest_axes, picture)
+            rows = forest_rows(picture.lines)
+            names = [wrapped(row.label, LABELS * size.width * 72, size.font) for row in rows]
+            below = height_below(picture, size)
+            points = sum(row_heights(names, size, below)) + below
+            paint: Callable[[FigureBase], None] = partial(forest_axes, picture, size)
         case Chart():
             groups = facets(picture)
-            across = min(4 if size.width > 5 else 2, len(groups))
+            most = 3 if size.bounded else 4
+            across = next((n for n in range(1, most) if n * n >= len(groups)), most)
             down = -(-len(groups) // across)
             each = 0.75 if picture.square else 0.62
-            lines = -(-len(picture.series) // 2) * 1.3
+            lines = 1.5 * min(len(picture.series), MOST_KEYS)
             if len(groups) > 1:
                 each, lines = 1.0 if picture.square else 0.8, 6.0
-            height = size.width / across * each * down + lines * size.font / 72
-            return size.width, height, partial(chart_axes, picture, groups, (down, across))
+            points = 72 * size.width / across * each * down + lines * size.font
+            if size.bounded and down <= across:
+                points = min(points, MOST_HEIGHT)
+            paint = partial(chart_axes, picture, groups, (down, across), size)
+    if size.bounded and points > MOST_HEIGHT + 0.5:
+        raise UsageError(
+            f"the picture would be {points:.0f} pt high, and a figure in a column has at most "
+            f"{MOST_HEIGHT:.0f}: choose rows with --protocol, averages with --by, or --style paper"
+        )
+    return size.width, points / 72, paint
 
 
 @cache
 def _shown_figure() -> "type[Figure]":
     """The class of our figures, which a notebook shows; matplotlib is loaded with it."""
-    import io
-
     from matplotlib.figure import Figure
 
     class ShownFigure(Figure):
         """A figure that a notebook shows by itself, whatever its backend is."""
 
         def _repr_png_(self) -> bytes:
-            told = io.BytesIO()
-            self.savefig(told, format="png", dpi=150)
-            return told.getvalue()
+            png = BytesIO()
+            self.savefig(png, format="png", dpi=150)
+            return png.getvalue()
 
     return ShownFigure
 
 
-def save(figure: "Figure", path: Path, identity: str, style: str = "paper") -> None:
+def save(figure: "Figure", path: Path, identity: str, style: str = "column") -> None:
     """Write a figure as path's ending says; equal figures give equal bytes. UsageError.
 
     A folder that is missing is made.
@@ -335,25 +473,29 @@ def save(figure: "Figure", path: Path, identity: str, style: str = "paper") -> N
         raise UsageError(
             f"{path}: {ending or 'no ending'!r} is not a supported format; use {', '.join(FORMATS)}"
         )
-    told = f"oversight-bench, sweep {identity}"
+    about = f"oversight-bench, sweep {identity}"
     metadata: dict[str, dict[str, Any]] = {
-        "pdf": {"CreationDate": None, "Subject": told},
-        "svg": {"Date": None, "Description": told},
-        "png": {"Description": told},
+        "pdf": {"CreationDate": None, "Subject": about},
+        "svg": {"Date": None, "Description": about},
+        "png": {"Description": about},
     }
-    with mpl.rc_context(_settings(STYLES[style])):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, metadata=metadata[ending])
-        except OSError as exc:
-            raise UsageError(f"{path}: cannot be written: {exc.strerror or exc}") from exc
+    written = BytesIO()
+    with mpl.rc_context(_settings(STYLES[style])), complete():
+        figure.savefig(written, format=ending, metadata=metadata[ending])
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(written.getvalue())
+    except OSError as exc:
+        raise UsageError(f"{path}: cannot be written: {exc.strerror or exc}") from exc
 
 
 def _settings(style: Style) -> dict[Any, Any]:
     return {
         "font.size": style.font,
-        "axes.titlesize": style.font * 1.1,
-        "legend.fontsize": style.font * 0.85,
+        "axes.titlesize": style.font,
+        "legend.fontsize": style.font,
+        "xtick.labelsize": style.font,
+        "ytick.labelsize": style.font,
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.linewidth": 0.6,

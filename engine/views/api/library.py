@@ -386,22 +386,22 @@ def plot(
     *,
     other: Report | Path | str | None = None,
     score: str = "brier",
-    style: str = "paper",
+    style: str = "column",
     protocol: str = "",
     agent: str = "",
     judge: str = "",
     by: Sequence[str] = (),
-    captioned: bool = True,
+    captioned: bool = False,
     store: Path | str | None = None,
 ) -> "Figure":
     """A picture of a run as a matplotlib Figure, to be edited and saved.
 
     run: a report, or a run folder. kind: asd, lift, worlds, jse, calibration, trend,
     frontier, or compare with an `other` run.
-    style: paper (two columns), column or slides. protocol, agent, judge: parts of the names of the
+    style: column, paper (two columns) or slides. protocol, agent, judge: parts of the names of the
     rows to show. store: where the replies are, if not in the run's own store; only `frontier` reads
-    it. by: with asd, lift and jse, what rows are averaged by. captioned: with a line that says n,
-    the intervals and whether models are simulated. Raises: UsageError, with the remedy, for a
+    it. by: with asd, lift and jse, what rows are averaged by. captioned: with a caption below it:
+    n, the intervals and whether models are simulated. Raises: UsageError, with the fix, for a
     picture that cannot be drawn.
     """
     from ...analysis.pictures.painting import draw

@@ -3,7 +3,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ...analysis.pictures.kinds import caption, pictured
+from ...analysis.pictures.kinds import pictured
 from ...analysis.pictures.painting import draw, save
 from ...run.reader import RunReader
 from ...run.sources import origins
@@ -19,11 +19,11 @@ def figure_bytes(run: RunReader, kind: str, ending: str, score: str = "brier") -
     one_of(kind, DRAWN, "figure")
     one_of(ending, ENDINGS, "format")
     picture = pictured(run, kind, score)
-    figure = draw(picture, "paper", caption(run, picture))
+    figure = draw(picture, "paper")
     about = "; ".join(
         [run.manifest.identity[:12], *origins(run.sweep, run.folder, addresses=False)]
     )
     with TemporaryDirectory(prefix="figure-") as folder:
         file = Path(folder, f"figure.{ending}")
-        save(figure, file, about)
+        save(figure, file, about, "paper")
         return file.read_bytes()

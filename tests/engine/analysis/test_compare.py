@@ -54,7 +54,7 @@ def test_pictures_and_pages_compare_two_runs_as_the_command_does(kept: Kept) -> 
         (c.estimate, (*c.means, c.p_family)) for c in (e.contrast for e in found)
     ]
     assert any(each.mean for each in lines)
-    assert {each.judge for each in lines} == {"sim/judge stated less sim/medium stated"}
+    assert {each.judge for each in lines} == {"sim/judge stated − sim/medium stated"}
 
 
 def test_two_words_compare_the_rows_with_the_same_agent_and_judge(

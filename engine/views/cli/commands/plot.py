@@ -38,9 +38,9 @@ def command(
     score: str = SCORE,
     interval: Interval | None = INTERVAL,
     style: str = flag(
-        "Size: two columns of a page, one column, or a slide.",
-        default="paper",
-        type=click.Choice(["paper", "column", "slides"]),
+        "Size: one column of an article, two columns, or a slide.",
+        default="column",
+        type=click.Choice(["column", "paper", "slides"]),
     ),
     by: tuple[str, ...] = flag(
         "With asd, lift and jse: average over all rows of one protocol, agent, judge or setting; "
@@ -48,15 +48,17 @@ def command(
         default=(),
         metavar="DIMENSION",
     ),
-    no_caption: bool = flag("Leave out the line with n, method and models.", default=False),
+    caption: bool = flag("Also put the caption below the picture.", default=False),
     store: str | None = RECORDED_STORE,
 ) -> None:
-    """Draw a picture of RUN; with --kind compare, of two runs: the first less the second.
+    """Draw a figure of RUN; with --kind compare, of two runs: the first minus the second.
 
-    The file is a .pdf, .svg or .png, as the name given to -o ends. The same run gives the same
-    bytes. With --data and without -o only the numbers are written; that needs no matplotlib.
+    The file is a .pdf, .svg or .png, as the name given to -o ends, with its caption in a .txt of
+    the same name. The same run gives the same bytes. With --data and without -o only the numbers
+    are written; that needs no matplotlib.
     """
-    from ....analysis.pictures.kinds import caption, data_of, pictured
+    from ....analysis.pictures.kinds import caption as caption_of
+    from ....analysis.pictures.kinds import data_of, pictured
     from ....run.reader import RunReader
     from ....run.sources import origins
 
@@ -65,7 +67,7 @@ def command(
     runs = [RunReader(run_named(word), store) for word in named]
     try:
         picture = pictured(runs[0], kind, score, runs[1] if runs[1:] else None, parts, by, interval)
-        told = "" if no_caption else caption(runs[0], picture)
+        text = caption_of(runs[0], picture)
         come = dict.fromkeys(
             line for run in runs for line in origins(run.sweep, run.folder, addresses=False)
         )
@@ -73,15 +75,11 @@ def command(
         for run in runs:
             run.__exit__()
     if data is not None:
-        text = data_of(picture, tuple(come))
+        numbers = data_of(picture, tuple(come))
         if str(data) == "-":
-            show(text)
+            show(numbers)
         else:
-            try:
-                data.parent.mkdir(parents=True, exist_ok=True)
-                data.write_text(text + "\n", encoding="utf-8")
-            except OSError as exc:
-                raise unwritable(data, exc) from exc
+            _write(data, numbers)
             say(str(data))
         if output is None:
             return
@@ -89,5 +87,14 @@ def command(
 
     to = output or Path(f"{runs[0].name}-{kind}.pdf")
     about = "; ".join([runs[0].manifest.identity[:12], *come])
-    save(draw(picture, style, told), to, about, style)
+    save(draw(picture, style, text if caption else ""), to, about, style)
+    _write(to.with_suffix(".txt"), text)
     show(str(to))
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n", encoding="utf-8")
+    except OSError as exc:
+        raise unwritable(file, exc) from exc
