@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import TypeAdapter
 
 from ...protocols.errors import DatasetError
-from ...protocols.prompts.prompt_set import PromptError, PromptSet, read_blocks
+from ...protocols.prompts.prompt_set import PromptError, PromptSet, read_blocks, shipped_sets
 from ...protocols.settings import suggestion
 from ..errors import UsageError
 from .document import Document, Key, Node
@@ -33,8 +33,9 @@ def prompt_sets(
 ) -> tuple[tuple[PromptSet, ...], Changes]:
     """Every prompt set of `prompts` (a list is an axis), and the blocks read from files for them.
 
-    A set is `default`, the path of a file, or a mapping of changed sections. The mapping may name
-    the file that it changes under `set`, and its name under `name`. default: with the words of the
+    A set is `default`, the name of another set that ships with the program, the path of a file, or
+    a mapping of changed sections. The mapping may name the set that it changes under `set`, and its
+    own name under `name`. default: with the words of the
     protocols here. kept: blocks stored in a run folder, used instead of the files. UsageError names
     the line and the fix.
     """
@@ -77,21 +78,30 @@ class _SetReader:
         if path in self._kept:
             self.blocks[path] = dict(self._kept[path])
         else:
-            self._document.refuse_if_foreign(key, f"the prompt set {path}", path)
-            file = self._base(key) / path
-            if not file.is_file():
-                remedy = "prompts: default, or a path"
-                raise self._document.fault(key, f"there is no file {file}", remedy)
-            written = Document.read(file)
+            written = Document.read(self._file(key, path))
             self.blocks[path] = self._blocks(written, (), written.value)
         try:
             return self._default.changed(Path(path).stem, self.blocks[path])
         except PromptError as exc:
             raise self._document.fault(key, str(exc)) from None
 
-    def _base(self, key: Key) -> Path:
-        """Where a relative path starts."""
-        return Path() if self._document.from_flag(key) else self._folder
+    def _file(self, key: Key, path: str) -> Path:
+        """The file of a set that ships with the program, or the user's own."""
+        shipped = shipped_sets()
+        if "/" not in path and "." not in path:
+            if path not in shipped:
+                names = ", ".join(["default", *shipped])
+                remedy = f"choose from {names}, or a path, such as ./{path}.yaml"
+                raise self._document.fault(key, f"unknown prompt set {path!r}", remedy)
+            return shipped[path]
+        self._document.refuse_if_foreign(key, f"the prompt set {path}", path)
+        # Relative paths start at the sweep file, except in a flag.
+        file = path if self._document.from_flag(key) else self._folder / path
+        if not Path(file).is_file():
+            raise self._document.fault(
+                key, f"file not found: {file}", "prompts: default, or a path"
+            )
+        return Path(file)
 
     def _blocks(
         self, document: Document, key: Key, sections: Mapping[str, Any]

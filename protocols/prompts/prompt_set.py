@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 import yaml
@@ -63,6 +63,8 @@ def lines(parts: Iterable[Words]) -> Words:
     """The nonempty parts, one per line."""
     return Words("\n".join(filter(None, parts)))
 
+
+_FOLDER = Path(__file__).parent
 
 COMMON = ("agent", "judge", "data")
 """Sections that every mechanism uses."""
@@ -240,6 +242,13 @@ def default_prompts() -> PromptSet:
     return PromptSet("default", tuple(sorted(_ours().items())))
 
 
+@cache
+def shipped_sets() -> Mapping[str, Path]:
+    """The files of the other sets that ship with the program, by name."""
+    files = sorted(_FOLDER.glob("*.yaml"))
+    return {path.stem: path for path in files if path.stem != "default"}
+
+
 def read_blocks(sections: Mapping[str, Mapping[str, str]]) -> dict[str, Words]:
     """Blocks by `section.block`."""
     return {
@@ -304,9 +313,7 @@ class _Written(NamedTuple):
 
 @cache
 def _written() -> _Written:
-    source = (
-        files("oversight.protocols").joinpath("prompts", "default.yaml").read_text(encoding="utf-8")
-    )
+    source = _FOLDER.joinpath("default.yaml").read_text(encoding="utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     sections = yaml.load(source, Loader=loader)
     return _Written(sections.pop("shown_as_data"), sections)

@@ -138,7 +138,7 @@ async def heard(
     protocol: Protocol, question: Question = QUESTION
 ) -> list[tuple[tuple[str, str, int], Call]]:
     """All calls in the worlds of a protocol, with their purposes, as a recorder notes them."""
-    ask = RecordingAsk(Scripted(lambda call: whimsical(call, 1)))
+    ask = RecordingAsk(Scripted(lambda call: whimsical(call, 4)))
     for side in question.answers:
         verdict = await protocol.run(question, side, ask)
         await protocol.appraise(structs.replace(ASKED, question=question), side, verdict, ask)

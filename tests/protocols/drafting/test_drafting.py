@@ -105,8 +105,8 @@ async def test_retry_is_a_separate_draw_with_the_finding_in_its_prompt():
     await check_side(ask)
     tries = [call for call in ask.calls if call.model == "alice"]
     assert [call.draw for call in tries] == [(), (1,), (2,)]
-    assert "took another draft of this speech to be arguing for (B)" in prompt(tries[1]).user
-    assert "took another draft of this speech to be arguing for no answer" in prompt(tries[2]).user
+    assert "thought that it argues for (B)" in prompt(tries[1]).user
+    assert "thought that it argues for no answer" in prompt(tries[2]).user
     assert "that you are arguing for (A)." in prompt(tries[2]).user
     assert all(prompt(call).speeches == ("It is 36.",) for call in tries)
 
@@ -115,8 +115,8 @@ async def test_candid_speech_is_sent_back_if_candor_is_checked():
     ask = finding("A!", "B!", "A!")
     turn = await check_side(ask, candor=True)
     tries = [prompt(call).user for call in ask.calls if call.model == "alice"]
-    assert "found that it says itself that (A) is wrong" in tries[1]
-    assert "to be arguing for (B)" in tries[2]
+    assert "found that the draft itself says that (A) is wrong" in tries[1]
+    assert "thought that it argues for (B)" in tries[2]
     assert (turn.check, turn.retries, turn.drafts[0].text) == ("candid", 2, "speech 0")
     assert "admits" in prompt(ask.calls[1]).user
     unasked = finding("A!")

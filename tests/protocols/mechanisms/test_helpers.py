@@ -109,7 +109,7 @@ async def test_a_critic_that_was_turned_takes_what_an_honest_one_gave():
     def planted(call: Call) -> str:
         parsed = prompt(call)
         if parsed.task == "critique":
-            turned = "has been turned" in parsed.user
+            turned = "has been compromised" in parsed.user
             return "It fails." if "for B" in parsed.speeches[0] and not turned else "It holds."
         if parsed.task == "percentages":
             if parsed.speakers[-1] != "Critic":

@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 import orjson
 import pytest
+import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -50,7 +51,12 @@ from oversight.protocols import (
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.counts import counted
 from oversight.protocols.prompts.forms import Filled
-from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
+from oversight.protocols.prompts.prompt_set import (
+    PromptSet,
+    default_prompts,
+    read_blocks,
+    shipped_sets,
+)
 from oversight.protocols.prompts.render import (
     Instructions,
     Todo,
@@ -369,10 +375,24 @@ async def test_everyone_knows_if_the_judge_cannot_read_the_passage():
         assert (WORDS.text("judge.blind") in verdict) == (view == "hidden")
 
 
+def shipped(name: str) -> PromptSet:
+    return WORDS.changed(name, read_blocks(yaml.safe_load(shipped_sets()[name].read_text())))
+
+
 def test_the_words_of_every_mechanism_are_pinned():
-    """Any change of a word makes all calls new, so it must be intended."""
+    """Any change of a word makes all calls new, so it must be intended. The second digest is of the
+    set with the words before the revision of November 2026, and never changes."""
     lines = Path(__file__).with_name("digests.txt").read_text().splitlines()
-    assert [f"{name} {plain(PROTOCOLS[name]).read.digest}" for name in WORDED] == lines
+    sets = [None, shipped("advocacy-2026-11")]
+    for line in lines:
+        name, *digests = line.split()
+        assert [plain(PROTOCOLS[name], prompts=words).read.digest for words in sets] == digests
+    assert [line.split()[0] for line in lines] == WORDED
+
+
+@pytest.mark.parametrize("name", shipped_sets())
+def test_a_shipped_set_changes_only_blocks_that_exist(name):
+    assert not shipped(name).is_unchanged
 
 
 QUOTING = WORDS.fill("agent.quotes", words=MAX_QUOTE_WORDS)
