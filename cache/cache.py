@@ -234,7 +234,7 @@ class Cache:
     def held(self, model: str) -> int:
         """Number of callers that wait for replies of a model."""
         flights = self._flights.values()
-        return sum(len(each.waiting) for each in flights if each.call.model == model)
+        return sum(len(flight.waiting) for flight in flights if flight.call.model == model)
 
     @property
     def waits(self) -> bool:
@@ -245,7 +245,7 @@ class Cache:
         """Wait for every flight and save its reply. The store can still be read afterwards."""
         self._look_up()
         self._closed = True
-        if flying := [each.task for each in self._flights.values() if each.task]:
+        if flying := [flight.task for flight in self._flights.values() if flight.task]:
             await asyncio.wait(flying)
         if self._writer is not None:
             await self._writer.end()
@@ -306,15 +306,15 @@ class Cache:
             return
         assert self._loop is not None, "it has flights"
         try:
-            found = self._store.get_many([flight.key for flight in flights])
+            values = self._store.get_many([flight.key for flight in flights])
         except Exception as fault:
             for flight in flights:
                 self._complete(flight, fault)
             return
-        self._missing = len(found) < len(flights)
+        self._missing = len(values) < len(flights)
         for flight in flights:
             key = flight.key
-            if (value := found.get(key)) is None:
+            if (value := values.get(key)) is None:
                 flight.task = self._loop.create_task(self._pay(flight))
                 continue
             try:
@@ -352,52 +352,52 @@ class Cache:
         """Make a reply durable, then hand it out. Raises StoreError if that is impossible."""
         if reply.call != flight.address:
             reply = replace(reply, call=flight.address)
-        kept = partial(self._durable, flight, reply)
+        callback = partial(self._durable, flight, reply)
         if self._writer is None:
-            return kept(None)
+            return callback(None)
         call, key = flight.call, flight.key
         entry = new_entry(key, call, reply, flight.identity, int(self._clock()))
         try:
-            self._put((key, partial(self._packed, entry, call), kept))
+            self._put((key, partial(self._packed, entry, call), callback))
         except StoreError:
             self._unsaved += 1
             raise
 
-    def _durable(self, flight: _Flight, reply: Reply, kept: Kept) -> None:
+    def _durable(self, flight: _Flight, reply: Reply, result: Kept) -> None:
         """Hand out a durable reply, or the fault that kept it from being stored."""
-        what: Reply | BaseException = reply
+        reply_or_fault: Reply | BaseException = reply
         try:
-            if isinstance(kept, BaseException):
+            if isinstance(result, BaseException):
                 self._unsaved += 1
-                what = kept
+                reply_or_fault = result
             else:
                 if self._mode == "refresh":
                     self._refreshed.add(flight.key)
-                if kept is not None:
+                if result is not None:
                     # Another process stored a reply first: a replay will use that one, so use it
                     # here.
-                    reply = stored_reply(flight.key, kept, flight.address)
+                    reply = stored_reply(flight.key, result, flight.address)
                 self._new += 1
                 if self._paid is not None:
                     self._paid.add(flight.address)
-                what = self._handed_out(flight.key, flight.call, reply)
+                reply_or_fault = self._handed_out(flight.key, flight.call, reply)
         except Exception as fault:
-            what = fault
-        self._complete(flight, what)
+            reply_or_fault = fault
+        self._complete(flight, reply_or_fault)
 
-    def _complete(self, flight: _Flight, what: Reply | BaseException) -> None:
+    def _complete(self, flight: _Flight, reply_or_fault: Reply | BaseException) -> None:
         """Wake the callers of a flight."""
         if self._flights.get(flight.key) is flight:
             del self._flights[flight.key]
         for future in flight.waiting:
             if future.done():
                 continue
-            if isinstance(what, Reply):
-                future.set_result(what)
-            elif isinstance(what, asyncio.CancelledError):
+            if isinstance(reply_or_fault, Reply):
+                future.set_result(reply_or_fault)
+            elif isinstance(reply_or_fault, asyncio.CancelledError):
                 future.cancel()
             else:
-                future.set_exception(what)
+                future.set_exception(reply_or_fault)
         # A fault's traceback refers to this object; clearing the list breaks the cycle.
         flight.waiting.clear()
 

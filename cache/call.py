@@ -208,8 +208,8 @@ class Call(Struct, frozen=True, dict=True):
         seed = self.request.seed
         if seed is None or not self.draw:
             return seed
-        made = hashlib.sha256(b"%d %b" % (seed, _ending(self.draw))).digest()
-        return int.from_bytes(made[:8]) % _SEEDS
+        digest = hashlib.sha256(b"%d %b" % (seed, _ending(self.draw))).digest()
+        return int.from_bytes(digest[:8]) % _SEEDS
 
 
 _UNSET = b',"top_k":null,"min_p":null,"seed":null,"service_tier":"","extra_body":""}'
@@ -220,8 +220,8 @@ def canonical_object(name: str, text: str) -> str:
     """A JSON object with sorted keys and no white space. ValueError, which starts with `name`, for
     other text."""
     with suppress(orjson.JSONDecodeError, TypeError):
-        if isinstance(told := orjson.loads(text), dict):
-            return orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode()
+        if isinstance(fields := orjson.loads(text), dict):
+            return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
     raise ValueError(f"{name}: {text!r:.60} is not a JSON object")
 
 
@@ -298,12 +298,12 @@ def with_repeat(ask: Ask, index: int) -> Ask:
     return drawn
 
 
-def for_role(ask: Ask, role: str, seat: str, heard: int) -> Ask:
+def for_role(ask: Ask, role: str, seat: str, turns: int) -> Ask:
     """An `Ask` whose calls are recorded under this role's title and turn count. role: the purpose,
     unless a caller has set one already."""
     if not isinstance(ask, RecordingAsk):
         return ask
-    part = (ask.part[0] or role, seat, heard)
+    part = (ask.part[0] or role, seat, turns)
     return RecordingAsk(ask.inner, ask.notes, ask.draw, part, ask.shared)
 
 
@@ -333,8 +333,8 @@ def run_once(
         hash(key)
     except TypeError:
         return do(ask)  # a user's agent or turn that cannot be hashed
-    own = RecordingAsk(ask.inner, [], ask.draw, ask.part, shared)
-    return shared.run_once(key, partial(do, own), own.notes, ask.notes, kind)
+    recorder = RecordingAsk(ask.inner, [], ask.draw, ask.part, shared)
+    return shared.run_once(key, partial(do, recorder), recorder.notes, ask.notes, kind)
 
 
 ABSENT = MappingProxyType({"absent": True})
@@ -405,7 +405,7 @@ def field_names(kind: type) -> tuple[str, ...] | None:
 def _absent(kind: Any) -> tuple[tuple[str, Any], ...]:
     """(name, default) of the fields that are left out at their defaults."""
     every = fields(kind) if is_dataclass(kind) else ()
-    return tuple((each.name, each.default) for each in every if "absent" in each.metadata)
+    return tuple((field.name, field.default) for field in every if "absent" in field.metadata)
 
 
 @cache
@@ -413,7 +413,7 @@ def _field_names(kind: Any) -> tuple[str, ...] | None:
     if issubclass(kind, Struct):
         names: tuple[str, ...] = kind.__struct_fields__
         return names
-    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else None
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
 
 
 def unaddressable(value: Any) -> AddressError:

@@ -41,8 +41,8 @@ class NearestCall:
         within = f" (of the first {MAX_READ:,} entries)" if self.partial else ""
         if self.entry is None:
             return f"no recorded call to that model{within}, or requests were left out"
-        what = "; ".join(self.differences)
-        return f"nearest recorded call {self.entry.address[:12]}{within} differs in: {what}"
+        differences = "; ".join(self.differences)
+        return f"nearest recorded call {self.entry.address[:12]}{within} differs in: {differences}"
 
 
 def differences(old: Call, new: Call) -> tuple[str, ...]:
@@ -141,8 +141,8 @@ def _text_distance(old: tuple[Message, ...], new: tuple[Message, ...]) -> float:
         total += longer
         start = _shared_start(before.text, after.text)
         # The remainders are compared from their ends, so that nothing counts twice.
-        rest = before.text[start:][::-1], after.text[start:][::-1]
-        shared += min(start + _shared_start(*rest), shorter)
+        remainders = before.text[start:][::-1], after.text[start:][::-1]
+        shared += min(start + _shared_start(*remainders), shorter)
     return 1.0 - shared / total
 
 

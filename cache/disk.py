@@ -154,11 +154,11 @@ class DiskStore(EntryReader, Store):
             self._kept = undo.pop_all()
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes | DamagedEntry]:
-        found: dict[str, bytes | DamagedEntry] = {}
+        values: dict[str, bytes | DamagedEntry] = {}
         for start in range(0, len(keys), ASKED_AT_ONCE):
             some = orjson.dumps(keys[start : start + ASKED_AT_ONCE]).decode()
-            found |= [self._found(*row) for row in self._fetched(_GET_MANY, some)]
-        return found
+            values |= [self._found(*row) for row in self._fetched(_GET_MANY, some)]
+        return values
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         rows, texts = _rows(entries)
@@ -167,15 +167,15 @@ class DiskStore(EntryReader, Store):
             _write(db, _PUT, _REPLY, rows)
 
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-        given = list(entries)
-        rows, texts = _rows(given)
+        items = list(entries)
+        rows, texts = _rows(items)
         with self._transaction() as db:
             _write(db, _KEEP_TEXT, _TEXT, texts)
             if _write(db, _KEEP, _REPLY, rows) == len(rows):
                 return {}
         # Rare: another process was first with some of them; their values show which.
-        there = ((key, self.get(key), new) for key, new in given)
-        return {key: value for key, value, new in there if value is not None and value != new}
+        current = ((key, self.get(key), new) for key, new in items)
+        return {key: value for key, value, new in current if value is not None and value != new}
 
     def delete_many(self, keys: Iterable[str]) -> int:
         with self._transaction() as db:
@@ -246,14 +246,14 @@ def _layout(folder: Path) -> dict[str, str]:
         # diskcache would expand the variable and work elsewhere.
         raise StoreError(f"{folder}: a new store's path may not hold the name of a variable")
     with TemporaryDirectory(dir=folder, prefix=".new-") as beside:
-        made = diskcache.Cache.__new__(diskcache.Cache)
+        cache = diskcache.Cache.__new__(diskcache.Cache)
         try:
             # The policy determines an index. Other settings are written when the store is opened.
             settings = {"eviction_policy": SETTINGS["eviction_policy"], "sqlite_synchronous": 0}
-            diskcache.Cache.__init__(made, beside, **settings)
+            diskcache.Cache.__init__(cache, beside, **settings)
         finally:
             # Also after an exception, since a connection left to the collector keeps the file open.
-            diskcache.Cache.close(made)
+            diskcache.Cache.close(cache)
         with closing(sqlite3.connect(Path(beside) / STORE_FILE)) as db:
             return dict(db.execute(_MADE))
 
@@ -266,26 +266,31 @@ def _open_to_write(file: Path, id: str) -> UntrustedConnection:
             if name.startswith("sqlite_"):
                 _set(db, f"PRAGMA {name.removeprefix('sqlite_')} = {value}")
         db.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-        known: dict[object, object] = {}
+        settings: dict[object, object] = {}
         with suppress(sqlite3.OperationalError):  # a new file
-            known = dict(db.execute("SELECT key, value FROM Settings"))
-        there = {name for name, _ in db.execute(_MADE)}
-        lacking = {} if there >= _NEEDED else _layout(file.parent)
+            settings = dict(db.execute("SELECT key, value FROM Settings"))
+        names = {name for name, _ in db.execute(_MADE)}
+        lacking = {} if names >= _NEEDED else _layout(file.parent)
         # Triggers count rows and bytes, which takes a third of an entry's time for unused figures.
         # A planted trigger would be executed.
         triggers = [name for (name,) in db.execute(_TRIGGERS)]
-        if lacking or "store_id" not in known or not SETTINGS.items() <= known.items() or triggers:
+        if (
+            lacking
+            or "store_id" not in settings
+            or not SETTINGS.items() <= settings.items()
+            or triggers
+        ):
             with _transaction(db):
-                there = {name for name, _ in db.execute(_MADE)}
+                names = {name for name, _ in db.execute(_MADE)}
                 for name, statement in lacking.items():
-                    if name not in there:
+                    if name not in names:
                         db.execute(statement)
                 for name in triggers:
                     quoted = name.replace('"', '""')
                     db.execute(f'DROP TRIGGER IF EXISTS "{quoted}"')
                 db.executemany("REPLACE INTO Settings VALUES (?, ?)", SETTINGS.items())
-                named = "INSERT OR IGNORE INTO Settings VALUES ('store_id', ?)"
-                db.execute(named, (id or uuid4().hex,))
+                insert_id = "INSERT OR IGNORE INTO Settings VALUES ('store_id', ?)"
+                db.execute(insert_id, (id or uuid4().hex,))
     except BaseException:
         db.close()
         raise
@@ -295,12 +300,12 @@ def _open_to_write(file: Path, id: str) -> UntrustedConnection:
 def _set(db: UntrustedConnection, pragma: str) -> None:
     """Execute a pragma, and retry while busy: SQLite refuses one of two processes that start the
     log of a new file."""
-    for left in reversed(range(6000)):  # a minute, as elsewhere
+    for retries in reversed(range(6000)):  # a minute, as elsewhere
         try:
             db.execute(pragma)
             return
         except sqlite3.OperationalError as exc:
-            if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or not left:
+            if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or not retries:
                 raise
             time.sleep(0.01)
 
@@ -309,10 +314,10 @@ def _write(db: UntrustedConnection, statement: str, row: str, rows: Sequence[_Ro
     """Write rows, many per step; returns the number of new ones."""
     at = written = 0
     for count in _AT_ONCE:
-        whole = statement.format(",".join([row] * count))
+        insert = statement.format(",".join([row] * count))
         while len(rows) - at >= count:
             values = [*chain.from_iterable(rows[at : at + count])]
-            written += db.execute(whole, values).rowcount
+            written += db.execute(insert, values).rowcount
             at += count
     return written
 

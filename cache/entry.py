@@ -173,17 +173,17 @@ class StoreEntry(Struct, frozen=True, gc=False):
         becomes a separate part if it is long."""
         if self.form != PLAIN:
             return self
-        asked, part, at = self.call_part, b"", 0
+        call, part, at = self.call_part, b"", 0
         if len(shared) >= LEAST_SHARED:
             text, packed = _packed_text(shared)
-            before, found, after = asked.partition(text)
-            if found:
-                part, asked, at = packed, before + after, len(before)
+            before, match, after = call.partition(text)
+            if match:
+                part, call, at = packed, before + after, len(before)
         return replace(
             self,
             form=SHARING if part else PACKED,
             reply_part=zstd.pack(self.reply_part),
-            call_part=zstd.pack(asked),
+            call_part=zstd.pack(call),
             shared_part=part,
             shared_at=at,
         )
@@ -217,8 +217,8 @@ class StoreEntry(Struct, frozen=True, gc=False):
         if not 0 <= length <= size - at:
             raise DamagedEntry(key, "the passage that its call shares does not fit into it")
         text = _unpacked(key, PACKED, self.shared_part, length)
-        rest = _unpacked(key, PACKED, self.call_part, size - length)
-        return rest[:at] + text + rest[at:]
+        remainder = _unpacked(key, PACKED, self.call_part, size - length)
+        return remainder[:at] + text + remainder[at:]
 
 
 def source(origin: str) -> str:
@@ -252,7 +252,7 @@ def new_entry(key: str, call: Call, reply: Reply, identity: str, stored_at: int)
     stored_at: seconds since 1970, clipped to the valid range: a wrong clock must not cost a paid
     reply.
     """
-    written, asked = write_reply(reply), call.canonical
+    written, call_json = write_reply(reply), call.canonical
     return StoreEntry(
         key,
         PLAIN,
@@ -262,8 +262,8 @@ def new_entry(key: str, call: Call, reply: Reply, identity: str, stored_at: int)
         call.request.model,
         len(written),
         written,
-        len(asked),
-        asked,
+        len(call_json),
+        call_json,
     )
 
 
@@ -297,9 +297,9 @@ def read_entries(
     entries: Iterable[tuple[str, bytes | DamagedEntry]],
 ) -> Iterator[tuple[str, StoreEntry | DamagedEntry]]:
     """Parse the entries of `Reader.items`; damaged ones become their DamagedEntry."""
-    for key, found in entries:
+    for key, value in entries:
         try:
-            yield key, found if isinstance(found, DamagedEntry) else read_entry(key, found)
+            yield key, value if isinstance(value, DamagedEntry) else read_entry(key, value)
         except DamagedEntry as damage:
             yield key, damage
 

@@ -95,10 +95,10 @@ def install_command(extra: str) -> str:
     from importlib.metadata import PackageNotFoundError, requires
 
     try:
-        wanted = requires("oversight-bench") or []
+        requirements = requires("oversight-bench") or []
     except PackageNotFoundError:
-        wanted = []
-    marked = [each.partition(";") for each in wanted]
+        requirements = []
+    marked = [requirement.partition(";") for requirement in requirements]
     packages = [name.strip() for name, _, when in marked if f"'{extra}'" in when.replace('"', "'")]
-    named = packages or [f"oversight-bench[{extra}]"]
-    return " ".join(["python -m pip install", *(f"'{each}'" for each in named)])
+    names = packages or [f"oversight-bench[{extra}]"]
+    return " ".join(["python -m pip install", *(f"'{requirement}'" for requirement in names)])

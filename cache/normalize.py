@@ -38,23 +38,23 @@ def normalized(text: str) -> tuple[str, int]:
         return text, 0
     strange = [char for char in set(text) if not char.isascii()]
     unseen = {ord(char): None for char in strange if category(char) == "Cf" or char in _UNSEEN}
-    kept = text.translate(unseen) if unseen else text
+    visible = text.translate(unseen) if unseen else text
     classes = {char: [*map(combining, normalize("NFD", char))] for char in strange}
     if max(classes.values())[0]:
-        kept = _few_marks(kept, classes)
-    return normalize("NFC", kept), len(text) - len(kept)
+        visible = _few_marks(visible, classes)
+    return normalize("NFC", visible), len(text) - len(visible)
 
 
 def _few_marks(text: str, classes: dict[str, list[int]]) -> str:
     """Drop marks after MAX_MARKS in a row. classes: by character, the combining classes of its
     decomposition; 0 for a base character."""
-    kept, marks = [], 0
+    chars, marks = [], 0
     for char in text:
         parts = classes.get(char, [0])
         marks = len(parts) - parts.count(0) + (marks if parts[0] else 0)
         if marks <= MAX_MARKS:
-            kept.append(char)
-    return "".join(kept)
+            chars.append(char)
+    return "".join(chars)
 
 
 def words(text: str) -> str:

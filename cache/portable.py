@@ -349,13 +349,15 @@ class PortableFile:
                     yield damage.key, damage
 
     def _lines_of(self, name: str) -> Iterator[bytes]:
-        rest = b""
+        remainder = b""
         for part in self.parts(name):
-            *lines, rest = (rest + part).split(b"\n") if b"\n" in part else (rest + part,)
+            *lines, remainder = (
+                (remainder + part).split(b"\n") if b"\n" in part else (remainder + part,)
+            )
             yield from lines
-            if len(rest) > MAX_LINE:
+            if len(remainder) > MAX_LINE:
                 raise self.fault(f"{name!r} has a line of more than {MAX_LINE:,} bytes")
-        if rest:
+        if remainder:
             raise self.fault(f"{name!r} does not end with a line")
 
     def _read_directory(self) -> None:
@@ -366,8 +368,14 @@ class PortableFile:
         tail = os.pread(self._descriptor, _END.size, max(size - _END.size, 0))
         if len(tail) < _END.size or not tail.startswith(b"PK\5\6"):
             raise self.fault("is not a portable file, is truncated, or has bytes after its end")
-        _, disk, first_disk, here, count, length, start, comment = _END.unpack(tail)
-        if (disk, first_disk, here, start + length + _END.size, comment) != (0, 0, count, size, 0):
+        _, disk, first_disk, count_here, count, length, start, comment = _END.unpack(tail)
+        if (disk, first_disk, count_here, start + length + _END.size, comment) != (
+            0,
+            0,
+            count,
+            size,
+            0,
+        ):
             raise self.fault("has bytes after its directory, or is truncated")
         directory = os.pread(self._descriptor, length, start)
         at = position = 0
@@ -438,7 +446,7 @@ class PortableFile:
     def _unpacked(self, name: str) -> Iterator[bytes]:
         """The unpacked data of a member. PackError unless its size is as listed."""
         at, method, crc, packed, size = self._members[name]
-        end, checksum, left = at + packed, 0, size
+        end, checksum, remaining = at + packed, 0, size
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
         while at < end:
             raw = os.pread(self._descriptor, min(CHUNK, end - at), at)
@@ -451,14 +459,14 @@ class PortableFile:
                 except zlib.error as exc:
                     raise self.fault(f"{name!r} cannot be unpacked: {exc}") from exc
                 raw = b"" if method == _STORED else unpacker.unconsumed_tail
-                checksum, left = zlib.crc32(part, checksum), left - len(part)
-                if left < 0:
+                checksum, remaining = zlib.crc32(part, checksum), remaining - len(part)
+                if remaining < 0:
                     raise self.fault(f"{name!r} unpacks to more than its {size:,} bytes")
                 if part:
                     yield part
                 if not raw and len(part) < CHUNK:
                     break
-        if left or checksum != crc:
+        if remaining or checksum != crc:
             raise self.fault(f"{name!r} is damaged: wrong checksum or size")
         if method == _DEFLATED and (not unpacker.eof or unpacker.unused_data):
             raise self.fault(f"has bytes after {name!r}")
@@ -531,18 +539,18 @@ def merge(
         if foreign:
             entry = entry.imported()
         try:
-            kept = _kept(store, key)
+            stored = _kept(store, key)
         except DamagedEntry:
             store.put_many([(key, _packed(entry, shared).to_bytes())])
             new += 1
             continue
-        if kept is None:
+        if stored is None:
             new += 1
             waiting.append((key, _packed(entry, shared).to_bytes()))
-        elif replace(kept.reply(), origin="") == replace(entry.reply(), origin=""):
+        elif replace(stored.reply(), origin="") == replace(entry.reply(), origin=""):
             known += 1
-            if kept.lost_passage and not entry.lost_passage:
-                store.put_many([(key, _completed(kept, entry, shared).to_bytes())])
+            if stored.lost_passage and not entry.lost_passage:
+                store.put_many([(key, _completed(stored, entry, shared).to_bytes())])
         else:
             other += 1
         if len(waiting) == _BATCH:
@@ -557,13 +565,13 @@ def _packed(entry: StoreEntry, shared: Callable[[Call], str]) -> StoreEntry:
     return entry.packed(shared(entry.call()) if long else "")
 
 
-def _completed(kept: StoreEntry, entry: StoreEntry, shared: Callable[[Call], str]) -> StoreEntry:
+def _completed(stored: StoreEntry, entry: StoreEntry, shared: Callable[[Call], str]) -> StoreEntry:
     """The stored entry, with the complete call of an equal one."""
     return replace(
         _packed(entry, shared),
-        stored_at=kept.stored_at,
-        reply_size=kept.reply_size,
-        reply_part=kept.reply_part,
+        stored_at=stored.stored_at,
+        reply_size=stored.reply_size,
+        reply_part=stored.reply_part,
     )
 
 

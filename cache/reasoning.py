@@ -59,28 +59,28 @@ def split_reasoning(
     # Lower-casing may change the length: then the original case is used.
     lower = lower if len(lower) == len(text) else text
     at, thoughts = _past_space(text, 0), list[str]()
-    found = False
+    any_block = False
     while at < len(text):
         glued = [pair for pair in _WORDS.pairs if lower.startswith(pair[0], at)]
         if glued and (end := lower.find(glued[0][1], at)) >= 0:
-            here, at = glued[0], at + len(glued[0][0])
+            pair, at = glued[0], at + len(glued[0][0])
         elif not lower.startswith(tags.either, at):
             # Searching for an unmatched closing tag scans the whole text.
-            known = thought or len(thoughts) >= MAX_EMPTY or any(thoughts)
-            if known or (lone := _lone(lower, at, tags)) is None:
+            has_reasoning = thought or len(thoughts) >= MAX_EMPTY or any(thoughts)
+            if has_reasoning or (lone := _lone(lower, at, tags)) is None:
                 break
-            here, end = lone
+            pair, end = lone
         else:
-            here = next(pair for pair in tags.pairs if lower.startswith(pair, at))
-            start, end = at + len(here[0]), _end(lower, at, *here)
+            pair = next(pair for pair in tags.pairs if lower.startswith(pair, at))
+            start, end = at + len(pair[0]), _end(lower, at, *pair)
             if end < 0:
                 return "", _joined([*thoughts, *_messages(text[start:])]), True
             at = min(start, end)
         thoughts += _messages(text[at:end])
-        end += len(here[1])
-        at = _past_space(text, _past_header(text, end) if here[1] == _FINAL else end)
-        found = True
-    if not found:
+        end += len(pair[1])
+        at = _past_space(text, _past_header(text, end) if pair[1] == _FINAL else end)
+        any_block = True
+    if not any_block:
         return None
     speech = _bare(text[at:]) if text.endswith(_ENDS) else text[at:]
     return _unwrapped(speech, tags), _joined(thoughts), False
@@ -109,18 +109,20 @@ def separate_reasoning(opaque: str) -> str:
     if not isinstance(blocks, list):
         return ""
     kinds = ("thinking", "reasoning")
-    shown = (b for b in blocks if isinstance(b, dict) and str(b.get("type")).startswith(kinds))
-    return _joined(text for block in shown for text in _texts(block))
+    reasoning_blocks = (
+        b for b in blocks if isinstance(b, dict) and str(b.get("type")).startswith(kinds)
+    )
+    return _joined(text for block in reasoning_blocks for text in _texts(block))
 
 
 def spoken_from(tokens: Sequence[str], speech: str) -> int:
     """Index of the token where the speech starts, given the tokens of the whole text; their number
     if it cannot be determined."""
-    said, written = speech.strip(), "".join(tokens)
-    start = written.rfind(said) if said else -1
-    rest = written[start + len(said) :].strip(_SPACE)
+    trimmed, written = speech.strip(), "".join(tokens)
+    start = written.rfind(trimmed) if trimmed else -1
+    after = written[start + len(trimmed) :].strip(_SPACE)
     # A server may report the token with which the model stopped.
-    if start < 0 or (rest and not (rest[0] == "<" and rest[-1] == ">")):
+    if start < 0 or (after and not (after[0] == "<" and after[-1] == ">")):
         return len(tokens)
     at = 0
     for place, token in enumerate(tokens):
@@ -155,17 +157,17 @@ def _lone(text: str, at: int, tags: Tags) -> tuple[tuple[str, str], int] | None:
             break
     else:
         return None
-    found = []
+    candidates = []
     for opening, closing in tags.pairs:
         place = text.find(closing, at)
         while place > 0 and text[place - 1] in _QUOTES:
             place = text.find(closing, place + len(closing))
         if place >= 0 and text.find(opening, at, place) < 0:
-            found.append((place, (opening, closing)))
-    if not found:
+            candidates.append((place, (opening, closing)))
+    if not candidates:
         return None
-    place, here = min(found)
-    return here, place
+    place, pair = min(candidates)
+    return pair, place
 
 
 def _past_space(text: str, at: int) -> int:

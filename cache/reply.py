@@ -118,14 +118,14 @@ class Reply(Struct, frozen=True):
     def _split(self, tags: "Tags | None" = None) -> None:
         from .reasoning import TAGS, split_reasoning, spoken_from
 
-        found = split_reasoning(self.text, bool(self.reasoning), tags or TAGS)
-        if found is not None:
-            speech, thoughts, within = found
+        parts = split_reasoning(self.text, bool(self.reasoning), tags or TAGS)
+        if parts is not None:
+            speech, thoughts, within = parts
             reasoning = "\n\n".join(filter(None, (self.reasoning, thoughts)))
             force_setattr(self, "text", speech)
             force_setattr(self, "reasoning", reasoning)
             if self.outcome == "ok" and not self.tool_calls and not speech.strip():
                 force_setattr(self, "outcome", "truncated" if within else "empty")
-        if self.logprobs and (found or self.reasoning):
+        if self.logprobs and (parts or self.reasoning):
             first = spoken_from([token.text for token in self.logprobs], self.text)
             force_setattr(self, "logprobs", self.logprobs[first:])

@@ -71,9 +71,9 @@ class SharedResults:
         """Number the settings of a new kind of work. Equal settings get equal numbers: comparing
         numbers is fast. TypeError for settings without a hash."""
         if len(self.kinds) >= MAX_KINDS:
-            for each in (self._numbers, self.kinds, self._tried, self.unshared):
-                each.clear()
-        numbers = tuple([self._numbers.setdefault(each, next(_next)) for each in settings])
+            for store in (self._numbers, self.kinds, self._tried, self.unshared):
+                store.clear()
+        numbers = tuple([self._numbers.setdefault(store, next(_next)) for store in settings])
         self.kinds[kind] = numbers, settings
         return self.kinds[kind]
 
@@ -81,12 +81,12 @@ class SharedResults:
         self,
         key: Hashable,
         do: Callable[[], Awaitable[Result]],
-        own: list[object],
+        work_notes: list[object],
         notes: list[object],
         kind: WorkKind,
     ) -> Result:
-        """The result under this key: reused, or computed by `do` now. own: filled by `do`; notes:
-        of the caller, extended by the notes of the work."""
+        """The result under this key: reused, or computed by `do` now. work_notes: filled by `do`.
+        notes: of the caller, extended by the notes of the work."""
         while (work := self._known.get(key)) is not None:
             self._tried[kind] = -sys.maxsize
             joined = not work.ended
@@ -102,7 +102,7 @@ class SharedResults:
         self._tried[kind] += 1
         if self._tried[kind] >= TRIED:
             self.unshared.add(kind)
-        work = self._known[key] = Work(own)
+        work = self._known[key] = Work(work_notes)
         try:
             result = work.result = await do()
             work.ended = True
@@ -110,10 +110,10 @@ class SharedResults:
             work.fault, work.ended = fault, True
             raise
         finally:
-            notes += own
+            notes += work_notes
             if work.ended and work.fault is None:
                 self._latest.append(key)
-                self._notes += len(own) or 1  # work without calls still takes room
+                self._notes += len(work_notes) or 1  # work without calls still takes room
                 while self._notes > MAX_NOTES:
                     self._notes -= len(self._known.pop(self._latest.popleft()).notes) or 1
             else:

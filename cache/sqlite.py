@@ -75,10 +75,10 @@ class EntryReader(Reader):
         with ExitStack() as undo:
             try:
                 self._db = undo.enter_context(closing(connect_safely(file, options)))
-                found = self._db.execute(_CACHE).fetchone()
+                table = self._db.execute(_CACHE).fetchone()
             except FAULTS as exc:
                 raise fault(exc, file) from exc
-            if not found:
+            if not table:
                 if self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
                     raise StoreError(f"{file} holds no store yet: its creation was interrupted")
                 raise StoreError(

@@ -26,16 +26,16 @@ class Reader(ABC):
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes | DamagedEntry]:
         """The values of the keys that exist; DamagedEntry for damaged ones."""
-        found: dict[str, bytes | DamagedEntry] = {}
+        values: dict[str, bytes | DamagedEntry] = {}
         for key in keys:
             try:
                 value = self.get(key)
             except DamagedEntry as damage:
-                found[key] = damage
+                values[key] = damage
             else:
                 if value is not None:
-                    found[key] = value
-        return found
+                    values[key] = value
+        return values
 
     @abstractmethod
     def keys(self, prefix: str = "") -> Iterator[str]:
@@ -103,8 +103,8 @@ class Store(Reader):
         """
         key, value = f"trial {uuid4().hex}", b"trial"
         self.put_many([(key, value)])
-        kept, deleted = self.get(key), self.delete_many([key])
-        if (kept, deleted, self.get(key)) != (value, 1, None):
+        stored, deleted = self.get(key), self.delete_many([key])
+        if (stored, deleted, self.get(key)) != (value, 1, None):
             raise StoreError(f"{self!r} fails to store and delete entries: use another store")
 
     def drop_unused(self) -> None:

@@ -1,5 +1,4 @@
-"""Group commit in a writer thread: committing many entries costs about as much as committing
-one."""
+"""Group commit: a thread writes entries in groups, since one commit costs as much as many."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -157,9 +156,9 @@ class GroupCommit(Generic[Item, Written]):
         if self._due:
             self._hand_over()
         moved, self._moved = self._moved, []
-        for each in moved:
-            if not each.done():
-                each.set_result(None)
+        for waiter in moved:
+            if not waiter.done():
+                waiter.set_result(None)
 
 
 Kept: TypeAlias = BaseException | bytes | None
@@ -203,8 +202,8 @@ class Writer(GroupCommit[_Waiting, list[Kept]]):
             self.close()
 
     def _tell(self, entries: Sequence[_Waiting], ends: Sequence[Kept]) -> None:
-        for (_, _, told), kept in zip(entries, ends, strict=True):
-            told(kept)
+        for (_, _, callback), result in zip(entries, ends, strict=True):
+            callback(result)
 
     def _commit(self, entries: Sequence[_Waiting]) -> list[Kept]:
         """Store the values that can be built; returns the result of each entry."""
@@ -219,7 +218,7 @@ class Writer(GroupCommit[_Waiting, list[Kept]]):
                 # An entry that fails must not take other paid replies with it.
                 ends[place] = exc
         older: dict[str, bytes] = {}
-        whole: Kept = None
+        fault: Kept = None
         try:
             if self._replaces:
                 self._store.put_many(packed)
@@ -227,5 +226,5 @@ class Writer(GroupCommit[_Waiting, list[Kept]]):
                 older = self._store.keep_many(packed)
         except BaseException as exc:
             # Every waiting caller must get it, even a bug: otherwise they would wait forever.
-            whole = exc
-        return [ends.get(place, whole or older.get(key)) for place, (key, *_) in enumerate(entries)]
+            fault = exc
+        return [ends.get(place, fault or older.get(key)) for place, (key, *_) in enumerate(entries)]

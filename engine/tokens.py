@@ -90,8 +90,8 @@ class TokenEstimator:
 
     def demand(self, call: Call) -> TokenEstimate:
         raw, most = prompt_tokens(call), call.request.max_tokens
-        seen = self._output.get(most.bit_length())
-        part = seen.value if seen else 1.0
+        ratio = self._output.get(most.bit_length())
+        part = ratio.value if ratio else 1.0
         return TokenEstimate(raw, raw * self._input.value, most * part, most)
 
     def observe(self, demand: TokenEstimate, usage: Usage) -> None:
@@ -100,10 +100,10 @@ class TokenEstimator:
             return
         self._input.add(usage.input_tokens, demand.raw)
         size = demand.max_output.bit_length()
-        seen = self._output.get(size)
-        if seen is None:
-            seen = self._output[size] = _Ratio()
-        seen.add(usage.output_tokens, demand.max_output)
+        ratio = self._output.get(size)
+        if ratio is None:
+            ratio = self._output[size] = _Ratio()
+        ratio.add(usage.output_tokens, demand.max_output)
 
 
 def prompt_tokens(call: Call) -> float:
@@ -139,9 +139,9 @@ class _Ratio:
         self._seen = 0.0
         self._expected = 0.0
 
-    def add(self, seen: float, expected: float) -> None:
+    def add(self, actual: float, expected: float) -> None:
         if not self._expected:
             self._seen = self._expected = PRIOR * expected
-        self._seen = DECAY * self._seen + seen
+        self._seen = DECAY * self._seen + actual
         self._expected = DECAY * self._expected + expected
         self.value = self._seen / self._expected

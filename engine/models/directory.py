@@ -62,17 +62,19 @@ class Directory:
         self._document = document
         self._environment = environment
         self._provider_settings = {
-            name: provider_settings(Node(document, ("providers", name), given))
-            for name, given in providers.items()
+            name: provider_settings(Node(document, ("providers", name), values))
+            for name, values in providers.items()
         }
-        sections = {name: Node(document, ("models", name), given) for name, given in models.items()}
-        real = {name: given for name, given in models.items() if not name.startswith(PREFIX)}
+        sections = {
+            name: Node(document, ("models", name), values) for name, values in models.items()
+        }
+        real = {name: values for name, values in models.items() if not name.startswith(PREFIX)}
 
         def read_all(setting: str, read: Callable[[Node], Any]) -> dict[str, Any]:
             return {
-                name: read(sections[name].child(setting, given[setting]))
-                for name, given in real.items()
-                if setting in given
+                name: read(sections[name].child(setting, values[setting]))
+                for name, values in real.items()
+                if setting in values
             }
 
         self._is: dict[str, str] = read_all(MEANING, meaning)
@@ -88,16 +90,16 @@ class Directory:
             # MEANING is no setting of a simulated model, and is refused there.
             described = {
                 name: filled(sections[name], simulated.kind)
-                for name, given in models.items()
+                for name, values in models.items()
                 if name.startswith(PREFIX)
-                if given or name not in simulated.presets
+                if values or name not in simulated.presets
             }
             self.simulated = {**simulated.presets, **described}
             self._sim = simulated.models(problems, self.simulated)
         self.limits: dict[str, Limits] = {}
         """Those that the sweep file sets, by model."""
-        for name, given in real.items():
-            rates = {setting: value for setting, value in given.items() if setting not in ABOUT}
+        for name, values in real.items():
+            rates = {setting: value for setting, value in values.items() if setting not in ABOUT}
             self.limits[name] = _limits(sections[name].replaced(rates))
         self.tiers: Mapping[str, Collection[str]] = {}
         """By model, the service tiers in which roles of the sweep ask it."""
@@ -108,8 +110,8 @@ class Directory:
         """What a reply depends on besides the call: the vendor and its API, or a simulated model
         and what it knows of the question."""
         model = call.request.model
-        if known := self._identities.get(model):
-            return known
+        if identity := self._identities.get(model):
+            return identity
         if model.startswith(PREFIX):
             return (self._sim or self.simulation_of(model)).identity(call)
         return self._identities.setdefault(model, self.model_identity(model))
@@ -130,12 +132,12 @@ class Directory:
         """How a live reply to a call comes, and from which address; see `Reply.origin`. Empty for a
         simulated model."""
         model = call.request.model
-        known = self._origins.get(model)
-        if known is None:
+        origin = self._origins.get(model)
+        if origin is None:
             simulated = model.startswith(PREFIX)
-            known = "" if simulated else f"live {self.settings_of(model).base_url}"
-            self._origins[model] = known
-        return known
+            origin = "" if simulated else f"live {self.settings_of(model).base_url}"
+            self._origins[model] = origin
+        return origin
 
     def choose_apis(self, models: Iterable[str], tools: Iterable[tuple[str, Effort]]) -> None:
         """Choose between OpenAI's two endpoints for each model, before any is asked.
@@ -161,8 +163,8 @@ class Directory:
 
     def api(self, model: str) -> Api:
         """Which of OpenAI's endpoints answers for a model; chat completions for other vendors."""
-        if known := self.apis.get(model):
-            return known
+        if api := self.apis.get(model):
+            return api
         chosen = self.stated(provider_of(model)).api
         return "chat" if chosen == "auto" else chosen
 
@@ -190,17 +192,17 @@ class Directory:
         """
         from ..providers.keys import settings_of
 
-        stated = self.stated(provider)
+        given_settings = self.stated(provider)
         try:
             return settings_of(
                 provider,
                 self._environment,
-                base_url=stated.base_url,
-                identity=stated.identity,
-                deadline=stated.deadline,
+                base_url=given_settings.base_url,
+                identity=given_settings.identity,
+                deadline=given_settings.deadline,
                 connections=self.connections_of(provider),
-                version=stated.version,
-                foreign=self._document.is_foreign(*base_url_of(provider, stated.base_url)),
+                version=given_settings.version,
+                foreign=self._document.is_foreign(*base_url_of(provider, given_settings.base_url)),
                 api=api,
                 models=tuple(
                     (name, is_) for name, is_ in self._is.items() if provider_of(name) == provider
@@ -212,8 +214,8 @@ class Directory:
     def connections_of(self, provider: str) -> int:
         """Most connections to a provider: as the sweep file states, else as many as its models may
         have calls in flight."""
-        if (stated := self.stated(provider).connections) is not None:
-            return stated
+        if (connections := self.stated(provider).connections) is not None:
+            return connections
         width = sum(
             limits.concurrency or 0
             for model, limits in self.limits.items()
@@ -227,16 +229,16 @@ class Directory:
         has stated them."""
         from .limits.limits import Limits
 
-        known = slots or entry(provider_of(model)).concurrency or None
-        return self.limits.get(model, Limits()).filled(Limits(concurrency=known))
+        concurrency = slots or entry(provider_of(model)).concurrency or None
+        return self.limits.get(model, Limits()).filled(Limits(concurrency=concurrency))
 
     def cells_at_once(
         self, models: Iterable[str], width_of: Callable[[str], float] | None = None
     ) -> int:
         """How many cells keep all slots of these models busy, as far as their number is known.
         width_of: calls of a model that may be in flight; None for those of `limits_of`."""
-        known = width_of or (lambda model: self.limits_of(model).concurrency or 0)
-        widths = sum(known(model) for model in models if not model.startswith(PREFIX))
+        width = width_of or (lambda model: self.limits_of(model).concurrency or 0)
+        widths = sum(width(model) for model in models if not model.startswith(PREFIX))
         return min(max(math.ceil(CELLS_A_SLOT * widths), MIN_CELLS), MAX_CELLS)
 
     def require_allowed(self, models: Iterable[str]) -> None:
@@ -302,21 +304,21 @@ def _limits(node: Node) -> "Limits":
 
 def provider_settings(node: Node) -> ProviderSettings:
     """The settings of a provider. UsageError for one that does not apply to it."""
-    stated, name = filled(node, ProviderSettings), node.name
+    settings, name = filled(node, ProviderSettings), node.name
     if name.partition("/")[0] not in provider_names():
-        return stated  # runs recorded with a name that is unknown now can still be opened
-    if stated.api == "responses" and entry(name).dated:
+        return settings  # runs recorded with a name that is unknown now can still be opened
+    if settings.api == "responses" and entry(name).dated:
         raise node.settings()["api"].fault(f"{name} has no such endpoint")
-    return stated
+    return settings
 
 
 def batched(node: Node) -> bool:
     """Whether the calls of a model go in batches. UsageError if its provider takes none."""
-    wanted = bool(checked_value(node, bool))
+    in_batches = bool(checked_value(node, bool))
     model = str(node.key[-2])
-    if wanted and not entry(provider_of(model)).batches:
+    if in_batches and not entry(provider_of(model)).batches:
         raise node.fault(no_batches(model), f"leave {BATCHED} out, or choose another model")
-    return wanted
+    return in_batches
 
 
 def no_batches(model: str) -> str:
@@ -337,9 +339,9 @@ def thinking_tags(node: Node) -> "Tags":
 
 def meaning(node: Node) -> str:
     """The model behind a name, as its vendor's own provider calls it."""
-    named = str(checked_value(node, str))
+    model = str(checked_value(node, str))
     try:
-        provider_of(named)
+        provider_of(model)
     except UsageError as exc:
         raise node.fault(str(exc), "write PROVIDER/MODEL, as in openai/gpt-6-sol") from None
-    return named
+    return model

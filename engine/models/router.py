@@ -96,11 +96,11 @@ class Router:
     def choose_api(self, call: Call) -> None:
         """`Directory.choose_apis` for calls that a program makes without a sweep: chat completions,
         until a call comes that these do not support."""
-        model, known = call.model, self.directory.apis.get(call.model)
-        if model.startswith(PREFIX) or known == "responses" or (known and not call.tools):
+        model, api = call.model, self.directory.apis.get(call.model)
+        if model.startswith(PREFIX) or api == "responses" or (api and not call.tools):
             return
         self.directory.choose_apis((model,), [(model, call.effort)] if call.tools else ())
-        if known and self.directory.apis[model] != known:
+        if api and self.directory.apis[model] != api:
             # What is in flight lands where it was sent.
             self._senders.pop(model, None)
             self._ready.pop(model, None)
@@ -143,7 +143,9 @@ class Router:
     @property
     def in_flight(self) -> int:
         """Calls on the wire now, simulated ones included."""
-        return self._simulating + sum(each.in_flight for each in self.statistics().values())
+        return self._simulating + sum(
+            statistics.in_flight for statistics in self.statistics().values()
+        )
 
     def limits_of(self, model: str) -> "Limits":
         """Limits known before the first call: the sweep file's, and the slots of a server."""
@@ -153,8 +155,8 @@ class Router:
         """How many cells keep all slots of these models busy, as far as their number is known."""
 
         def width_of(model: str) -> float:
-            sender, known = self._senders.get(model), self.limits_of(model).concurrency
-            return known or (sender.limiter.unknown_width if sender else 0)
+            sender, width = self._senders.get(model), self.limits_of(model).concurrency
+            return width or (sender.limiter.unknown_width if sender else 0)
 
         return self.directory.cells_at_once(models, width_of)
 
@@ -201,7 +203,7 @@ class Router:
                         stop_token=self.stop_token,
                         on_mixed=lambda *mixed: self.on_mixed(*mixed),
                     ),
-                    lambda model, stated: self._senders[model].adopt_limits(stated, self._sharers),
+                    lambda model, limits: self._senders[model].adopt_limits(limits, self._sharers),
                 )
             self._senders[model] = Sender(
                 model,
@@ -218,14 +220,14 @@ class Router:
             self._asks[model] = PrefixWarmup(sender, kept_prefix) if warms else sender
         return self._senders[model]
 
-    def _most_connections(self, provider: str, wanted: int) -> int:
+    def _most_connections(self, provider: str, most_wanted: int) -> int:
         """Connections that this process may open to a provider: at most an equal part of the files
         that are left, since a reply that no file is left to store would be paid for and lost.
 
         A line in the log names what keeps a model below its `concurrency`.
         """
-        if (stated := self.directory.stated(provider).connections) is not None:
-            wanted = max(stated // self._sharers, 1)
+        if (setting := self.directory.stated(provider).connections) is not None:
+            most_wanted = max(setting // self._sharers, 1)
         widths = (
             (limits.part(self._sharers).concurrency or 0, model)
             for model, limits in self.directory.limits.items()
@@ -233,16 +235,16 @@ class Router:
         )
         widest, model = max(widths, default=(0, ""))
         files = max(left() // self._sharing, 1)
-        most = min(wanted, files)
+        most = min(most_wanted, files)
         reason = f" (models.{model}.concurrency is {widest:,})" if widest > most else ""
-        if files < wanted and (reason or files < FEW) and not self._few_files:
+        if files < most_wanted and (reason or files < FEW) and not self._few_files:
             self._few_files = True
             log.warning(
                 "each provider gets %d connections at most, since this process may have few files "
                 "open%s; for more: ulimit -n %d",
                 *(files, reason, max(4096, self._sharing * widest + 100)),
             )
-        elif reason and files >= wanted:
-            source = "" if stated is None else f", as providers.{provider}.connections says"
+        elif reason and files >= most_wanted:
+            source = "" if setting is None else f", as providers.{provider}.connections says"
             log.warning("%s gets %d connections at most%s%s", provider, most, source, reason)
         return most

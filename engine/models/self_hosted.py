@@ -73,15 +73,15 @@ class SelfHostedServers:
     async def _watch(self, model: str, limiter: RateLimiter) -> None:
         """Until it states none. A server that does not answer may be too busy, and is asked
         again."""
-        stated, silent = False, 0
+        was_stated, silent = False, 0
         while True:
             await asyncio.sleep(LOAD_SECONDS)
             if not limiter.statistics().in_flight:
                 continue
             if (load := await server_load(self._reach(model))) is not None:
-                stated, silent = True, 0
+                was_stated, silent = True, 0
                 limiter.load_stated(load.running, load.waiting)
-            elif not stated:
+            elif not was_stated:
                 return
             elif (silent := silent + 1) == SILENT_LOOKS:
                 limiter.load_unknown()

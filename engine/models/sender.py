@@ -84,13 +84,17 @@ class Sender:
         limiter, page, http, price = self.limiter, self.page, self._http, self._price
         tries: Tries | None = None
         while True:
-            held = limiter.enter(call)
-            if held is None:
-                held = await limiter.line_up(call, tries is None)
+            reservation = limiter.enter(call)
+            if reservation is None:
+                reservation = await limiter.line_up(call, tries is None)
             worst = sent = 0.0
             if price is not None:
-                given = held.estimate.max_input if held.estimate else CAUTION * prompt_tokens(call)
-                worst = price.worst(given, call.request.max_tokens)
+                input_tokens = (
+                    reservation.estimate.max_input
+                    if reservation.estimate
+                    else CAUTION * prompt_tokens(call)
+                )
+                worst = price.worst(input_tokens, call.request.max_tokens)
             page.begun(worst)
             try:
                 if http is None:
@@ -102,7 +106,7 @@ class Sender:
                 if self._quarantine is not None and isinstance(exc, Malformed):
                     self._quarantine.keep(call, exc)
                 tries = tries or Tries(self._jitter, limiter.answers)
-                fault = limiter.failed(exc, held, tries)
+                fault = limiter.failed(exc, reservation, tries)
                 wait = tries.wait(fault, limiter.breaker.closed, limiter.stop_token.halt is None)
                 if wait is None:
                     if fault is exc:
@@ -110,24 +114,24 @@ class Sender:
                     raise fault from exc
             except BaseException:
                 page.failed("unconfirmed", ABANDONED, worst)
-                limiter.abandoned(held)
+                limiter.abandoned(reservation)
                 raise
             else:
-                page.reply(reply, limiter.answered(reply, held, sent), worst)
+                page.reply(reply, limiter.answered(reply, reservation, sent), worst)
                 return reply
             if wait:
                 await self._stop_token.sleep(wait)
 
-    def adopt_limits(self, stated: HeaderLimits, sharers: int = 1) -> None:
+    def adopt_limits(self, header_limits: HeaderLimits, sharers: int = 1) -> None:
         """Use the limits that the server states, where the sweep file sets none; of those that
         several processes share, a part."""
-        apart = stated.input_tokens.limit or stated.output_tokens.limit
+        apart = header_limits.input_tokens.limit or header_limits.output_tokens.limit
         limits = (
-            stated.requests.limit,
+            header_limits.requests.limit,
             # Where input and output have limits of their own, this is just the tighter one.
-            None if apart else stated.tokens.limit,
-            stated.input_tokens.limit,
-            stated.output_tokens.limit,
+            None if apart else header_limits.tokens.limit,
+            header_limits.input_tokens.limit,
+            header_limits.output_tokens.limit,
         )
         if limits != self._stated:
             self._stated = limits

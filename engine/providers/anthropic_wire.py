@@ -62,12 +62,12 @@ class AnthropicWire(Wire):
         if call.tools:
             body["tools"] = functions(call.request, "input_schema")
         output: dict[str, Any] = {}
-        if (wanted := call.response_format) is not None:
+        if (response_format := call.response_format) is not None:
             if not able.structured:
                 raise ModelNotFound(
                     f"{call.model} does not keep to a JSON schema; leave the response format out"
                 )
-            schema = given_json(wanted.schema, "response_format.schema")
+            schema = given_json(response_format.schema, "response_format.schema")
             output["format"] = {"type": "json_schema", "schema": schema}
         if call.effort:
             body["thinking"] = _thinking(call, able)
@@ -81,19 +81,21 @@ class AnthropicWire(Wire):
         blocks = data["content"]
         if not isinstance(blocks, list):
             raise TypeError(f"content {brief(blocks)}")
-        said, calls, thought = [], [], False
+        texts, calls, thought = [], [], False
         for block in blocks:
             kind = block["type"]
             if kind == "text":
-                said.append(text(block["text"]))
+                texts.append(text(block["text"]))
             elif kind == "tool_use":
-                asked = ToolCall(text(block["id"]), text(block["name"]), compact(block["input"]))
-                calls.append(asked)
+                tool_call = ToolCall(
+                    text(block["id"]), text(block["name"]), compact(block["input"])
+                )
+                calls.append(tool_call)
             elif kind in _THINKING:
                 thought = True
             else:
                 raise self.unknown("sent a kind of content", kind)
-        written = "".join(said)
+        written = "".join(texts)
         outcome, stop_reason = self.ended(data.get("stop_reason"), written, calls)
         return Reply(
             text=written,
@@ -161,11 +163,11 @@ def _said(message: Message) -> list[Any] | str:
     blocks += [
         {
             "type": "tool_use",
-            "id": asked.id,
-            "name": asked.name,
-            "input": given_json(asked.arguments, f"tool_calls.{asked.id}.arguments"),
+            "id": tool_call.id,
+            "name": tool_call.name,
+            "input": given_json(tool_call.arguments, f"tool_calls.{tool_call.id}.arguments"),
         }
-        for asked in message.tool_calls
+        for tool_call in message.tool_calls
     ]
     if not message.opaque:
         return blocks
@@ -177,19 +179,19 @@ def _said(message: Message) -> list[Any] | str:
 
 def _unchanged(original: list[dict[str, Any]], message: Message) -> bool:
     """Whether a message still has the text and tool calls of its original blocks."""
-    said = [block.get("text", "") for block in original if block.get("type") == "text"]
-    asked = [block.get("id") for block in original if block.get("type") == "tool_use"]
-    return "".join(said) == message.text and asked == [call.id for call in message.tool_calls]
+    texts = [block.get("text", "") for block in original if block.get("type") == "text"]
+    ids = [block.get("id") for block in original if block.get("type") == "tool_use"]
+    return "".join(texts) == message.text and ids == [call.id for call in message.tool_calls]
 
 
 def _usage(usage: Any) -> Usage:
     """Token usage. Anthropic's input_tokens excludes cached tokens; ours includes them."""
     if not isinstance(usage, dict):
         return Usage()
-    fresh, said, read, wrote = counts(
+    fresh, output, read, wrote = counts(
         usage.get("input_tokens"),
         usage.get("output_tokens"),
         usage.get("cache_read_input_tokens"),
         usage.get("cache_creation_input_tokens"),
     )
-    return Usage(fresh + read + wrote, said, read, wrote, raw=compact(usage))
+    return Usage(fresh + read + wrote, output, read, wrote, raw=compact(usage))

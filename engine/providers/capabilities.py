@@ -117,7 +117,7 @@ def abilities(model: str) -> Abilities:
     """The first entry of the table that matches `provider/name`, with the parameters of the first
     `parameters` that do."""
     family, served = (
-        next(row for row in rows if any(fnmatchcase(model, each) for each in row["match"]))
+        next(row for row in rows if any(fnmatchcase(model, pattern) for pattern in row["match"]))
         for rows in map(_table().__getitem__, ("family", "parameters"))
     )
     return convert(served | family, Abilities)

@@ -25,20 +25,20 @@ def provider_of(model: str) -> str:
     `compatible` is followed by the user's name for a server: `compatible/lab/llama-3` has the
     provider `compatible/lab`.
     """
-    kind, _, rest = model.partition("/")
+    kind, _, model_name = model.partition("/")
     if kind not in (kinds := provider_names()):
-        hint = (suggestion(kind, kinds) if rest else f"; write PROVIDER/{model};") or ";"
-        raise UsageError(f"{model!r}: no such provider{hint} there are {', '.join(kinds)}")
+        hint = (suggestion(kind, kinds) if model_name else f"; write PROVIDER/{model}.") or "."
+        raise UsageError(f"{model!r}: unknown provider{hint} Choose from {', '.join(kinds)}")
     if kind == "compatible":
-        name, _, rest = rest.partition("/")
-        kind = f"compatible/{name}"
-    if not rest:
-        raise UsageError(f"{model!r}: no model is named; write {kind}/NAME")
+        server, _, model_name = model_name.partition("/")
+        kind = f"compatible/{server}"
+    if not model_name:
+        raise UsageError(f"{model!r}: the model's name is missing; write {kind}/NAME")
     models = () if kind.startswith("compatible/") else entry(kind).models
-    if models and rest not in models:
+    if models and model_name not in models:
         names = ", ".join(f"{kind}/{name}" for name in models)
-        near = suggestion(rest, models) or ";"
-        raise UsageError(f"{model!r}: no such model{near} there is {names}")
+        near = suggestion(model_name, models) or "."
+        raise UsageError(f"{model!r}: unknown model{near} Choose from {names}")
     return kind
 
 
@@ -61,9 +61,9 @@ _DATED = re.compile(r"[-@]?(20\d{2}-?\d{2}-?\d{2}|\d{4}|v\d+(:\d+)?)$")
 """What a snapshot adds to the name of its alias."""
 
 
-def same_model(asked: str, served: str) -> bool:
+def same_model(requested: str, served: str) -> bool:
     """Whether a served model may be the requested one: a dated snapshot of it, or its file."""
-    one, other = _bare(asked), _bare(served)
+    one, other = _bare(requested), _bare(served)
     if served.endswith(".gguf") or "/" in served:
         return one in other or other in one
     return one == other

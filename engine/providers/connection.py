@@ -179,8 +179,8 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """The server hangs up: the end of a body whose length it has not stated."""
-        stated = self._headers.keys() & {"content-length", "transfer-encoding"}
-        if self._parts and self._answer is not None and not stated:
+        length_headers = self._headers.keys() & {"content-length", "transfer-encoding"}
+        if self._parts and self._answer is not None and not length_headers:
             status, body = self._parser.get_status_code(), b"".join(self._parts)
             self._whole = Came(status, self._headers, body, sent=self.sent, connection=self)
             self.spent = True
@@ -194,8 +194,8 @@ class Connection(asyncio.Protocol):
         self._owner.lost(self)
 
     def _end(self) -> None:
-        answer, whole = self._answer, self._whole
-        assert answer is not None and whole is not None
+        answer, response = self._answer, self._whole
+        assert answer is not None and response is not None
         self._answer = self._whole = None
         self._parts.clear()
         self.until = math.inf
@@ -205,7 +205,7 @@ class Connection(asyncio.Protocol):
             timed_out = self._begun == 2 and self._parser.get_status_code() == 408
             self._owner.unasked(self, timed_out=timed_out)
         if not answer.done():
-            answer.set_result(whole)
+            answer.set_result(response)
 
     def _fail(self, exc: Exception) -> None:
         answer, self._answer = self._answer, None
@@ -255,20 +255,20 @@ class AnswerIds:
 
         fresh: whether it is the first answer on its connection.
         """
-        found = _BODY_ID.search(body, 0, _WITHIN)
-        stated = found[1].decode() if found else headers.get("x-request-id", "")
-        stated = stated or headers.get("request-id", "")
-        seen, content = self._seen, hash(body)
-        before = seen.get(stated)
+        match = _BODY_ID.search(body, 0, _WITHIN)
+        answer_id = match[1].decode() if match else headers.get("x-request-id", "")
+        answer_id = answer_id or headers.get("request-id", "")
+        hashes, content = self._seen, hash(body)
+        before = hashes.get(answer_id)
         if before is None:
             self._fresh_repeats = 0 if fresh else self._fresh_repeats
-            if stated:
-                seen[stated] = content
-                if len(seen) > REMEMBERED_IDS:
-                    del seen[next(iter(seen))]
+            if answer_id:
+                hashes[answer_id] = content
+                if len(hashes) > REMEMBERED_IDS:
+                    del hashes[next(iter(hashes))]
         else:
             self._fresh_repeats += fresh
             if before != content or self._fresh_repeats >= FRESH_REPEATS:
                 self._shared = True
-        self.proven = bool(stated) and len(seen) >= PROVEN and not self._shared
-        return "" if before is None or self._shared else stated
+        self.proven = bool(answer_id) and len(hashes) >= PROVEN and not self._shared
+        return "" if before is None or self._shared else answer_id

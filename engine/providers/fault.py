@@ -59,8 +59,8 @@ class ErrorAnswer:
     """Whether only this call fails, where others of its meaning stop the model."""
 
     def __str__(self) -> str:
-        what = f"{self.status} {self.code}" if self.code else f"{self.status}"
-        return f"{self.source} says: {what}: {self.message}"
+        code = f"{self.status} {self.code}" if self.code else f"{self.status}"
+        return f"{self.source} says: {code}: {self.message}"
 
     def reply(self) -> Reply:
         """A `refused` reply if a policy rejected the prompt; all else raises `error()`."""

@@ -43,8 +43,8 @@ def has_phrase(text: str, parts: Phrase) -> bool:
     first, *more = parts
     start = text.find(first)
     while start >= 0 and more:
-        rest = text[start + len(first) :][: GAP + len(more[0])]
-        if has_phrase(rest, tuple(more)):
+        remainder = text[start + len(first) :][: GAP + len(more[0])]
+        if has_phrase(remainder, tuple(more)):
             return True
         start = text.find(first, start + 1)
     return start >= 0
@@ -159,7 +159,7 @@ class FaultEvidence:
         """All codes and messages, as words."""
         headers = filter(None, map(self.headers.get, table().places["headers"]))
         return "\n".join(
-            f" {words(each)}" for each in (*self.messages, *self.codes[:MAX_LINES], *headers)
+            f" {words(line)}" for line in (*self.messages, *self.codes[:MAX_LINES], *headers)
         )
 
     @cached_property
@@ -184,7 +184,7 @@ class FaultEvidence:
         for name in place.header:
             if "*" in name:
                 yield spent_resets(
-                    [each for each in self.headers if fnmatchcase(each, name)], self.headers
+                    [header for header in self.headers if fnmatchcase(header, name)], self.headers
                 )
             else:
                 yield stated_seconds(self.headers.get(name, ""), self.headers, place.unit)
@@ -192,9 +192,9 @@ class FaultEvidence:
             yield stated_seconds(value, self.headers, place.unit)
         for message in self.messages if place.says else ():
             for announcement in place.says:
-                _, match, rest = message[:MAX_TEXT].casefold().partition(announcement)
+                _, match, remainder = message[:MAX_TEXT].casefold().partition(announcement)
                 if match:
-                    yield stated_seconds(rest, self.headers, within=True)
+                    yield stated_seconds(remainder, self.headers, within=True)
 
     def _over(self, first: str, second: str) -> bool:
         limit, amount = (_number_behind(self.text, word) for word in (first, second))
@@ -232,17 +232,17 @@ def values(body: Any, more: str = "") -> Iterator[tuple[str, str]]:
     """(key, value) of a body in its order, the texts of a list under its key. A text that is JSON
     is read too, such as the upstream's own answer in `metadata.raw`. more: further skipped keys."""
     skipped = table().places["skipped"] + table().places.get(more, ())
-    waiting, left = [("message", body, 0)], MAX_VALUES
-    while waiting and left:
+    waiting, remaining = [("message", body, 0)], MAX_VALUES
+    while waiting and remaining:
         key, value, depth = waiting.pop()
-        left -= 1
+        remaining -= 1
         match value:
             case dict() | list() if depth > 20:
                 continue
             case dict():
                 yield key, ""
                 inner = [(_key(name), part, depth + 1) for name, part in value.items()]
-                waiting += [each for each in reversed(inner) if each[0] not in skipped]
+                waiting += [pair for pair in reversed(inner) if pair[0] not in skipped]
             case list():
                 yield key, ""
                 waiting += [(key, part, depth + 1) for part in reversed(value[:MAX_VALUES])]
@@ -262,8 +262,8 @@ def _key(name: Any) -> str:
 
 def _number_behind(text: str, word: str) -> int | None:
     """The first number directly behind a word."""
-    for rest in text.split(f" {word} ")[1:]:
-        number = rest[:20].partition(" ")[0].partition("\n")[0]
+    for remainder in text.split(f" {word} ")[1:]:
+        number = remainder[:20].partition(" ")[0].partition("\n")[0]
         if number.isascii() and number.isdecimal():
             return int(number)
     return None
@@ -369,7 +369,7 @@ def spent_resets(names: Iterable[str], headers: Mapping[str, str]) -> float:
     remaining = {
         name: _number(headers.get(name.replace("reset", "remaining"), "")) for name in resets
     }
-    spent = [resets[name] for name, left in remaining.items() if left == 0]
+    spent = [resets[name] for name, amount in remaining.items() if amount == 0]
     return max(spent or resets.values(), default=0.0)
 
 
@@ -377,15 +377,17 @@ def stated_limits(headers: Mapping[str, str]) -> HeaderLimits:
     """The rate limits in the headers of an answer, in either form."""
 
     def allowance(kind: str, form: str) -> Allowance:
-        stated = (form.format(what=what, kind=kind) for what in ("limit", "remaining", "reset"))
-        limit, remaining, when = (headers.get(name, "") for name in stated)
+        names = (form.format(what=part, kind=kind) for part in ("limit", "remaining", "reset"))
+        limit, remaining, when = (headers.get(name, "") for name in names)
         return Allowance(_count(limit), _count(remaining), stated_seconds(when, headers))
 
-    found = {}
+    allowances = {}
     for kind, forms in _STATED.items():
-        each = (allowance(kind, form) for form in forms)
-        found[kind.replace("-", "_")] = next((it for it in each if it != Allowance()), Allowance())
-    return HeaderLimits(**found)
+        candidates = (allowance(kind, form) for form in forms)
+        allowances[kind.replace("-", "_")] = next(
+            (it for it in candidates if it != Allowance()), Allowance()
+        )
+    return HeaderLimits(**allowances)
 
 
 def _clock(headers: Mapping[str, str]) -> datetime | None:

@@ -202,14 +202,14 @@ class HttpClient(Owner):
         """The error for a failed exchange. A server that breaks the protocol is quoted, and may
         have repeated what it was sent."""
         if isinstance(exc, TimeoutError) and not exc.args:
-            what = f" within {self._deadline if sent else self._opening_seconds:g} s"
+            reason = f" within {self._deadline if sent else self._opening_seconds:g} s"
         else:
-            said = self.secret.hidden_in(str(exc))
-            what = f" {'from' if sent else 'to'} {host}: {type(exc).__name__}: {said}"
+            message = self.secret.hidden_in(str(exc))
+            reason = f" {'from' if sent else 'to'} {host}: {type(exc).__name__}: {message}"
         fault = (
-            OutcomeUnknown(f"{self._source}: no whole answer{what}")
+            OutcomeUnknown(f"{self._source}: no whole answer{reason}")
             if sent
-            else Unreachable(f"{self._source}: no connection{what}")
+            else Unreachable(f"{self._source}: no connection{reason}")
         )
         fault.__cause__ = self.quotable(exc)
         return fault
@@ -249,10 +249,10 @@ class HttpClient(Owner):
     def _look(self) -> None:
         """Give up the answers that are overdue."""
         now = asyncio.get_running_loop().time()
-        for each in [*self._open]:
-            if each.until <= now:
-                each.overdue(now)
-        self.watch(min([each.until for each in self._open], default=math.inf))
+        for connection in [*self._open]:
+            if connection.until <= now:
+                connection.overdue(now)
+        self.watch(min([connection.until for connection in self._open], default=math.inf))
 
     def lost(self, connection: Connection) -> None:
         self._open.discard(connection)
@@ -266,20 +266,22 @@ class HttpClient(Owner):
     def _make_room(self, connection: Connection) -> None:
         if connection in self._large:
             self._large.remove(connection)
-            for each in self._large[:_LARGE_AT_ONCE]:
-                if not each.transport.is_closing():
-                    each.transport.resume_reading()
+            for waiting in self._large[:_LARGE_AT_ONCE]:
+                if not waiting.transport.is_closing():
+                    waiting.transport.resume_reading()
 
-    def _distrust(self, why: str, doubtful: tuple[str, ...] = ()) -> None:
+    def _distrust(self, why: str, addresses: tuple[str, ...] = ()) -> None:
         """Give each request a connection of its own from now on. why: what the server did.
-        doubtful: addresses of calls that it may have answered with an answer to another."""
+        addresses: addresses of calls that it may have answered with an answer to another."""
         if not self._alone:
-            shown = "".join(f"; oversight cache show {each[:12]}" for each in doubtful[-2:])
+            commands = "".join(
+                f"; oversight cache show {address[:12]}" for address in addresses[-2:]
+            )
             log.warning(
                 "a server %s; it is thrown away, and each request to that provider has a "
                 "connection of its own from now on%s",
                 why,
-                shown and f". The last replies there may be those to other calls{shown}",
+                commands and f". The last replies there may be those to other calls{commands}",
             )
             self._alone = True
 
@@ -348,28 +350,30 @@ class HttpClient(Owner):
             raise self._malformed(f"{encoding!r}, which nobody asked for", body)
         # 47: gzip or zlib, detected by the header. Some servers send deflate without a header.
         bare = encoding == "deflate" and not _has_head(body)
-        inflated, rest = b"", body
+        inflated, remaining = b"", body
         for _ in range(_MAX_MEMBERS):
             inflater = zlib.decompressobj(-15 if bare else 47)
             try:
-                inflated += inflater.decompress(rest, self.cap + 1 - len(inflated))
+                inflated += inflater.decompress(remaining, self.cap + 1 - len(inflated))
             except zlib.error as exc:
                 raise self._malformed(f"broken {encoding}: {exc}", body) from exc
             if len(inflated) > self.cap:
                 raise self._too_large(inflated)
             if not inflater.eof:
                 raise self._malformed(f"{encoding} that is cut short", body)
-            rest = inflater.unused_data
-            if not rest.startswith(_GZIP):
+            remaining = inflater.unused_data
+            if not remaining.startswith(_GZIP):
                 return inflated
         raise self._malformed(f"{encoding} in more than {_MAX_MEMBERS} members", body)
 
     def _too_large(self, body: bytes) -> Malformed:
         return self._malformed(f"more than {self.cap / 2**20:g} MB", body)
 
-    def _malformed(self, what: str, body: bytes) -> Malformed:
+    def _malformed(self, reason: str, body: bytes) -> Malformed:
         # The beginning is kept for diagnosis, without the key.
-        return Malformed(f"{self._source} sent {what}", self.secret.hidden(body[: Malformed.KEPT]))
+        return Malformed(
+            f"{self._source} sent {reason}", self.secret.hidden(body[: Malformed.KEPT])
+        )
 
     async def _by_proxy(self, target: Target, body: bytes) -> Response:
         """An exchange through a proxy, which httpx2 speaks to."""
@@ -410,17 +414,17 @@ class HttpClient(Owner):
                     size += len(part)
                     if size > self.cap:
                         raise self._too_large(b"".join(parts))
-            told = {name.lower(): value for name, value in answer.headers.items()}
-            return Response(answer.status_code, told, b"".join(parts), sent=sent)
+            lowered = {name.lower(): value for name, value in answer.headers.items()}
+            return Response(answer.status_code, lowered, b"".join(parts), sent=sent)
         except (httpx2.HTTPError, TimeoutError, OSError) as exc:
             failure = exc
         finally:
             del headers
         forget(failure)
-        for each in chain(failure):
-            if isinstance(each, ssl.SSLCertVerificationError):
-                message = f"{self._source}: {distrusted(target, each)}"
-                raise ProviderDown(message).unsent() from each
+        for cause in chain(failure):
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                message = f"{self._source}: {distrusted(target, cause)}"
+                raise ProviderDown(message).unsent() from cause
         if isinstance(failure, httpx2.ProxyError) and "407" in str(failure):
             message = f"{self._source}: the proxy says 407; {PROXY_REMEDY}"
             raise ProviderDown(message).unsent() from failure

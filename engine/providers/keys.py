@@ -44,9 +44,9 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
 def _meant(name: str, environment: Mapping[str, str]) -> str:
     """The variable that is set and may have been meant: `OPENAI_KEY` for `OPENAI_API_KEY`."""
     keys = [
-        each
-        for each, value in environment.items()
-        if value and each != name and ("KEY" in each.upper() or "TOKEN" in each.upper())
+        variable
+        for variable, value in environment.items()
+        if value and variable != name and ("KEY" in variable.upper() or "TOKEN" in variable.upper())
     ]
     near = get_close_matches(name, keys, 1, 0.75)
     return f"; {near[0]} is set: was that meant?" if near else ""
@@ -91,23 +91,23 @@ def settings_of(
         raise UsageError(f"{provider} has no API version to set, but {version!r} is given")
     if version:
         options["version"] = version
-    named = environment.get(row.base_url_variable, "")
-    if foreign and base_url == named:
+    variable_url = environment.get(row.base_url_variable, "")
+    if foreign and base_url == variable_url:
         base_url = ""
-    moved = base_url or named
+    moved = base_url or variable_url
     wanting = ("!",) if moved else ("!", "?")
     missing = [variable for name, variable, _ in row.options if options[name] in wanting]
     if missing:
         raise UsageError(f"{provider} needs {' and '.join(missing)} in the environment or in .env")
-    own = row.base_url.format(**options)
-    url = moved or own
+    default_url = row.base_url.format(**options)
+    url = moved or default_url
     if not url:
         raise UsageError(
             f"{provider} has no address; set providers.{provider}.base_url in the sweep file, or "
             f"{row.base_url_variable} in the environment or in .env"
         )
     url = _url(provider, url, "its base_url" if base_url else row.base_url_variable)
-    vendors_own = bool(row.api) and url == own
+    vendors_own = bool(row.api) and url == default_url
     default_identity = row.api.format(**options)
     if not vendors_own:
         default_identity = provider if row.own else f"{url} {options.get('version', '')}".strip()
@@ -115,14 +115,14 @@ def settings_of(
     whence = "the sweep file" if base_url else row.base_url_variable if moved else ""
     key = _key(row.key_variable, environment)
     proxy, proxy_from = _proxy(url, environment)
-    stated, refused = _of_api(identity, api) if identity else "", ""
-    if stated and not vendors_own and (vendor := vendor_of(stated)):
+    store_identity, refused = _of_api(identity, api) if identity else "", ""
+    if store_identity and not vendors_own and (vendor := vendor_of(store_identity)):
         refused = (
-            f"{provider}: the sweep file stores what {url} says as {stated!r}, which is {vendor}'s "
-            f"own: later runs would take it for {vendor}'s replies. Leave out identity, or choose "
-            "another"
+            f"{provider}: the sweep file stores replies of {url} as {store_identity!r}, which "
+            f"identifies {vendor}: later runs would take them for {vendor}'s. Leave out "
+            "identity, or choose another"
         )
-    if foreign and base_url and url != own:
+    if foreign and base_url and url != default_url:
         variable = f", or set {row.base_url_variable}={url}" * bool(row.base_url_variable)
         refused = (
             f"{provider}: only a run folder names {url}, so no key and no request goes there. "
@@ -133,16 +133,16 @@ def settings_of(
     outside = row.key_variable not in beside if key else bool(row.api) and not row.key_needed
     if lead and outside:
         # Without the proxy's own address, which may hold a password.
-        what = url if lead == whence else f"a proxy on the way to {url}"
+        destination = url if lead == whence else f"a proxy on the way to {url}"
         refused = (
-            f"{provider}: .env: {lead} names {what}, and your key is from outside that file: it is "
-            f"not sent there. Put the key of that address into the same file, or {lead} into your "
-            "environment"
+            f"{provider}: .env: {lead} names {destination}, but your key is not from that file, so "
+            f"it is not sent there. Put the key of that address into the same file, or {lead} into "
+            "your environment"
         )
     return Settings(
         provider,
         url,
-        stated or _of_api(default_identity, api),
+        store_identity or _of_api(default_identity, api),
         vendors_own,
         key=key,
         address_from=f".env: {whence}" if whence in beside else whence,
@@ -223,16 +223,16 @@ def _address(provider: str, url: str, whence: str) -> str:
 
 def _proxy(url: str, environment: Mapping[str, str]) -> tuple[str, str]:
     """The proxy on the way to an address, and the variable that names it; empty for none."""
-    named = {
+    proxies = {
         name.lower().removesuffix("_proxy"): (value, name)
         for name, value in environment.items()
         if name.lower().endswith("_proxy")
     }
     parts = urlsplit(url)
-    kind = next((kind for kind in (parts.scheme, "all") if named.get(kind, NONE)[0]), "")
-    if not kind or _exempt(parts, named.get("no", NONE)[0]):
+    kind = next((kind for kind in (parts.scheme, "all") if proxies.get(kind, NONE)[0]), "")
+    if not kind or _exempt(parts, proxies.get("no", NONE)[0]):
         return NONE
-    proxy, variable = named[kind]
+    proxy, variable = proxies[kind]
     return _proxy_url(proxy.strip(), variable, parts.hostname or ""), variable
 
 
@@ -244,15 +244,15 @@ def _proxy_url(proxy: str, variable: str, host: str) -> str:
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     try:
         parts = urlsplit(proxy)
-        known = (
+        is_url = (
             bool(parts.hostname) and parts.port != 0 and proxy.isprintable() and " " not in proxy
         )
     except ValueError:
-        known = False
-    if known and parts.scheme in ("http", "https"):
+        is_url = False
+    if is_url and parts.scheme in ("http", "https"):
         return proxy
     instead = f"set {variable}=http://HOST:PORT, or put {host} into NO_PROXY"
-    if known and parts.scheme.startswith("socks"):
+    if is_url and parts.scheme.startswith("socks"):
         raise UsageError(f"{variable} names a SOCKS proxy, which is not supported; {instead}")
     raise UsageError(f"{variable} is not the address of an http or https proxy; {instead}")
 
@@ -286,9 +286,9 @@ def addresses(settings: Iterable[Settings]) -> list[str]:
     """A line for each provider that is not asked at its own address."""
     return list(
         dict.fromkeys(
-            f"{each.provider} is asked at {each.base_url} ({each.address_from})"
-            for each in settings
-            if each.address_from and not each.vendors_own
+            f"{provider.provider} is asked at {provider.base_url} ({provider.address_from})"
+            for provider in settings
+            if provider.address_from and not provider.vendors_own
         )
     )
 
@@ -298,7 +298,7 @@ def vendor_of(identity: str) -> str:
     for name in provider_names():
         row = entry(name)
         start = row.api.partition("{")[0]
-        for own in (start, start.replace("chat.completions", "responses")):
-            if own and row.origin == "new" and (identity + " ").startswith(own.rstrip() + " "):
+        for api in (start, start.replace("chat.completions", "responses")):
+            if api and row.origin == "new" and (identity + " ").startswith(api.rstrip() + " "):
                 return name
     return ""

@@ -52,10 +52,10 @@ class OpenAIWire(Wire):
         body: dict[str, Any] = {
             "model": request.model.removeprefix(f"{self.provider}/"),
             "messages": [
-                {"role": each.role, "content": each.text}
-                if each.role in ("user", "system")
-                else _message(each)
-                for each in request.messages
+                {"role": message.role, "content": message.text}
+                if message.role in ("user", "system")
+                else _message(message)
+                for message in request.messages
             ],
             able.max_tokens_field: request.max_tokens,
             "stream": False,
@@ -65,10 +65,11 @@ class OpenAIWire(Wire):
         if request.effort:
             body |= _reasoning(request.effort, able)
         if request.tools:
-            each = functions(request)
-            body["tools"] = [{"type": "function", "function": tool} for tool in each]
-        if (wanted := request.response_format) is not None:
-            body["response_format"] = {"type": "json_schema", "json_schema": strict_format(wanted)}
+            tools = functions(request)
+            body["tools"] = [{"type": "function", "function": tool} for tool in tools]
+        if (response_format := request.response_format) is not None:
+            schema = strict_format(response_format)
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if self.provider == "openai" and (key := cache_key(call)):
             body["prompt_cache_key"] = key
         fields = _FIELDS if able.seed == "seed" else {**_FIELDS, "seed": able.seed}
@@ -90,14 +91,14 @@ class OpenAIWire(Wire):
         message = choice["message"] if not filtered else choice.get("message") or {}
         content = message.get("content")
         if type(content) is str and message.get("refusal") is None:
-            said, refusal = content, ""
+            speech, refusal = content, ""
         else:
-            said, refusal = self._said(message)
+            speech, refusal = self._said(message)
         tool_calls = message.get("tool_calls") or ()
         calls: tuple[ToolCall, ...] = ()
         if tool_calls:
-            calls = tuple(_tool_call(n, asked) for n, asked in enumerate(tool_calls))
-        outcome, stop_reason = self.ended(stop_reason, said, calls, refusal)
+            calls = tuple(_tool_call(n, tool_call) for n, tool_call in enumerate(tool_calls))
+        outcome, stop_reason = self.ended(stop_reason, speech, calls, refusal)
         reasoning = {}
         for name in _REASONING:
             if message.get(name):
@@ -105,12 +106,12 @@ class OpenAIWire(Wire):
         if isinstance(content, list) and any(kind in _THOUGHTS for kind, _ in parts(content)):
             reasoning["content"] = content
         if tool_calls:
-            marks = [asked.get("extra_content") for asked in tool_calls]
+            marks = [tool_call.get("extra_content") for tool_call in tool_calls]
             reasoning |= {_MARKS: marks} if any(marks) else {}
         scored = (choice.get("logprobs") or {}).get("content")
         served = data.get("model")
         return Reply(
-            text=said or refusal,
+            text=speech or refusal,
             tool_calls=calls,
             outcome=outcome,
             stop_reason=intern(stop_reason),
@@ -124,18 +125,18 @@ class OpenAIWire(Wire):
 
     def _said(self, message: dict[str, Any]) -> tuple[str, str]:
         """The text and the refusal of a message, without its reasoning."""
-        said, refusal = [], [text(message.get("refusal"))]
+        texts, refusal = [], [text(message.get("refusal"))]
         for kind, words in parts(message.get("content")):
             match kind:
                 case "text" | "output_text":
-                    said.append(words)
+                    texts.append(words)
                 case "refusal":
                     refusal.append(words)
                 case kind if kind in _THOUGHTS:
                     pass
                 case _:
                     raise self.unknown("sent a kind of content", kind)
-        return "".join(said), "".join(refusal)
+        return "".join(texts), "".join(refusal)
 
 
 def _reasoning(effort: Effort, able: Abilities) -> dict[str, Any]:
@@ -154,19 +155,19 @@ def _message(message: Message) -> dict[str, Any]:
         written["content"] = message.text or None
         written["tool_calls"] = [
             {
-                "id": asked.id,
+                "id": tool_call.id,
                 "type": "function",
-                "function": {"name": asked.name, "arguments": asked.arguments},
+                "function": {"name": tool_call.name, "arguments": tool_call.arguments},
             }
-            for asked in message.tool_calls
+            for tool_call in message.tool_calls
         ]
     if message.opaque:
         reasoning = given_json(message.opaque, "messages.opaque")
         if not isinstance(reasoning, dict):
             raise foreign(message.opaque)
         marks = reasoning.pop(_MARKS, ())
-        for asked, mark in zip(written.get("tool_calls", ()), marks, strict=False):
-            asked |= {"extra_content": mark} if mark else {}
+        for tool_call, mark in zip(written.get("tool_calls", ()), marks, strict=False):
+            tool_call |= {"extra_content": mark} if mark else {}
         written |= reasoning
     return written
 
@@ -177,15 +178,15 @@ def _server(data: dict[str, Any]) -> str:
     return f"{model} at {host}" if model and host and isinstance(host, str) else model
 
 
-def _tool_call(place: int, asked: dict[str, Any]) -> ToolCall:
-    function = asked["function"]
+def _tool_call(place: int, sent_call: dict[str, Any]) -> ToolCall:
+    function = sent_call["function"]
     arguments = function.get("arguments")
     if isinstance(arguments, dict):
         # Ollama sends an object instead of its JSON text.
         arguments = compact(arguments)
     # Some servers send no id, but tool results must refer to one.
     return ToolCall(
-        text(asked.get("id")) or f"call_{place}", text(function["name"]), text(arguments)
+        text(sent_call.get("id")) or f"call_{place}", text(function["name"]), text(arguments)
     )
 
 
@@ -215,20 +216,20 @@ def _logprob(value: Any) -> float:
     return float(value)
 
 
-def usage_of(usage: Any, given: str, said: str) -> Usage:
+def usage_of(usage: Any, prompt_name: str, reply_name: str) -> Usage:
     """Token usage, as both of OpenAI's endpoints state it. given, said: their names for the tokens
     of the prompt and of the reply."""
     if not isinstance(usage, dict):
         return Usage()
-    details = usage.get(f"{given}_details")
+    details = usage.get(f"{prompt_name}_details")
     details = details if isinstance(details, dict) else {}
-    stated = (usage | details).get
+    field = (usage | details).get
     prompt, reply, read, wrote, total = counts(
-        stated(given) or stated("input_tokens"),
-        stated(said) or stated("output_tokens"),
-        next(filter(None, map(stated, _READ)), 0),
-        next(filter(None, map(stated, _WROTE)), 0),
-        stated("total_tokens"),
+        field(prompt_name) or field("input_tokens"),
+        field(reply_name) or field("output_tokens"),
+        next(filter(None, map(field, _READ)), 0),
+        next(filter(None, map(field, _WROTE)), 0),
+        field("total_tokens"),
     )
     # Some servers leave the cache out of the prompt, as Anthropic does: then the prompt is smaller
     # than the cache, or the total larger than the other two by that much.

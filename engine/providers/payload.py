@@ -99,8 +99,8 @@ def parts(value: Any) -> list[tuple[str, str]]:
 
 
 def _text_of(part: dict[str, Any]) -> str:
-    said = part.get(part["type"], part.get("text"))
-    return said if isinstance(said, str) else ""
+    value = part.get(part["type"], part.get("text"))
+    return value if isinstance(value, str) else ""
 
 
 def counts(*values: Any) -> list[int]:
@@ -140,8 +140,8 @@ def written(
     if request.extra_body or defaults:
         more: dict[str, Any] = orjson.loads(request.extra_body or "{}")
         for name, default in defaults.items():
-            own = more.get(name, {})
-            more[name] = default | own if isinstance(own, dict) else own
+            chosen = more.get(name, {})
+            more[name] = default | chosen if isinstance(chosen, dict) else chosen
         if twice := sorted(body.keys() & more.keys()):
             raise InvalidRequest(
                 f"{request.model}: extra_body sets {twice[0]!r}, as a setting does"
@@ -162,10 +162,10 @@ def functions(request: Request, schema: str = "parameters") -> list[dict[str, An
     ]
 
 
-def strict_format(wanted: ResponseFormat) -> dict[str, Any]:
+def strict_format(response_format: ResponseFormat) -> dict[str, Any]:
     """The JSON schema that a reply must keep to, as OpenAI's endpoints have it."""
-    schema = given_json(wanted.schema, "response_format.schema")
-    return {"name": wanted.name, "schema": schema, "strict": True}
+    schema = given_json(response_format.schema, "response_format.schema")
+    return {"name": response_format.name, "schema": schema, "strict": True}
 
 
 def given_json(source: str, place: str) -> Any:

@@ -78,9 +78,9 @@ class HttpProvider(Provider):
             headers = response.headers
             if self._on_limits is not None:
                 model = call.request.model
-                stated = tuple(map(headers.get, LIMIT_HEADERS))
-                if stated != self._stated.get(model):
-                    self._stated[model] = stated
+                limits = tuple(map(headers.get, LIMIT_HEADERS))
+                if limits != self._stated.get(model):
+                    self._stated[model] = limits
                     self._on_limits(model, stated_limits(headers))
             reply = self._wire.reply(response.status, headers, response.body)
             require_length(reply, call, self._wire.provider, response.body)
@@ -106,8 +106,8 @@ def require_length(reply: Reply, call: Call, source: str, body: bytes) -> None:
     """Malformed if a reply is longer than so many tokens can be: then the server keeps to no limit,
     and who reads the reply would have to."""
     length = len(reply.text)
-    for asked in reply.tool_calls:
-        length += len(asked.arguments)
+    for tool_call in reply.tool_calls:
+        length += len(tool_call.arguments)
     most = max(LEAST_ROOM, call.request.max_tokens * CHARACTERS_A_TOKEN)
     if length > most:
         raise Malformed(

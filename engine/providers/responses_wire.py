@@ -50,10 +50,10 @@ class ResponsesWire(Wire):
             body["reasoning"] = {"effort": call.effort}
         if call.tools:
             # Unlike on chat completions, the default of `strict` changes the schema.
-            each = functions(call.request)
-            body["tools"] = [{"type": "function", **tool, "strict": False} for tool in each]
-        if (wanted := call.response_format) is not None:
-            body["text"] = {"format": {"type": "json_schema", **strict_format(wanted)}}
+            tools = functions(call.request)
+            body["tools"] = [{"type": "function", **tool, "strict": False} for tool in tools]
+        if (response_format := call.response_format) is not None:
+            body["text"] = {"format": {"type": "json_schema", **strict_format(response_format)}}
         return written(body, call, _FIELDS)
 
     def read(self, data: dict[str, Any]) -> Reply:
@@ -64,15 +64,15 @@ class ResponsesWire(Wire):
         if stop_reason == "incomplete":
             details = data.get("incomplete_details")
             stop_reason = text(details["reason"]) if isinstance(details, dict) else stop_reason
-        said, refusal, logprobs = self._said(items)
+        speech, refusal, logprobs = self._said(items)
         calls = tuple(
             ToolCall(text(item["call_id"]), text(item["name"]), text(item["arguments"]))
             for item in items
             if item["type"] == "function_call"
         )
-        outcome, stop_reason = self.ended(stop_reason, said, calls, refusal)
+        outcome, stop_reason = self.ended(stop_reason, speech, calls, refusal)
         return Reply(
-            text=said or refusal,
+            text=speech or refusal,
             tool_calls=calls,
             outcome=outcome,
             stop_reason=stop_reason,
@@ -93,19 +93,19 @@ class ResponsesWire(Wire):
                     pass
                 case kind:
                     raise self.unknown("sent a kind of item", kind)
-        said: list[str] = []
+        texts: list[str] = []
         refusal: list[str] = []
         scored: list[Any] = []
         for part in _spoken(messages):
             match part["type"]:
                 case "output_text":
-                    said.append(text(part["text"]))
+                    texts.append(text(part["text"]))
                     scored += part.get("logprobs") or []
                 case "refusal":
                     refusal.append(text(part["refusal"]))
                 case kind:
                     raise self.unknown("sent a kind of content", kind)
-        return "".join(said), "".join(refusal), tokens(scored)
+        return "".join(texts), "".join(refusal), tokens(scored)
 
 
 def _spoken(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -147,18 +147,18 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         yield from (item for item in items if item.get("type") == "reasoning")
     if message.text or not message.tool_calls:
         yield {"role": message.role, "content": message.text}
-    for asked in message.tool_calls:
+    for tool_call in message.tool_calls:
         yield {
             "type": "function_call",
-            "call_id": asked.id,
-            "name": asked.name,
-            "arguments": asked.arguments,
+            "call_id": tool_call.id,
+            "name": tool_call.name,
+            "arguments": tool_call.arguments,
         }
 
 
 def _unchanged(items: list[dict[str, Any]], message: Message) -> bool:
     """Whether a message still has the text and tool calls of its original items."""
     messages = [item for item in items if item.get("type") == "message"]
-    said = "".join(part.get("text") or part.get("refusal", "") for part in _spoken(messages))
-    asked = [item.get("call_id") for item in items if item.get("type") == "function_call"]
-    return said == message.text and asked == [call.id for call in message.tool_calls]
+    speech = "".join(part.get("text") or part.get("refusal", "") for part in _spoken(messages))
+    ids = [item.get("call_id") for item in items if item.get("type") == "function_call"]
+    return speech == message.text and ids == [call.id for call in message.tool_calls]

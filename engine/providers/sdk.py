@@ -40,18 +40,18 @@ AZURE_PATH = "/openai/v1"
 """Where Azure has OpenAI's own API."""
 
 _CREDENTIALS: "dict[str, tuple[str, Callable[[Settings], dict[str, Any]]]]" = {
-    "anthropic": ("AsyncAnthropic", lambda its: {"api_key": its.key}),
-    "foundry": ("AsyncAnthropicFoundry", lambda its: {"api_key": its.key}),
+    "anthropic": ("AsyncAnthropic", lambda settings: {"api_key": settings.key}),
+    "foundry": ("AsyncAnthropicFoundry", lambda settings: {"api_key": settings.key}),
     "bedrock": (
         "AsyncAnthropicBedrock",
-        lambda its: {"api_key": its.key or None, "aws_region": its.option("region")},
+        lambda settings: {"api_key": settings.key or None, "aws_region": settings.option("region")},
     ),
     "vertex": (
         "AsyncAnthropicVertex",
-        lambda its: {
-            "access_token": its.key or None,
-            "region": its.option("region"),
-            "project_id": its.option("project"),
+        lambda settings: {
+            "access_token": settings.key or None,
+            "region": settings.option("region"),
+            "project_id": settings.option("project"),
         },
     ),
 }
@@ -163,10 +163,10 @@ class SdkTransport(Transport):
         if isinstance(response, httpx2.Response):
             return response
         # It failed before anything was sent: no credentials, no region, a missing extra.
-        said = self._http.secret.hidden_in(" ".join(str(exc).split()))
+        message = self._http.secret.hidden_in(" ".join(str(exc).split()))
         if isinstance(exc, ModuleNotFoundError):
-            said += f"; pip install 'anthropic[{self._source}]'"
-        fault = AuthenticationFailed(f"{self._source}: cannot prepare a request: {said}")
+            message += f"; pip install 'anthropic[{self._source}]'"
+        fault = AuthenticationFailed(f"{self._source}: cannot prepare a request: {message}")
         raise fault.unsent() from self._http.quotable(exc)
 
 

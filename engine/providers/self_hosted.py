@@ -143,10 +143,10 @@ async def server_load(settings: Settings) -> ServerLoad | None:
     if entry(settings.provider).local_api not in ("vllm", "sglang", "any"):
         return None
     try:
-        told = await fetch(settings, f"{settings.base_url.removesuffix('/v1')}/metrics")
+        page = await fetch(settings, f"{settings.base_url.removesuffix('/v1')}/metrics")
     except (Unanswered, Unreachable):
         return None
-    return load_in(told.decode(errors="replace"))
+    return load_in(page.decode(errors="replace"))
 
 
 def load_in(metrics: str) -> ServerLoad | None:
@@ -174,17 +174,19 @@ async def _llamacpp(settings: Settings, root: str) -> LocalServer:
         listed = orjson.loads(await fetch(settings, f"{root}/slots"))
     except (Unanswered, Unreachable, orjson.JSONDecodeError):
         listed = ()
-    each = [slot for slot in listed if isinstance(slot, dict)] if isinstance(listed, list) else []
-    return LocalServer(limits.context or _number(each[0].get("n_ctx") if each else 0), len(each))
+    slots = [slot for slot in listed if isinstance(slot, dict)] if isinstance(listed, list) else []
+    return LocalServer(limits.context or _number(slots[0].get("n_ctx") if slots else 0), len(slots))
 
 
-def _sglang(told: dict[str, Any]) -> int:
+def _sglang(info: dict[str, Any]) -> int:
     """The calls that SGLang serves at once, in `/get_server_info`: for each data-parallel rank its
     own; else what it was started with."""
-    states = told.get("internal_states")
-    ranks = [each for each in states if isinstance(each, dict)] if isinstance(states, list) else []
+    states = info.get("internal_states")
+    ranks = (
+        [state for state in states if isinstance(state, dict)] if isinstance(states, list) else []
+    )
     served = sum(_number(rank.get("effective_max_running_requests_per_dp")) for rank in ranks)
-    return served or _number(told.get("max_running_requests"))
+    return served or _number(info.get("max_running_requests"))
 
 
 def _ollama(loaded: dict[str, Any], details: dict[str, Any], name: str) -> int:
@@ -198,7 +200,7 @@ def _ollama(loaded: dict[str, Any], details: dict[str, Any], name: str) -> int:
     num_ctx = re.search(r"^num_ctx\s+(\d+)", str(details.get("parameters") or ""), re.MULTILINE)
     if num_ctx:
         return int(num_ctx[1])
-    info = told if isinstance(told := details.get("model_info"), dict) else {}
+    info = value if isinstance(value := details.get("model_info"), dict) else {}
     trained = [_number(info[key]) for key in info if key.endswith(".context_length")]
     return min([OLLAMA_CONTEXT, *filter(None, trained)])
 
@@ -230,12 +232,12 @@ async def self_hosted_server(address: str, environment: Mapping[str, str]) -> Se
     url = (address if "//" in address else f"http://{address}").rstrip("/")
     url += "" if url.partition("//")[2].partition("/")[2] else "/v1"
     try:
-        there = settings_of(OWN, environment, base_url=url)
+        settings = settings_of(OWN, environment, base_url=url)
     except UsageError as exc:
         raise UsageError(f"--local {address}: {exc}") from exc
-    base_url, status = there.base_url, 200
+    base_url, status = settings.base_url, 200
     try:
-        models = await model_names(there, base_url)
+        models = await model_names(settings, base_url)
     except Unreachable as exc:
         _, _, fault = str(exc).rpartition(f"{OWN}: ")
         raise UsageError(
@@ -254,7 +256,7 @@ async def self_hosted_server(address: str, environment: Mapping[str, str]) -> Se
             f"--local {address}: {base_url}/models answered {status} and names no model; the "
             "address is where /chat/completions begins, mostly http://HOST:PORT/v1"
         )
-    limits = await local_server(there, models[0])
+    limits = await local_server(settings, models[0])
     return SelfHostedServer(base_url, tuple(models), limits.slots, limits.context)
 
 
@@ -269,40 +271,40 @@ class ModelFacts:
     context: int = 0
     max_output: int = 0
 
-    def differences(self, able: Abilities, known: Retirement | None) -> Iterator[str]:
+    def differences(self, able: Abilities, listed: Retirement | None) -> Iterator[str]:
         """A phrase for each fact that our tables state differently. able: the table's entry."""
-        if self.ends != (known.day if known else None) and not self.retired:
-            here = known.day if known else "not announced"
-            yield f"its end is {self.ends or 'not announced'} there, {here} here"
-        for what, theirs, ours in (
+        if self.ends != (listed.day if listed else None) and not self.retired:
+            our_end = listed.day if listed else "not announced"
+            yield f"its end is {self.ends or 'not announced'} there, {our_end} here"
+        for name, theirs, ours in (
             ("context", self.context, able.context),
             ("max_tokens", self.max_output, able.max_output),
         ):
             if theirs and ours and theirs != ours:
-                yield f"{what} is {theirs:,} there, {ours:,} here"
+                yield f"{name} is {theirs:,} there, {ours:,} here"
 
 
 async def model_facts(settings: Settings, name: str) -> ModelFacts:
     """The vendor's facts about a model, by its name there. Raises as `fetch_info` does."""
     path = f"models/{quote(name, safe='')}"
     if settings.provider != "anthropic":
-        told = await fetch_info(settings, f"{settings.base_url}/{path}")
-        return ModelFacts(ends=_day(told.get("shutdown_date")))
-    told = await fetch_info(settings, f"{settings.base_url}/v1/{path}")
+        facts = await fetch_info(settings, f"{settings.base_url}/{path}")
+        return ModelFacts(ends=_day(facts.get("shutdown_date")))
+    facts = await fetch_info(settings, f"{settings.base_url}/v1/{path}")
     return ModelFacts(
-        told.get("lifecycle") == "retired",
-        _day(told.get("retires_at")),
-        _count(told.get("max_input_tokens")),
-        _count(told.get("max_tokens")),
+        facts.get("lifecycle") == "retired",
+        _day(facts.get("retires_at")),
+        _count(facts.get("max_input_tokens")),
+        _count(facts.get("max_tokens")),
     )
 
 
-def _day(told: Any) -> date | None:
+def _day(value: Any) -> date | None:
     try:
-        return date.fromisoformat(str(told)[:10])
+        return date.fromisoformat(str(value)[:10])
     except ValueError:
         return None
 
 
-def _count(told: Any) -> int:
-    return told if isinstance(told, int) and told > 0 else 0
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

@@ -120,14 +120,14 @@ def environment(folder: Path) -> Environment:
 
     Raises UsageError if `.env` cannot be read or is not text.
     """
-    found: Mapping[str, str | None] = {}
+    from_file: Mapping[str, str | None] = {}
     if (file := folder / ".env").exists():
         # Here, as most runs have none.
         from dotenv import dotenv_values
 
-        found = dotenv_values(stream=StringIO(_text(file)))
-    variables = Environment({name: value or "" for name, value in found.items()} | os.environ)
-    variables.beside = frozenset(found.keys() - os.environ.keys())
+        from_file = dotenv_values(stream=StringIO(_text(file)))
+    variables = Environment({name: value or "" for name, value in from_file.items()} | os.environ)
+    variables.beside = frozenset(from_file.keys() - os.environ.keys())
     return variables
 
 

@@ -71,9 +71,9 @@ class Transport(ABC):
 
 def chain(exc: BaseException | None) -> Iterator[BaseException]:
     """An exception, then its causes and contexts."""
-    seen: list[BaseException] = []
-    while exc is not None and exc not in seen:
-        seen.append(exc)
+    errors: list[BaseException] = []
+    while exc is not None and exc not in errors:
+        errors.append(exc)
         yield exc
         exc = exc.__cause__ or exc.__context__
 
@@ -231,15 +231,19 @@ async def mix_up(target: Target, failure: Exception) -> str:
     if isinstance(failure, ssl.SSLError):
         if "no application protocol" in str(failure):
             return _ONLY_HTTP_2
-        said = await _answer(target, _HTTP_1 % target.headers["host"].encode(), tls=False)
-        return _NO_TLS if said is not None and said.startswith(b"HTTP/") else ""
+        first_bytes = await _answer(target, _HTTP_1 % target.headers["host"].encode(), tls=False)
+        return _NO_TLS if first_bytes is not None and first_bytes.startswith(b"HTTP/") else ""
     if not target.tls and await _answer(target, b"", tls=True) is not None:
         return _ONLY_TLS
     import httptools  # Replays never get here, and must not load what connects.
 
     if isinstance(failure, httptools.HttpParserError):
-        said = await _answer(target, _HTTP_2, tls=target.tls)
-        return _ONLY_HTTP_2 if said is not None and said[3:4] == bytes((_SETTINGS,)) else ""
+        first_bytes = await _answer(target, _HTTP_2, tls=target.tls)
+        return (
+            _ONLY_HTTP_2
+            if first_bytes is not None and first_bytes[3:4] == bytes((_SETTINGS,))
+            else ""
+        )
     return ""
 
 

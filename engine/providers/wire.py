@@ -77,11 +77,11 @@ class Wire(ABC):
         return abilities(dict(self.models).get(model, model) if self.models else model)
 
     def ended(
-        self, stop_reason: str | None, said: str, calls: Collection[object], refusal: str = ""
+        self, stop_reason: str | None, speech: str, calls: Collection[object], refusal: str = ""
     ) -> tuple[Outcome, str]:
         """How a reply ended, and its stop reason, marked if it is unknown. stop_reason: None where
         the server states none. OutcomeUnknown if the server broke the reply off."""
-        if stop_reason is None and (said.strip() or refusal or calls):
+        if stop_reason is None and (speech.strip() or refusal or calls):
             # Some servers never fill it in, so a truncation cannot be detected.
             stop_reason = ""
         if not isinstance(stop_reason, str):
@@ -90,13 +90,13 @@ class Wire(ABC):
         if means == "interrupted":
             raise OutcomeUnknown(f"{self.provider} broke the reply off: {brief(stop_reason)}")
         outcome: Outcome = "refused" if refusal else _OUTCOMES.get(means, "ok")
-        if outcome == "ok" and not calls and not said.strip():
+        if outcome == "ok" and not calls and not speech.strip():
             outcome = "empty"
         return outcome, stop_reason if means else f"{UNKNOWN_STOP}{stop_reason[:_MAX_STOP]}"
 
-    def unknown(self, what: str, value: Any) -> UnrecognizedReply:
-        """The error for a part of a reply that is unknown here. what: that the server did."""
-        return UnrecognizedReply(f"{self.provider} {what} unknown here: {brief(value)}")
+    def unknown(self, action: str, value: Any) -> UnrecognizedReply:
+        """The error for a part of a reply that is unknown here. action: that the server did."""
+        return UnrecognizedReply(f"{self.provider} {action} unknown here: {brief(value)}")
 
     def reply(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply:
         """The reply in an answer. headers: looked up by lower-case name.
@@ -114,8 +114,8 @@ class Wire(ABC):
         try:
             if type(data) is not dict:
                 data = tree(body, self.provider)
-            if said := self.error(data):
-                error = orjson.dumps({"error": said})
+            if error_field := self.error(data):
+                error = orjson.dumps({"error": error_field})
                 return read_fault(self.provider, 200, headers, error, self.own).embedded_reply(body)
             reply = self.read(data)
             return reply if COST not in headers else _with_cost(reply, headers[COST])
@@ -135,17 +135,17 @@ class Wire(ABC):
         return fault.reply()
 
 
-def _with_cost(reply: Reply, stated: str) -> Reply:
+def _with_cost(reply: Reply, header: str) -> Reply:
     """The reply, with the cost that a gateway states beside it in what is kept of its usage. One
     that is no number loses nothing: the reply is paid."""
     try:
-        cost = float(stated)
+        cost = float(header)
     except ValueError:
         return reply
     if '"cost"' in reply.usage.raw:
         return reply
-    told = orjson.loads(reply.usage.raw or "{}") | {"cost": cost}
-    return replace(reply, usage=replace(reply.usage, raw=compact(told)))
+    usage = orjson.loads(reply.usage.raw or "{}") | {"cost": cost}
+    return replace(reply, usage=replace(reply.usage, raw=compact(usage)))
 
 
 _CHARACTERS_A_TOKEN = 4
@@ -165,11 +165,11 @@ def kept_prefix(call: Call) -> tuple[tuple[ToolSpec, ...], str] | None:
     least = abilities(call.model).prompt_cache_minimum * _CHARACTERS_A_TOKEN
     if not least:
         return None
-    begun = ""
+    prefix = ""
     for part in marked_parts(call):
-        begun += part
-        if len(begun) >= least:
-            return call.tools, begun
+        prefix += part
+        if len(prefix) >= least:
+            return call.tools, prefix
     return None
 
 
@@ -177,7 +177,7 @@ def cache_key(call: Call) -> str:
     """A short name of what all calls about the problem share, by which OpenAI sends them to one
     machine; empty for a call that is too short to be cached."""
     texts = leading(call)
-    if not texts or sum([len(each.text) for each in call.messages]) < _OPENAI_MINIMUM:
+    if not texts or sum([len(message.text) for message in call.messages]) < _OPENAI_MINIMUM:
         return ""
     return _key(texts[0].text)
 
@@ -185,8 +185,8 @@ def cache_key(call: Call) -> str:
 def expected_prefix(call: Call) -> str:
     """The text that the vendor's cache should have once the first call with it was answered; empty
     if it keeps none of this call."""
-    if kept := kept_prefix(call):
-        return kept[1]
+    if prefix := kept_prefix(call):
+        return prefix[1]
     shared = shared_beginning(call)
     return shared if call.model.startswith("openai/") and len(shared) >= _OPENAI_MINIMUM else ""
 

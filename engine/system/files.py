@@ -116,7 +116,7 @@ def refuse_links(folder: Path) -> None:
     linked = folder if folder.is_symlink() else None
     if linked is None and folder.is_dir():
         with os.scandir(folder) as entries:
-            linked = next((Path(each.path) for each in entries if each.is_symlink()), None)
+            linked = next((Path(entry.path) for entry in entries if entry.is_symlink()), None)
     if linked is not None:
         raise RunFolderError(
             f"{linked} is a symbolic link to {os.readlink(linked)}: nothing is read or written "
@@ -128,9 +128,9 @@ def refuse_links_within(run: Path) -> None:
     """RunFolderError if a run folder, or one of its own folders, holds a symbolic link. OSError."""
     if run.is_dir():
         with os.scandir(run) as entries:
-            for each in entries:
-                if each.is_symlink() or each.is_dir(follow_symlinks=False):
-                    refuse_links(Path(each.path))
+            for entry in entries:
+                if entry.is_symlink() or entry.is_dir(follow_symlinks=False):
+                    refuse_links(Path(entry.path))
 
 
 LOCK_FILE = "lock"
@@ -248,12 +248,12 @@ def is_network(path: Path, mounts: Path = Path("/proc/self/mounts")) -> bool:
         lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return False
-    found, kind = "", ""
+    mount_point, kind = "", ""
     for line in lines:
         _, at, type, *_ = line.split(" ")
         at = at.replace("\\040", " ")
         inside = place == at or place.startswith(at.rstrip("/") + "/")
         # The last of two at one place is the one that shows.
-        if inside and len(at) >= len(found):
-            found, kind = at, type
+        if inside and len(at) >= len(mount_point):
+            mount_point, kind = at, type
     return kind.removeprefix("fuse.") in NETWORKS

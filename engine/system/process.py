@@ -143,18 +143,18 @@ def registered(group: str) -> "Mapping[str, EntryPoint]":
 
 def load_function(group: str, name: str) -> Callable[..., Any]:
     """As `load_registered`, for a group of functions. UsageError if it is none."""
-    found = load_registered(group, name)
-    if not callable(found):
-        raise UsageError(f"{name}: {found!r}, which is registered under {group}, is no function")
-    return found
+    function = load_registered(group, name)
+    if not callable(function):
+        raise UsageError(f"{name}: {function!r}, which is registered under {group}, is no function")
+    return function
 
 
 def load_one(group: str, name: str, kind: type[Kind]) -> Kind:
     """As `load_registered`, for a group of one kind. UsageError if it is none of it."""
-    found = load_registered(group, name)
-    if not isinstance(found, kind):
-        raise UsageError(f"{name}: {found!r}, which is registered, is no {kind.__name__}")
-    return found
+    value = load_registered(group, name)
+    if not isinstance(value, kind):
+        raise UsageError(f"{name}: {value!r}, which is registered, is no {kind.__name__}")
+    return value
 
 
 def load_registered(group: str, name: str) -> object:

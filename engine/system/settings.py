@@ -63,22 +63,24 @@ def check_flags(settings: Any) -> None:
     """UsageError, with all that is wrong, for settings that no option would take; for an
     `__post_init__`. Values that an option reads from text are read here too."""
     faults = []
-    for each in fields(settings):
-        declared: Flag | None = each.metadata.get(FLAG)
-        value = getattr(settings, each.name)
-        if declared is None or value == each.default:
+    for setting in fields(settings):
+        declared: Flag | None = setting.metadata.get(FLAG)
+        value = getattr(settings, setting.name)
+        if declared is None or value == setting.default:
             continue
-        choices = get_args(each.type) if get_origin(each.type) is Literal else ()
+        choices = get_args(setting.type) if get_origin(setting.type) is Literal else ()
         if declared.read is not None and isinstance(value, str):
             try:
-                object.__setattr__(settings, each.name, declared.read(value))
+                object.__setattr__(settings, setting.name, declared.read(value))
             except ValueError as exc:
-                faults.append(f"{each.name}: {exc}")
+                faults.append(f"{setting.name}: {exc}")
         elif choices and value not in choices:
-            faults.append(f"{each.name}: {value!r} is not one of {', '.join(map(repr, choices))}")
+            faults.append(
+                f"{setting.name}: {value!r} is not one of {', '.join(map(repr, choices))}"
+            )
         elif isinstance(value, (int, float)):
             finite = math.isfinite(value)
             fault = out_of_range(value, declared.within) if finite else f"{value} is not finite"
-            faults += [f"{each.name}: {fault}"] if fault else []
+            faults += [f"{setting.name}: {fault}"] if fault else []
     if faults:
         raise UsageError("\n".join(faults))

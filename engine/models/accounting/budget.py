@@ -33,8 +33,8 @@ class Budget:
         """cap: dollars; spent: dollars that earlier sessions of the run have cost, the unconfirmed
         ones included; all count tokens where `tokens` says so."""
         if not 0 <= cap < math.inf:
-            named, unit = ("max_tokens", "tokens") if tokens else ("max_cost", "dollars")
-            raise ValueError(f"{named}: {cap} is not a number of {unit}, 0 or more")
+            setting, unit = ("max_tokens", "tokens") if tokens else ("max_cost", "dollars")
+            raise ValueError(f"{setting}: {cap} is not a number of {unit}, 0 or more")
         self.cap = cap
         self.tokens = tokens
         self.spent = spent

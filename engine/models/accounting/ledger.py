@@ -160,7 +160,7 @@ class UsageTotals:
         return self.usage.input_tokens + self.usage.output_tokens + self.unstated
 
     def count(self, fate: RequestOutcome) -> int:
-        return sum(count for what, _, count in self.faults if what == fate)
+        return sum(count for outcome, _, count in self.faults if outcome == fate)
 
     def cut_off(self) -> "UsageTotals":
         """The totals if no request in flight is answered: all of them become unconfirmed."""
@@ -327,7 +327,7 @@ class Page:
 def written_down(figures: tuple[float, ...]) -> UsageTotals:
     """The totals from the figures of a page, which have the fate of faults but not their kind."""
     counts, (dollars, unconfirmed, at_risk) = [int(n) for n in figures[:14]], figures[14:]
-    outcomes = {what: n for what, n in zip(_OUTCOMES, counts[:4], strict=True) if n}
+    outcomes = {outcome: n for outcome, n in zip(_OUTCOMES, counts[:4], strict=True) if n}
     faults = zip(_FATES, counts[4:7], strict=True)
     return UsageTotals(
         tuple(sorted(outcomes.items())),

@@ -106,8 +106,10 @@ class LedgerFile:
 
     def _save(self) -> None:
         for model, account in self._sitting().items():
-            told = msgspec.json.encode(account.cut_off())
-            self._write(model, _SAVED.pack(len(told), crc32(told)) + told, FIGURES.size + CRC.size)
+            content = msgspec.json.encode(account.cut_off())
+            self._write(
+                model, _SAVED.pack(len(content), crc32(content)) + content, FIGURES.size + CRC.size
+            )
 
     def _write(self, model: str, content: bytes, at: int = 0) -> None:
         """Write into the slot of a model, so many bytes after its name."""
@@ -179,9 +181,9 @@ def _read(path: Path) -> tuple[dict[str, tuple[int, float]], dict[str, UsageTota
     """(what is owed, accounts), by model."""
     try:
         content = read_bounded(path, MAX_LEDGER)
-        line, _, rest = content[UNCOLLECTED:].partition(b"\n")
+        line, _, slots = content[UNCOLLECTED:].partition(b"\n")
         return _UNCOLLECTED.decode(content[:UNCOLLECTED]), _summed(
-            _ACCOUNTS.decode(line), dict(_slots(rest))
+            _ACCOUNTS.decode(line), dict(_slots(slots))
         )
     except FileNotFoundError:
         return {}, {}
@@ -213,21 +215,21 @@ def _slots(content: bytes) -> Iterator[tuple[str, UsageTotals]]:
 
 def _saved(part: bytes) -> UsageTotals | None:
     size, crc = _SAVED.unpack_from(part)
-    told = part[_SAVED.size : _SAVED.size + size]
-    return _ACCOUNT.decode(told) if told and crc32(told) == crc else None
+    content = part[_SAVED.size : _SAVED.size + size]
+    return _ACCOUNT.decode(content) if content and crc32(content) == crc else None
 
 
 def _filled(account: UsageTotals, saved: UsageTotals | None) -> UsageTotals:
     """An account from figures, with the kinds of faults and the latency from the one saved last."""
     faults: list[tuple[RequestOutcome, str, int]] = []
     for fate in get_args(RequestOutcome):
-        left = account.count(fate)
+        missing = account.count(fate)
         for saved_fate, kind, count in saved.faults if saved else ():
-            if saved_fate == fate and kind not in (ABANDONED, CUT_OFF) and left:
-                faults.append((fate, kind, min(count, left)))
-                left -= min(count, left)
-        if left:
-            faults.append((fate, ABANDONED if fate == "unconfirmed" else CUT_OFF, left))
+            if saved_fate == fate and kind not in (ABANDONED, CUT_OFF) and missing:
+                faults.append((fate, kind, min(count, missing)))
+                missing -= min(count, missing)
+        if missing:
+            faults.append((fate, ABANDONED if fate == "unconfirmed" else CUT_OFF, missing))
     if saved is not None:
         account = replace(account, latency=saved.latency, unstated=saved.unstated)
     return replace(account, faults=tuple(sorted(faults)))

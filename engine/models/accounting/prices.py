@@ -142,11 +142,11 @@ class PriceList:
         behind = {name: self.find(is_) for name, is_ in meanings.items() if not self.find(name)}
         return PriceList({**self.models, **behind}) if behind else self
 
-    def tiered(self, asked: Mapping[str, Collection[str]]) -> "PriceList":
+    def tiered(self, used: Mapping[str, Collection[str]]) -> "PriceList":
         """The list with the price of the dearest service tier that each model is asked in; none
         where the factor of a tier is not known."""
         prices: dict[str, Price | None] = {}
-        for name, tiers in asked.items():
+        for name, tiers in used.items():
             if (price := self.find(name)) is not None and price.output:
                 factors = [price.tiers.get(tier, 1.0 if tier in USUAL else 0) for tier in tiers]
                 top = max(factors) if all(factors) else 0
@@ -187,12 +187,14 @@ def charged(usage: Usage, price: Price | None) -> float | None:
     know no price, so a price that is known comes before a 0.
     """
     if '"cost' in usage.raw:
-        told = orjson.loads(usage.raw)
-        costs = [told.get("cost", told.get("cost_usd_total"))]
-        if told.get("is_byok") and isinstance(details := told.get("cost_details"), dict):
+        usage_fields = orjson.loads(usage.raw)
+        costs = [usage_fields.get("cost", usage_fields.get("cost_usd_total"))]
+        if usage_fields.get("is_byok") and isinstance(
+            details := usage_fields.get("cost_details"), dict
+        ):
             costs.append(details.get("upstream_inference_cost"))
-        known = all(type(cost) in (int, float) and 0 <= cost < math.inf for cost in costs)
-        if known and (any(costs) or price is None):
+        valid = all(type(cost) in (int, float) and 0 <= cost < math.inf for cost in costs)
+        if valid and (any(costs) or price is None):
             return float(sum(costs))
     return None if price is None else price.cost(usage)
 
@@ -266,9 +268,9 @@ def _public(hours: "Sequence[ModelPrice]", source: str) -> Price | None:
     def dearest(names: Sequence[str], beyond: bool) -> float:
         rates = []
         for hour in hours:
-            stated = [rate for name in names if (rate := getattr(hour, name)) is not None]
-            tiers = getattr(stated[0], "tiers", ()) if stated else ()
-            base = getattr(stated[0], "base", stated[0]) if stated else 0
+            hour_rates = [rate for name in names if (rate := getattr(hour, name)) is not None]
+            tiers = getattr(hour_rates[0], "tiers", ()) if hour_rates else ()
+            base = getattr(hour_rates[0], "base", hour_rates[0]) if hour_rates else 0
             rates += [base, *(tier.price for tier in tiers if beyond)]
             limits.update(tier.start for tier in tiers)
         return float(max(rates))
@@ -373,8 +375,8 @@ class _Vendor(Struct, forbid_unknown_fields=True):
 def _prices(vendors: Mapping[str, Any]) -> dict[str, Price]:
     """vendors: the content of a price file. ValueError names the entry that is wrong."""
     prices: dict[str, Price] = {}
-    for provider, told in vendors.items():
-        vendor = _checked(provider, told, _Vendor)
+    for provider, section in vendors.items():
+        vendor = _checked(provider, section, _Vendor)
         if vendor.free:
             prices[f"{provider}/*"] = Price(0, 0, 0, 0, 1, vendor.as_of, vendor.source)
         for model, entry in vendor.models.items():

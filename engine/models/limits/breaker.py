@@ -177,7 +177,9 @@ def with_return(exc: QuotaExhausted) -> QuotaExhausted:
 
 def spoken(seconds: float) -> str:
     """`30 minutes`; from two units on in the larger one."""
-    unit, size = next((each for each in _UNITS if seconds >= 2 * each[1]), _UNITS[-1])
+    unit, size = next(
+        (candidate for candidate in _UNITS if seconds >= 2 * candidate[1]), _UNITS[-1]
+    )
     return f"{seconds / size:,.0f} {unit}"
 
 

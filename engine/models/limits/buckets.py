@@ -159,15 +159,15 @@ class TokenBuckets:
 
     def taken_at_once(self, estimate: TokenEstimate) -> list[TokenReservation] | None:
         """All tokens of a call where none waits, if they are at hand; else None."""
-        taken = []
+        reservations = []
         for limit, bucket in self._buckets.items():
             amount = limit.expected(estimate)
             if amount > bucket.balance or limit.most(estimate) > bucket.per_minute:
                 return None
-            taken.append(TokenReservation(limit, bucket, amount))
-        for each in taken:
-            each.bucket.balance -= each.amount
-        return taken
+            reservations.append(TokenReservation(limit, bucket, amount))
+        for reservation in reservations:
+            reservation.bucket.balance -= reservation.amount
+        return reservations
 
     @asynccontextmanager
     async def reserved(self, estimate: TokenEstimate) -> AsyncIterator[list[TokenReservation]]:
@@ -175,17 +175,17 @@ class TokenBuckets:
 
         If it is cancelled, or the body raises, what was taken is given back.
         """
-        taken: list[TokenReservation] = []
+        reservations: list[TokenReservation] = []
         try:
             async with self._entrance:
                 for limit, bucket in self._buckets.items():
                     amount = limit.expected(estimate)
                     await bucket.take(amount)
-                    taken.append(TokenReservation(limit, bucket, amount))
-                yield taken
+                    reservations.append(TokenReservation(limit, bucket, amount))
+                yield reservations
         except BaseException:
-            for each in taken:
-                each.bucket.settle(each.amount, 0.0)
+            for reservation in reservations:
+                reservation.bucket.settle(reservation.amount, 0.0)
             raise
 
     def bottlenecks(self, now: float) -> list[Bottleneck]:

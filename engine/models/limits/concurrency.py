@@ -160,8 +160,8 @@ class ConcurrencySearch(AdaptiveConcurrency):
         server that others ask too, this process keeps its present share."""
         self._load_is_stated = True
         if waiting > QUEUE * running and running:
-            own = min(self.busy / (running + waiting), 1.0)
-            self.width = max((1 + QUEUE) * running * own, 1.0)
+            share = min(self.busy / (running + waiting), 1.0)
+            self.width = max((1 + QUEUE) * running * share, 1.0)
         elif not waiting and self.busy + 1 > self.width:
             self.width *= 2.0
 
@@ -230,8 +230,8 @@ class ConcurrencySearch(AdaptiveConcurrency):
         factor = 2.0
         if self._trying:
             growth = speed / self._speed
-            whole = growth >= WHOLE_GAIN * self.width / self._base
-            factor = 4.0 if whole and self.width > OWN_SERVER_START else 2.0
+            paid_fully = growth >= WHOLE_GAIN * self.width / self._base
+            factor = 4.0 if paid_fully and self.width > OWN_SERVER_START else 2.0
             self._base = min((1 + QUEUE) * growth * self._base, self.width)
             self._rest = REST
         self._speed = speed
@@ -348,11 +348,11 @@ class AdmissionGate:
             if not self._throttle.quiet:
                 self._throttle.left(self._now())
             self._breaker.left()
-            if (own := self._model_budget) is None:
+            if (model_budget := self._model_budget) is None:
                 return 0.0
             # As it is now: bills that come while a call waits may raise it.
-            worst = own.worst(estimate)
-            own.budget.reserve(worst)
+            worst = model_budget.worst(estimate)
+            model_budget.budget.reserve(worst)
             return worst
 
     def look(self) -> None:
@@ -372,13 +372,15 @@ class AdmissionGate:
                 return "outage", self._breaker.probe_at
         if not self._slots.free:
             return "concurrency", math.inf
-        own = self._model_budget
-        if own is not None and not own.budget.fits(worst := own.worst(estimate)):
-            if not own.budget.over:
+        model_budget = self._model_budget
+        if model_budget is not None and not model_budget.budget.fits(
+            worst := model_budget.worst(estimate)
+        ):
+            if not model_budget.budget.over:
                 return "budget", math.inf
-            if own.budget.held:
+            if model_budget.budget.held:
                 raise Pending("work that is out may leave room in the budget")
-            halt = BudgetReached(own.budget.reached(worst))
+            halt = BudgetReached(model_budget.budget.reached(worst))
             self._stop_token.stop(halt)
             raise halt
         if not self._connections.free(self):

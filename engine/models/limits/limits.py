@@ -27,24 +27,24 @@ class Limits:
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{field.name}: {value} is not a positive number")
 
-    def part(self, of: int) -> "Limits":
+    def part(self, sharers: int) -> "Limits":
         """What each of several processes may use that share these limits; a call at a time is the
         least that one needs."""
-        if of == 1:
+        if sharers == 1:
             return self
         parts: dict[str, Any] = {
-            field.name: value / of
+            field.name: value / sharers
             for field in fields(self)
             if (value := getattr(self, field.name)) is not None
         }
         if self.concurrency is not None:
-            parts["concurrency"] = max(self.concurrency // of, 1)
+            parts["concurrency"] = max(self.concurrency // sharers, 1)
         return replace(self, **parts)
 
-    def filled(self, told: "Limits") -> "Limits":
+    def filled(self, defaults: "Limits") -> "Limits":
         """These limits, completed by the server's where one is not known."""
         missing = {
-            field.name: getattr(told, field.name)
+            field.name: getattr(defaults, field.name)
             for field in fields(self)
             if getattr(self, field.name) is None
         }

@@ -149,9 +149,9 @@ class RateLimiter:
         self._replies = ThroughputMeter()
         self.learn(Limits())
 
-    def learn(self, stated: Limits) -> None:
+    def learn(self, server_limits: Limits) -> None:
         """Use the limits that the server states, where the sweep file sets none."""
-        limits = self._set.filled(stated).filled(self._limits)
+        limits = self._set.filled(server_limits).filled(self._limits)
         if limits.requests is not None and limits.requests != self._limits.requests:
             self._requests = Bucket(limits.requests, self.stop_token, least=1.0)
         self._tokens.learn(limits)
@@ -185,7 +185,7 @@ class RateLimiter:
             pace=self._throttle.pace(now),
             binding=self._binding(now) if self._waiting else None,
             still=now - self._last_answer,
-            oldest=now - next((held.sent for held in self._open), now),
+            oldest=now - next((reservation.sent for reservation in self._open), now),
             fault=self._fault,
             words=self._words,
             probes_every=self.breaker.wait,
@@ -211,29 +211,29 @@ class RateLimiter:
             or self.breaker.state != "closed"
         ):
             return None
-        held = Reservation((self._loop or self._found()).time())
+        reservation = Reservation((self._loop or self._found()).time())
         if self._bounded:
-            requests = held.requests = self._requests
+            requests = reservation.requests = self._requests
             if requests is not None and requests.balance < 1.0:
                 return None
-            held.estimate = estimate = self._estimator.demand(call)
+            reservation.estimate = estimate = self._estimator.demand(call)
             if model_budget is not None:
-                held.worst = model_budget.worst(estimate)
-                if not model_budget.budget.fits(held.worst):
+                reservation.worst = model_budget.worst(estimate)
+                if not model_budget.budget.fits(reservation.worst):
                     return None
             # One that fits no limit is refused in line.
-            taken = self._tokens.taken_at_once(estimate)
-            if taken is None:
+            tokens = self._tokens.taken_at_once(estimate)
+            if tokens is None:
                 return None
-            held.tokens = taken
+            reservation.tokens = tokens
             if requests is not None:
                 requests.balance -= 1.0
             if model_budget is not None:
-                model_budget.budget.reserve(held.worst)
+                model_budget.budget.reserve(reservation.worst)
         slots.take()
         connections.busy += 1
-        self._open[held] = None
-        return held
+        self._open[reservation] = None
+        return reservation
 
     async def line_up(self, call: Call, fresh: bool = True) -> Reservation:
         """Wait for tokens, then at the admission gate. If cancelled or halted, nothing is kept.
@@ -247,25 +247,25 @@ class RateLimiter:
         try:
             if not self._tokens:
                 return await self._leave(estimate, ())
-            async with self._tokens.reserved(estimate) as taken:
-                return await self._leave(estimate, taken)
+            async with self._tokens.reserved(estimate) as tokens:
+                return await self._leave(estimate, tokens)
         finally:
             self._waiting -= 1
             self._fresh -= fresh
 
     async def _leave(
-        self, estimate: TokenEstimate, taken: Sequence[TokenReservation]
+        self, estimate: TokenEstimate, tokens: Sequence[TokenReservation]
     ) -> Reservation:
         worst = await self._admission.leave(estimate, self._requests)
-        held = Reservation(self._now(), estimate, taken, self._requests, worst)
-        self._open[held] = None
-        return held
+        reservation = Reservation(self._now(), estimate, tokens, self._requests, worst)
+        self._open[reservation] = None
+        return reservation
 
-    def answered(self, reply: Reply, held: Reservation, sent: float = 0.0) -> float:
+    def answered(self, reply: Reply, reservation: Reservation, sent: float = 0.0) -> float:
         """A call was answered; seconds since it was sent. sent: when (loop time, s), if known: a
         connection may have been opened for it after it left here."""
         now = (self._loop or self._found()).time()
-        sent = sent or held.sent
+        sent = sent or reservation.sent
         self._throttle.answered()
         self._slots.answered(now - sent)
         self.breaker.answered(sent)
@@ -273,19 +273,19 @@ class RateLimiter:
         self._last_answer = now
         self.answers += 1
         self._fault = self._words = ""
-        self._completed(held, billed(reply) if held.estimate else None)
-        if held.estimate is not None:
-            self._estimator.observe(held.estimate, reply.usage)
+        self._completed(reservation, billed(reply) if reservation.estimate else None)
+        if reservation.estimate is not None:
+            self._estimator.observe(reservation.estimate, reply.usage)
         return now - sent
 
-    def abandoned(self, held: Reservation) -> None:
+    def abandoned(self, reservation: Reservation) -> None:
         """A call was cancelled in flight."""
-        self.breaker.abandoned(held.sent, self._now())
-        self._completed(held, None)
+        self.breaker.abandoned(reservation.sent, self._now())
+        self._completed(reservation, None)
 
-    def failed(self, exc: EngineError, held: Reservation, tries: Tries) -> EngineError:
+    def failed(self, exc: EngineError, reservation: Reservation, tries: Tries) -> EngineError:
         """Apply a call's fault to all callers; the error to raise."""
-        sent, now = held.sent, self._now()
+        sent, now = reservation.sent, self._now()
         self._fault, self._words = str(exc), exc.words
         halt: Halt | None = None
         unknown = isinstance(exc, (OutcomeUnknown, UnrecognizedReply))
@@ -304,8 +304,8 @@ class RateLimiter:
             case Unreachable():
                 self.breaker.failed(sent, now, exc.delay)
                 self._slots.overloaded(sent, now)
-                if held.requests:
-                    held.requests.settle(1.0, 0.0)
+                if reservation.requests:
+                    reservation.requests.settle(1.0, 0.0)
             case OutcomeUnknown() | Overloaded():
                 alone = self._lies_with_call(tries, sent, now)
                 if not alone:
@@ -320,7 +320,7 @@ class RateLimiter:
                 if type(exc) in (InvalidRequest, UnknownFault) and self._last_answer == -math.inf:
                     exc = NeverAnswered(str(exc))
                     halt = self._failed_alike.add(str(exc))
-        self._completed(held, None if unknown else Usage())
+        self._completed(reservation, None if unknown else Usage())
         if isinstance(exc, TransientError):
             halt = overlong_delay(exc) or halt
         if halt is None and self.breaker.silence(now) >= self.breaker.give_up:
@@ -346,22 +346,22 @@ class RateLimiter:
             self.breaker.abandoned(sent, now)
         return tries.alone
 
-    def _completed(self, held: Reservation, usage: Usage | None) -> None:
+    def _completed(self, reservation: Reservation, usage: Usage | None) -> None:
         """Free the slot of a call, and correct what was reserved by what was billed.
 
         usage: None if that is not known; then what was reserved counts as spent.
         """
-        del self._open[held]
+        del self._open[reservation]
         self._slots.busy -= 1
         self._connections.busy -= 1
         if self._connections.line:
             self._connections.look()
         if usage is not None:
-            for each in held.tokens:
-                if each.limit.actual is not None:
-                    each.bucket.settle(each.amount, each.limit.actual(usage))
-        if self._model_budget is not None and held.estimate is not None:
-            self._model_budget.settle(held.worst, usage)
+            for tokens in reservation.tokens:
+                if tokens.limit.actual is not None:
+                    tokens.bucket.settle(tokens.amount, tokens.limit.actual(usage))
+        if self._model_budget is not None and reservation.estimate is not None:
+            self._model_budget.settle(reservation.worst, usage)
         if self._waiting:
             self._admission.look()
 

@@ -118,8 +118,8 @@ class Throttle:
             self._cut_at = now
         self._refused += 1
         wait = delay or min(2.0 ** (self._unexplained - 1), MAX_PAUSE)
-        known = self._answered * SHARE_WEIGHT >= 1.0
-        crowd = min(self._share / STORM_SHARE, 1.0) if known else 1.0
+        enough_answers = self._answered * SHARE_WEIGHT >= 1.0
+        crowd = min(self._share / STORM_SHARE, 1.0) if enough_answers else 1.0
         # Nor does anything leave before the end of an earlier pause.
         until = max(self.until, now + wait * (1 + crowd * self._jitter() / 10))
         self._paused += until - max(self.until, now)
