@@ -314,11 +314,11 @@ def provider_settings(node: Node) -> ProviderSettings:
 
 def batched(node: Node) -> bool:
     """Whether the calls of a model go in batches. UsageError if its provider takes none."""
-    in_batches = bool(checked_value(node, bool))
+    enabled = bool(checked_value(node, bool))
     model = str(node.key[-2])
-    if in_batches and not entry(provider_of(model)).batches:
+    if enabled and not entry(provider_of(model)).batches:
         raise node.fault(no_batches(model), f"leave {BATCHED} out, or choose another model")
-    return in_batches
+    return enabled
 
 
 def no_batches(model: str) -> str:
