@@ -25,6 +25,16 @@ agents: sim/strong
 judges: sim/judge
 protocols: {naive_judge: , debate: {rounds: 2}, consultancy: {turns: 2}}
 """
+MARKED = """Is **this** right? <script>alert(1)</script> [a](javascript:alert(2))
+
+- $\\frac{a}{b}$ and \\(x<y\\)
+
+$$\\sum_{i=1}^n i^2$$
+
+```js
+alert(3)
+```"""
+"""Markdown, formulas, and text that tries to run."""
 DEBATE, CONSULTANCY = "row/1/problem", "row/2/problem"
 
 
@@ -33,7 +43,7 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with four answers. Debates and consultancies on its first problem are probed."""
     place = tmp_path_factory.mktemp("four")
     answers = [{"text": text, "value": -1.0} for text in ANSWERS] + [{"text": TRUTH, "value": 1.0}]
-    texts = [QUESTION, QUESTION + " Tell it in *detail*." * 100]
+    texts = [QUESTION, QUESTION + " Tell it in *detail*." * 100, MARKED]
     lines = [{"id": f"q{n}", "question": text, "answers": answers} for n, text in enumerate(texts)]
     (place / "four.jsonl").write_text("\n".join(map(dumps, lines)))
     folder = ran(FOUR, place)
@@ -132,3 +142,26 @@ def test_a_long_question_is_folded_and_the_reading_copied(page: Any, run: str) -
     assert len(speeches) == 9 and all(speech in text for speech in speeches)
     assert text.startswith("# q1 ") and text.count("\n## ") == 9 and TRUTH in text
     assert faults == [] and all(url.startswith(run.partition("/run")[0]) for url in asked[1:])
+
+
+def test_markdown_and_formulas_are_rendered_and_the_raw_text_is_a_key_away(
+    page: Any, run: str
+) -> None:
+    faults = faults_in(page)
+    alerts: list[str] = []
+    page.on("dialog", lambda dialog: alerts.append(dialog.message) or dialog.dismiss())
+    page.goto(f"{run}{DEBATE}/2")
+    text, question = page.locator(".question .text"), page.locator(".question .rendered")
+    assert question.is_visible() and not text.is_visible()
+    assert question.locator("math").count() == 3 and question.locator("li").count() == 1
+    assert page.locator("main :is(script, a[href^=javascript])").count() == 0
+    assert violations(page) == []
+    page.keyboard.press("v")
+    assert text.is_visible() and not question.is_visible()
+    assert text.text_content() == MARKED
+    page.reload()
+    assert text.is_visible(), "the browser remembers the choice"
+    page.keyboard.press("v")
+    page.keyboard.press("d")
+    assert text.is_visible(), "differences are shown in the raw text"
+    assert faults == [] and alerts == []

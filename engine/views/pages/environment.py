@@ -198,6 +198,8 @@ def _hash(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
+    from .rendered import rendered
+
     environment = Environment(
         loader=FunctionLoader(partial(_text, "templates")),
         autoescape=True,
@@ -210,6 +212,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "signed": typeset,
         "shown": shown,
+        "rendered": rendered,
         "counted": counted,
         "count": lambda value: f"{value:,}",
         "dollars": dollars,

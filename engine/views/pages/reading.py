@@ -32,6 +32,7 @@ from ...run.record.values import (
 )
 from ...sweep.grid import GridRow, baselines
 from .environment import differing, quoted, shown
+from .rendered import rendered
 
 Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
 
@@ -110,6 +111,8 @@ class ShownTurn:
     """From 1."""
     turn: Turn
     text: Markup
+    rendered: Markup
+    """With its Markdown; empty if it has none."""
     tools: tuple[tuple[str, Markup, Markup, bool], ...]
     """(tool, arguments, result, failed)."""
     marks: tuple[tuple[str, str], ...]
@@ -450,10 +453,13 @@ def shown_turn(
         (use.tool, shown(use.arguments, most=room), shown(use.result, most=room), use.failed)
         for use in turn.tools
     )
+    marks = [mark for mark in marks if mark.end > mark.start]
+    raw = shown(text, marks, room)
     return ShownTurn(
         at + 1,
         turn,
-        shown(text, (mark for mark in marks if mark.end > mark.start), room),
+        raw,
+        rendered(text, marks) if len(raw) <= room else Markup(""),
         tools,
         tuple(_marks(turn)),
         asked.get(turn.call),

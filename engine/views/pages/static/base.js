@@ -342,19 +342,22 @@
     if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => done("copied"), () => done("not allowed"));
     else done("not allowed");
   });
-  /* Words that differ */
-  const diff = byId("diff");
-  function turnDiff() {
-    const on = document.body.classList.toggle("diff");
-    diff.setAttribute("aria-pressed", String(on));
-    const none = byId("no-diff");
-    if (none) none.textContent = on && !document.querySelector(".differs") ? "No words differ between the worlds here." : "";
-    kept.set("diff", on ? "1" : "");
-  }
-  if (diff) {
-    diff.addEventListener("click", turnDiff);
-    if (kept.get("diff")) turnDiff();
-  }
+  /* Words that differ, and raw text: switches that the browser remembers */
+  const turn = {};
+  ["diff", "verbatim"].forEach((name) => {
+    const button = byId(name);
+    if (!button) return;
+    turn[name] = () => {
+      const on = document.body.classList.toggle(name);
+      button.setAttribute("aria-pressed", String(on));
+      kept.set(name, on ? "1" : "");
+      const none = byId("no-diff");
+      if (none && name === "diff") none.textContent = on && !document.querySelector(".differs") ? "No words differ between the worlds here." : "";
+      return true;
+    };
+    button.addEventListener("click", turn[name]);
+    if (kept.get(name)) turn[name]();
+  });
 
   /* Keys */
   const seen = (element) => element.offsetParent !== null && !element.closest("[hidden]");
@@ -387,7 +390,8 @@
     const done = {
       "?": () => { help.showModal(); return true; },
       x: () => { turnTheme(); return true; },
-      d: () => diff && (turnDiff(), true),
+      d: () => turn.diff && turn.diff(),
+      v: () => turn.verbatim && turn.verbatim(),
       "/": () => { const input = all("[data-filter]").filter(seen)[0] || all("#search input, .find input").filter(seen)[0]; if (input) input.focus(); return !!input; },
       j: () => follow("j") || step("[data-item]", 1),
       k: () => follow("k") || step("[data-item]", -1),

@@ -1,0 +1,157 @@
+"""Markdown and formulas of models become markup from a fixed list of tags."""
+
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from random import Random
+
+import pytest
+
+from oversight.engine.views.pages.environment import TextMark
+from oversight.engine.views.pages.rendered import (
+    FORMULA_ATTRIBUTES,
+    FORMULA_TAGS,
+    MAX_CELLS,
+    MAX_RENDERED,
+    TAGS,
+    _rendered,
+    formula,
+    rendered,
+)
+
+ATTRIBUTES = {*FORMULA_ATTRIBUTES, "display", "width", "class", "start"}
+
+PIECES = (
+    *("**", "*", "_", "`", "```\n", "~~~", "# ", "\n", "\n\n", "- ", "1. ", "> ", "|", "|-|-|\n"),
+    *("$", "$$", "\\(", "\\)", "\\[", "\\]", "{", "}", "^", "_", "\\frac", "\\sqrt", "\\text{"),
+    *("\\begin{matrix}", "\\end{matrix}", "&", "\\\\", "\\left(", "\\right)", "\\color{red}"),
+    *("\\href{javascript:alert(1)}{x}", "\\style{color:red}{x}", "\\class{a}{b}", "\\phantom{x}"),
+    *("<script>", "</script>", "<img src=x onerror=alert(1)>", "[a](javascript:alert(1))"),
+    *("![a](http://x.y/z)", "<http://x.y>", "[r]: http://x.y 'title'\n", "[r]", "&#x202e;", "&lt;"),
+    *("\u202e", "\ufdd0", "\ufddf", "\x00", "\ud800", '"', "'", "a", "b c", "1", "alert(1)", "é"),
+)
+
+
+class Tags(HTMLParser):
+    """Collects tags and attributes, and the text between them."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(markup)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.mark.parametrize(
+    ("text", "markup"),
+    [
+        ("plain\ntext", ""),
+        ("$5 and $10", ""),
+        ("**a** `b`", "<p><strong>a</strong> <code>b</code></p>"),
+        ("# a\n- b", "<p><strong>a</strong></p><ul><li>b</li></ul>"),
+        ("3. a", '<ol start="3"><li>a</li></ol>'),
+        ("```py\n<b>\n```", "<p>py</p><pre><code>&lt;b&gt;\n</code></pre>"),
+        (
+            "|a|\n|-|\n|b|",
+            "<table><thead><tr><td><strong>a</strong></td></tr></thead>"
+            "<tbody><tr><td>b</td></tr></tbody></table>",
+        ),
+        ("|a|\n|-|\n|b|lost|", ""),
+        ("*a* [b](javascript:c)", "<p><em>a</em> [b](javascript:c)</p>"),
+        ("[a]: /hidden\n\n**b**", "<p>[a]: /hidden</p><p><strong>b</strong></p>"),
+        ("*a* \u202eb", '<p><em>a</em> <span class="ctl">\\u202e</span>b</p>'),
+        ("*a* $\\unknown$", "<p><em>a</em> $\\unknown$</p>"),
+        ("*a* \ufdd0", ""),
+        ("**a** " * MAX_RENDERED, ""),
+        ("|a" * 1_000 + "\n" + "|-" * 1_000 + "\n" + "|\n" * (MAX_CELLS // 2_000), ""),
+    ],
+)
+def test_a_text_becomes_this_markup(text: str, markup: str) -> None:
+    assert rendered(text) == markup
+
+
+@pytest.mark.parametrize(
+    ("latex", "part"),
+    [
+        ("x_1^2", "<msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup>"),
+        ("\\frac{1}{2}", "<mfrac>"),
+        ("a<b", "<mo>&lt;</mo>"),
+        ("\\text{<script>}", "<mtext>&lt;script&gt;</mtext>"),
+        ("\\color{red}x", "<mstyle><mi>x</mi></mstyle>"),
+        ("\\hspace{900em}x", '<mspace width="4em">'),
+    ],
+)
+def test_a_formula_becomes_mathml(latex: str, part: str) -> None:
+    assert part in formula(latex)
+
+
+@pytest.mark.parametrize("latex", ["\\foo", "\\frac{1}", "{" * 41 + "}" * 41, "\\phantom{x}", ""])
+def test_a_formula_that_does_not_parse_stays_raw(latex: str) -> None:
+    assert formula(latex) == ""
+
+
+@pytest.mark.parametrize("block", ["$$x^2$$", "\\[x^2\\]", "so\n$$x\ny$$"])
+def test_each_delimiter_marks_a_block(block: str) -> None:
+    assert '<math display="block">' in rendered(block)
+
+
+def test_quotes_are_marked_within_rendered_text() -> None:
+    text = "he **said so** and $x$ too"
+    markup = rendered(text, [TextMark(3, 18, "verified")])
+    assert '<strong><span class="verified part">said so</span></strong>' in markup
+    assert markup.count('<span class="verified"></span>') == 1
+    split = rendered("a $x y$ *b*", [TextMark(0, 4, "verified")])
+    assert "$x y$" in Tags(split).text, "a quote that ends in a formula keeps it raw"
+
+
+@pytest.mark.wire
+def test_random_texts_have_no_other_tags_and_keep_their_letters() -> None:
+    random = Random(1)
+    kinds = set()
+    for _ in range(10_000):
+        text = "".join(random.choices(PIECES, k=random.randint(1, 14)))
+        tags = Tags(rendered(text))
+        assert tags.names <= TAGS | FORMULA_TAGS, text
+        assert tags.attributes <= ATTRIBUTES, text
+        kinds |= tags.names
+    assert {"math", "table", "pre", "em", "ol", "blockquote"} <= kinds
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Number of Python and C calls in `work`."""
+    count = 0
+
+    def note(frame: object, event: str, arg: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("**a", "*_", "[", "`", "`a``", "> ", "- ", "$a ", "\\[", "|a", "<", "a\n=\n", "$x$ "),
+        *("1. a\n", "- a\n  ", "![", "&#x", "**a** ", "$\\frac{1}{2}$ "),
+    ],
+)
+def test_work_grows_in_proportion_to_the_text(piece: str) -> None:
+    short, long = (piece * (size // len(piece)) for size in (1_000, 4_000))
+    _rendered.cache_clear()
+    first, second = (calls_of(lambda text=text: rendered(text)) for text in (short, long))
+    assert second <= 6 * first + 1_000
+    assert calls_of(lambda: rendered(piece * 100_000)) < 10, "longer texts are not parsed"
