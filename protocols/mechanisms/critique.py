@@ -9,14 +9,15 @@ It is also said to judge a text differently if it is told that it wrote the text
 the debate rank the responses; such a ranking is used to train a reward model.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import comb
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from msgspec import structs
 
-from ...cache.call import Ask, with_repeat
+from ...cache.call import ABSENT, Ask, with_repeat
 from ..agents.agent import Speaker
+from ..datasets.loader import ACCEPT
 from ..errors import Unreadable, gather_deterministic
 from ..judges.case import Belief
 from ..judges.judge import Judge
@@ -24,7 +25,7 @@ from ..prompts.prompt_set import Words
 from ..protocol import Conversation, Measured, WithHorizon
 from ..question import Answer, Problem, Question
 from ..seat import Role, Seat, hear, laid_down
-from ..settings import Count
+from ..settings import Count, CountFromZero, require_known
 from ..transcript import NamedMeasures, Scalar, Transcript, Verdict
 from .auxiliary import Assisted, Aux, best
 from .open_protocols import choose
@@ -35,6 +36,10 @@ CRITIC = "Critic"
 REVIEWED = Role("proposer_critic.proposer", "Proposer")
 VERDICT = Role("proposer_critic.verdict", "Critic")
 REVIEW = Role("proposer_critic.honest", "Critic", "critique")
+DEFENCE = Role("proposer_critic.rebuttal", "Proposer")
+REPLY = Role("proposer_critic.reply", "Critic", "critique")
+
+Defends: TypeAlias = Literal["side", "proposal"]
 
 
 @dataclass(frozen=True)
@@ -185,7 +190,10 @@ class ProposerCritic(Assisted, Conversation):
       2. the critic reads the proposal and names the answer that it believes to be right (a form
          that neither the judge nor the proposer reads);
       3. the critic speaks in public for that answer;
-      4. the judge reads the proposal and the speech, and decides.
+      4. with `rebuttals`, the proposer and the critic answer each other that many times;
+      5. the judge reads the proposal and the speeches, and decides.
+    With `defends: proposal`, for problems to accept or reject, the proposer speaks for acceptance
+    in every world. Then nothing depends on a, and both worlds share every call.
     A critic that is not honest skips step 2: it speaks for a (`aux: adversarial`), or for another
     answer (sided). With several others, one critic speaks for each, without hearing the others.
     Shared: nothing, since every call quotes the proposal. An honest critic's prompt is the same in
@@ -200,13 +208,38 @@ class ProposerCritic(Assisted, Conversation):
     """None: the agent reviews itself."""
     aux: Aux = "honest"
     """The side of the critic."""
+    rebuttals: CountFromZero = field(default=0, metadata=ABSENT)
+    """Number of pairs of rebuttals, by the proposer and the critic."""
+    defends: Defends = field(default="side", metadata=ABSENT)
+    """What the proposer speaks for: the side of the world, or acceptance of the proposal."""
 
-    row: ClassVar[str] = "proposer critic"
+    row: ClassVar[str] = "proposer critic{0.length}"
     sections: ClassVar[tuple[str, ...]] = ("proposer_critic",)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_known("defends", self.defends, get_args(Defends))
+
+    @property
+    def length(self) -> str:
+        rebuttals = f" {self.rebuttals} rebuttals" if self.rebuttals else ""
+        return rebuttals + " defends proposal" * (self.defends == "proposal")
+
+    def check(self, question: Question) -> None:
+        super().check(question)
+        if self.defends == "proposal" and ACCEPT not in [
+            answer.text for answer in question.answers
+        ]:
+            raise ValueError(
+                "defends: proposal needs problems to accept or reject: set proposals: true in the "
+                "data set, or make a file with oversight dataset propose"
+            )
+
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
-        transcript = await hear(transcript, self.seat(self.agent, side, REVIEWED), ask=ask)
         critic, question = self.critic or self.agent, transcript.question
+        if self.defends == "proposal":
+            side = next(answer for answer in question.answers if answer.text == ACCEPT)
+        transcript = await hear(transcript, self.seat(self.agent, side, REVIEWED), ask=ask)
         supported: tuple[Answer, ...]
         if self.aux == "honest":
             supported = (await choose(critic, transcript, ask, self.role_prompt(VERDICT)),)
@@ -217,9 +250,15 @@ class ProposerCritic(Assisted, Conversation):
         reviews = await gather_deterministic(
             *(seat.speak_unlabelled(transcript, ask) for seat in seats)
         )
+        transcript = laid_down(transcript, *reviews)
+        replying = tuple(self.seat(critic, answer, REPLY) for answer in supported)
+        for _ in range(self.rebuttals):
+            transcript = await hear(transcript, self.seat(self.agent, side, DEFENCE), ask=ask)
+            replies = (seat.speak_unlabelled(transcript, ask) for seat in replying)
+            transcript = laid_down(transcript, *await gather_deterministic(*replies))
         chose = ", ".join(answer.label for answer in supported)
         measures = (("critic_chose", chose), ("agrees", supported == (side,)))
-        return Measured(laid_down(transcript, *reviews), measures)
+        return Measured(transcript, measures)
 
 
 RESPONSE = Role("debate_feedback.response", "Response")

@@ -213,6 +213,7 @@ async def test_every_block_of_the_prompts_is_read_by_somebody():
     more = [
         PROTOCOLS["adversarial_propaganda"](JUDGE, AGENT, HELPER),  # type: ignore[call-arg]
         PROTOCOLS["debate_feedback"](JUDGE, AGENT, own=True),  # type: ignore[call-arg]
+        PROTOCOLS["proposer_critic"](JUDGE, AGENT, rebuttals=1),  # type: ignore[call-arg]
         *(entry for speaker in DRAFTING.values() for entry in made("propaganda", speaker, JUDGE)),
     ]
     for protocol in [*more, *(entry for name in SPOKEN for entry in made(name, private, JUDGE))]:

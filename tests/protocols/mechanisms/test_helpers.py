@@ -25,8 +25,9 @@ from oversight.protocols import (
 )
 from oversight.protocols.datasets.forms import JsonLines
 from oversight.protocols.datasets.jsonl import write_jsonl
-from oversight.protocols.datasets.loader import grouped
+from oversight.protocols.datasets.loader import ACCEPT, REJECT, grouped, proposal
 from oversight.protocols.prompts.prompt_set import default_prompts
+from oversight.protocols.question import balanced
 from tests.fakes import (
     ALICE,
     APPLES,
@@ -220,6 +221,51 @@ async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
             agreed[place] += bool(dict(verdict.measures)["agrees"])
     assert total / n == pytest.approx(2 * right / n - 1)
     assert agreed == [right, n - right]
+
+
+PROPOSED = next(balanced([proposal("p", CRATES, Answer("", "36"), False, group="crates")])).question
+
+
+def reviewed(call: Call) -> str:
+    """The critic rejects, and everybody names the side that is spoken for."""
+    parsed = prompt(call)
+    reject = next(answer.label for answer in PROPOSED.answers if answer.text == REJECT)
+    match parsed.task:
+        case "choice":
+            return form(answer=reject)
+        case "percentages":
+            return "A: 70%\nB: 30%"
+    return f"{parsed.side} by {call.model}"
+
+
+@pytest.mark.parametrize(
+    ("aux", "critic"), [("honest", REJECT), ("sided", REJECT), ("adversarial", ACCEPT)]
+)
+@pytest.mark.parametrize("rebuttals", [0, 2])
+async def test_a_proposer_who_defends_the_proposal_shares_every_call_of_both_worlds(
+    aux, critic, rebuttals
+):
+    protocol = ProposerCritic(JUDGE, ALICE, CAROL, aux=aux, rebuttals=rebuttals, defends="proposal")
+    labels = {answer.text: answer.label for answer in PROPOSED.answers}
+    asks, heard = [], []
+    for side in PROPOSED.answers:
+        asks.append(Scripted(reviewed))
+        verdict = await protocol.run(PROPOSED, side, asks[-1])
+        heard.append([(turn.speaker, turn.text) for turn in verdict.transcript.turns])
+    assert addresses(asks[0]) == addresses(asks[1])
+    accept = labels[ACCEPT]
+    pair = [(f"Proposer {accept}", f"{accept} by alice"), ("Critic", f"{labels[critic]} by carol")]
+    assert heard == [pair * (rebuttals + 1)] * 2
+    assert dict(verdict.measures)["critic_chose"] == labels[critic]
+
+
+def test_only_proposals_can_be_defended():
+    protocol = ProposerCritic(JUDGE, ALICE, defends="proposal")
+    protocol.check(PROPOSED)
+    with pytest.raises(ValueError, match="needs problems to accept or reject"):
+        protocol.check(CRATES)
+    with pytest.raises(ValueError, match="defends"):
+        ProposerCritic(JUDGE, ALICE, defends="all")  # type: ignore[arg-type]
 
 
 def reward(call: Call, value: float) -> str:
