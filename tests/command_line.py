@@ -59,7 +59,7 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
     """The variables of a process that is to read no settings of whoever runs the tests."""
     kept = {
         name: os.environ[name]
-        for name in ("PATH", "HOME", "LANG", "XDG_DATA_HOME")
+        for name in ("PATH", "HOME", "LANG", "XDG_DATA_HOME", "XDG_CACHE_HOME")
         if name in os.environ
     }
     return {**kept, "PYTHONPATH": str(ROOT), "COLUMNS": "200", **more}

@@ -73,6 +73,7 @@ def own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         calendar = SimpleNamespace(today=lambda: TODAY, fromisoformat=date.fromisoformat)
         patch.setattr("oversight.engine.providers.capabilities.date", calendar)
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 
 

@@ -14,7 +14,9 @@ import hashlib
 import importlib
 import inspect
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.machinery import PathFinder
@@ -23,9 +25,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple, TypeVar
 
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder, encode
+
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from ..errors import UsageError
+from ..system.derived import derived, keep_derived, stamp_of
 from ..system.process import load_registered
 from .document import Node, is_elsewhere
 from .sweep import Row, dataclasses_in
@@ -179,6 +185,7 @@ def row_codes(rows: Iterable[Row]) -> dict[str, RowCode]:
             counted = sorted((*parts.values(), *map("=".join, named.items())))
             alike[kind] = RowCode(_digest(*counted, digits=16), parts | named)
         codes[row.address] = alike[kind]
+    _code_files().save()
     return codes
 
 
@@ -249,14 +256,15 @@ def _module_named(name: str) -> Module:
     if path := _place(name)[0]:
         file = Path(path)
         # On another machine a file of the user's is missing, but was sent along.
-        source = getattr(sys.modules.get(name), SOURCE, None) or file.read_bytes()
+        source = getattr(sys.modules.get(name), SOURCE, None)
         is_package = file.name == "__init__.py"
-        digest, imports = module_code(source, name if is_package else package)
+        home = name if is_package else package
+        digest, imports = module_code(source, home) if source else _code_files().code(file, home)
         depth = name.removeprefix(f"{OURS}.").count(".") + is_package
         return Module("/".join(file.parts[-1 - depth :]), digest, (package, *imports))
     stub, imports = Path(f"{_place(package)[0]}i"), ()
     if stub.is_file():
-        _, imports = module_code(stub.read_bytes(), package)
+        _, imports = _code_files().code(stub, package)
     lazy = (each for each in imports if wanted in ("*", each.rpartition(".")[2]))
     return Module("", "", (package, *lazy))
 
@@ -271,6 +279,56 @@ def _place(name: str) -> tuple[str, Sequence[str] | None]:
         spec = PathFinder.find_spec(name, around) if around else None
         file, inside = (spec.origin, spec.submodule_search_locations) if spec else (None, None)
     return file if file and file.endswith(".py") else "", inside
+
+
+class _KnownCode(Struct):
+    """What `module_code` returned for a file that has not changed since."""
+
+    size: int
+    modified: int
+    """Modification time (ns)."""
+    package: str
+    digest: str
+    imports: tuple[str, ...]
+
+
+class CodeFiles:
+    """The `module_code` of files, kept in the user's cache between processes."""
+
+    _NAME = "code"
+    _STATES = Decoder(dict[str, _KnownCode])
+    RACY_SECONDS = 2.0
+    """A file modified this recently may change again within the resolution of its clock."""
+
+    def __init__(self) -> None:
+        # This file decides what counts, and Python how it is parsed.
+        self._stamp = stamp_of([Path(__file__)], sys.version)
+        self._known: dict[str, _KnownCode] = {}
+        if value := derived(self._NAME, self._stamp):
+            with suppress(MsgspecError):
+                self._known = self._STATES.decode(value)
+        self._new = False
+
+    def code(self, file: Path, package: str) -> tuple[str, Sequence[str]]:
+        """Return `module_code` of a file."""
+        status, known = file.stat(), self._known.get(str(file))
+        state = status.st_size, status.st_mtime_ns, package
+        if known is not None and (known.size, known.modified, known.package) == state:
+            return known.digest, known.imports
+        digest, imports = module_code(file.read_bytes(), package)
+        if time.time() - status.st_mtime > self.RACY_SECONDS:
+            self._known[str(file)] = _KnownCode(*state, digest, (*imports,))
+            self._new = True
+        return digest, imports
+
+    def save(self) -> None:
+        """Keep what is new."""
+        if self._new:
+            keep_derived(self._NAME, self._stamp, encode(self._known))
+            self._new = False
+
+
+_code_files = cache(CodeFiles)
 
 
 @lru_cache(maxsize=1024)

@@ -5,10 +5,13 @@ import os
 import re
 import shlex
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
+from pathlib import Path
 from types import FrameType
 
 from ....protocols.question import Problem
@@ -42,6 +45,8 @@ from ...run.settings import RunSettings
 from ...run.sources import origins
 from ...run.stores import shown_name, store_name
 from ...stop import StopToken
+from ...system.derived import derived, keep_derived, stamp_of
+from ...system.files import LOCK_FILE
 from ...system.process import event_loop
 from .exit_codes import ExitCode
 from .output import asked, say, say_latency, show, width
@@ -264,16 +269,13 @@ WHEN: Mapping[type[Halt], str] = {
 def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     """Save and print the report. ran: whether anything was run now, so that the saved reports are
     out of date."""
-    # Imported here, with numpy: the first request does not wait for what comes after the last.
-    from ...analysis.reports.report import report, save_report
-    from ...analysis.rows import read_rows
-
     sweep, folder = run.loaded.sweep, run.folder
-    with RunReader(folder.path) as reader:
-        results = read_rows(reader).results(shown.score)
-    if ran:
-        save_report(results, folder.path)
-    show(report(results, shown.format, width()))
+    name, stamp = f"report {folder.path.resolve()}", _report_stamp(run, shown)
+    text = None if ran else derived(name, stamp)
+    if text is None:
+        text = _scored(folder.path, shown, save=ran).encode()
+        keep_derived(name, stamp, text)
+    show(text.decode())
     say("")
     say(f"run folder  {folder.path}")
     if folder.manifest.part:
@@ -297,6 +299,36 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
         retrying = shown.again if run.settings.retry_failed else f"{shown.again} --retry-failed"
         say(f"retry       {retrying}   ({counted(again, 'cell')} whose fault may have passed)")
     return ExitCode.FAILED if folder.failed else ExitCode.DONE
+
+
+def _scored(folder: Path, shown: Presentation, save: bool) -> str:
+    """Score a run and return its report. save: also into the run folder, in every format."""
+    # The first request must not wait for these imports, which bring numpy.
+    from ...analysis.reports.report import report, save_report
+    from ...analysis.rows import read_rows
+
+    with RunReader(folder) as reader:
+        results = read_rows(reader).results(shown.score)
+    if save:
+        save_report(results, folder)
+    return report(results, shown.format, width())
+
+
+def _report_stamp(run: Run, shown: Presentation) -> str:
+    """Return a stamp of everything that decides the printed report: files, code and options."""
+    engine, folder = Path(__file__).parents[2], run.folder.path
+    rooms = (engine, engine.parent / "protocols", engine.parent / "cache")
+    files = [
+        Path(place, name)
+        for room in (folder, *rooms)
+        for place, _, names in os.walk(room)
+        for name in sorted(names)
+        if "__pycache__" not in place and place != str(folder / REPORT)
+    ]
+    # An open run has a lock, and an open database an index.
+    stable = (file for file in files if not file.name.endswith(("-shm", LOCK_FILE)))
+    options = (shown.format, shown.score, width(), sys.version, version("numpy"), version("scipy"))
+    return stamp_of(stable, *options)
 
 
 def _replies(run: Run) -> str:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -14,6 +15,7 @@ from oversight.engine.analysis.reports.formats import FORMATS
 from oversight.engine.run.events import add_event
 from oversight.engine.run.mixed import MIXED, MixedReplies, pending
 from oversight.engine.run.reader import RunReader
+from oversight.engine.views.cli import terminal
 from tests.command_line import ROOT
 from tests.disks import read_only
 from tests.run_folders import everything, only_run, outcomes
@@ -29,6 +31,30 @@ def test_a_report_can_be_had_again_in_every_format(command, finished, format):
     ending = {"text": "txt", "markdown": "md", "latex": "tex"}.get(format, format)
     assert (folder / "report" / f"report.{ending}").read_text() == ran.out
     assert "\x1b" not in ran.out
+
+
+def test_report_of_a_finished_run_is_scored_again_only_if_something_changed(
+    command, finished, monkeypatch
+):
+    scored, score = [], terminal._scored
+    monkeypatch.setattr(
+        terminal, "_scored", lambda *words, **more: scored.append(1) or score(*words, **more)
+    )
+
+    def scores(*words: str) -> tuple[int, str]:
+        scored.clear()
+        ran = command("run", "small.yaml", *words)
+        return len(scored), ran.out
+
+    _, report = scores()
+    assert scores() == (0, report)
+    assert scores("--score", "log") == (1, ANY)
+    assert scores() == (1, report)
+    os.utime(finished.folder / "run.db")
+    assert scores() == (1, report)
+    assert scores() == (0, report)
+    shutil.rmtree(os.environ["XDG_CACHE_HOME"])
+    assert scores() == (1, report)
 
 
 def test_what_was_measured_is_told_where_it_is_asked_for(place, command):

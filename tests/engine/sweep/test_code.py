@@ -2,7 +2,9 @@
 and a module that a row does not reach does not concern it."""
 
 import ast
+import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from oversight.engine.run.loaded_sweep import open_sweep, run_folder
 from oversight.engine.run.settings import RunSettings
+from oversight.engine.sweep import code
 from oversight.engine.sweep.code import SOURCE, module_code, row_codes
 from oversight.engine.sweep.sweep import Sweep
 from oversight.engine.sweep.sweepfile import read_sweep_file
@@ -239,3 +242,33 @@ def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adop
     assert adopted.code == 0, adopted.err
     assert "Rows of several codes (--adopt-code): first tone one" in adopted.out
     assert command(*words).code == 0
+
+
+def test_code_of_an_unchanged_file_is_parsed_once_for_all_processes(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file, parsed = tmp_path / "mine.py", []
+    parse, now = code.module_code, time.time()
+    monkeypatch.setattr(
+        code, "module_code", lambda *words: parsed.append(words[0]) or parse(*words)
+    )
+
+    def read(text: str, age: float, package: str = "lab") -> tuple[int, str]:
+        """Parses that a new process needs, and the digest. age: of the file, in seconds."""
+        parsed.clear()
+        file.write_text(text)
+        modified = now - age
+        os.utime(file, (modified, modified))
+        files = code.CodeFiles()
+        found, imports = files.code(file, package)
+        assert (found, [*imports]) == (parse(text.encode(), package)[0], [f"{package}.x"])
+        files.save()
+        return len(parsed), found
+
+    first = read("from . import x\n", 60)
+    assert read("from . import x\n", 60) == (0, first[1])
+    assert read("from . import x\n", 60, "other")[0] == 1
+    assert read("from . import x\n", 50)[0] == 1
+    assert read("from . import x  # a\n", 50) == (1, first[1])
+    assert [read("from . import x  # a\n", 0)[0] for _ in range(2)] == [1, 1]
+    next((tmp_path / "cache").rglob("*/*")).write_bytes(b"\xff")
+    assert read("from . import x\n", 60)[0] == 1
