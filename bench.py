@@ -42,7 +42,7 @@ BENCHES: dict[str, Callable[[Options], Measured]] = {
     "--gsm8k", type=click.Path(path_type=Path, exists=True), help="Its folder, for `twin`."
 )
 @click.option("--against", default="", metavar="A,B", help=f"Peers: {', '.join(PEERS)}.")
-@click.option("--floor", is_flag=True, help="The bare promises too, beside calls and debates.")
+@click.option("--floor", is_flag=True, help="The bare promises too, alongside calls and debates.")
 @click.option("--json", "form", flag_value="json")
 @click.option("--markdown", "form", flag_value="markdown")
 @click.option("--write-docs", "form", flag_value="docs", help="Into docs/performance.md.")
@@ -55,8 +55,8 @@ def main(
     floor: bool,
     form: str | None,
 ) -> None:
-    if unknown := [name for name in names if name not in BENCHES]:
-        raise click.UsageError(f"no bench {unknown[0]!r}; there are {', '.join(BENCHES)}")
+    if wrong := [name for name in names if name not in BENCHES]:
+        raise click.UsageError(f"unknown bench {wrong[0]!r}: choose from {', '.join(BENCHES)}")
     options = Options(rounds, size, gsm8k, floor, installed(against))
     measured = []
     for name in names or BENCHES:

@@ -159,6 +159,16 @@ def suggestion(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+def unknown(kind: str, word: str, names: Iterable[str]) -> str:
+    """`unknown protocol 'debat': did you mean 'debate'? Choose from a, b`, for an error. kind: says
+    which names they are, such as `protocol`."""
+    if not (known := list(names)):
+        return f"unknown {kind} {word!r}"
+    near = suggestion(word, known).removeprefix("; ")
+    choose = f"{near} Choose" if near else "choose"
+    return f"unknown {kind} {word!r}: {choose} from {', '.join(known)}"
+
+
 T = TypeVar("T")
 
 

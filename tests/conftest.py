@@ -240,7 +240,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--nightly",
         action="store_true",
-        help="also further cases of what others hold: .ci/run and `make campaign` run them",
+        help="extra cases of other tests: .ci/run and `make campaign` run them",
     )
     parser.addoption(
         "--skipped-before",

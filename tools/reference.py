@@ -254,7 +254,7 @@ def _type(type_: Any) -> str:
 
 def _default(cls: type[Any], field: "Field[Any]") -> str:
     if field.default is MISSING:
-        return "that of the file" if cls is Top else "*needed*"
+        return "the file's" if cls is Top else "*needed*"
     return _value(field.default)
 
 

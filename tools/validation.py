@@ -253,7 +253,7 @@ def traded_finding(found: Sequence[Traded]) -> Finding:
             for n, name in enumerate(right)
         ),
     ]
-    return Finding((Part("trade", "what a mark costs, at n 400", columns, found),))
+    return Finding((Part("trade", "cost of a mark, at n 400", columns, found),))
 
 
 if __name__ == "__main__":

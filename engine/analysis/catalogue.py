@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
+from ...protocols.settings import unknown
 from ..errors import UsageError
 from ..run.reader import RunReader
 from ..sweep.code import classes_in, module_from_file
@@ -93,7 +94,7 @@ def analysis(name: str) -> type[Analysis]:
             raise UsageError(f"{place} has no {called!r}; {classes_in(own)}")
         found = getattr(own, called)
     else:
-        raise UsageError(f"{name!r} is no analysis; there are {', '.join(names())}, or my.py:Mine")
+        raise UsageError(unknown("analysis", name, [*names(), "my.py:Mine"]))
     if not (isinstance(found, type) and issubclass(found, Analysis)):
-        raise UsageError(f"{name}: {found!r} is no {Analysis.__name__}")
+        raise UsageError(f"{name}: {found!r} is not an {Analysis.__name__}")
     return found

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...protocols.scores import SCORES, Compat
+from ...protocols.settings import unknown
 from ..display.text import counted
 from ..errors import UsageError
 from .findings.finding import (
@@ -78,8 +79,8 @@ def _named(word: str, rows: Mapping[str, Influences]) -> str:
         return word
     fits = [name for name in rows if all(part in name for part in word.split())]
     if len(fits) != 1:
-        problem = "no setting is called" if not fits else "several settings fit"
-        raise UsageError(f"{problem} {word!r}; there are:\n  " + "\n  ".join(rows))
+        problem = "several settings fit" if fits else "unknown setting"
+        raise UsageError(f"{problem} {word!r}: choose from\n  " + "\n  ".join(rows))
     return fits[0]
 
 
@@ -123,8 +124,8 @@ def ways_of(every: Judgements, ways: Sequence[str] = ()) -> tuple[str, ...]:
     """The kinds of clusters that are random: by default the problem and, where any line names a
     judge, the judge. UsageError for a kind that there is not, or that a line lacks."""
     ways = tuple(ways) or ("problem", *["judge"] * ("judge" in every.codes))
-    if unknown := [way for way in ways if way not in WAYS]:
-        raise UsageError(f"--cluster {unknown[0]}: there are {', '.join(WAYS)}")
+    if wrong := [way for way in ways if way not in WAYS]:
+        raise UsageError(f"--cluster: {unknown('dimension', wrong[0], WAYS)}")
     for way in ways:
         try:
             every.clusters((way,))
@@ -140,7 +141,7 @@ def by_setting(every: Judgements, key: str = "setting") -> Mapping[str, Judgemen
     """The lines by one of their keys, and by file where there are several; "" for all if no line
     has it."""
     if key not in TOLD_APART:
-        raise UsageError(f"--by {key}: there are {', '.join(TOLD_APART)}")
+        raise UsageError(f"--by: {unknown('key', key, TOLD_APART)}")
     return every.by("file", key)
 
 
@@ -153,9 +154,7 @@ def where(every: Judgements, conditions: Iterable[str]) -> Judgements:
             raise UsageError(f"--where {condition!r}: write KEY=VALUE, of {', '.join(TOLD_APART)}")
         there = every.by(key) if key in every.codes else {}
         if value not in there:
-            raise UsageError(
-                f"--where {condition}: no line has it; there are {', '.join(sorted(there))}"
-            )
+            raise UsageError(f"--where {condition}: {unknown(key, value, sorted(there))}")
         every = there[value]
     return every
 
@@ -267,7 +266,7 @@ def _notes(every: Judgements, found: Sequence[ScoredLine]) -> Iterable[str]:
             "CI of all worlds (Stoye 2009)."
         )
     if any(line.gain for line in found):
-        yield "gained: ASD of the last belief less that of the first, within judgements."
+        yield "gained: ASD of the last belief minus the first one's, within judgements."
 
 
 def _if_any(found: Sequence[ScoredLine], shown: Column) -> Column:

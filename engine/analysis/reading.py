@@ -62,8 +62,7 @@ NAME = "a text or a whole number"
 SHAPES = {
     "id": NAME,
     "values": 'a finite number for each answer, such as {"A": 1, "B": -1}',
-    "worlds": "for each answer argued a probability for each answer, "
-    "or null where there is no verdict",
+    "worlds": "for each answer argued a probability for each answer, or null without a verdict",
     "verdict": "instead of worlds, a probability for each answer where all were argued",
     "first": "a probability for each answer before anything was said, or left out",
     **{key: f"{NAME}, or left out" for key in KEYS},

@@ -52,9 +52,9 @@ class Report(Analysis):
     )
     conditions: tuple[str, ...] = flag(
         "Only rows with this protocol, mechanism, agent, judge, model, rounds, …; repeatable. "
-        "valid: beside the figures of all problems those of valid ones, in no world of which a "
-        "speaker refused, conceded, argued for another side or gave itself away; of groups and "
-        "--table those alone.",
+        "valid: adds figures over valid problems only, without a world in which a speaker "
+        "refused, conceded, argued for another side or gave itself away; groups and --table show "
+        "only these.",
         name="--where",
         metavar="NAME=VALUE|valid",
         default=(),

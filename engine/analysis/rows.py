@@ -106,7 +106,7 @@ class RunRows:
                     if its.questions
                 }
         raise UsageError(
-            f"--cluster {','.join(ways)}: of runs there are group, the default, and question"
+            f"--cluster {','.join(ways)}: for runs, choose group (the default) or question"
         )
 
     def asd_by_problem(self, score: str) -> Floats:
@@ -192,7 +192,7 @@ def rows_meant(word: str, rows: Sequence[GridRow], names: Sequence[str]) -> list
             return matches
     more = f"\n  … and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
     listed = "\n  ".join(names[:MAX_LISTED])
-    raise UsageError(f"no row is called {word!r}; there are:\n  {listed}{more}")
+    raise UsageError(f"unknown row {word!r}: choose from\n  {listed}{more}")
 
 
 def pairs_meant(
@@ -216,7 +216,7 @@ def one_pair_meant(
     if len(pairs) > 1:
         several = "\n  ".join(f"{names[a]} - {names[b]}" for a, b in pairs[:MAX_LISTED])
         raise UsageError(
-            f"'{first} - {second}' means {len(pairs)} contrasts; name one with parts of agents and "
+            f"'{first} - {second}' means {len(pairs)} contrasts; choose one by parts of agents and "
             f"judges:\n  {several}"
         )
     return pairs[0]
@@ -264,7 +264,7 @@ def read_pair(text: str) -> tuple[str, str]:
     """Parse `A - B`. UsageError if it is not two names."""
     names = [name.strip() for name in text.split(" - ")]
     if len(names) != 2 or not all(names):
-        raise UsageError(f"{text!r} is no contrast; write two rows: 'debate - consultancy'")
+        raise UsageError(f"{text!r}: write a contrast of two rows: 'debate - consultancy'")
     return names[0], names[1]
 
 

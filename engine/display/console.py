@@ -217,7 +217,7 @@ class Bottleneck:
 
     def __str__(self) -> str:
         if self.resource == "pause":
-            return f"paused by the provider for {self.amount:.0f} s more"
+            return f"rate limited; resuming in {self.amount:.0f} s"
         if self.resource == "pace":
             return f"slowed to {self.amount:.1f}/s, as the provider refuses more"
         if self.resource == "outage":

@@ -308,7 +308,7 @@ def provider_settings(node: Node) -> ProviderSettings:
     if name.partition("/")[0] not in provider_names():
         return settings  # runs recorded with a name that is unknown now can still be opened
     if settings.api == "responses" and entry(name).dated:
-        raise node.settings()["api"].fault(f"{name} has no such endpoint")
+        raise node.settings()["api"].fault(f"unknown endpoint of {name}")
     return settings
 
 

@@ -278,8 +278,8 @@ class HttpClient(Owner):
                 f"; oversight cache show {address[:12]}" for address in addresses[-2:]
             )
             log.warning(
-                "a server %s; it is thrown away, and each request to that provider has a "
-                "connection of its own from now on%s",
+                "a server %s; it is discarded, and from now on each request to that "
+                "provider opens a new connection%s",
                 why,
                 commands and f". The last replies there may be those to other calls{commands}",
             )

@@ -193,7 +193,7 @@ def _url(provider: str, url: str, whence: str) -> str:
     try:
         return _address(provider, url, whence)
     except ValueError as exc:
-        raise UsageError(f"{provider}: {whence} {url!r} is no address: {exc}") from None
+        raise UsageError(f"{provider}: {whence} {url!r} is not an address: {exc}") from None
 
 
 def _address(provider: str, url: str, whence: str) -> str:
@@ -207,7 +207,7 @@ def _address(provider: str, url: str, whence: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise UsageError(
-            f"{provider}: {whence} {url!r} is no http or https address; write http://HOST:PORT/v1"
+            f"{provider}: {whence} {url!r} is not an http or https address; write http://HOST:PORT/v1"
         )
     if parts.username or parts.password:
         raise UsageError(f"{provider}: {whence} holds a password; keys have their own variables")

@@ -34,7 +34,7 @@ def tree(body: bytes, source: str) -> dict[str, Any]:
     if wrong:
         raise Malformed(f"{source} sent no JSON: {wrong}: {body_start(body)}", body)
     if not isinstance(data, dict):
-        raise Malformed(f"{source} sent JSON that is no object: {body_start(body)}", body)
+        raise Malformed(f"{source} sent JSON that is not an object: {body_start(body)}", body)
     return data
 
 

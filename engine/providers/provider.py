@@ -121,8 +121,8 @@ def keyless(reply: Reply, source: str) -> Reply:
     itself contains the key."""
     if HIDDEN.encode() in msgspec.json.encode(reply):
         raise KeyEchoed(
-            f"{source} repeats the key in what its models say; such a reply is neither stored nor "
-            "changed. Put a new key in its place, and ask who runs the server, or the proxy before "
-            "it, why it shows what it was sent"
+            f"{source} repeats the key in its replies; such a reply is neither stored nor "
+            "changed. Replace the key, and ask the operator of the server, or of the proxy before "
+            "it, why it repeats requests"
         )
     return reply

@@ -50,7 +50,7 @@ class ProviderSettings:
     def __post_init__(self) -> None:
         for name in ("base_url", "identity", "version"):
             if not getattr(self, name).isprintable():
-                raise ValueError(f"{name}: {getattr(self, name)!r} has a character that is no text")
+                raise ValueError(f"{name}: {getattr(self, name)!r} has an unprintable character")
         if not 0 < self.deadline <= LONGEST:
             raise ValueError(f"deadline: {self.deadline:g} is not in (0, {LONGEST:g}] seconds")
         if self.connections is not None and not 1 <= self.connections <= WIDEST:

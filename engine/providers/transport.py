@@ -251,8 +251,8 @@ def distrusted(target: Target, failure: ssl.SSLCertVerificationError) -> str:
     """Why a certificate is not trusted, and the remedy."""
     why = getattr(failure, "verify_message", None) or str(failure)
     return (
-        f"the certificate of {target.address} is not to be trusted: {why}; if the server is yours, "
-        "name a file with its certificate, or with that of who signed it, in SSL_CERT_FILE"
+        f"the certificate of {target.address} is not trusted: {why}; if the server is yours, "
+        "name a file with its certificate, or its issuer's, in SSL_CERT_FILE"
     )
 
 

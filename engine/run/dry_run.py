@@ -125,7 +125,7 @@ async def require_distinct(
         pairs = "\n  ".join(" = ".join(row.title for row in rows) for rows in alike)
         raise UsageError(
             f"these rows would ask the same calls and end with the same verdicts:\n  {pairs}\n"
-            "leave out what their protocols have no use for, or give each a sweep of its own"
+            "leave out settings that their protocols do not use, or put each into another sweep"
         )
 
 
@@ -270,6 +270,6 @@ def require_service(retirements: "Iterable[Retirement]", today: date) -> None:
     if gone:
         lines = "\n".join(map(str, gone))
         raise UsageError(
-            f"{lines}\nname another model; what the store holds of it can still be had with "
+            f"{lines}\nchoose another model; its stored replies can still be read with "
             "--cache replay. Nothing was sent."
         )

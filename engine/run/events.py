@@ -108,8 +108,8 @@ def _read_lines(run: Path) -> Iterator[tuple[str, bytes]]:
 
 def _no_event(run: Path, number: int, why: object) -> RunFolderError:
     return RunFolderError(
-        f"{run / EVENTS}:{number}: is no event of this version ({why}); replace the file with a "
-        "copy of it, or move it away to go on without its events"
+        f"{run / EVENTS}:{number}: is not an event of this version ({why}); replace the file "
+        "with a copy of it, or move it away to go on without its events"
     )
 
 

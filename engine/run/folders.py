@@ -103,5 +103,5 @@ def _noted(folder: Path, id: str | None = None) -> _Note:
 
 def _file(folder: Path, id: str) -> Path:
     if not re.fullmatch("[0-9a-f]{16}", id):
-        raise RunFolderError(f"{folder}: {id!r} is no id of a run")
+        raise RunFolderError(f"{folder}: {id!r} is not the id of a run")
     return platformdirs.user_data_path("oversight") / "runs" / id

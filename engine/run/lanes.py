@@ -150,8 +150,8 @@ def failure(work: str, raised: BaseException) -> Failure:
             raise fault
         case DamagedEntry():
             raise StoreFailed(
-                f"{fault}. It is neither guessed nor paid again unless you say so: put a backup in "
-                "its place with oversight cache import, or have it asked for again after "
+                f"{fault}. It is neither guessed nor paid again without your order: restore it "
+                "from a backup with oversight cache import, or have it asked again after "
                 "oversight cache prune --damaged"
             ) from fault
         case StoreGone():
@@ -264,7 +264,7 @@ def _sound(verdict: Verdict, question: Question) -> Verdict:
     probability would be found no sooner than in the figures of the report."""
     probs = tuple(map(float, verdict.probs))
     if len(probs) != len(question.answers) or not are_probabilities(probs):
-        raise ValueError(f"{probs} are no probabilities of {len(question.answers)} answers")
+        raise ValueError(f"{probs} are not probabilities of {len(question.answers)} answers")
     if verdict.measures:
         value_address(verdict.measures)
     # A float of numpy's is one, but is not written as one.

@@ -97,14 +97,14 @@ def folder_named(word: str) -> Path:
         return begun[0]
     if begun:
         raise RunFolderError(
-            f"{word!r} may be one of these, the newest first; name one:\n{_listed(begun)}"
+            f"{word!r} may be one of these, the newest first; choose one:\n{_listed(begun)}"
         )
     if path.is_dir():
         place, fault = path, str(no_run(path))
     else:
         fault = f"no run folder in {place} has a name that begins with {path.name!r}"
     if there := list(run_folders(place)):
-        raise RunFolderError(f"{fault}; there are:\n{_listed(there)}")
+        raise RunFolderError(f"{fault}: choose from\n{_listed(there)}")
     raise RunFolderError(f"{fault}\n  to list runs: oversight status; to start one: oversight run")
 
 

@@ -111,10 +111,10 @@ def run_folder(
         if changes and settings.adopt_code is not True:
             rows = listed(changes.values(), "\n  ")
             raise RunFolderError(
-                f"{folder} was run with other code than there is now, in {len(changes)} of "
+                f"the code has changed since {folder} was run, in {len(changes)} of "
                 f"{len(sweep.rows)} rows:\n  {rows}\n"
-                "to run what is missing with the code as it is now, beside what the other code "
-                "gave: --adopt-code (in Python: adopt_code=True)\n"
+                "to run only the missing cells, with the changed code: --adopt-code "
+                "(in Python: adopt_code=True)\n"
                 f"to rerun these rows, and the rest from the store: --run-folder {_free(folder)}"
             )
         code = known.code.adopting(now, changes)

@@ -25,7 +25,7 @@ def rows_that_fit(run: RunReader, parts: Parts) -> list[int]:
     found = [n for n, row in enumerate(rows) if parts.fit(row)]
     if not found:
         names = "\n  ".join(" · ".join(row.shown_names) for row in rows[:MAX_LISTED])
-        raise UsageError(f"no row of {run.folder} fits; there are:\n  {names}")
+        raise UsageError(f"no row of {run.folder} fits: choose from\n  {names}")
     return found
 
 

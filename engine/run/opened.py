@@ -65,8 +65,8 @@ def open_run(
 def inert(folder: Path) -> str:
     """Advice for settings of a run folder that name code, files or addresses."""
     return (
-        "reading a run folder runs no code: look at it, and name a sweep file of your own that "
-        f"names it: --sweep FILE, or start that: oversight run FILE --run-folder {folder}"
+        "for safety, code in a run folder is not run; pass your own sweep file with --sweep FILE, "
+        f"or start that: oversight run FILE --run-folder {folder}"
     )
 
 
@@ -97,8 +97,8 @@ def _open_python_run(
         return loaded(file, apis=apis)
     except RunFolderError as exc:
         raise RunFolderError(
-            f"{folder} was made from Python, and {exc}: call run() again there, and show() of what "
-            f"it returns; the reports are in {folder / REPORT}"
+            f"{folder} was made from Python, and {exc}: call run() again there, and show() on its "
+            f"result; the reports are in {folder / REPORT}"
         ) from exc
 
 
@@ -147,8 +147,8 @@ def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Pro
         digest = _left_out(problem)
         if digest and digest not in found:
             raise UsageError(
-                f"--passages {source}: it has {len(found)} of the {len(wanted)} source texts, and "
-                f"not that of {problem.id}, whose sha256 is {digest}"
+                f"--passages {source}: it has {len(found)} of the {len(wanted)} source texts; "
+                f"the text of {problem.id}, with sha256 {digest}, is missing"
             )
         whole.append(_with(problem, found[digest]) if digest else problem)
     return tuple(whole)
@@ -175,7 +175,7 @@ def _digest(text: str) -> str:
 def _texts(source: Path) -> Iterator[str]:
     """Every text in a file, or in the files of a folder."""
     if not source.exists():
-        raise UsageError(f"--passages {source}: there is no such file or folder")
+        raise UsageError(f"--passages: file not found: {source}")
     if is_run(source):
         yield from (problem.question.passage for problem in RunReader(source).problems)
         return

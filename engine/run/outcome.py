@@ -152,5 +152,5 @@ class Outcomes:
                 probs, figures = read_probs(row.probs or ""), read_figures(row)
                 for each in (probs, *figures.redraws):
                     if len(each) != len(problem.values) or not are_probabilities(each):
-                        raise ValueError(f"cell {row.place}: {list(each)} are no probabilities")
+                        raise ValueError(f"cell {row.place}: {list(each)} are not probabilities")
                 yield OutcomeRecord(*about, probs, None, "", *figures)

@@ -263,7 +263,7 @@ class RunFolder:
             raise RunFolderError(
                 f"{store} holds {held:,} replies, and {self.path} left {left:,} or more "
                 "there: name the right store with --store, bring them back with oversight cache "
-                f"import BACKUP --store {store}, or pay again for what is lost with --accept-empty"
+                f"import BACKUP --store {store}, or pay again for lost replies with --accept-empty"
             )
         if id and self.manifest.store_id not in ("", id):
             raise RunFolderError(
@@ -303,8 +303,8 @@ class RunFolder:
                 strange = []
         if strange:
             raise RunFolderError(
-                f"{self.path} is no run folder, and holds {strange[0]}; choose another folder with "
-                "--run-folder"
+                f"{self.path} is not a run folder, and holds {strange[0]}; choose another folder "
+                "with --run-folder"
             )
 
     def _begin(self) -> None:
@@ -322,8 +322,8 @@ class RunFolder:
             known = manifest_in(database)
             if known.identity != self.manifest.identity:
                 raise RunFolderError(
-                    f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells), or "
-                    "its settings or its --limit differ; choose another folder with --run-folder"
+                    f"{self.path} was made from a different sweep ({known.name}, {known.cells} "
+                    "cells), settings or --limit; choose another folder with --run-folder"
                 )
             self.manifest = self._resume(known) if self._resume else known
             if self.manifest != known:

@@ -10,7 +10,7 @@ from annotated_types import Interval
 
 from ...cache.cache import Mode
 from ...protocols.scores import ALL_SCORES
-from ...protocols.settings import suggestion
+from ...protocols.settings import unknown
 from ..display.text import dollars
 from ..models.accounting.prices import PriceList, listed, load_prices
 from ..models.limits.breaker import GIVE_UP
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 def _tokens(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([kMG]?)", text)
     if match is None:
-        raise ValueError(f"{text!r} is no number of tokens: write it as 50M, 800k or 20000")
+        raise ValueError(f"{text!r} is not a number of tokens: write it like 50M, 800k or 20000")
     return float(match[1]) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[match[2]]
 
 
 def _score(text: str) -> str:
     if text not in ALL_SCORES:
-        near = suggestion(text, ALL_SCORES) or f"; scores: {', '.join(ALL_SCORES)}"
-        raise ValueError(f"there is no score {text!r}{near}")
+        raise ValueError(unknown("score", text, ALL_SCORES))
     return text
 
 

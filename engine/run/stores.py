@@ -63,7 +63,7 @@ def _database(url: str, make: bool) -> Store:
     name = url.partition(":")[0]
     store = load_function(STORES_GROUP, name)(url, make)
     if not isinstance(store, Store):
-        raise UsageError(f"{name}: {store!r}, which is registered, is no {Store.__name__}")
+        raise UsageError(f"{name}: {store!r}, which is registered, is not a {Store.__name__}")
     return store
 
 
@@ -97,5 +97,5 @@ def checked_name(named: str) -> str:
 def store_path(given: Path | str | None) -> Path:
     """The folder of the store that `store_name` names. UsageError for a database."""
     if is_url(named := store_name(given)):
-        raise UsageError("the store is a database, and this works on a folder: name one by --store")
+        raise UsageError("the store is a database; this needs a folder: name it with --store")
     return Path(named)

@@ -129,7 +129,7 @@ def code_files() -> tuple[CodeFile, ...]:
 def module_from_file(path: Path) -> ModuleType:
     """The module of a file with its current content. FileNotFoundError if there is no such file."""
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
+        raise FileNotFoundError(f"file not found: {path}")
     return _executed(path, path.read_bytes())
 
 

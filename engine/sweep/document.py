@@ -68,7 +68,7 @@ class Document:
         except FileNotFoundError:
             near = suggestion(path.name, [each.name for each in path.parent.glob("*.y*ml")])
             remedy = near or f"; start one with: oversight init {path}"
-            raise UsageError(f"{path}: no such file{remedy}") from None
+            raise UsageError(f"file not found: {path}{remedy}") from None
         except IsADirectoryError:
             run = (path / "run.db").is_file()
             remedy = f"; to repeat the run in it: oversight replay {path}" * run
@@ -173,7 +173,7 @@ class Document:
         owner = next((f" of {part}" for part in key[-2::-1] if isinstance(part, str)), "")
         return self.fault(
             key,
-            f"no such {what}{near}",
+            f"unknown {what}{near}",
             f"{all or f'settings{owner}'}: {shown or ', '.join(names)}",
         )
 
@@ -190,7 +190,7 @@ class Document:
         if isinstance(at, list) and name.isdecimal():
             if int(name) >= len(at):
                 last = ".".join(map(str, (*key, len(at) - 1)))
-                raise UsageError(f"{flag}: there is no part {name}; the last one is {last}")
+                raise UsageError(f"{flag}: unknown part {name}; the last one is {last}")
             self._put(at, int(name), rest, value, key, flag)
         elif isinstance(at, list):
             for n in self._taking(at, name, rest, key, flag):
@@ -204,8 +204,8 @@ class Document:
             self._put(at, name, rest, value, key, flag)
         else:
             raise UsageError(
-                f"{flag}: {'.'.join(map(str, key))} is {at!r}, which has no settings; write "
-                "{…} with all of them in its place"
+                f"{flag}: {'.'.join(map(str, key))} is {at!r}, which has no settings; "
+                "replace it by {…} with all of them"
             )
 
     def _taking(
@@ -220,7 +220,7 @@ class Document:
                 at[n] = {BARE[key[0]]: part}
         parts = [n for n, part in enumerate(at) if isinstance(part, dict)]
         if not parts:
-            raise UsageError(f"{flag}: there is no {name!r} in {'.'.join(map(str, key))}")
+            raise UsageError(f"{flag}: unknown name {name!r} in {'.'.join(map(str, key))}")
         having = [n for n in parts if name in at[n]] if rest else parts
         yield from having or parts
 
@@ -269,7 +269,7 @@ def _build(loader: _Loader, node: yaml.Node, key: Key, source: str, places: dict
             at = _at(source, name_node.start_mark.line)
             name = _scalar(loader, name_node, at)
             if isinstance(name, bool) or not isinstance(name, (str, int)):
-                raise UsageError(f"{at}: {name!r} is no name of a setting; put it in quotes")
+                raise UsageError(f"{at}: {name!r} is not text: put the name of a setting in quotes")
             name = str(name)
             if name in built:
                 raise UsageError(

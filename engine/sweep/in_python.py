@@ -61,7 +61,7 @@ def read_python_sweep(text: str, problems: tuple[Problem, ...]) -> SweepFile:
         models, providers = contents.pop("models"), contents.pop("providers")
         return python_sweep(Top(**contents), problems, rebuilt, models, providers)
     except (ValueError, TypeError, LookupError, AttributeError, ImportError) as exc:
-        raise RunFolderError(f"what was made in Python cannot be made again: {exc}") from exc
+        raise RunFolderError(f"objects made in Python cannot be rebuilt: {exc}") from exc
 
 
 def _without_refused(part: Any, settings: Sections) -> Any:

@@ -174,7 +174,7 @@ def hint_of_missing(exc: DatasetError, name: str, where: str = "") -> str:
     """What to do about the missing file of a data set; empty for any other fault. where: says which
     folder was searched."""
     missing = Path(exc.file)
-    if missing.exists() or not str(exc).endswith("no such file"):
+    if missing.exists() or not str(exc).endswith("file not found"):
         return ""
     fetch = f"\n  to have it: oversight dataset fetch {name}" if name in originals() else ""
     if name == "study":

@@ -190,7 +190,7 @@ def _rows_of(
     if "judge" in cls.ignores and len(benches) > 1:
         why = f"{kind} asks no judge, so its rows would be equal"
         if skipped is None:
-            raise one.fault(why, "leave it to a sweep of its own, or write `grid: skip`")
+            raise one.fault(why, "put it into another sweep, or write `grid: skip`")
         skipped.append(f"{one.document.place(one.key)}: {why}; one of them is run")
         asked = benches[:1]
     for point in _points(one, settings, types_, needs=()):
@@ -295,8 +295,8 @@ def _check_calls(node: Node, point: RoleSettings) -> None:
     known = [*(by.presets if by else ()), *Node.section(node.document, "models").settings()]
     if model not in known:
         raise node.child("model", model).fault(
-            f"there is no simulated model {model!r}",
-            f"describe it under 'models', or use one of {', '.join(known)}",
+            f"unknown simulated model {model!r}",
+            f"describe it under 'models', or choose from {', '.join(known)}",
         )
 
 
@@ -343,7 +343,7 @@ def _json_object(node: Node) -> str:
     if isinstance(node.value, str):
         return node.value
     if not isinstance(node.value, dict):
-        raise node.fault(f"{node.value!r} is no mapping", "write {name: value}")
+        raise node.fault(f"a mapping is expected, not {node.value!r}", "write {name: value}")
     return orjson.dumps(node.value, option=orjson.OPT_SORT_KEYS).decode()
 
 

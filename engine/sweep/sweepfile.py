@@ -115,7 +115,7 @@ class SweepFile:
                 ("draws",),
                 f"{self.top.draws:,} draws make {cells:,} cells, and a sweep has {MAX_CELLS:,} at "
                 "most",
-                "take fewer draws, or several sweeps: what they share is paid once",
+                "take fewer draws, or several sweeps: calls in common are paid once",
             )
         return grid
 
@@ -235,7 +235,7 @@ def _labels(node: Node) -> dict[str, str]:
     for name, each in node.settings().items():
         label = each.value
         if not isinstance(label, str) or not label.strip() or not label.isprintable():
-            raise each.fault(f"{label!r} is no label; write a text of one line")
+            raise each.fault(f"{label!r} is not a label: write one line of text")
         if label in found.values():
             raise each.fault(f"{label!r} is the label of another name already")
         found[name] = label
@@ -271,7 +271,7 @@ def check_fit(
     """Check that every protocol can run on every problem."""
     for section, found in (("problem", problems), ("protocol", protocols)):
         if not found:
-            raise document.fault((f"{section}s",), f"there is no {section} in it")
+            raise document.fault((f"{section}s",), f"at least one {section} is required")
     # The checks depend only on the number of answers, which most problems share.
     shapes = {len(problem.values): problem for problem in problems}
     for protocol in protocols:
@@ -312,7 +312,7 @@ def check_names(
         if kind == COMPATIBLE and (not own or "/" in own):
             raise document.fault(
                 key,
-                f"{name!r} is no server of yours",
+                f"{name!r} is not a server name",
                 f"write {COMPATIBLE}/NAME, as in {COMPATIBLE}/NAME/MODEL",
             )
         known = provider_names()

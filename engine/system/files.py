@@ -70,7 +70,7 @@ def open_plain(path: Path) -> BufferedReader:
         raise RunFolderError(f"{path} cannot be read: {exc.strerror}") from exc
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise RunFolderError(f"{path} is no regular file")
+        raise RunFolderError(f"{path} is not a regular file")
     return os.fdopen(descriptor, "rb")
 
 

@@ -83,7 +83,7 @@ def require_room() -> None:
         allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         raise UsageError(
             f"this process may have {allowed} open files, which is too few to ask models and store "
-            "what they answer: allow more, as with ulimit -n 256. Nothing was sent."
+            "their replies: allow more, as with ulimit -n 256. Nothing was sent."
         )
 
 
@@ -145,7 +145,9 @@ def load_function(group: str, name: str) -> Callable[..., Any]:
     """As `load_registered`, for a group of functions. UsageError if it is none."""
     function = load_registered(group, name)
     if not callable(function):
-        raise UsageError(f"{name}: {function!r}, which is registered under {group}, is no function")
+        raise UsageError(
+            f"{name}: {function!r}, which is registered under {group}, is not a function"
+        )
     return function
 
 
@@ -153,7 +155,7 @@ def load_one(group: str, name: str, kind: type[Kind]) -> Kind:
     """As `load_registered`, for a group of one kind. UsageError if it is none of it."""
     value = load_registered(group, name)
     if not isinstance(value, kind):
-        raise UsageError(f"{name}: {value!r}, which is registered, is no {kind.__name__}")
+        raise UsageError(f"{name}: {value!r}, which is registered, is not a {kind.__name__}")
     return value
 
 

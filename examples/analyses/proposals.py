@@ -73,7 +73,7 @@ def read(reader: RunReader) -> dict[tuple[str, str, str], tuple[Graded | None, G
     for problem in reader.problems:
         texts = [answer.text for answer in problem.question.answers]
         if ACCEPT not in texts:
-            raise UsageError(f"{problem.id} is no proposal: write proposals: true in the data set")
+            raise UsageError(f"{problem.id} is not a proposal: set proposals: true in the data set")
         at[problem.id] = (problem, texts.index(ACCEPT))
     verdicts = defaultdict(lambda: defaultdict(list))
     decided = defaultdict(lambda: defaultdict(list))

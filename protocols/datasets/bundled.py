@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ..question import Problem
-from ..settings import suggestion
+from ..settings import unknown
 from .jsonl import problems
 from .loader import Loader
 
@@ -29,10 +29,7 @@ class Bundled(Loader):
     def __post_init__(self) -> None:
         super(Bundled, self).__post_init__()
         if self.name not in BUNDLED:
-            hint = suggestion(self.name, BUNDLED) or ";"
-            raise ValueError(
-                f"name: there is no {self.name!r}{hint} there are: {', '.join(BUNDLED)}"
-            )
+            raise ValueError(f"name: {unknown('data set', self.name, BUNDLED)}")
 
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
         """root is not used: the data are inside the package."""

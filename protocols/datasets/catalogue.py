@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..settings import LazyRegistry, suggestion
+from ..settings import LazyRegistry, unknown
 from .loader import Loader
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def loader(name: str, settings: object, kind: type[Loader] | None = None) -> Loa
     """
     if kind is None:
         if name not in LOADERS:
-            raise ValueError(f"no loader is called {name!r}{_instead(name, list(LOADERS))}")
+            raise ValueError(unknown("loader", name, sorted(LOADERS)))
         kind = LOADERS[name]
     known = settings_of(name, kind)
     needed = next((field.name for field in fields(kind) if field.default is MISSING), None)
@@ -60,7 +60,7 @@ def loader(name: str, settings: object, kind: type[Loader] | None = None) -> Loa
         settings = {needed: settings}
     for key in settings:
         if key not in known:
-            raise ValueError(f"{name}.{key}: no such setting{_instead(str(key), known)}")
+            raise ValueError(f"{name}: {unknown('setting', str(key), sorted(known))}")
     if needed is not None and needed not in settings:
         raise ValueError(f"{name}.{needed}: missing; write {name}: {{{needed}: …}}")
     types = get_type_hints(kind)
@@ -101,7 +101,3 @@ def quotes_passages(name: str) -> bool:
     """Whether agents quote the passages of a data set to a judge who cannot read them."""
     form = form_of(name)
     return form.quoted if form else name in LOADERS and LOADERS[name].quoted
-
-
-def _instead(word: str, known: list[str]) -> str:
-    return suggestion(word, known) or f"; there are: {', '.join(sorted(known))}"

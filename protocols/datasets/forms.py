@@ -310,7 +310,7 @@ class Published(RowLoader):
             raise ValueError(f"form: unknown table {self.form!r}: choose from {', '.join(known)}")
         for name in ("subject", "hard", "raw"):
             if getattr(self, name) and name not in known[self.form].settings:
-                raise ValueError(f"{name}: {self.form} has no such setting")
+                raise ValueError(f"{name}: unknown setting of {self.form}")
 
     def _problems(self, root: Path, notes: Notes) -> Iterator[tuple[str, Problem]]:
         path = root / self.path

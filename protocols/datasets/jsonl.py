@@ -42,7 +42,7 @@ class AnswerRow(DataRow):
     @classmethod
     def _short(cls, label: str) -> str:
         if label and not _LABEL.fullmatch(label):
-            raise ValueError(f"{label!r} is no label; use a capital letter or one short word")
+            raise ValueError(f"a label must be a capital letter or one short word, got {label!r}")
         return label
 
 
@@ -63,7 +63,7 @@ class ProblemRow(DataRow):
     @classmethod
     def _one_line(cls, id: str) -> str:
         if id != id.strip() or not id.isprintable():
-            raise ValueError(f"{id!r} is no id; use one line without spaces around it")
+            raise ValueError(f"an id must be one line without spaces around it, got {id!r}")
         return id
 
     @field_validator("answers")

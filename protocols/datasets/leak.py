@@ -137,9 +137,9 @@ class LeakageCheck:
             named = "; ".join(_in_words(rule) for rule in self.leaks)
             return f"label leakage: content-blind rules tell the right answer: {named} problems"
         return (
-            f"no label leakage found; farthest from chance: {_in_words(self.rules[0])} of "
-            f"{self.problems:,} problem{'s' * (self.problems != 1)}; leaks under {self.unseen} "
-            "points may be missed"
+            f"No label leak found. Most suspicious rule: {_in_words(self.rules[0])} of "
+            f"{self.problems:,} problem{'s' * (self.problems != 1)}. Leaks below {self.unseen} "
+            "points may go undetected"
         )
 
     @property

@@ -89,7 +89,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         data = regular(path).read_bytes()
     except FileNotFoundError as exc:
-        raise DatasetError(str(path), 0, "no such file") from exc
+        raise DatasetError(str(path), 0, "file not found") from exc
     except OSError as exc:
         raise DatasetError(str(path), 0, f"cannot be read: {exc.strerror}") from exc
     return _gunzipped(str(path), data) if data.startswith(_GZIP) else data
@@ -372,7 +372,7 @@ def _arrow_rows(path: Path, parquet: bool) -> Iterator[Row]:
             for batch in batches:
                 yield from batch.to_pylist()
     except FileNotFoundError as exc:
-        raise DatasetError(str(path), 0, "no such file") from exc
+        raise DatasetError(str(path), 0, "file not found") from exc
     except (OSError, pyarrow.ArrowException) as exc:
         raise DatasetError(str(path), 0, f"cannot be read as {form}: {exc}") from exc
 

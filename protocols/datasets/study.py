@@ -23,6 +23,7 @@ from ..held import BeliefHistory, DiscussedQuestion, RecordedConversation, Recor
 from ..question import LABELS, MAX_LABEL, PLAIN, Problem
 from ..quotes import find_quotes
 from ..scores import check_probabilities
+from ..settings import unknown
 from ..transcript import Quote
 from .jsonl import problems
 from .loader import Loader
@@ -173,8 +174,8 @@ class Study(Loader):
             if (row.included or self.excluded) and self.setting in ("", row.setting)
         ]
         if not rows:
-            there = ", ".join(sorted({row.setting for row in data.conversations.values()}))
-            raise ValueError(f"setting: {self.setting!r} has no conversation; there are {there}")
+            known = sorted({row.setting for row in data.conversations.values()})
+            raise ValueError(f"setting: {unknown('setting', self.setting, known)}")
         for row in rows:
             problem = data.question(row)
             passage = data.sources[row.source].text if self.passages and row.source else ""

@@ -38,7 +38,7 @@ GONE = {
     r"\bhas out\b|\bare out at\b|out at the vendors": "in flight",
     r"take(?:n|s)? over from": "reused from",
     r"once more": "again",
-    r"best content-blind rule": "farthest from chance",
+    r"best content-blind rule": "Most suspicious rule",
     r"more than luck": "significantly",
 }
 """A pattern of words that went -> what to say."""

@@ -55,9 +55,9 @@ def installed(against: str, folder: Path = INSTALLED) -> tuple[tuple[Client, tup
 def _named(told: str) -> tuple[str, Path | None]:
     name, given, path = told.partition("=")
     if name not in PEERS:
-        raise click.UsageError(f"no peer {name!r}; there are {', '.join(PEERS)}")
+        raise click.UsageError(f"unknown peer {name!r}: choose from {', '.join(PEERS)}")
     if given and not Path(path).is_dir():
-        raise click.UsageError(f"{told}: no folder {path!r}; its source tree is wanted")
+        raise click.UsageError(f"{told}: no folder {path!r}; its source tree is required")
     return name, Path(path).resolve() if given else None
 
 

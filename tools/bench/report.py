@@ -32,14 +32,14 @@ def written(measured: Sequence[Measured], form: str, docs: Path = DOCS) -> str:
 
 
 def goals(measured: Sequence[Measured]) -> Table:
-    """What was to be reached, and what was."""
+    """Target, and what was."""
     body = tuple(
         (each.name, goal.what, goal.target, goal.measured, "yes" if goal.met else "no")
         for each in measured
         for goal in each.goals
     )
     head = ("bench", "figure", "target", "measured", "met")
-    return Table("What was to be reached", head, body, 2)
+    return Table("Target", head, body, 2)
 
 
 def _where(measured: Measured) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
+from ....protocols.settings import unknown
 from ...display.table import (
     MOST_NOTE,
     NONE,
@@ -315,8 +316,8 @@ class Part:
         path = tuple(name.split("."))
         if found := [each for each in self.columns if each.key[: len(path)] == path]:
             return found
-        known = ", ".join(dict.fromkeys(each.key[0] for each in self.columns if each.key))
-        raise ValueError(f"{name!r} is no column; there are {known}")
+        known = dict.fromkeys(column.key[0] for column in self.columns if column.key)
+        raise ValueError(unknown("column", name, known))
 
     def plain(self) -> list[dict[str, Any]]:
         return [plain_line(self.columns, line) for line in self.lines]

@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from math import inf
 from typing import TypeAlias
 
+from ....protocols.settings import unknown
 from ...display.table import as_csv
 from ...errors import UsageError
 from ...providers.simulated import PREFIX
@@ -111,7 +112,7 @@ class ScoredRun:
         found = [n for n, row in enumerate(rows) if self.parts.fit(row)]
         if not found:
             names = "\n  ".join(" · ".join(row.shown_names) for row in rows[:20])
-            raise UsageError(f"no row of {self.run.folder} fits; choose from:\n  {names}")
+            raise UsageError(f"no row of {self.run.folder} fits: choose from\n  {names}")
         return found
 
     def titled(
@@ -293,9 +294,9 @@ def pictured(
     if by and kind not in AVERAGED:
         raise UsageError(f"{kind}: --by is for {', '.join(AVERAGED)}")
     if kind not in ALL_KINDS:
-        raise UsageError(f"unknown kind of figure {kind!r}: choose from {', '.join(ALL_KINDS)}")
+        raise UsageError(unknown("kind of figure", kind, ALL_KINDS))
     if score not in run.scores:
-        raise UsageError(f"unknown score {score!r}: choose from {', '.join(run.scores)}")
+        raise UsageError(unknown("score", score, run.scores))
     if kind == "compare":
         if other is None:
             raise UsageError("compare: it takes two runs")

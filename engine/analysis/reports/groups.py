@@ -13,6 +13,7 @@ from itertools import product
 from operator import attrgetter
 from typing import NamedTuple
 
+from ....protocols.settings import unknown
 from ...display.table import NONE, bare, latex_cell, latex_row, latex_table
 from ...display.text import counted
 from ...errors import UsageError
@@ -220,7 +221,7 @@ def pivot(results: Results, by: Sequence[str]) -> list[PivotLine]:
     """
     for name in by:
         if name not in DIMENSIONS:
-            raise UsageError(f"{name!r} is no dimension of rows; there are {', '.join(DIMENSIONS)}")
+            raise UsageError(unknown("dimension of rows", name, DIMENSIONS))
     groups: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
     for n, row in enumerate(results.rows):
         key = not row.row.naive, tuple(value_of(row.row, name) for name in by)
@@ -281,8 +282,8 @@ def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]
         there = {n: value_of(results.rows[n].row, name) for n in kept}
         kept = [n for n in kept if there[n].lower() == value.lower()]
         if not kept:
-            values = ", ".join(filter(None, dict.fromkeys(there.values())))
-            raise UsageError(f"--where {condition}: no row has it; there are {values}")
+            values = filter(None, dict.fromkeys(there.values()))
+            raise UsageError(f"--where {condition}: {unknown(name, value, values)}")
     shown = tuple(results.rows[n] for n in kept)
     return replace(results, rows=shown, whole=results.every)
 

@@ -225,8 +225,8 @@ MAX_QUOTE = 100
 ADVICE: Mapping[str, str] = {
     "unreadable": "raise the judge's max_tokens, or take a judge that keeps to the form",
     "failed otherwise": "the end of the run output says how to fix them",
-    "truncated": "raise max_tokens of who speaks",
-    "truncated while thinking": "raise reasoning_tokens of who thinks",
+    "truncated": "raise the speaker's max_tokens",
+    "truncated while thinking": "raise the model's reasoning_tokens",
     "refused by the provider": "reword the task or take another model; the bounds show what they "
     "could change",
     "verbal refusals": "a speech refuses in words or argues for another side; the bounds show what "
@@ -235,7 +235,7 @@ ADVICE: Mapping[str, str] = {
     "empty": "raise max_tokens: hidden reasoning may use it all up",
     "failed tools": "look at one, and reword the tool or take a model that uses tools",
     "candid": "a speech says itself that its answer is wrong: --where valid leaves its problem out",
-    "hidden characters": "read one: what nobody sees may have been meant for the judge",
+    "hidden characters": "read one: hidden text may have been meant for the judge",
     "unknown stop reasons": "read one: the reply counts, and may have been cut or filtered",
     "thoughts aloud": "read one: if these are private thoughts, name their thinking_tags",
     "label mass": "the judge puts its probability elsewhere: take kind: stated or another",

@@ -79,7 +79,7 @@ def answer_scores(verdicts: npt.ArrayLike, score: str, compat: Compat = "none") 
             scores = np.log(np.clip(p, CLIP, 1 - CLIP))
         case "logodds":
             if p.shape[-1] != 2:
-                raise ValueError(f"log odds compare two answers, and there are {p.shape[-1]}")
+                raise ValueError(f"log odds compare two answers, got {p.shape[-1]}")
             logs = answer_scores(p, "log")
             scores = logs - logs[..., ::-1]
         case "brier":

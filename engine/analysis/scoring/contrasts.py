@@ -27,6 +27,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from ....protocols.settings import unknown
 from .estimate import LEVEL, Estimate, Interval
 from .inference import ErrorKind, Influences, estimates, together
 
@@ -163,8 +164,8 @@ def contrasts(
     """
     chosen = list(itertools.combinations(samples, 2)) if pairs is None else list(pairs)
     for first, second in chosen:
-        if unknown := [name for name in (first, second) if name not in samples]:
-            raise ValueError(f"no row is called {unknown[0]!r}; there are {', '.join(samples)}")
+        if wrong := [name for name in (first, second) if name not in samples]:
+            raise ValueError(unknown("row", wrong[0], samples))
         if first == second:
             raise ValueError(f"row {first!r} against itself: a contrast needs two rows")
     both = [samples[first].alike(samples[second]) for first, second in chosen]

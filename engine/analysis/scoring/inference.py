@@ -41,6 +41,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ....protocols.settings import unknown
 from .estimate import ASKED_FOR, Ends, Estimate, Guard, Interval, ends_apart
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -216,8 +217,8 @@ class Influences:
 
     def by(self, *ways: str) -> "Influences":
         """These influences with some kinds of clusters alone. ValueError for a kind they lack."""
-        if unknown := [name for name in ways if name not in self.ways]:
-            raise ValueError(f"no clusters {unknown[0]!r}; there are {', '.join(self.ways)}")
+        if wrong := [name for name in ways if name not in self.ways]:
+            raise ValueError(unknown("clusters", wrong[0], self.ways))
         return replace(self, ways={name: self.ways[name] for name in ways})
 
     def estimate(self, error: ErrorKind = "cr3", interval: Interval = "t") -> Estimate:
@@ -437,7 +438,7 @@ def together(rows: Mapping[str, Influences]) -> Rows:
     ValueError without rows or shared questions, or if a question has two groups.
     """
     if not rows:
-        raise ValueError("rows to compare: there is none")
+        raise ValueError("rows to compare: at least one is required")
     first, *others = rows.values()
     ids, kept = first.questions, np.arange(len(first.questions))
     if any(other.questions != ids for other in others):

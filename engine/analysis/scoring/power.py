@@ -181,7 +181,7 @@ def components(scores: Floats) -> Components:
     """
     n, k, j = scores.shape
     if n < 2:
-        raise ValueError(f"variance components need two problems, and there is {n}")
+        raise ValueError(f"variance components need two problems, got {n}")
     of_draw = scores.mean(axis=2)
     spread = float(of_draw.mean(axis=1).var(ddof=1))
     verdict = float(scores.var(axis=2, ddof=1).mean()) if j > 1 else 0.0

@@ -21,7 +21,7 @@ from ....protocols.datasets.loader import Loader, Notes
 from ....protocols.datasets.solution import sense
 from ....protocols.errors import DatasetError
 from ....protocols.question import Problem
-from ....protocols.settings import suggestion
+from ....protocols.settings import unknown
 from ...analysis.findings.finding import Finding, Part, number, people, program, word
 from ...display.text import counted
 from ...errors import DownloadError, UsageError
@@ -151,7 +151,7 @@ def _options(problems: Sequence[Problem]) -> Iterator[str]:
     if carrying := carrying_letters(problems):
         yield (
             f"letters: {counted(len(carrying), 'problem')} ({_few(carrying)}) with answers that "
-            "carry letters of their own, which may tell: take them off"
+            "start with letters, which may give them away: remove the letters"
         )
     if refer := referring(problems):
         yield (
@@ -344,8 +344,7 @@ def fetch_all(name: str, folder: Path, mirror: str | None) -> None:
     """Fetch the missing files of a data set into `folder`; print them, and how to use them."""
     table = originals()
     if (wanted := table.get(name)) is None:
-        near = suggestion(name, table)
-        raise UsageError(f"no data set is called {name!r}{near}; there are: {', '.join(table)}")
+        raise UsageError(unknown("data set", name, table))
     if wanted.accept:
         raise DownloadError(
             f"{name} has terms to be accepted: accept them at {wanted.accept}, download the file "
@@ -379,8 +378,8 @@ def download(url: str, path: Path, *, sha256: str = "") -> str:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             if sha256 not in ("", digest):
                 raise DownloadError(
-                    f"{path} is there already, with sha256 {digest} and not {sha256}; move it away "
-                    "to fetch the file anew"
+                    f"{path} already exists, with sha256 {digest} not {sha256}; move it away "
+                    "to fetch the file again"
                 )
             return digest
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ def command(
     requests: bool = flag("Fill in the requests of each call, from the store.", default=False),
     score: str = SCORE,
 ) -> None:
-    """Write RUN as logs of Inspect: one log a row, one sample a world.
+    """Export RUN as Inspect logs: one log per row, one sample per world.
 
     `inspect view`, `samples_df` and Scout read them. A world without a verdict is a sample with an
     error. The same run gives the same bytes. Needs the extra `inspect`.

@@ -18,6 +18,7 @@ from ....protocols.judges.logprob import LogprobJudge
 from ....protocols.protocol import Protocol
 from ....protocols.question import Answer, Problem, Question
 from ....protocols.scores import ALL_SCORES
+from ....protocols.settings import unknown
 from ....protocols.transcript import Verdict
 from ...errors import UsageError
 from ...sweep.sweep import dataclasses_in
@@ -57,9 +58,9 @@ def oversight_task(
 
     known = {problem.id: problem for problem in problems}
     if score not in ALL_SCORES:
-        raise UsageError(f"score: there is no {score!r}; there are {', '.join(ALL_SCORES)}")
+        raise UsageError(unknown("score", score, ALL_SCORES))
     if not known:
-        raise UsageError("problems: there are none")
+        raise UsageError("problems: at least one is required")
     require_carried(protocol)
     for problem in known.values():
         protocol.check(problem.question)
@@ -237,7 +238,7 @@ def require_carried(protocol: Protocol) -> None:
 def _not_carried(what: str, remedy: str) -> UsageError:
     return UsageError(
         f"Inspect's providers change or drop {what} where a model has no such setting, and a "
-        f"verdict must rest on what was asked: {remedy}"
+        f"verdict must rest on the settings asked for: {remedy}"
     )
 
 

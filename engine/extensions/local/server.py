@@ -125,4 +125,4 @@ class LocalTransport(Transport):
             raise ProviderDown(f"local: llama.cpp did not start in {START_TIMEOUT:g} s") from exc
         if line:
             return line.decode().strip()
-        raise ProviderDown("local: llama.cpp did not start; what it said stands above")
+        raise ProviderDown("local: llama.cpp did not start; see its output above")

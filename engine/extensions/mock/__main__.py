@@ -26,7 +26,7 @@ from .server import MockServer, Responder, filler
     "--profile", "name", default="calm", help="calm, busy, storm, 2026, thinking, or a file."
 )
 @click.option("--speed", type=float, help="Simulated seconds per real second.")
-@click.option("--clock", default=1.0, help="How many seconds of its own clock pass in a real one.")
+@click.option("--clock", default=1.0, help="Seconds of the server's clock per real second.")
 @click.option("--sweep", type=click.Path(path_type=Path), help="Sweep file whose models answer.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="A.B=C", help="Set a value of the sweep file."

@@ -131,7 +131,7 @@ class ServerDesk:
             case _, "batches", id, then if id in self._batches and self._batches[id].owner == owner:
                 self._about(asked, self._batches[id], then)
             case _:
-                asked.refuse(404, "there is no such thing here")
+                asked.refuse(404, "not found")
         return True
 
     def _make(self, asked: _Asked) -> None:
@@ -382,4 +382,4 @@ def _uploaded(request: ServerRequest) -> bytes:
         head, _, content = part.partition(b"\r\n\r\n")
         if b"filename=" in head:
             return content.removesuffix(b"\r\n")
-    raise ValueError("there is no file in the form")
+    raise ValueError("the form has no file")

@@ -42,7 +42,7 @@ def serving(flags: Sequence[str]) -> Iterator[str]:
         try:
             url = server.stdout.readline().decode().strip()
             if not url:
-                raise UsageError("the rehearsal server did not start; what it said stands above")
+                raise UsageError("the rehearsal server did not start; see its output above")
             yield url
         finally:
             server.stdin.close()

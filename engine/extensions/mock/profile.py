@@ -18,6 +18,7 @@ from annotated_types import Interval
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from ....cache.call import Call
+from ....protocols.settings import unknown
 from ...errors import UsageError
 
 Endpoint: TypeAlias = Literal["chat", "responses", "messages"]
@@ -425,7 +426,7 @@ def load_profile(name: str) -> Profile:
         return PROFILES[name]
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
-        raise UsageError(f"no profile {name!r}; there are {', '.join(PROFILES)}, or a YAML file")
+        raise UsageError(unknown("profile", name, [*PROFILES, "a YAML file"]))
     try:
         return _read(Profile, path.read_text("utf-8"))
     except OSError as exc:

@@ -206,7 +206,7 @@ def unpack(packed: PortableFile, to: Path, *, replies: bool = True) -> tuple[Dam
         )
     names = [name.removeprefix(RUN) for name in contents.members if name.startswith(RUN)]
     if strange := [name for name in names if not _ALLOWED.fullmatch(name)]:
-        raise packed.fault(f"holds {RUN + strange[0]!r}, which may not stand in a pack")
+        raise packed.fault(f"holds {RUN + strange[0]!r}, which is not allowed in a pack")
     if missing := [name for name in NEEDED if name not in names]:
         raise packed.fault(f"lacks {RUN + missing[0]}")
     try:

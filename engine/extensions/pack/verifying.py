@@ -79,7 +79,7 @@ def _wrong_replies(packed: PortableFile) -> Iterator[str]:
         except DamagedEntry as damage:
             yield f"replies: {key}: {damage.reason}"
     if (listed := packed.contents.counts.get("replies")) != count:
-        yield f"replies: {listed} are listed, and there are {count:,}"
+        yield f"replies: {listed} are listed, and the pack has {count:,}"
 
 
 def _opened(run: RunReader, contents: Contents) -> tuple[LoadedSweep | None, str]:
@@ -106,7 +106,7 @@ def _wrong(run: RunReader, loaded: LoadedSweep | None, contents: Contents) -> It
             for path in _unlike(line, record.line) or ["it is spelled differently"]:
                 yield f"{RUN}{OUTCOMES}: line {number}, {cell}: {path}"
     if next(outcomes, b""):
-        yield f"{RUN}{OUTCOMES}: it has more lines than there are outcomes"
+        yield f"{RUN}{OUTCOMES}: it has more lines than the run has outcomes"
     if (run.folder / REPLIES).exists():
         with closing(ReadOnlyStore(run.folder / REPLIES)) as replies:
             yield from _unlike_replies(run, replies, contents)
@@ -134,7 +134,7 @@ def _unlike_replies(run: RunReader, replies: Reader, contents: Contents) -> Iter
             yield f"replies: {key}: no cell asks for it"
     for name, count in counts.items():
         if (listed := contents.counts.get(name)) != count:
-            yield f"{MANIFEST}: {listed} {name} are listed, and there are {count:,}"
+            yield f"{MANIFEST}: {listed} {name} are listed, and the pack has {count:,}"
 
 
 def _run_again(run: RunReader, loaded: LoadedSweep, replies: Reader) -> Iterator[str]:

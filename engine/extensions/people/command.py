@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import click
 from annotated_types import Interval
 
+from ....protocols.settings import unknown
 from ...display.text import counted
 from ...errors import UsageError
 from ...run.folders import is_run
@@ -36,7 +37,7 @@ def public_url(given: str) -> str:
     """An origin, without a path: the pages lie at its root."""
     parts = urlsplit(given)
     if given and (parts.scheme not in ("http", "https") or not parts.netloc):
-        raise ValueError(f"{given!r} is no address; write it as https://study.example.org")
+        raise ValueError(f"the address must be like https://study.example.org, got {given!r}")
     if parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError(
             f"{given!r} has more than a host; have the proxy serve the pages at the root of one, "
@@ -107,7 +108,7 @@ def serve(
     limit: int | None = LIMIT,
     settings: FolderSettings,
 ) -> None:
-    """Run SWEEP with people in its seats, or have people judge the transcripts of RUN.
+    """Run SWEEP with people in some roles, or let people judge the transcripts of RUN.
 
     In a sweep, `person/NAME` stands where a model does, in any seat; NAME is a panel of raters. Of
     a finished RUN, the transcripts are judged again, with the words that its judges read; no score
@@ -177,7 +178,7 @@ def export(run: Path = RUN, output: Path = output()) -> None:
 def withdraw(
     run: Path = RUN,
     rater: str = argument(),
-    erase: bool = flag("Also delete what they answered.", default=False),
+    erase: bool = flag("Also delete their answers.", default=False),
 ) -> None:
     """Remove RATER of RUN: from agreement, pages and exports.
 
@@ -194,8 +195,7 @@ def withdraw(
     with locked(folder):
         queue = TaskQueue(read_raters(folder), run, StopToken())
         if rater not in queue.raters:
-            there = ", ".join(queue.raters)
-            raise UsageError(f"{run}: there is no rater {rater!r}; there are {there}")
+            raise UsageError(f"{run}: {unknown('rater', rater, queue.raters)}")
         asyncio.run(queue.withdraw(rater, erasing=erase))
         if erase:
             delete_from_run(run)

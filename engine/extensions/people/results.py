@@ -197,8 +197,8 @@ class People(Analysis):
 
     title = "People"
     lead = (
-        "People who judged transcripts of this run, beside its models. Raters are pseudonyms; of a "
-        "person nothing else is kept."
+        "People who judged transcripts of this run, alongside its models. Raters are pseudonyms; "
+        "nothing else about a person is kept."
     )
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:

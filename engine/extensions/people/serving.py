@@ -240,7 +240,7 @@ def judged_by_persons(
             halt, _ = ask_beside(opened, folder, replies, work, roles=[(model, "judge")])
     delete_from_run(run)
     if halt is not None and answered < len(tasks):
-        say(f"{str(halt).rstrip('.')}. What was answered is saved. The same command goes on.")
+        say(f"{str(halt).rstrip('.')}. All answers are saved. The same command goes on.")
         return halt_code(halt)
     say(f"{counted(answered, 'judgement')} of {counted(len(judged), 'transcript')}")
     say(f"see them: oversight measure people {run}")

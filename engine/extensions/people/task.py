@@ -359,7 +359,7 @@ def field_value(of: FormField, said: str) -> Any:
             return [_row(of, line) for line in said.splitlines() if line.strip()]
         case "choice":
             if said not in of.options:
-                raise ValueError(f"“{name}” has {said[:40]!r}, which is no choice.")
+                raise ValueError(f"“{name}” has {said[:40]!r}, which is not a choice.")
             return of.options[said]
     return said
 

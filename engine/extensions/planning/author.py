@@ -22,7 +22,7 @@ from ....protocols.agents.agent import Speaker
 from ....protocols.datasets.loader import Loader
 from ....protocols.judges.judge import Judge
 from ....protocols.protocol import Protocol
-from ....protocols.settings import suggestion
+from ....protocols.settings import unknown
 from ...errors import UsageError
 from ...sweep.code import module_from_file
 from ...sweep.document import Document, is_elsewhere, required_of
@@ -171,7 +171,7 @@ class AuthorCode:
                 for target in node.targets:
                     if isinstance(target, ast.Name) and target.id not in known:
                         why = (
-                            f"{target.id} has no type, so it is no setting and no part of the "
+                            f"{target.id} has no type, so it is not a setting and no part of the "
                             f"row's identity: write {target.id}: … = {ast.unparse(node.value)}"
                         )
                         yield Mistake(node.lineno, "identity", why)
@@ -271,15 +271,15 @@ def subject_named(word: str) -> tuple[Subject | None, list[Mistake]]:
     file = Path(place)
     by_file = place.endswith(".py")
     if by_file and not file.is_file():
-        raise UsageError(f"{place}: no such file")
+        raise UsageError(f"file not found: {place}")
     try:
         spec = None if by_file else importlib.util.find_spec(place)
     except ModuleNotFoundError:
         spec = None  # of the package that it would be in
     if not by_file and (spec is None or spec.origin is None):
         if Path(f"{place}.py").is_file():
-            raise UsageError(f"{place}: no such module; a file is written as {place}.py:{name}")
-        raise UsageError(f"{place}: no such module; install its package in {sys.prefix}")
+            raise UsageError(f"unknown module {place}; a file is written as {place}.py:{name}")
+        raise UsageError(f"unknown module {place}; install its package in {sys.prefix}")
     path = str(spec.origin if spec else file.resolve())
     try:
         module = module_from_file(Path(path)) if by_file else importlib.import_module(place)
@@ -293,10 +293,9 @@ def subject_named(word: str) -> tuple[Subject | None, list[Mistake]]:
         if isinstance(value, type) and value.__module__ == module.__name__
     ]
     if found is None:
-        hint = suggestion(name, classes) or f"; classes in it: {', '.join(classes) or 'none'}"
-        raise UsageError(f"{place} has no {name!r}{hint}")
+        raise UsageError(f"{place}: {unknown('class', name, classes or ['(none)'])}")
     if not isinstance(found, type):
-        raise UsageError(f"{word} is {found!r:.60}, and no class")
+        raise UsageError(f"{word} must be a class, got {found!r:.60}")
     code = AuthorCode(found, inspect.getsourcefile(found) or path)
     kind = next((kind for kind in KINDS if issubclass(found, kind.base)), None)
     if kind is None:

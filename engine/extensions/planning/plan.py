@@ -102,7 +102,7 @@ async def prompts_read(sweep: Sweep) -> list[Prompted]:
 def show_prompts(
     opened: LoadedSweep, sweep: Path, problem: str | None, protocol: str, as_json: bool
 ) -> None:
-    """Print what every seat reads about a problem, the first unless one is named.
+    """Print every prompt for a problem (default: the first).
 
     Earlier turns are placeholders, so that later seats have something to read; nothing is sent.
     """
@@ -110,11 +110,11 @@ def show_prompts(
     about = problems.get(problem) if problem else opened.sweep.problems[0]
     if about is None:
         some = ", ".join(list(problems)[:8])
-        raise UsageError(f"{problem!r} is no problem of {sweep}; problems: {some}")
+        raise UsageError(f"unknown problem {problem!r} in {sweep}: choose from {some}")
     rows = tuple(row for row in opened.sweep.rows if protocol.lower() in row.kind.lower())
     if not rows:
         names = ", ".join(dict.fromkeys(row.kind for row in opened.sweep.rows))
-        raise UsageError(f"no protocol of {sweep} fits {protocol!r}; there is: {names}")
+        raise UsageError(f"unknown protocol {protocol!r} in {sweep}: choose from {names}")
     grid = replace(opened.sweep, rows=rows, problems=(about,))
     read = asyncio.run(prompts_read(grid))
     if as_json:
@@ -142,9 +142,9 @@ def command(
     prices: Path | None = PRICES,
     store: str | None = STORE,
     batch: bool = BATCH,
-    dry_run: bool = flag("Only check all that a run checks before it sends.", default=False),
+    dry_run: bool = flag("Run the checks of a run and stop before sending.", default=False),
     with_prompts: bool = flag(
-        "Print what every seat reads about PROBLEM, which is the first unless given.",
+        "Print every prompt for PROBLEM (default: the first).",
         name="--prompts",
         default=False,
     ),
@@ -320,7 +320,10 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
     if plan.walked < plan.problems:
         notes.append(f"{plan.walked:,} of {plan.problems:,} problems were sampled, with all cells")
     if plan.unread:
-        notes.append(f"{plan.unread:.0%} of these cells had no verdict: calls may be missing")
+        notes.append(
+            f"{plan.unread:.0%} of these cells ended without a verdict on simulated models; the "
+            "estimate may be too low"
+        )
     if all(model.model.startswith(PREFIX) for model in plan.models):
         return [*notes, "models are simulated: no key, no cost"]
     if plan.learnt:
@@ -358,9 +361,7 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
         near = {model: suggestion(model, names, cutoff=0.9) for model, names in known.items()}
         notes += [f"{model}: no price is known{name}" for model, name in near.items() if name]
     if any(model.waits and model.pace is None for model in plan.models):
-        notes.append(
-            "?: the rate is unknown until the server states its limits, or the sweep file does"
-        )
+        notes.append("?: unknown. Set rate limits in the sweep file, or run once")
     sources = sorted({model.price_of for model in plan.models if model.price_of})
     priced = f"prices of {' and '.join(sources)}; " if sources else ""
     return [*notes, f"{priced}rehearse it first: the same command with --rehearse busy"]

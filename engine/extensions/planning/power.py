@@ -314,7 +314,7 @@ def power_finding(plan: PowerPlan) -> Finding:
         f"spread {where}: {parts}; design effect {spread.design_effect:.2f}{groups}.",
         f"the sweep as it stands can decide {least} (power {plan.power:g}, by the interval that "
         "the report prints).",
-        "conservative: problems with which --interval conservative finds it, too.",
+        "conservative: problems needed with --interval conservative.",
     ]
     if plan.source == "worst case":
         fewest, most = PILOT_FACTORS

@@ -117,7 +117,7 @@ def _logprobs(shape: Call) -> Probe:
         if not reply.logprobs:
             return "it answers without logprobs"
         if shape.top_logprobs > 1 and not any(len(token.top) > 1 for token in reply.logprobs):
-            return "it reports no candidates beside the token that it drew"
+            return "it reports no candidates besides the drawn token"
         return ""
 
     return Probe(
@@ -158,7 +158,7 @@ def _tools(shape: Call) -> Probe:
             orjson.loads(asked.arguments)
         except orjson.JSONDecodeError:
             return "its arguments are no JSON"
-        return "" if asked.name == tool.name else f"it calls a tool of its own, {asked.name}"
+        return "" if asked.name == tool.name else f"it calls an undeclared tool, {asked.name}"
 
     text = f"Call the tool {tool.name} once, with arguments of your choice, and say nothing else."
     first = _saying(shape, text)
@@ -220,7 +220,7 @@ def key_of(provider: str, environment: Mapping[str, str]) -> PreflightResult | N
 def ending(told: Retirement, today: date) -> PreflightResult:
     """Check that a model is not retired, or about to be, on a given day."""
     due = told.past(today) or told.near(today)
-    remedy = "name another model; what is stored of it can still be replayed" if due else ""
+    remedy = "choose another model; its stored replies can still be replayed" if due else ""
     return PreflightResult(provider_of(told.model), not due, str(told), remedy)
 
 
@@ -308,7 +308,8 @@ async def _probed(provider: Provider, model: str, probe: Probe) -> Finding:
         except EngineError as exc:
             return False, f"{what}: it takes no result: {exc}", probe.remedy
         if ended.outcome == "empty":
-            return False, f"{what}: it has nothing to say to a result", probe.remedy
+            why = f"{what}: the model returned an empty reply after a tool result"
+            return False, why, probe.remedy
     return True, f"{what}: as the sweep needs", ""
 
 

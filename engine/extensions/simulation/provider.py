@@ -15,6 +15,7 @@ from ....cache.call import Call
 from ....cache.reply import Outcome, Reply, Token, ToolCall, Usage
 from ....protocols.prompts.render import find_question, read_rules
 from ....protocols.question import Problem
+from ....protocols.settings import unknown
 from ...errors import InvalidRequest, ModelNotFound
 from ...providers.simulated import SimulatedModel, SimulatedModels, Simulation
 from .model import PRESETS, SimModel, chance_of, share
@@ -85,8 +86,8 @@ class SimProvider(SimulatedModels):
             return self._models[name]
         except KeyError:
             raise ModelNotFound(
-                f"there is no simulated model {name!r}; describe it under `models:` in the sweep "
-                f"file, or use one of {', '.join(self._models)}"
+                f"{unknown('simulated model', name, self._models)}, or describe it under `models:` "
+                "in the sweep file"
             ) from None
 
     def _new_identity(self, model: str, system: str) -> str:

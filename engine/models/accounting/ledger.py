@@ -43,7 +43,7 @@ class Latency:
             rank -= count
             if rank <= 0:
                 return float(2 ** (at / DOUBLING))
-        raise ValueError("no reply was timed: there is no quantile")
+        raise ValueError("no reply was timed, so no quantile is known")
 
     @property
     def pace(self) -> float:
@@ -414,7 +414,7 @@ class Accounting:
         if cost is None and tokens is None:
             return cls(prices)
         if cost is not None and tokens is not None:
-            raise UsageError("--max-cost and --max-tokens: give one of them")
+            raise UsageError("--max-cost and --max-tokens exclude each other")
         # Here: most runs have no cap.
         from .budget import Budget
 

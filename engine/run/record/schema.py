@@ -91,7 +91,7 @@ def no_run(folder: Path) -> RunFolderError:
     """The fault of a folder without run.db."""
     if any((folder / name).exists() for name in ("sweep.yaml", "outcomes.jsonl")):
         return RunFolderError(f"{folder} has no run.db; {made_again(folder)}")
-    return RunFolderError(f"{folder} is no run folder: it has no run.db")
+    return RunFolderError(f"{folder} is not a run folder (no run.db)")
 
 
 class NotOfThisFormat(RunFolderError):
@@ -206,7 +206,7 @@ def _opened(file: Path, writes: bool = False) -> sqlite3.Connection:
 def faulty(file: Path, exc: sqlite3.Error) -> RunFolderError:
     """A fault of SQLite as an error that names the file and the fix."""
     if why := no_room(exc, file):
-        return DiskFull(f"{why}, then go on; what was committed is safe")
+        return DiskFull(f"{why}, then go on; all committed cells are safe")
     if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
         return RunDamaged(file, "to read it takes more steps than any run of its size needs")
     if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY_ROLLBACK:
@@ -241,7 +241,7 @@ def _check_header(file: Path) -> bool:
     if logged(file):
         return False
     if header and not header.startswith(b"SQLite format 3\0"):
-        raise NotOfThisFormat(file, "is no database of a run")
+        raise NotOfThisFormat(file, "is not the database of a run")
     if len(header) < 100:
         raise RunDamaged(file, f"it ends after {len(header)} bytes")
     version, application = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
@@ -257,7 +257,7 @@ def _check_opened(db: sqlite3.Connection, file: Path) -> None:
     _check_format(file, application, version)
     try:
         if not _schema().issuperset(db.execute("SELECT name, sql FROM sqlite_schema")):
-            raise NotOfThisFormat(file, "is no database of a run")
+            raise NotOfThisFormat(file, "is not the database of a run")
     except UnicodeDecodeError as exc:
         raise RunDamaged(file, str(exc)) from exc
     db.execute("SELECT count(*) FROM meta").fetchone()
@@ -265,7 +265,7 @@ def _check_opened(db: sqlite3.Connection, file: Path) -> None:
 
 def _check_format(file: Path, application: int, version: int) -> None:
     if application != APPLICATION_ID:
-        raise NotOfThisFormat(file, "is no database of a run")
+        raise NotOfThisFormat(file, "is not the database of a run")
     if version in EARLIER:
         raise NotOfThisFormat(file, f"was written by an earlier version (format {version})")
     if version != FORMAT:

@@ -17,6 +17,7 @@ from markupsafe import escape
 
 from ....protocols.protocol import Protocol
 from ....protocols.question import Problem
+from ....protocols.settings import unknown
 from ...analysis.catalogue import analysis
 from ...analysis.comparison import Compare, Comparison, compare_rows
 from ...analysis.findings.finding import Finding
@@ -369,8 +370,8 @@ def measure(run: Compares, name: str, *, score: str = "brier", **settings: Any) 
     """
     kind, rows = analysis(name), _rows(run)
     known = [each.name for each in fields(kind)]  # type: ignore[arg-type]  # a dataclass by contract
-    if unknown := [each for each in settings if each not in known]:
-        raise UsageError(f"{name} has no setting {unknown[0]!r}; there are {', '.join(known)}")
+    if wrong := [each for each in settings if each not in known]:
+        raise UsageError(f"{name}: {unknown('setting', wrong[0], known)}")
     asked = kind(**settings)
     check_flags(asked)
     return asked.sourced(rows, score)

@@ -31,7 +31,7 @@ def store_of(run: Path, given: str | None) -> Store:
     """Open the given store, else the store of the run. UsageError if it is missing."""
     place = store_name(given or store_noted(run) or None)
     if not Path(place).is_dir():
-        raise UsageError(f"{place}: there is no store there; name it with --store")
+        raise UsageError(f"store not found: {place}; name it with --store")
     return open_store(place)
 
 

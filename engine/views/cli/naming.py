@@ -72,7 +72,7 @@ def _run_of(file: Path, overrides: Sequence[str]) -> Path:
     runs = runs_of(sweep.name)
     if not runs:
         raise RunFolderError(
-            f"{file}: there is no run of {sweep.name!r} in {RUNS}; start it: oversight run {file}"
+            f"{file}: {RUNS} has no run of {sweep.name!r}; start it: oversight run {file}"
         )
     newest = runs[0]
     which = "the only run" if len(runs) == 1 else f"the newest of {len(runs)} runs"

@@ -169,7 +169,7 @@ def obey_signals(
 
     def give_up(seconds: float) -> None:
         if task is not None and (flights := snapshot().in_flight):
-            say(f"{seconds:g} s are over: {counted(flights, 'call')} in flight given up")
+            say(f"{seconds:g} s elapsed: gave up {counted(flights, 'call')} in flight")
             task.cancel()
 
     def heard(number: int) -> None:
@@ -340,7 +340,7 @@ def _replies(run: Run) -> str:
     except RunFolderError:
         if known not in ("", given):
             return f"{known}   (keep them; they are not in {given})"
-        return f"{given}   (it lost those of this run)"
+        return f"{given}   (it lost this run's replies)"
     return f"{given}   (keep them)"
 
 

@@ -98,8 +98,8 @@ def guard(
         request[TOKEN] = known = _known(request, access)
         if access.tokens and not known:
             raise web.HTTPForbidden(
-                text="Open the link that you were sent, with all that follows ?token= in it. "
-                "What you typed is still on the page that you came from: go back to it.\n"
+                text="Open the link that you were sent, including the part after ?token=. "
+                "The previous page still has your text: go back to it.\n"
             )
         if not access.tokens or "token" not in request.query:
             return await handler(request)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
 from ....protocols.scores import ALL_SCORES
+from ....protocols.settings import unknown
 from ...run.reader import Place, RunReader
 
 REPORT_FILES = ("csv", "tex", "json")
@@ -127,7 +128,7 @@ def _read(name: str, text: str) -> int | str:
 def one_of(value: str, known: Collection[str], what: str) -> str:
     """The value. NoPage, with the known values, for any other."""
     if value not in known:
-        raise NoPage(f"there is no {what} {value!r}; there are {', '.join(known)}")
+        raise NoPage(unknown(what, value, known))
     return value
 
 

@@ -182,7 +182,7 @@ class PageServer(Server):
         name = request.match_info["run"]
         folder = self.folders().get(name)
         if folder is None:
-            raise web.HTTPNotFound(text=f"there is no run {name!r} in {self.place}")
+            raise web.HTTPNotFound(text=f"run not found: {name!r} in {self.place}")
         if name not in self._runs:
             self._runs[name] = RunReader(folder, self._store)
         return self._runs[name]

@@ -221,7 +221,7 @@ def _staged(to: Path) -> Iterator[Path]:
     try:
         there = list(to.iterdir()) if to.exists() else []
         if there and not (to / BUNDLE_MARKER).exists():
-            raise UsageError(f"{to} holds {there[0].name}, and is no bundle; choose another folder")
+            raise UsageError(f"{to} is not a site: it holds {there[0].name}; choose another folder")
         stage.mkdir(parents=True)
         try:
             (stage / BUNDLE_MARKER).touch()

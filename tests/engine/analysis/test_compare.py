@@ -66,7 +66,7 @@ def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
     assert ends == [("strong", "strong"), ("m/weak", "m/weak")]
     rows = read_rows(run)
     assert rows_meant("debate weak", rows.sweep.rows, rows.names) == [2]
-    with pytest.raises(UsageError, match="no row is called 'debrief'; there are:\n  naive judge"):
+    with pytest.raises(UsageError, match="unknown row 'debrief': choose from\n  naive judge"):
         rows_meant("debrief", rows.sweep.rows, rows.names)
     wrong = command("compare", run, "--contrast", "naive judge - naive_judge")
     assert (wrong.code, "mean the same row" in wrong.err) == (2, True)
@@ -164,7 +164,7 @@ def test_clusters_and_errors_of_a_run_are_those_asked_for(place: Path, kept: Kep
     assert (whole.method, plain.method) == ("CR3 t", "CR1 t")
     # Of clusters of one size the two errors are one.
     assert plain.guard is None and plain.error == pytest.approx(whole.error)
-    with pytest.raises(UsageError, match="--cluster judge: of runs there are group"):
+    with pytest.raises(UsageError, match="--cluster judge: for runs, choose group"):
         compare_rows(run, None, replace(BY_DEFAULT, ways=("judge",)))
 
 

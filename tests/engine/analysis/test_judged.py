@@ -145,9 +145,9 @@ TWO = [line for far in (0.1, 0.2) for line in judged(f"far {far}", far, 6)]
     ("lines", "words", "told"),
     [
         (LACKS, "measure judgements", "line 4 names no judge"),
-        (ALONE, "measure judgements --where mode=live", "--where mode=live: no line has it"),
+        (ALONE, "measure judgements --where mode=live", "--where mode=live: unknown mode 'live'"),
         (ALONE, "compare", "one setting, debate"),
-        (TWO, "compare --contrast 'near - far 0.1'", "no setting is called 'near'"),
+        (TWO, "compare --contrast 'near - far 0.1'", "unknown setting 'near'"),
         (TWO, "compare --contrast 'far - far 0.1'", "several settings fit 'far'"),
         ([], "compare", "empty; write one JSON object a line"),
     ],
@@ -222,7 +222,7 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
     assert groups["debate"]["rows"] == 4 and groups["propaganda"]["rows"] == 2
     of = [row["asd"]["value"] for row in rows if row["rounds"]]
     assert groups["debate"]["asd"]["value"] == pytest.approx(sum(of) / 4)
-    assert "is no dimension" in command("report", "named.yaml", "--group", "colour").err
+    assert "unknown dimension" in command("report", "named.yaml", "--group", "colour").err
     (place / "named.yaml").write_text(
         (place / "named.yaml").read_text().replace("2 rounds: In", "3 rounds: In")
     )

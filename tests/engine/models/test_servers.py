@@ -287,7 +287,8 @@ def test_a_server_without_logprobs_is_found_out_by_the_checkup(place, command):
 
 
 @pytest.mark.parametrize(
-    ("end", "told"), [("4", "tools: as the sweep needs"), ("", "tools: it has nothing to say")]
+    ("end", "told"),
+    [("4", "tools: as the sweep needs"), ("", "tools: the model returned an empty reply")],
 )
 async def test_a_checkup_of_tools_hands_their_results_back(end, told):
     said: list[Call] = []

@@ -122,7 +122,7 @@ def test_a_view_for_a_table_of_a_run_is_refused(name, finished):
             db.execute("CREATE TABLE more AS SELECT 1")
         else:
             db.execute(f"CREATE VIEW {name} AS {ENDLESS}")
-    with pytest.raises(RunFolderError, match="is no database of a run"):
+    with pytest.raises(RunFolderError, match="is not the database of a run"):
         _ = RunReader(finished.folder).tables
 
 
@@ -150,7 +150,7 @@ def test_a_run_that_cannot_be_read_hides_no_other_in_a_report_of_several(finishe
     shutil.copytree(finished.folder, "bad")
     (Path("bad") / RUN_DB).write_bytes(b"PK\3\4" * 40)
     told = command("report", "bad", finished.folder)
-    assert told.code == 1 and told.err.startswith(f"· bad/{RUN_DB} is no database of a run")
+    assert told.code == 1 and told.err.startswith(f"· bad/{RUN_DB} is not the database of a run")
     alone = command("report", "bad", "bad")
     assert finished.folder.name in told.out and (alone.code, alone.out) == (2, "")
 

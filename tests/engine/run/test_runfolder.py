@@ -107,7 +107,7 @@ def test_a_settled_run_is_the_same_to_the_byte_in_whatever_order_it_landed(
 def test_the_folder_of_another_sweep_is_refused_by_name(half):
     other = Sweep("t", GRID.problems, GRID.rows)
     assert refused(half, other) == (
-        f"{half} belongs to another sweep (s, 8 cells), or its settings or its --limit differ; "
+        f"{half} was made from a different sweep (s, 8 cells), settings or --limit; "
         "choose another folder with --run-folder"
     )
 

@@ -229,7 +229,7 @@ def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adop
     own_sweep(place / "own", said.replace("import Conv", "import Turn, Conv"))
     refused = command(*words)
     assert refused.code == 2
-    assert "was run with other code than there is now, in 2 of 2 rows" in refused.err
+    assert "was run, in 2 of 2 rows" in refused.err
     assert "first tone one · sim/judge stated: own.py\n" in refused.err
     replayed = command("replay", "made", "--sweep", words[1])
     assert replayed.code == 5

@@ -77,7 +77,7 @@ def test_what_is_no_text_file_cannot_be_read(tmp_path):
     (tmp_path / "run.db").touch()
     with pytest.raises(UsageError, match="to repeat the run in it: oversight replay"):
         Document.read(tmp_path)
-    with pytest.raises(UsageError, match="is no regular file"):
+    with pytest.raises(UsageError, match="is not a regular file"):
         Document.read(Path("/dev/zero"))
     (circle := tmp_path / "circle.yaml").symlink_to("circle.yaml")
     with pytest.raises(UsageError, match=r"circle\.yaml: cannot be read: "):
@@ -165,7 +165,7 @@ def test_a_flag_may_replace_a_model_whose_limits_the_file_sets():
     text = f"{NAMED}providers: {AT}\nmodels: {{openai/gpt-4o-mini: {{requests: 5}}}}"
     other = "agents=openai/gpt-4o"
     assert "openai/gpt-4o" in load_sweep(sweep_file(text, other), {}).sweep.models
-    with pytest.raises(UsageError, match="no such model in this sweep"):
+    with pytest.raises(UsageError, match="unknown model in this sweep"):
         load_sweep(sweep_file(text, other, "models.openai/gpt4={}"), {})
 
 

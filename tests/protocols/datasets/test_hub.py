@@ -118,7 +118,7 @@ def test_a_run_keeps_the_commit_that_it_began_with_and_needs_no_hub_again(hub, t
         assert list(begun.manifest.overrides) == [f"problems.hf.revision={FIRST}"]
     made.head = SECOND
     code, told = run("run", "hub.yaml", "--run-folder", "one")
-    assert (code, "one belongs to another sweep" in told) == (2, True)
+    assert (code, "one was made from a different sweep" in told) == (2, True)
     pinned = ("--set", f"problems.hf.revision={FIRST}", "--run-folder", "one")
     code, told = run("run", "hub.yaml", *pinned, HF_HUB_OFFLINE="1")
     assert code == 0, told

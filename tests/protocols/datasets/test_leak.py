@@ -87,8 +87,8 @@ def test_answers_without_a_tell_pass():
 
     gate = leakage_check(made(100, answers))
     assert gate.leaks == ()
-    assert gate.line.startswith("no label leakage found; farthest from chance: ")
-    assert gate.line.endswith(" of 100 problems; leaks under 14 points may be missed")
+    assert gate.line.startswith("No label leak found. Most suspicious rule: ")
+    assert gate.line.endswith(" of 100 problems. Leaks below 14 points may go undetected")
 
 
 def stopped(n: int, tell: float, rng: random.Random) -> list[Problem]:

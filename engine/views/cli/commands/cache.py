@@ -200,12 +200,12 @@ def prune(
     damaged: bool = flag(
         "Remove only entries that cannot be read; not with other conditions.", default=False
     ),
-    dry_run: bool = flag("Print what would be removed; remove nothing.", default=False),
+    dry_run: bool = flag("Print the replies that would be removed; remove nothing.", default=False),
     yes: bool = flag("Do not ask for confirmation.", default=False),
 ) -> None:
     """Remove stored replies. A run that needs them again will ask, and pay, again."""
     if bool(selection) == damaged:
-        raise click.UsageError("say what to remove: --model, --outcome, --older-than or --damaged")
+        raise click.UsageError("choose replies with --model, --outcome, --older-than or --damaged")
     with _reading(store) as (place, replies):
         if damaged:
             found = read_entries(replies.items())
@@ -242,7 +242,7 @@ def export(
     """
     if [run is not None, bool(selection), everything].count(True) != 1:
         raise click.UsageError(
-            "choose what to export: RUN, or --all, or --model, --outcome, --older-than"
+            "choose the replies to export: RUN, or --all, or --model, --outcome, --older-than"
         )
     if output is None and run is None:
         raise click.UsageError("-o names the file to write")
@@ -286,7 +286,7 @@ def _recover(path: Path) -> None:
     if not (path / STORE_FILE).exists():
         raise click.UsageError(f"{path} holds no store")
     if aside.exists():
-        raise click.UsageError(f"{aside} is there already, from another time; move it away first")
+        raise click.UsageError(f"{aside} already exists; move it away first")
     lock = exclusive_lock(path)
     try:
         if saved.exists():
@@ -397,7 +397,7 @@ def _entry(store: Reader, address: str) -> StoreEntry:
     if not found:
         raise click.UsageError(
             f"no stored reply has an address that starts with {address!r}; "
-            "list those that there are: oversight cache list"
+            "list the replies: oversight cache list"
         )
     if len(found) == 1:
         value = store.get(found[0])

@@ -5,6 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .....protocols.settings import unknown
 from ....errors import UsageError
 from ....system.settings import argument, flag
 from ..flags import as_command
@@ -32,9 +33,9 @@ def command(
     of an OpenAI-compatible server: llama.cpp, vLLM, Ollama, LM Studio.
     """
     if example is not None and local is not None:
-        raise UsageError("--example and --local: a sweep starts from one of them")
+        raise UsageError("--example and --local exclude each other")
     if sweep.exists():
-        raise UsageError(f"{sweep} is there already; choose another name")
+        raise UsageError(f"{sweep} already exists; choose another name")
     text = _text(example) if local is None else _own(local)
     try:
         sweep.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +68,7 @@ def _for_server(server: "SelfHostedServer") -> str:
         limits = f"models:\n  {_quoted(first)}: {{concurrency: {server.slots}}}  # its slots"
     else:
         limits = (
-            "# How many calls at once the server is worth is found by trying; or set it:\n"
+            "# Concurrency is tuned automatically; or set it:\n"
             f"# models:\n#   {_quoted(first)}: {{concurrency: 8}}"
         )
     return (
@@ -100,7 +101,7 @@ def _text(example: str | None) -> str:
         if file.name.endswith(".yaml")
     }
     if example not in there:
-        raise UsageError(f"--example {example}: there are {', '.join(sorted(there))}")
+        raise UsageError(f"--example: {unknown('example', example, sorted(there))}")
     return there[example].read_text(encoding="utf-8")
 
 

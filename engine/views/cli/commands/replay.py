@@ -41,7 +41,7 @@ def command(
     format: str = FORMAT,
     score: str = SCORE,
 ) -> None:
-    """Run the cells of the folder RUN again without asking any model, and print the report.
+    """Rerun the cells of RUN without calling any model, and print the report.
 
     Every cell is compared with its record: the outcome, each turn, and of each call the model, the
     stop reason, the tokens and the words. The first cell that differs is named, with
@@ -108,7 +108,7 @@ def command(
         unequal = {cell.place for cell, _ in different} - lost
         say(f"{asked - len(unequal):,} of {asked:,} outcomes are equal to the byte")
         if lost:
-            say(f"{len(lost):,} failed at their provider: there is no reply to replay")
+            say(f"{len(lost):,} failed at their provider: no reply to replay")
         say("nothing was sent")
     if different:
         cell, told = different[0]

@@ -26,7 +26,7 @@ def command(
     named: str | None = argument("[RUN|FOLDER]"),
     as_json: bool = JSON,
 ) -> None:
-    """Print how far RUN is, and which process is running it; without RUN, list all runs.
+    """Print the progress of RUN and the process that is running it; without RUN, list all runs.
 
     The list has the run folders in FOLDER (default: runs/), the newest first. A run is finished,
     running or stopped; the command that started it resumes it. Exit code 1 if one of them cannot be
@@ -47,7 +47,7 @@ def _list(place: Path, as_json: bool) -> None:
     elif runs:
         show(as_text(replace(part.table(), whole=1), width()))
     elif not faults:
-        say(f"there is no run in {place} yet; start one: oversight demo, or oversight run SWEEP")
+        say(f"no runs in {place} yet; start one: oversight demo, or oversight run SWEEP")
     for fault in faults:
         say(fault)
     if faults:

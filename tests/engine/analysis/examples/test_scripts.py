@@ -69,7 +69,7 @@ def test_an_analysis_of_ones_own_is_a_command_and_a_call(kept: Kept, command: Co
     found = measure(run, mine, ns="1,3", score="accuracy")
     assert {line["n"] for line in found.plain()["points"]} == {1, 3}
     assert found.text("text") == told.out.rstrip("\n")
-    with pytest.raises(UsageError, match="has no setting 'm'; there are ns"):
+    with pytest.raises(UsageError, match="unknown setting 'm': choose from ns"):
         measure(run, mine, m=1)
-    with pytest.raises(UsageError, match="'pressing' is no analysis; there are report"):
+    with pytest.raises(UsageError, match="unknown analysis 'pressing': "):
         measure(run, "pressing")

@@ -81,7 +81,7 @@ def test_a_contrast_is_over_the_questions_that_its_rows_share() -> None:
 def test_names_that_are_wrong_are_told() -> None:
     two, one = rows(4, 2), of_questions(("x", "y"), (1.0, 2.0), ("g", "g"))
     for wrong, told in (
-        (partial(contrasts, two, [("r0", "r9")]), "no row is called 'r9'; there are r0, r1"),
+        (partial(contrasts, two, [("r0", "r9")]), "unknown row 'r9': choose from r0, r1"),
         (partial(contrasts, two, [("r0", "r0")]), "against itself"),
         (partial(contrasts, two, equivalence=0), "above 0"),
         (partial(contrasts, {"a": two["r0"], "b": one}), "share no question"),

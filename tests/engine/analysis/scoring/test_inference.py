@@ -101,7 +101,7 @@ def test_crossed_clusters_add_their_ways_and_take_away_what_both_share() -> None
     assert crossed.error**2 == pytest.approx(v["text"] + v["judge"] - v["both"])
     assert (crossed.clusters, crossed.degrees) == (8, 7)
     assert set(one.by("text", "judge").estimate().errors) == {"text", "judge"}
-    with pytest.raises(ValueError, match="no clusters 'rater'; there are text, judge, both"):
+    with pytest.raises(ValueError, match="unknown clusters 'rater': choose from text, judge, both"):
         one.by("rater")
 
 

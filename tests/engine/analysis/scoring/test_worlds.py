@@ -127,7 +127,7 @@ def test_a_tiny_beta_is_the_greedy_limit_and_a_huge_one_the_uniform_limit() -> N
 
 
 def test_log_odds_are_for_two_answers_and_scores_go_by_their_names() -> None:
-    with pytest.raises(ValueError, match="compare two answers, and there are 3"):
+    with pytest.raises(ValueError, match="compare two answers, got 3"):
         answer_scores((0.5, 0.3, 0.2), "logodds")
     with pytest.raises(KeyError, match="briar"):
         answer_scores((0.5, 0.5), "briar")

@@ -106,5 +106,5 @@ def test_what_cannot_be_carried_is_refused_before_anything_is_sent(protocol, tol
 def test_a_score_that_does_not_exist_and_no_problems_are_refused():
     with pytest.raises(UsageError, match="'breir'"):
         oversight_task(NaiveJudge(JUDGE), PROBLEMS, score="breir")
-    with pytest.raises(UsageError, match="there are none"):
+    with pytest.raises(UsageError, match="at least one is required"):
         oversight_task(NaiveJudge(JUDGE), [])

@@ -194,10 +194,14 @@ def hostile(pack: Path, at: Path) -> Iterator[tuple[str, Members, str]]:
     for name in ("store", "store_id", "id"):
         named = inside(lambda folder, name=name: noted(folder, **{name: "0" * 16}))
         yield f"named {name}", named, "names a store or an id"
-    yield "no database", listed(content | {DATABASE: b"no database" * 99}), "run.db is no database"
+    yield (
+        "no database",
+        listed(content | {DATABASE: b"no database" * 99}),
+        "run.db is not the database",
+    )
     yield "torn", listed(content | {DATABASE: content[DATABASE][:4096]}), "run.db .*damaged"
     planted = "CREATE TRIGGER t AFTER UPDATE ON meta BEGIN DELETE FROM cells; END"
-    yield "trigger", inside(edited(planted)), "is no database of a run"
+    yield "trigger", inside(edited(planted)), "is not the database of a run"
     misplaced = with_cell(lambda cell: replace(cell, row=1 - cell.row), 0)
     yield "row", inside(misplaced), "cell 0 is out of place"
     wild = with_cell(lambda cell: replace(cell, place=10**6), 0)
@@ -409,6 +413,6 @@ def test_a_reply_that_no_cell_asks_for_is_named(pack, place):
     wrong = verify(file).differences
     assert [line.rpartition(": ")[2] for line in wrong] == [
         "no cell asks for it",
-        f"{len(own)} replies are listed, and there are {len(own) + 1}",
-        f"{len(own)} requests are listed, and there are {len(own) + 1}",
+        f"{len(own)} replies are listed, and the pack has {len(own) + 1}",
+        f"{len(own)} requests are listed, and the pack has {len(own) + 1}",
     ]

@@ -342,5 +342,5 @@ async def test_a_pause_and_an_outage_are_shown_with_what_is_left_of_them():
         ask.cancel()
     await asyncio.wait(asks)
     paused, down = shown
-    assert paused.startswith("paused by the provider for 2")
+    assert paused.startswith("rate limited; resuming in 2")
     assert down.startswith("the provider does not answer; next probe in ")

@@ -259,8 +259,8 @@ def torn(file: Path) -> None:
     ("spoil", "said"),
     [
         (lambda file: changed(file, "PRAGMA user_version=99"), "is of format 99"),
-        (lambda file: changed(file, "PRAGMA application_id=99"), "is no database of a run"),
-        (lambda file: file.write_bytes(b"PK\3\4" * 40), "is no database of a run"),
+        (lambda file: changed(file, "PRAGMA application_id=99"), "is not the database of a run"),
+        (lambda file: file.write_bytes(b"PK\3\4" * 40), "is not the database of a run"),
         (lambda file: os.truncate(file, 5 * 4096 + 1), "is damaged"),
         (torn, "is damaged"),
     ],

@@ -99,7 +99,7 @@ def test_protocols_of_ones_own_run_resume_and_are_reported() -> None:
     again = run(protocols, shipments(3), name="mine")
     assert len(heard) == once, "a cell that has an outcome is not run again"
     assert (again.folder, again.table()) == (first.folder, first.table())
-    with pytest.raises(RunFolderError, match="belongs to another sweep"):
+    with pytest.raises(RunFolderError, match="made from a different sweep"):
         run([PROPAGANDA], shipments(1), folder=first.folder)
 
 

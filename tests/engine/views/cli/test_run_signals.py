@@ -73,7 +73,7 @@ def test_what_is_in_flight_at_the_end_of_the_grace_period_is_given_up(sweeps: Pa
         stopped = process.end()
     assert stopped.code == 128 + signal.SIGUSR1
     assert "given up after 0.5 s" in stopped.err
-    assert re.search(r"0\.5 s are over: \d+ calls in flight given up", stopped.err)
+    assert re.search(r"0\.5 s elapsed: gave up \d+ calls in flight", stopped.err)
     assert "resume with: oversight run stuck.yaml" in stopped.err
 
 

@@ -150,7 +150,7 @@ def test_the_error_names_the_option_where_it_is_not_clear_who_checks(
     for flags, message in (
         ((), "which model checks? Name it with --checker MODEL: sim/judge, sim/weak"),
         (("--checker", "sim/judge"), "the sweep file has other rows than run"),
-        (("--checker", "sim/nobody"), "there is no simulated model 'sim/nobody'"),
+        (("--checker", "sim/nobody"), "unknown simulated model 'sim/nobody'"),
     ):
         refused = planted(*words, *flags)
         assert refused.code == 2 and message in refused.err, refused.err
