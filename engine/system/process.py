@@ -145,9 +145,7 @@ def load_function(group: str, name: str) -> Callable[..., Any]:
     """As `load_registered`, for a group of functions. UsageError if it is none."""
     function = load_registered(group, name)
     if not callable(function):
-        raise UsageError(
-            f"{name}: {function!r}, which is registered under {group}, is not a function"
-        )
+        raise UsageError(f"{name}, registered under {group}, is not a function: {function!r}")
     return function
 
 
