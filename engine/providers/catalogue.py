@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...protocols.settings import suggestion
 from ..errors import UsageError
 from ..system.process import PROVIDERS_GROUP, load_registered, registered
 
