@@ -197,7 +197,7 @@ def test_the_export_scores_and_what_a_rater_takes_back_is_in_it_no_more(judged, 
     assert {event.probs for event in left if isinstance(event, BeliefBefore)} == {()}
     agreement = orjson.loads(within("measure", "people", run, "--json", cwd=tmp_path).out)
     assert [each["rater"] for each in agreement["standings"]] == ["raters-1"]
-    assert "no rater 'nobody'" in within("human", "withdraw", run, "nobody", cwd=tmp_path).err
+    assert "unknown rater 'nobody'" in within("human", "withdraw", run, "nobody", cwd=tmp_path).err
 
 
 async def test_nothing_saved_is_lost_when_the_server_is_killed(finished, session):

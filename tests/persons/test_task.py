@@ -31,9 +31,9 @@ def posted(task: PersonTask, first: float = 80.0) -> dict[str, str]:
     if task.is_probable:
         rest = (100 - first) / (len(task.options) - 1)
         return {f"p{n}": f"{rest if n else first}" for n in range(len(task.options))}
-    if task.way == "vote":
+    if task.kind == "vote":
         return {"choice": "0", "reason": "The sum is right."}
-    if task.way == "text":
+    if task.kind == "text":
         return {"text": "Look at the second step (A)."}
     return {f"f-{each.name}": filled(each) for each in task.fields}
 
@@ -190,4 +190,4 @@ async def test_an_abstention_is_a_refusal_and_never_a_default():
 
 def test_a_call_of_another_layout_is_shown_as_it_is():
     task = PersonTask(Call(Request("person/x", (Message("user", "Say <b>hello</b>."),))))
-    assert (task.way, task.todo.told, task.turns) == ("text", "Say <b>hello</b>.", [])
+    assert (task.kind, task.todo.told, task.turns) == ("text", "Say <b>hello</b>.", [])

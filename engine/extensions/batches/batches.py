@@ -141,7 +141,7 @@ class Batches(Addition):
         """Seconds until the next poll."""
         self._endpoints: dict[str, BatchEndpoint] = {}
         """By provider and API, made on first use."""
-        self._done: dict[str, int] = {}
+        self._completed: dict[str, int] = {}
         """By mark of a batch that is out, the number of lines that the vendor has done."""
         self._dearest: dict[str, float] = {}
         """By model, dollars of the most expensive line above its worst case: the minimum to
@@ -192,8 +192,8 @@ class Batches(Addition):
     def lines(self, live: Sequence[str]) -> Sequence[str]:
         waits = [f"waiting: {why}" for why in dict.fromkeys(w for _, w in self._problems.values())]
         if pending := self.pending:
-            done = sum(self._done.values())
-            waits.insert(0, f"pass {self.passes}: {pending}; {done:,} done there")
+            completed = sum(self._completed.values())
+            waits.insert(0, f"pass {self.passes}: {pending}; {completed:,} done there")
         return [*waits, *live]
 
     def schedule(self, missing: Missing[Work]) -> Schedule[Work, Any]:
@@ -362,7 +362,7 @@ class Batches(Addition):
     async def _check(self, endpoint: BatchEndpoint, batch: Batch, id: str) -> bool:
         """Look at a batch that is out, and collect it if it has ended. True if it has."""
         state = await endpoint.asked(endpoint.state, id)
-        self._done[batch.mark] = state.done or 0
+        self._completed[batch.mark] = state.completed or 0
         if not state.ended:
             return False
         if state.fault is not None:
@@ -378,11 +378,14 @@ class Batches(Addition):
         with TemporaryFile(dir=self.journal.folder) as file:
             await self._download(endpoint, batch, state, file)
             offsets, _ = results.offsets(file)
-            if len(offsets) < min(batch.lines if state.done is None else state.done, batch.lines):
-                done = "no count" if state.done is None else f"{state.done:,} by the vendor's count"
+            needed, count = batch.lines, "no count"
+            if state.completed is not None:
+                needed = min(needed, state.completed)
+                count = f"{state.completed:,} by the vendor's count"
+            if len(offsets) < needed:
                 raise _Short(
                     f"the batch {id} of {batch.model} has ended ({state.status}), and "
-                    f"{len(offsets):,} of its {batch.lines:,} lines can be read ({done}). "
+                    f"{len(offsets):,} of its {batch.lines:,} lines can be read ({count}). "
                     "Downloading again brought no more; nothing is asked again. The same command "
                     "looks again"
                 )
@@ -419,14 +422,14 @@ class Batches(Addition):
         self._accounting.ledger.page(batch.model, page.price).add_account(account)
         self._full = 0
         self._settle(batch.worst, account.counted)
-        self._done.pop(batch.mark, None)
+        self._completed.pop(batch.mark, None)
         self.journal.delete_files(batch.mark)
         if results.halt is not None:
             raise results.halt
 
     def _free(self, batch: Batch, why: str) -> None:
         """Enter that no call of a batch was asked."""
-        self._done.pop(batch.mark, None)
+        self._completed.pop(batch.mark, None)
         self.journal.cancel(batch, why)
         self._settle(batch.worst, 0.0)
 

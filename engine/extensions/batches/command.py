@@ -66,9 +66,9 @@ def _cancelled(run: Path, own: Path | None, store: str | None) -> str:
     """Cancel the batches; the number that ended, as a text."""
     loaded = open_run(run, own=own)
     loaded.models.require_allowed(loaded.sweep.models)
-    known = store_noted(run)
-    known = store_name(store or (Path(known).expanduser() if known else None))
-    settings = RunSettings(store=known, folder=run, part=read_manifest(run).part)
+    noted = store_noted(run)
+    name = store_name(store or (Path(noted).expanduser() if noted else None))
+    settings = RunSettings(store=name, folder=run, part=read_manifest(run).part)
     before = _batches_out(run)
     with Run.open(loaded, settings) as opened:
         execution = Execution(opened)

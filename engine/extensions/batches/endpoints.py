@@ -78,8 +78,8 @@ class BatchState:
     status: str
     ended: bool
     lines: int | None
-    """None if the vendor does not count them, as for `done`."""
-    done: int | None
+    """None if the vendor does not count them, as for `completed`."""
+    completed: int | None
     """Lines with a result so far. The files of an ended batch must hold as many."""
     mark: str | None = None
     """Our mark; empty for another user's batch, None if the vendor shows no mark."""
@@ -198,7 +198,7 @@ class BatchEndpoint(ABC):
 
     async def download(self, file: str, into: BinaryIO, most_bytes: int) -> bool:
         """Append a file of results, whole or not at all; False if it is larger than allowed."""
-        start, size, whole = into.tell(), 0, False
+        start, size, complete = into.tell(), 0, False
         try:
             async with self.streamed(file) as answer:
                 async for chunk in answer.iter_bytes(_CHUNK):
@@ -206,9 +206,9 @@ class BatchEndpoint(ABC):
                     if size > most_bytes:
                         return False
                     into.write(chunk)
-            whole = True
+            complete = True
         finally:
-            if not whole:
+            if not complete:
                 into.truncate(into.seek(start))
         return True
 
@@ -309,16 +309,16 @@ class OpenAIEndpoint(BatchEndpoint):
     def _state(self, answer: Any) -> BatchState:
         status, counts = text(answer.status), answer.request_counts
         lines = counts.total if counts else None
-        done = counts.completed + counts.failed if counts else None
+        completed = counts.completed + counts.failed if counts else None
         if status == "completed":
             # A batch that ran to its end has a result for each line, whatever it counts.
-            done = done or lines
+            completed = completed or lines
         mark, created = (answer.metadata or {}).get(MARK, ""), float(answer.created_at)
         files = tuple(filter(None, (answer.output_file_id, answer.error_file_id)))
         ended, lost = status in _LOST, _LOST.get(status, "Missing")
         fault = self._refusal(answer) if status == "failed" else None
         id = _id(answer)
-        return BatchState(id, created, status, ended, lines, done, mark, files, lost, fault)
+        return BatchState(id, created, status, ended, lines, completed, mark, files, lost, fault)
 
     def _refusal(self, answer: Any) -> ErrorAnswer:
         code, message, line = "", "the batch failed without a reason", ""
@@ -380,11 +380,11 @@ class AnthropicEndpoint(BatchEndpoint):
         counts, status, id = answer.request_counts, text(answer.processing_status), _id(answer)
         numbers = {name: int(n) for name, n in counts.to_dict().items()} if counts else {}
         lines = sum(numbers.values()) if numbers else None
-        done = None if lines is None else lines - numbers["processing"]
+        completed = None if lines is None else lines - numbers["processing"]
         # Archived results cannot be downloaded any more.
         files = () if status != "ended" or answer.archived_at else (id,)
         created = answer.created_at.timestamp()
-        return BatchState(id, created, status, status == "ended", lines, done, None, files)
+        return BatchState(id, created, status, status == "ended", lines, completed, None, files)
 
 
 ENDPOINTS: dict[str, type[BatchEndpoint]] = {

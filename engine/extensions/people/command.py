@@ -1,4 +1,4 @@
-"""`oversight human`: people in the seats of a sweep, or as judges of finished transcripts."""
+"""`oversight human`: people in the roles of a sweep, or as judges of finished transcripts."""
 
 import asyncio
 from pathlib import Path
@@ -29,48 +29,46 @@ from .journal import PERSONS, read_raters
 from .task_queue import QueueSettings, TaskQueue
 
 PORT = 7721
-MOST_RATERS = 500
-"""Of a panel: the page of each who waits holds a connection open, and a server has 512."""
+MAX_RATERS = 500
+"""Per panel: each waiting page holds one of the server's 512 connections."""
+MAX_CONSENT = 200_000
+"""Maximum size of the consent text, in bytes."""
 
 
-def public_url(given: str) -> str:
-    """An origin, without a path: the pages lie at its root."""
-    parts = urlsplit(given)
-    if given and (parts.scheme not in ("http", "https") or not parts.netloc):
-        raise ValueError(f"the address must be like https://study.example.org, got {given!r}")
+def public_url(url: str) -> str:
+    """An origin without a path, since the pages are at its root. ValueError."""
+    parts = urlsplit(url)
+    if url and (parts.scheme not in ("http", "https") or not parts.netloc):
+        raise ValueError(f"the address must be like https://study.example.org, got {url!r}")
     if parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError(
-            f"{given!r} has more than a host; have the proxy serve the pages at the root of one, "
-            f"as {parts.scheme}://{parts.netloc}"
+            f"{url!r} has more than a host; let the proxy serve the pages at the root, as "
+            f"{parts.scheme}://{parts.netloc}"
         )
-    return f"{parts.scheme}://{parts.netloc}" if given else ""
-
-
-MAX_TEXT = 200_000
-"""Bytes of that text at most."""
+    return f"{parts.scheme}://{parts.netloc}" if url else ""
 
 
 def consent_text(file: Path) -> str:
-    """UsageError for a file that is no text."""
+    """The text of a file. UsageError."""
     try:
-        return read_bounded(file, MAX_TEXT).decode()
+        return read_bounded(file, MAX_CONSENT).decode()
     except (OSError, UnicodeDecodeError) as exc:
-        raise UsageError(f"{file}: cannot be read as UTF-8 text: {exc}") from exc
+        raise UsageError(f"cannot read {file} as UTF-8 text: {exc}") from exc
 
 
 @click.group(cls=NamedGroup)
 def command() -> None:
-    """Seat people in a sweep, or have them judge its transcripts; print how well they agree."""
+    """Let people take roles in a sweep, or judge its transcripts; print how well they agree."""
 
 
 @command.adds()
 def serve(
     *,
-    what: str = argument("SWEEP|RUN", complete=run_names),
+    target: str = argument("SWEEP|RUN", complete=run_names),
     raters: int = flag(
         "Raters of each panel; each gets a separate link.",
         default=2,
-        within=Interval(ge=1, le=MOST_RATERS),
+        within=Interval(ge=1, le=MAX_RATERS),
         metavar="N",
     ),
     raters_per_transcript: int = flag(
@@ -92,8 +90,7 @@ def serve(
     port: int = port(PORT),
     host: str = HOST,
     url: str = flag(
-        "Address under which raters open the pages, as https://study.example.org, where a proxy or "
-        "a tunnel stands before them.",
+        "Public address of the pages behind a proxy or a tunnel, as https://study.example.org.",
         default="",
         metavar="URL",
         read=public_url,
@@ -110,34 +107,33 @@ def serve(
 ) -> None:
     """Run SWEEP with people in some roles, or let people judge the transcripts of RUN.
 
-    In a sweep, `person/NAME` stands where a model does, in any seat; NAME is a panel of raters. Of
-    a finished RUN, the transcripts are judged again, with the words that its judges read; no score
-    of the run changes.
+    In a sweep, write `person/NAME` instead of a model, for any role; NAME is a panel of raters. The
+    transcripts of a finished RUN are judged again, in the words that its judges read; the scores of
+    the run do not change.
 
     A link is printed for each rater, who may leave at any time. A rater never gets two worlds of
-    one problem. Answers are saved before the page says so, and stored like any reply: the same
-    command resumes after a stop.
-    Exit codes are those of `oversight run`.
+    one problem. An answer is on disk before the page says so, and is stored like any reply: the
+    same command resumes after a stop. Exit codes are the same as for `oversight run`.
     """
     from .serving import Seats, judged_by_persons, run_with_persons
 
     text = consent_text(consent) if consent else ""
     queue = QueueSettings(seed, before, 60 * return_after, text)
     seats = Seats(raters, queue, host, port, url)
-    path = Path(what)
+    path = Path(target)
     if path.is_file() and not is_run(path):
         if parts != Parts() or raters_per_transcript > 1:
             raise UsageError(
-                f"{what} is a sweep file: rows and --raters-per-transcript are for a RUN"
+                f"{target} is a sweep file: rows and --raters-per-transcript are for a RUN"
             )
         file = read_sweep_file(path, overrides, limit)
         raise SystemExit(run_with_persons(file, run_settings(settings), seats))
-    run = run_named(what)
-    asks = settings.batch or settings.prices
-    of_a_sweep = (settings.folder, settings.max_cost, settings.max_tokens)
-    if overrides or asks or any(each is not None for each in of_a_sweep):
+    run = run_named(target)
+    of_sweep = (settings.folder, settings.max_cost, settings.max_tokens)
+    asks = settings.batch or settings.prices or any(value is not None for value in of_sweep)
+    if overrides or asks:
         raise UsageError(
-            f"{what} is a run: --set, --run-folder and what models are asked with are for a SWEEP"
+            f"{target} is a run: --set, --run-folder and options of models are for a SWEEP"
         )
     store = None if settings.store is None else str(settings.store)
     opened = open_run(run, own=sweep)
@@ -151,20 +147,20 @@ def status(run: Path = RUN, as_json: bool = JSON) -> None:
     from ...analysis.findings.finding import Finding
     from .results import rater_standings, standings_part
 
-    found = rater_standings(run)
+    standings = rater_standings(run)
     if as_json:
-        show_json(found)
+        show_json(standings)
     else:
-        show(Finding((standings_part(found),)).text("text", width()))
+        show(Finding((standings_part(standings),)).text("text", width()))
 
 
 @command.adds()
 def export(run: Path = RUN, output: Path = output()) -> None:
     """Write the judgements of the raters of RUN, for `oversight measure judgements`.
 
-    A line is one rater's judgement of one transcript: problem, values of its answers, the row as
-    setting, the world, and the belief before, where it was asked for. Raters have pseudonyms made
-    for this run alone; whoever withdrew is left out.
+    Each line is one rater's judgement of one transcript: problem, values of its answers, the row as
+    setting, the world, and the belief before, if it was asked for. Raters have pseudonyms made for
+    this run alone; withdrawn raters are left out.
     """
     from .results import judgements
 
@@ -180,18 +176,18 @@ def withdraw(
     rater: str = argument(),
     erase: bool = flag("Also delete their answers.", default=False),
 ) -> None:
-    """Remove RATER of RUN: from agreement, pages and exports.
+    """Remove RATER of RUN from agreement, pages and exports.
 
-    Their tasks count as answered: nobody else gets them. With --erase their answers are deleted
-    from the journal, the record, the outcomes that rest on them and the store that RUN was made
-    with, and others are asked instead; packs made later hold none. While RUN is served, raters
-    leave by a link on their first page; record, outcomes and store follow when it ends.
+    Answered tasks stay answered, and go to nobody else. With --erase, the answers are deleted from
+    the journal, the record, the outcomes based on them and the store of RUN, and other raters get
+    the tasks; packs made later hold none. While RUN is served, raters leave by a link on their
+    first page; record, outcomes and store follow when it ends.
     """
     from .serving import delete_from_run
 
     folder = run / PERSONS
     if not folder.is_dir():
-        raise UsageError(f"{run}: nobody was asked about it: oversight human serve {run}")
+        raise UsageError(f"{run}: no people were asked; start with oversight human serve {run}")
     with locked(folder):
         queue = TaskQueue(read_raters(folder), run, StopToken())
         if rater not in queue.raters:
@@ -199,4 +195,4 @@ def withdraw(
         asyncio.run(queue.withdraw(rater, erasing=erase))
         if erase:
             delete_from_run(run)
-    say(f"{rater} is withdrawn{', and what they answered is deleted' if erase else ''}")
+    say(f"{rater} is withdrawn{', and the answers are deleted' if erase else ''}")

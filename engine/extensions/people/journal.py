@@ -193,11 +193,11 @@ class RaterHistory:
     """The history of one rater."""
 
     rater: Rater
-    seen: dict[str, list[Moment]] = field(default_factory=dict)
+    moments: dict[str, list[Moment]] = field(default_factory=dict)
     """By problem."""
     given: dict[str, str] = field(default_factory=dict)
     """Ticket -> task."""
-    done: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
+    answers: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
     """Task -> form sent; None for an abstention."""
     before: set[str] = field(default_factory=set)
     """Tasks with a belief before the transcript."""
@@ -231,7 +231,7 @@ class RaterHistories:
                 if before != event.rater:
                     self.of[before].returned.add(event.task)
                 self.holder[event.task] = event.rater
-                history.seen.setdefault(event.problem, []).append(event.moment)
+                history.moments.setdefault(event.problem, []).append(event.moment)
             case BeliefBefore():
                 history.before.add(event.task)
             case Withdrawn():
@@ -241,6 +241,8 @@ class RaterHistories:
                     # Another rater may answer these tasks.
                     self.settled = {t: e for t, e in self.settled.items() if e.rater != event.rater}
             case TaskAnswered() | TaskAbstained():
-                history.done[event.task] = event.posted if isinstance(event, TaskAnswered) else None
+                history.answers[event.task] = (
+                    event.posted if isinstance(event, TaskAnswered) else None
+                )
                 self.settled[event.task] = event
                 self.holder.pop(event.task, None)

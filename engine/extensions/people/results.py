@@ -48,12 +48,12 @@ NO_PAIRS = (
 
 
 class PeopleJudged(JudgementSource):
-    """The judgements of a run's raters in the order of the journal, except raters who withdrew;
-    and, aside, the run's own judge on each transcript of a finished run.
+    """The judgements of a run's raters, in the order of the journal, without withdrawn raters. For
+    a finished run, also its judge's verdict on each transcript, marked as aside.
 
-    A transcript of a finished run has the name of its row as `setting`, and was judged in the world
-    of the argued answer. A sweep with people in its roles has one verdict for all worlds, and its
-    report has its rows. `repeat` is the address of the request that shows the transcript.
+    A transcript of a finished run has its row as `setting`, and was judged in the world of the
+    argued answer. A sweep with people in its roles has one verdict for all worlds. `repeat` is the
+    address of the request that shows the transcript.
     """
 
     def holds(self, path: Path) -> bool:
@@ -65,33 +65,33 @@ class PeopleJudged(JudgementSource):
             digest, order = answer_digests(problem.question)
             problems[digest] = problem, order
         events = list(read_journal(path))
-        gone = {event.rater for event in events if isinstance(event, Withdrawn)}
+        withdrawn = {event.rater for event in events if isinstance(event, Withdrawn)}
         first = dict[tuple[str, str], tuple[float, ...]]()
-        given, known = dict[str, TaskGiven](), set[str]()
+        tasks, with_judge = dict[str, TaskGiven](), set[str]()
         for line, event in enumerate(events, 1):
             match event:
                 case TaskGiven():
-                    given[event.task] = event
+                    tasks[event.task] = event
                 case BeliefBefore():
                     first[event.rater, event.task] = event.probs
-                case TaskAnswered(probs=probs) if probs and event.rater not in gone:
-                    task = given[event.task]
+                case TaskAnswered(probs=probs) if probs and event.rater not in withdrawn:
+                    task = tasks[event.task]
                     if task.problem not in problems or not task.order:
                         continue
                     problem, order = problems[task.problem]
                     labels = [answer.label for answer in problem.question.answers]
-                    places = [task.order.index(answer) for answer in order]
+                    indices = [task.order.index(answer) for answer in order]
                     before = first.get((event.rater, event.task))
-                    believed = tuple(before[at] for at in places) if before else None
-                    verdict, transcript = tuple(probs[at] for at in places), task.transcript
+                    belief = tuple(before[n] for n in indices) if before else None
+                    verdict, transcript = tuple(probs[n] for n in indices), task.transcript
                     side = transcript.side if transcript else None
                     keys = {"labels": dumps(labels), "repeat": task.request}
                     keys |= {"group": problem.group} if problem.group else {}
                     keys |= {"setting": transcript.row} if transcript else {}
-                    of = keys | {"judge": event.rater}
-                    yield _judgement(problem, verdict, side, of, line, believed)
-                    if transcript and task.request not in known:
-                        known.add(task.request)
+                    of_rater = keys | {"judge": event.rater}
+                    yield _judgement(problem, verdict, side, of_rater, line, belief)
+                    if transcript and task.request not in with_judge:
+                        with_judge.add(task.request)
                         keys |= {"judge": transcript.judge, ASIDE: transcript.judge}
                         yield _judgement(problem, transcript.probs, side, keys, line)
 
@@ -127,26 +127,26 @@ class RaterStanding:
 
 
 def rater_standings(run: Path) -> list[RaterStanding]:
-    """Progress of each rater who did not withdraw. UsageError for a run without raters."""
-    history = RaterHistories(read_raters(run / PERSONS))
-    if not history.of:
-        raise UsageError(f"{run}: no persons were asked; begin with oversight human serve {run}")
+    """Progress of each rater, without withdrawn ones. UsageError for a run without raters."""
+    histories = RaterHistories(read_raters(run / PERSONS))
+    if not histories.of:
+        raise UsageError(f"{run}: no people were asked; start with oversight human serve {run}")
     for event in read_journal(run):
-        history.note(event)
-    found = []
-    for name, its in history.of.items():
-        ended = [each for each in history.settled.values() if each.rater == name]
-        seconds = [each.seconds for each in ended if isinstance(each, TaskAnswered)]
-        held = sum(holder == name for holder in history.holder.values())
+        histories.note(event)
+    standings = []
+    for name, history in histories.of.items():
+        ended = [event for event in histories.settled.values() if event.rater == name]
+        seconds = [event.seconds for event in ended if isinstance(event, TaskAnswered)]
+        open_tasks = sum(holder == name for holder in histories.holder.values())
         typical = median(seconds) if seconds else None
-        standing = (len(seconds), len(ended) - len(seconds), held, len(its.returned), typical)
-        if not its.withdrawn:
-            found.append(RaterStanding(name, *standing))
-    return found
+        counts = len(seconds), len(ended) - len(seconds), open_tasks, len(history.returned)
+        if not history.withdrawn:
+            standings.append(RaterStanding(name, *counts, typical))
+    return standings
 
 
-def standings_part(found: Sequence[RaterStanding]) -> Part:
-    """One line per rater: how far it is."""
+def standings_part(standings: Sequence[RaterStanding]) -> Part:
+    """The progress of each rater, one per line."""
     columns = [
         word("rater", "rater"),
         number("answered", "answered"),
@@ -155,28 +155,28 @@ def standings_part(found: Sequence[RaterStanding]) -> Part:
         number("abandoned", "abandoned"),
         number("median s", "seconds", ".0f"),
     ]
-    return Part("standings", "Progress", columns, found)
+    return Part("standings", "Progress", columns, standings)
 
 
 def rater_agreement(run: Path) -> Finding:
-    """Progress of the raters of a run, the quality of each, their agreement, and the judges of the
-    run on the transcripts that both judged."""
+    """Progress, quality and agreement of the raters of a run, and the verdicts of the run's judges
+    on the same transcripts."""
     standings = standings_part(rater_standings(run))
     if not any(True for _ in SOURCE.judgements(run)):
         return Finding((standings,), lead=(f"{run}: no rater has judged anything yet",))
-    every = read_judgements(run, aside=True)
-    aside = every.codes.get(ASIDE, np.full(len(every), -1))
-    persons = every[aside < 0]
-    agreement = alphas(persons)
+    judgements = read_judgements(run, aside=True)
+    aside = judgements.codes.get(ASIDE, np.full(len(judgements), -1))
+    people = judgements[aside < 0]
+    agreement = alphas(people)
     paired = any(agreement.values())
     lines = [
-        beside((judge, "persons"), every, aside == n, aside < 0)
-        for n, judge in enumerate(every.names.get(ASIDE, ()))
+        beside((judge, "persons"), judgements, aside == n, aside < 0)
+        for n, judge in enumerate(judgements.names.get(ASIDE, ()))
     ]
     return Finding(
         (
             standings,
-            raters_part(persons, "Raters"),
+            raters_part(people, "Raters"),
             agreement_part(agreement, () if paired else (NO_PAIRS,)),
             beside_part("The judge of the run and persons on the same transcripts", lines),
         )
@@ -187,10 +187,10 @@ def rater_agreement(run: Path) -> Finding:
 class People(Analysis):
     """Print the progress of the raters of RUN, their agreement, and the score of each.
 
-    Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for
-    each rater, Brier score, accuracy and calibration, and the effect of the transcript; for
-    finished transcripts also the run's own judge on the same ones. RUN may be a study's folder, or
-    a judgement table: then its judges, and their agreement on one transcript.
+    Shows Krippendorff's alpha of the likeliest answers and of the probabilities. For each rater it
+    shows Brier score, accuracy, calibration and the effect of the transcript; for finished
+    transcripts, also the verdicts of the run's judge. RUN may also be a study's folder or a
+    judgement table; then it compares the judges of each transcript.
     """
 
     columns: Mapping[str, str] = COLUMNS
@@ -205,15 +205,15 @@ class People(Analysis):
         return rater_agreement(run.folder)
 
     def of_table(self, file: Path, score: str) -> Finding:
-        every = read_judgements(file, columns=dict(self.columns), aside=True)
-        return agreement_of(every, file.name)
+        judgements = read_judgements(file, columns=dict(self.columns), aside=True)
+        return agreement_of(judgements, file.name)
 
     def suits(self, run: RunReader) -> bool:
         return any(True for _ in read_journal(run.folder))
 
 
 def judgements(run: Path) -> Iterator[bytes]:
-    """The judgements as JSON Lines, under pseudonyms that do not show who had which link."""
+    """The judgements as JSON Lines, under pseudonyms that do not identify the links."""
     identity = RunReader(run).manifest.identity
     for judgement in SOURCE.judgements(run):
         if ASIDE in judgement.keys:

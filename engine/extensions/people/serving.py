@@ -1,7 +1,7 @@
-"""People in the seats of a sweep, and people who judge the finished transcripts of a run.
+"""People in the roles of a sweep, and people who judge the finished transcripts of a run.
 
-The transcripts of a run are taken from its store, with the very words that its judge read. What
-persons answer is stored like any reply, and no score of the run reads it.
+The transcripts of a run come from its store, in the words that its judge read. People's answers are
+stored like any reply, and do not change the scores of the run.
 """
 
 import asyncio
@@ -59,27 +59,26 @@ from .task_queue import QueueSettings, TaskKind, TaskQueue
 
 PANEL = "raters"
 """The panel that judges finished transcripts."""
-
 MOST_LANES = 5_000
-"""Cells in progress at once. With few of them, raters would run out of tasks to choose from."""
+"""Maximum number of cells in progress. Raters choose among their tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seats:
-    """How people are seated, and where they find their pages."""
+    """The raters of a study, and the address of their pages."""
 
     raters: int
-    """Of each panel."""
+    """Number per panel."""
     settings: QueueSettings
     host: str
     port: int
     url: str
 
-    def taken(self, loaded: LoadedSweep, run: Path, panels: Sequence[str]) -> RaterServer:
+    def serve(self, loaded: LoadedSweep, run: Path, panels: Sequence[str]) -> RaterServer:
         """The pages of the raters of these panels, who answer for `person/NAME` from now on. run:
-        its folder, of which this process holds `persons`."""
-        known = seated_raters(run / PERSONS, panels, self.raters)
-        seated = [each for each in known if each.panel in panels]
+        its folder; this process holds the lock of its `persons` folder."""
+        raters = seated_raters(run / PERSONS, panels, self.raters)
+        seated = [rater for rater in raters if rater.panel in panels]
         queue = TaskQueue(seated, run, loaded.stop_token, self.settings)
         loaded.answering["person"] = queue
         ENTRY.served.add(loaded.models)
@@ -91,27 +90,28 @@ def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> in
     panels = panels_of(loaded.sweep.models)
     if not panels:
         raise UsageError(
-            f"{file.document.source}: no seat has a person; write person/NAME for a model, or run "
-            "it and have persons judge its transcripts: oversight human serve RUN"
+            f"{file.document.source}: no role has a person; write person/NAME for a model, or run "
+            "it and let people judge its transcripts: oversight human serve RUN"
         )
-    if settings.batch:  # before the people are told to be asked live
+    if settings.batch:  # before the message that people are asked live
         raise UsageError(NO_BATCH)
-    known = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
-    top = replace(loaded.file.top, max_cells=max(known, min(len(loaded.sweep), MOST_LANES)))
+    cells_at_once = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
+    max_cells = max(cells_at_once, min(len(loaded.sweep), MOST_LANES))
+    top = replace(loaded.file.top, max_cells=max_cells)
     loaded = replace(loaded, file=replace(loaded.file, top=top))
     served: list[Path] = []
 
     def pages(run: Run) -> Sequence[Observer]:
         persons = run.folder.path / PERSONS
         persons.mkdir(exist_ok=True)
-        held.enter_context(locked(persons))
-        server = seats.taken(loaded, run.folder.path, panels)
+        locks.enter_context(locked(persons))
+        server = seats.serve(loaded, run.folder.path, panels)
         served.append(run.folder.path)
         return (server,)
 
-    shown = Presentation(typed(), "text", "brier")
-    with ExitStack() as held:
-        code = run_in_terminal(loaded, settings, shown, pages)
+    presentation = Presentation(typed(), "text", "brier")
+    with ExitStack() as locks:
+        code = run_in_terminal(loaded, settings, presentation, pages)
         for run in served:
             delete_from_run(run)
     return code
@@ -119,24 +119,24 @@ def run_with_persons(file: SweepFile, settings: RunSettings, seats: Seats) -> in
 
 @dataclass(frozen=True, slots=True)
 class JudgedCase:
-    """A judge's case about a finished transcript, to be judged again by persons."""
+    """A judge's case about a finished transcript, which people judge again."""
 
     cell: Cell
     case: Case
     probs: tuple[float, ...]
-    """The judge's."""
+    """The judge's verdict."""
 
     def call(self, model: str) -> Call:
-        """The call that asks persons, without the draw that tells one of them from the next."""
+        """The call that asks people, without the draw of each person."""
         judge = DistributionJudge(model, reads_passage=self.cell.row.protocol.judge.reads_passage)
         case = self.case if judge.reads_passage else self.case.without_passage()
         blind = bool(self.case.transcript.question.passage) and not judge.reads_passage
         order = range(len(case.options.answers))
         return judge.compose(judge.shown(case, order, blind)).drawn(self.cell.draw)
 
-    def about(self, call: Call) -> TaskKind:
-        """What raters are to have equally many of: the row, and the worth of what is argued.
-        call: that asks a person."""
+    def kind(self, call: Call) -> TaskKind:
+        """The kind that is balanced among raters: the row and the value of the argued answer. call:
+        the one that asks a person."""
         cell, problem = self.cell, self.cell.problem
         label = problem.question.answers[cell.side].label
         return TaskKind(
@@ -147,20 +147,20 @@ class JudgedCase:
 
 
 async def judged_cases(cells: Iterable[Cell], recorded: Ask) -> list[JudgedCase]:
-    """The case on which each cell's verdict rests.
+    """The case that decides each cell's verdict.
 
-    recorded: answers from the store alone. Cells without a verdict are left out, and those whose
-    verdict is no one judgement of a transcript: of a market's last price, say, or of a tree.
+    recorded: answers from the store alone. Cells without a verdict are left out, and cells whose
+    verdict is not a single judgement of a transcript, such as a market's last price.
     """
-    found = []
+    cases = []
     for cell in cells:
         outcome, notes = await attempt_noted(cell, recorded)
-        decided = [each for each in notes if isinstance(each, ParsedReply) and each.role == JUDGE]
-        if isinstance(outcome, Verdict) and decided:
-            case, verdict = decided[-1].case, decided[-1].verdict
+        replies = [note for note in notes if isinstance(note, ParsedReply) and note.role == JUDGE]
+        if isinstance(outcome, Verdict) and replies:
+            case, verdict = replies[-1].case, replies[-1].verdict
             if verdict and not case.statement and verdict.probs == outcome.probs:
-                found.append(JudgedCase(cell, case, outcome.probs))
-    return found
+                cases.append(JudgedCase(cell, case, outcome.probs))
+    return cases
 
 
 def tasks_of(
@@ -168,32 +168,31 @@ def tasks_of(
 ) -> dict[str, tuple[Call, TaskKind]]:
     """The calls that ask people about each case, by address. Worlds that ended in the same
     transcript are judged once."""
-    found: dict[str, tuple[Call, TaskKind]] = {}
+    tasks: dict[str, tuple[Call, TaskKind]] = {}
     for case in cases:
         call = case.call(model)
         for person in range(per_transcript):
             drawn = Call(call.request, (*call.draw, person))
-            if drawn.address not in found:
-                found[drawn.address] = drawn, case.about(drawn)
-    return found
+            if drawn.address not in tasks:
+                tasks[drawn.address] = drawn, case.kind(call)
+    return tasks
 
 
 async def ask_persons(calls: Sequence[Call], ask: Ask, *, stop_token: StopToken) -> int:
-    """Put calls to persons, all at once; how many were answered. A Halt stops it; what was
-    answered is stored."""
+    """Ask people all calls at once; the number answered. After a Halt, the answers are stored."""
     answered = 0
 
-    async def heard(call: Call) -> Reply | Failure:
+    async def attempt(call: Call) -> Reply | Failure:
         try:
             return await ask(call)
         except Exception as exc:
             return failure(f"a person's judgement {call.address[:12]}", exc)
 
-    def count(call: Call, came: Reply | Failure) -> None:
+    def count(call: Call, reply: Reply | Failure) -> None:
         nonlocal answered
-        answered += isinstance(came, Reply)
+        answered += isinstance(reply, Reply)
 
-    await run_lanes(InOrder(calls), heard, count, lanes=len(calls), stop_token=stop_token)
+    await run_lanes(InOrder(calls), attempt, count, lanes=len(calls), stop_token=stop_token)
     return answered
 
 
@@ -212,22 +211,22 @@ def judged_by_persons(
         tasks = tasks_of(judged, model, per_transcript)
         if not tasks:
             raise UsageError(f"{run}: no verdict of these rows is a judgement of one transcript")
-        if left := len(cells) - len(judged):
+        if skipped := len(cells) - len(judged):
             say(
-                f"{counted(left, 'cell')} left out: the verdict is not a judgement of one "
+                f"{counted(skipped, 'cell')} left out: the verdict is not a judgement of one "
                 "transcript"
             )
-        kinds = {address: about for address, (_, about) in tasks.items()}
+        kinds = {address: kind for address, (_, kind) in tasks.items()}
         needed = max(Counter(kind.problem for kind in kinds.values()).values())
         if needed > seats.raters:
             raise UsageError(
-                f"a problem has up to {needed} transcripts to be judged, and nobody may have two "
-                f"of them: take --raters {needed}, a lower --raters-per-transcript, or fewer rows"
+                f"a problem has up to {needed} transcripts to judge, and a rater may judge one of "
+                f"them: use --raters {needed}, a lower --raters-per-transcript, or fewer rows"
             )
         folder = run / PERSONS
         folder.mkdir(exist_ok=True)
         with locked(folder):
-            server = seats.taken(opened, run, [PANEL])
+            server = seats.serve(opened, run, [PANEL])
             server.queue.assignment.assign(kinds)
             answered = 0
 
@@ -240,7 +239,7 @@ def judged_by_persons(
             halt, _ = ask_beside(opened, folder, replies, work, roles=[(model, "judge")])
     delete_from_run(run)
     if halt is not None and answered < len(tasks):
-        say(f"{str(halt).rstrip('.')}. All answers are saved. The same command goes on.")
+        say(f"{str(halt).rstrip('.')}. All answers are saved. Run the same command to resume.")
         return halt_code(halt)
     say(f"{counted(answered, 'judgement')} of {counted(len(judged), 'transcript')}")
     say(f"see them: oversight measure people {run}")
@@ -248,12 +247,13 @@ def judged_by_persons(
 
 
 def delete_from_run(run: Path) -> None:
-    """Delete from record, outcomes and store what the journal says was erased, and say how much.
+    """Delete erased answers from record, outcomes and store, and print their number.
 
-    The run's lock must be free: erased by a rater while the pages are served, answers go from the
-    journal at once, and from here when it ends. A task that another rater has answered since then
-    is theirs. Packs made later hold none of it; requests of other calls that quote them stay in the
-    store. Doing it again completes what a crash cut off. RunFolderError; StoreError.
+    The run's lock must be free. If a rater erases answers while the pages are served, the journal
+    loses them at once, and the run when the pages close. A task that another rater has answered
+    since then is kept. Packs made later hold none of it; requests of other calls that quote an
+    answer stay in the store. Repeating it completes an interrupted deletion. RunFolderError;
+    StoreError.
     """
     answered: dict[str, str] = {}
     erased = set()
@@ -272,12 +272,12 @@ def delete_from_run(run: Path) -> None:
         # Its lines are written again when the run settles.
         (run / OUTCOMES).unlink(missing_ok=True)
     replies = 0
-    named = Path(store_noted(run)).expanduser()
-    if named.name and named.exists():
-        with closing(open_store(str(named))) as store:
+    path = Path(store_noted(run)).expanduser()
+    if path.name and path.exists():
+        with closing(open_store(str(path))) as store:
             replies = store.delete_many([key for task in tasks for key in store.keys(task)])
     if cells or replies:
         say(
             f"deleted: {counted(replies, 'stored reply', 'stored replies')}, and the "
-            f"outcomes of {counted(cells, 'cell')} that rested on them"
+            f"outcomes of {counted(cells, 'cell')} based on them"
         )

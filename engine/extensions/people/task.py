@@ -1,8 +1,8 @@
-"""A person's task, parsed from the call that a model in the same seat would be sent.
+"""A person's task, parsed from the call that a model in the same role would be sent.
 
-A person reads the very words that a model reads, and answers in the form that the seat demands:
-percentages where a judge states them, a label, the fields of a form, or a speech. So a person fits
-into any seat of any mechanism, and what comes back is a reply like any other.
+A person reads the same words as a model, and answers in the form that the role asks for:
+percentages, a label, the fields of a form, or a speech. So a person fits into any role of any
+mechanism, and the answer is a reply like any other.
 """
 
 import hashlib
@@ -30,17 +30,14 @@ from ....protocols.prompts.render import (
 from ....protocols.question import Question
 from ....protocols.tags import escape_tags
 
-Way: TypeAlias = Literal["percentages", "probabilities", "label", "vote", "form", "text"]
-"""Form of the answer; the first three are probabilities of the options."""
-
+AnswerKind: TypeAlias = Literal["percentages", "probabilities", "label", "vote", "form", "text"]
+"""Kind of answer; the first three are probabilities of the options."""
 FieldKind: TypeAlias = Literal["text", "texts", "number", "whole", "choice"]
 
 PERCENT_TOLERANCE = 0.5
 """Maximum distance of the sum of percentages from 100."""
-
 CONFIRMED = "sure"
 """Field of a form with which a person confirms a percentage of at most 1."""
-
 MAX_ANSWER_TEXT = 50_000
 """Maximum length of a person's text, in characters."""
 
@@ -49,15 +46,13 @@ _MARKED = re.compile(
     r"|<(?P<kind>verified|unverified|unchecked)>(?P<quote>.*?)</(?P=kind)>",
     re.DOTALL,
 )
-
-
 _TAG = re.compile(r"</?([a-z_]+)(?: [^<>]*)?>")
-"""A mark in the words of an instruction, as `<turn>`."""
+"""A tag in the words of an instruction, as `<turn>`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechPart:
-    """A stretch of a speech: plain, a quote that was looked up, or what a tool computed."""
+    """A part of a speech: plain text, a quote that was looked up, or the result of a tool."""
 
     kind: Literal["plain", "verified", "unverified", "unchecked", "tool"]
     text: str
@@ -69,57 +64,56 @@ class FormField:
     name: str
     kind: FieldKind
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of `choice`: the value of each, by what is shown."""
+    """For `choice`: the value of each option, by its text."""
     columns: tuple["FormField", ...] = ()
-    """Of `texts`: what each line has, between bars; empty where a line is one text."""
+    """For `texts`: the columns of each line, separated by bars; empty if a line is one text."""
 
 
 class DoubtfulPercentage(ValueError):
-    """A percentage of at most one, which a person who thinks in parts of one would write for up to
-    a hundred. It is taken only when the person says that it is meant so."""
+    """A percentage of at most 1, perhaps meant as a fraction. The person must confirm it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PersonAnswer:
-    """A person's answer, as the reply that the seat reads."""
+    """A person's answer, as the reply that the role reads."""
 
     text: str
     probs: tuple[float, ...] | None = None
-    """One an option, in the order of the page; None where no probabilities are asked for."""
+    """One per option, in the order of the page; None if the task asks for none."""
     logprobs: tuple[Token, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Where in which conversation a task stands, by digests: what a journal keeps of it."""
+    """The point of a conversation that a task is about, by digests, as the journal keeps it."""
 
     system: str
     side: str
     """Label of the answer that the person argues for; empty for none."""
     draw: int
-    """The sweep's draw, from 0."""
+    """The sweep's repeat, from 0."""
     length: int
-    """Characters of what was heard."""
+    """Length of the transcript in characters."""
     heard: str
     asked: str
 
 
 @dataclass(frozen=True)
 class PersonTask:
-    """One call as a person reads it, with nothing beyond its prompt.
+    """One call as a person reads it: nothing but its prompt.
 
-    Thousands may wait at one time, so that what is read out of the prompt is not kept.
+    Thousands may wait at one time, so parts of the prompt are parsed on each use.
     """
 
     call: Call
 
     @property
     def system(self) -> str:
-        return next((each.text for each in self.call.messages if each.role == "system"), "")
+        return next((m.text for m in self.call.messages if m.role == "system"), "")
 
     @property
     def user(self) -> str:
-        return "\n\n".join(each.text for each in self.call.messages if each.role != "system")
+        return "\n\n".join(m.text for m in self.call.messages if m.role != "system")
 
     @property
     def todo(self) -> Todo:
@@ -127,10 +121,9 @@ class PersonTask:
 
     @property
     def asked(self) -> str:
-        """What the seat is asked, for a person to read: without the marks that a model is told of.
-        Empty where the page asks in its own words: which of the answers is right, or how likely
-        each is."""
-        if self.way != "form" and self.way != "text" and not self.todo.options:
+        """The instruction, without tags. Empty if the page asks in its words: which answer is
+        right, or how likely each is."""
+        if self.kind != "form" and self.kind != "text" and not self.todo.options:
             return ""
         return _TAG.sub(r"\1", self.todo.told)
 
@@ -140,12 +133,12 @@ class PersonTask:
 
     @property
     def passage(self) -> str:
-        """Empty where the seat may not read it."""
+        """Empty if the role may not read it."""
         return read_rules(self.system)[1]
 
     @property
     def question(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """Its text, and (label, text) of each answer in the order of presentation."""
+        """(text, ((label, text) of each answer, in the order shown))."""
         return read_question(find_question(self.system))
 
     @property
@@ -156,70 +149,73 @@ class PersonTask:
     @property
     def turns(self) -> list[tuple[str, list[SpeechPart]]]:
         """(speaker, speech) in order."""
-        return [(speaker, parts_of(said)) for speaker, said in read_marked_turns(self.heard)]
+        return [(speaker, parts_of(text)) for speaker, text in read_marked_turns(self.heard)]
 
     @cached_property
     def problem(self) -> str:
-        """What all calls about one question have in common, whatever world, protocol or order."""
+        """A digest that all calls about one question share, in any world, protocol or order."""
         text, answers = self.question
         return problem_digest(text or self.system, [body for _, body in answers])
 
     @property
     def request(self) -> str:
-        """What all draws of one call have in common: several persons on one transcript."""
+        """An address that all draws of one call share, such as several people on one transcript."""
         return Call(self.call.request).address
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Labels of the options, in the order of presentation."""
+        """Labels of the options, in the order shown."""
         return self.todo.options or tuple(label for label, _ in self.question[1])
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Digests of the answers in the order of presentation; empty where the options are no
-        answers."""
+        """Digests of the answers in the order shown; empty if the options are not answers."""
         if self.todo.options:
             return ()
         return tuple(short_digest(body) for _, body in self.question[1])
 
     @cached_property
-    def way(self) -> Way:
+    def kind(self) -> AnswerKind:
         if self.call.response_format is not None:
-            numbers = {each.name for each in self.fields if each.kind == "number"}
+            numbers = {field.name for field in self.fields if field.kind == "number"}
             as_labels = numbers == set(self.options) and len(self.fields) == len(numbers) > 0
             return "probabilities" if as_labels else "form"
         if self.todo.task == "label" and not self.call.top_logprobs:
             return "vote"
-        ways: dict[str, Way] = {"percentages": "percentages", "label": "label", "vote": "vote"}
-        return ways.get(self.todo.task, "text")
+        kinds: dict[str, AnswerKind] = {
+            "percentages": "percentages",
+            "label": "label",
+            "vote": "vote",
+        }
+        return kinds.get(self.todo.task, "text")
 
     @property
     def is_probable(self) -> bool:
-        """Whether probabilities of the options are asked for."""
-        return self.way in ("percentages", "probabilities", "label")
+        """Whether the task asks for probabilities of the options."""
+        return self.kind in ("percentages", "probabilities", "label")
 
     @property
     def reasons(self) -> bool:
-        """Whether there is room for reasons beside the answer."""
-        return self.way not in ("text", "label")
+        """Whether the answer may include reasons."""
+        return self.kind not in ("text", "label")
 
     @property
     def fields(self) -> tuple[FormField, ...]:
-        """What a form asks for; the room to think in is left to `reasons`."""
-        named = self._properties.items()
-        return tuple(form_field(name, of) for name, of in named if name != REASONING)
+        """The fields of the form, without the reasoning."""
+        properties = self._properties.items()
+        return tuple(form_field(name, schema) for name, schema in properties if name != REASONING)
 
     @cached_property
     def moment(self) -> Moment:
-        # The side of a statement is not the person's own.
+        # The side of a statement is not the person's.
         side = "" if self.todo.options else self.todo.side
         draw = self.call.draw[0] if self.call.draw else 0
         heard, asked = short_digest(self.heard), short_digest(self.todo.told)
         return Moment(short_digest(self.system), side, draw, len(self.heard), heard, asked)
 
     def continues(self, earlier: Moment) -> bool:
-        """Whether it is a later moment of the same conversation, in the same part of it: then the
-        person who answered the earlier one may answer this one, and should."""
+        """Whether it is a later moment of the same conversation, in the same role. Then the person
+        who answered the earlier one should answer this one."""
         now = self.moment
         return (
             (now.system, now.side, now.draw) == (earlier.system, earlier.side, earlier.draw)
@@ -228,94 +224,93 @@ class PersonTask:
         )
 
     def read(self, posted: Mapping[str, str]) -> PersonAnswer:
-        """The answer in a form as the page sends it. ValueError, in words for the person, if it is
-        not whole."""
+        """The answer in a form as the page sends it. ValueError, in words for the person, for an
+        incomplete answer."""
         reason = posted.get("reason", "").strip()
         if max(map(len, posted.values()), default=0) > MAX_ANSWER_TEXT:
             raise ValueError(f"A text is longer than {MAX_ANSWER_TEXT:,} characters: shorten it.")
-        match self.way:
+        match self.kind:
             case "percentages":
                 probs = self.probabilities(posted)
-                stated = zip(self.options, probs, strict=True)
-                lines = "\n".join(f"{label}: {100 * p:g}%" for label, p in stated)
-                return PersonAnswer(self._thought(reason) + lines, probs)
+                percents = zip(self.options, probs, strict=True)
+                lines = "\n".join(f"{label}: {100 * p:g}%" for label, p in percents)
+                return PersonAnswer(self._reason(reason) + lines, probs)
             case "probabilities":
                 probs = self.probabilities(posted)
-                filled = self._reasoning(reason)
-                filled |= dict(zip(self.options, probs, strict=True))
-                return PersonAnswer(orjson.dumps(filled).decode(), probs)
+                values = self._reasoning(reason)
+                values |= dict(zip(self.options, probs, strict=True))
+                return PersonAnswer(orjson.dumps(values).decode(), probs)
             case "label":
                 return self._likeliest(self.probabilities(posted))
             case "vote":
-                label = self._chosen(posted)
+                label = self._choice(posted)
                 if self.todo.task == "label":
                     return PersonAnswer(label)
-                return PersonAnswer(f"{self._thought(reason)}Answer: {label}")
+                return PersonAnswer(f"{self._reason(reason)}Answer: {label}")
             case "form":
-                filled = self._reasoning(reason)
-                for each in self.fields:
-                    filled[each.name] = field_value(each, posted.get(f"f-{each.name}", "").strip())
-                return PersonAnswer(orjson.dumps(filled).decode())
-        said = posted.get("text", "").strip()
-        if not said:
+                values = self._reasoning(reason)
+                for field in self.fields:
+                    text = posted.get(f"f-{field.name}", "").strip()
+                    values[field.name] = field_value(field, text)
+                return PersonAnswer(orjson.dumps(values).decode())
+        text = posted.get("text", "").strip()
+        if not text:
             raise ValueError("You have not written anything yet.")
-        return PersonAnswer(said)
+        return PersonAnswer(text)
 
     def reply(self, answer: PersonAnswer | None, rater: str) -> Reply:
-        """The reply of a rater; None: the rater abstained, which is a refusal and never a default.
-
-        It names the rater, by the sign that stands for a person, as the model that served it.
-        """
+        """The reply of a rater, named as the model that served it. None: the rater abstained, which
+        is a refusal and never a default."""
         if answer is None:
             return Reply("", outcome="refused", stop_reason="abstained", served_model=rater)
         return Reply(answer.text, stop_reason="stop", logprobs=answer.logprobs, served_model=rater)
 
     @cached_property
     def _properties(self) -> dict[str, Any]:
-        """Of the form that is asked for; none where there is no form."""
+        """The properties in the schema of the form; empty without a form."""
         form = self.call.response_format
-        found: dict[str, Any] = orjson.loads(form.schema).get("properties", {}) if form else {}
-        return found
+        properties: dict[str, Any] = orjson.loads(form.schema).get("properties", {}) if form else {}
+        return properties
 
     def probabilities(self, posted: Mapping[str, str]) -> tuple[float, ...]:
-        """One an option, as stated in percent. ValueError as in `read`; DoubtfulPercentage where
-        one is at most 1 and `CONFIRMED` was not sent."""
-        stated: list[float] = []
-        for place, label in enumerate(self.options):
-            said = posted.get(f"p{place}", "").strip().rstrip("%").replace(",", ".")
+        """One per option, from percentages. ValueError as in `read`; DoubtfulPercentage for one of
+        at most 1 without `CONFIRMED`."""
+        percents: list[float] = []
+        for n, label in enumerate(self.options):
+            text = posted.get(f"p{n}", "").strip().rstrip("%").replace(",", ".")
             try:
-                percent = float(said)
+                percent = float(text)
             except ValueError:
                 raise ValueError(f"Please give a percentage for ({label}).") from None
             if not 0 <= percent <= 100:
-                raise ValueError(f"({label}) has {said}%: give 0 to 100.")
-            stated.append(percent)
-        if math.isclose(sum(stated), 1, abs_tol=PERCENT_TOLERANCE / 100):
+                raise ValueError(f"({label}) has {text}%: give 0 to 100.")
+            percents.append(percent)
+        if math.isclose(sum(percents), 1, abs_tol=PERCENT_TOLERANCE / 100):
             raise ValueError("These add up to 1. Write them in percent: 70 for 0.7.")
-        for label, percent in zip(self.options, stated, strict=True):
+        for label, percent in zip(self.options, percents, strict=True):
             if not 0 < percent <= 1 or CONFIRMED in posted:
                 continue
             raise DoubtfulPercentage(
                 f"({label}) has {percent:g}%. If you mean {100 * percent:g}%, write "
                 f"{100 * percent:g}; if you mean {percent:g} in a hundred, tick the box below."
             )
-        if not math.isclose(sum(stated), 100, abs_tol=PERCENT_TOLERANCE):
-            raise ValueError(f"The percentages add up to {sum(stated):g}, not to 100.")
-        return tuple(percent / sum(stated) for percent in stated)
+        if not math.isclose(sum(percents), 100, abs_tol=PERCENT_TOLERANCE):
+            raise ValueError(f"The percentages add up to {sum(percents):g}, not to 100.")
+        return tuple(percent / sum(percents) for percent in percents)
 
-    def _chosen(self, posted: Mapping[str, str]) -> str:
-        said = posted.get("choice", "")
-        if said not in map(str, range(len(self.options))):
+    def _choice(self, posted: Mapping[str, str]) -> str:
+        number = posted.get("choice", "")
+        if number not in map(str, range(len(self.options))):
             raise ValueError("You have not chosen an answer yet.")
-        return self.options[int(said)]
+        return self.options[int(number)]
 
     def _likeliest(self, probs: tuple[float, ...]) -> PersonAnswer:
-        """The likeliest label with the logarithms of all, as a model that reports them has them."""
-        stated = sorted(zip(probs, self.options, strict=True), key=lambda each: -each[0])
-        top = tuple((label, math.log(p)) for p, label in stated if p > 0)
+        """The likeliest label, with log-probabilities in the form that models report."""
+        percents = sorted(zip(probs, self.options, strict=True), key=lambda pair: -pair[0])
+        top = tuple((label, math.log(p)) for p, label in percents if p > 0)
         return PersonAnswer(top[0][0], probs, (Token(*top[0], top),))
 
-    def _thought(self, reason: str) -> str:
+    def _reason(self, reason: str) -> str:
         if not reason:
             return ""
         return f"<private>{reason}</private>\n" if self.todo.private else f"{reason}\n"
@@ -324,82 +319,81 @@ class PersonTask:
         return {REASONING: reason} if reason or REASONING in self._properties else {}
 
 
-KINDS: Mapping[str, FieldKind] = {"number": "number", "integer": "whole", "array": "texts"}
+_KINDS: Mapping[str, FieldKind] = {"number": "number", "integer": "whole", "array": "texts"}
 """The kind of a field, by the type in its schema; any other is a text."""
 
 
 def form_field(name: str, schema: Any) -> FormField:
     """The field of one property of a JSON schema."""
     if options := schema.get("enum"):
-        return FormField(name, "choice", {str(each): each for each in options})
+        return FormField(name, "choice", {str(option): option for option in options})
     if schema.get("type") == "boolean":
         return FormField(name, "choice", {"yes": True, "no": False})
-    kind = KINDS.get(schema.get("type", ""), "text")
-    within = schema.get("items", {}).get("properties", {}) if kind == "texts" else {}
-    columns = tuple(form_field(each, of) for each, of in within.items())
-    return FormField(name, kind, columns=columns)
+    kind = _KINDS.get(schema.get("type", ""), "text")
+    columns = schema.get("items", {}).get("properties", {}) if kind == "texts" else {}
+    return FormField(name, kind, columns=tuple(form_field(*column) for column in columns.items()))
 
 
-def field_value(of: FormField, said: str) -> Any:
-    """What was written into a field, as the schema has it. ValueError, in words for a person."""
-    name = of.name.replace("_", " ")
-    if not said and of.kind != "texts":
+def field_value(field: FormField, text: str) -> Any:
+    """The value of the text in a field, as the schema asks. ValueError, in words for a person."""
+    name = field.name.replace("_", " ")
+    if not text and field.kind != "texts":
         raise ValueError(f"“{name}” is still empty.")
-    match of.kind:
+    match field.kind:
         case "number" | "whole":
             try:
-                number = float(said.replace(",", "."))
+                number = float(text.replace(",", "."))
             except ValueError:
                 number = math.nan
-            if not math.isfinite(number) or (of.kind == "whole" and number % 1):
-                what = "a whole number" if of.kind == "whole" else "a number"
-                raise ValueError(f"“{name}” has {said[:40]!r}, which is not {what}.")
-            return int(number) if of.kind == "whole" else number
+            if not math.isfinite(number) or (field.kind == "whole" and number % 1):
+                expected = "a whole number" if field.kind == "whole" else "a number"
+                raise ValueError(f"“{name}” has {text[:40]!r}, which is not {expected}.")
+            return int(number) if field.kind == "whole" else number
         case "texts":
-            return [_row(of, line) for line in said.splitlines() if line.strip()]
+            return [_row(field, line) for line in text.splitlines() if line.strip()]
         case "choice":
-            if said not in of.options:
-                raise ValueError(f"“{name}” has {said[:40]!r}, which is not a choice.")
-            return of.options[said]
-    return said
+            if text not in field.options:
+                raise ValueError(f"“{name}” has {text[:40]!r}, which is not a choice.")
+            return field.options[text]
+    return text
 
 
-def _row(of: FormField, line: str) -> Any:
-    """One line of a list: a text, or what its columns make."""
-    if not of.columns:
+def _row(field: FormField, line: str) -> Any:
+    """One line of a list: a text, or an object with its columns."""
+    if not field.columns:
         return line.strip()
-    cells = line.rsplit("|", len(of.columns) - 1)
-    if len(cells) != len(of.columns):
-        wanted = " | ".join(each.name for each in of.columns)
-        raise ValueError(f"“{line.strip()[:40]}” is to be written as {wanted}.")
-    pairs = zip(of.columns, cells, strict=True)
-    return {each.name: field_value(each, cell.strip()) for each, cell in pairs}
+    cells = line.rsplit("|", len(field.columns) - 1)
+    if len(cells) != len(field.columns):
+        pattern = " | ".join(column.name for column in field.columns)
+        raise ValueError(f"“{line.strip()[:40]}”: write it as {pattern}.")
+    pairs = zip(field.columns, cells, strict=True)
+    return {column.name: field_value(column, cell.strip()) for column, cell in pairs}
 
 
 def parts_of(speech: str) -> list[SpeechPart]:
-    """A speech without our tags: what tools computed, quotes that were looked up, and the rest."""
+    """A speech without our tags: results of tools, quotes that were looked up, and the rest."""
     parts: list[SpeechPart] = []
     end = 0
-    for found in _MARKED.finditer(speech):
-        if found.start() > end:
-            parts.append(SpeechPart("plain", speech[end : found.start()]))
-        match found["kind"]:
+    for tag in _MARKED.finditer(speech):
+        if tag.start() > end:
+            parts.append(SpeechPart("plain", speech[end : tag.start()]))
+        match tag["kind"]:
             case "verified" | "unverified" | "unchecked" as kind:
-                parts.append(SpeechPart(kind, found["quote"]))
+                parts.append(SpeechPart(kind, tag["quote"]))
             case _:
-                parts.append(SpeechPart("tool", found["result"], found["tool"]))
-        end = found.end()
+                parts.append(SpeechPart("tool", tag["result"], tag["tool"]))
+        end = tag.end()
     return [*parts, SpeechPart("plain", speech[end:])] if end < len(speech) else parts
 
 
 def answer_digests(question: Question) -> tuple[str, tuple[str, ...]]:
-    """The digest of a question, and of each of its answers, as they stand in a task."""
+    """The digests of a question and of each of its answers, as in a task."""
     bodies = [answer_body(answer) for answer in question.answers]
     return problem_digest(escape_tags(question.text), bodies), tuple(map(short_digest, bodies))
 
 
 def problem_digest(text: str, bodies: list[str]) -> str:
-    """16 hex digits of a question and its answers, in whatever order they are shown."""
+    """16 hex digits of a question and its answers, in any order."""
     return short_digest("\0".join([text, *sorted(bodies)]))
 
 

@@ -87,7 +87,7 @@ class TaskAssignment:
     def assign(self, tasks: Mapping[str, TaskKind]) -> None:
         """Assign tasks beforehand, by address. Tasks that were given stay with their raters."""
         histories = self._histories.of
-        given = {
+        assigned = {
             task: name
             for name, history in histories.items()
             for task in history.given.values()
@@ -95,19 +95,19 @@ class TaskAssignment:
         }
         self.planned = tasks
         raters = [name for name, history in histories.items() if not history.withdrawn]
-        self._assigned = balanced_assignment(tasks, raters, given, seed=self._seed)
+        self._assigned = balanced_assignment(tasks, raters, assigned, seed=self._seed)
 
     def release(self, rater: str) -> None:
         """Free the tasks that are assigned to a rater."""
         self._assigned = {task: name for task, name in self._assigned.items() if name != rater}
 
     def choose(self, rater: Rater) -> PersonTask | None:
-        """The next task of a rater who has none; None if there is none."""
+        """A new task for a rater who has none; None if all are taken."""
         history = self._histories.of[rater.name]
 
         def rank(waiting: WaitingTask) -> tuple[bool, float]:
             chance = randomness(self._seed, f"{rater.name} {waiting.task.call.address}", "desk")
-            return waiting.task.problem not in history.seen, chance.random()
+            return waiting.task.problem not in history.moments, chance.random()
 
         waiting = min(self.open_to(rater), key=rank, default=None)
         return waiting.task if waiting else None
@@ -140,7 +140,7 @@ class TaskAssignment:
         if holder is not None and self.shown_for(holder, address) <= self._returned_after:
             return False
         task = waiting.task
-        if moments := self._histories.of[rater.name].seen.get(task.problem):
+        if moments := self._histories.of[rater.name].moments.get(task.problem):
             return all(map(task.continues, moments))
         # The assigned rater, or a rater of the same conversation, comes first.
         return now() - waiting.since > self._returned_after or (
@@ -152,24 +152,24 @@ class TaskAssignment:
 
     def _continued_by(self, name: str, task: PersonTask) -> bool:
         history = self._histories.of[name]
-        moments = history.seen.get(task.problem, ())
+        moments = history.moments.get(task.problem, ())
         return bool(moments) and not history.withdrawn and all(map(task.continues, moments))
 
 
 def balanced_assignment(
     tasks: Mapping[str, TaskKind],
     raters: Sequence[str],
-    given: Mapping[str, str] | None = None,
+    before: Mapping[str, str] | None = None,
     *,
     seed: int = 0,
 ) -> dict[str, str]:
     """A rater for each task. No rater gets two tasks of a problem; loads and counts of each kind
     are as equal as possible.
 
-    given: the rater of each task that was given before; these stay, and count. A task that nobody
+    before: the rater of each task that was given before; these stay, and count. A task that nobody
     may get has no rater. Problems are in seeded order, and the rater with the least comes next.
     """
-    assigned = dict(given or {})
+    assigned = dict(before or {})
     load = Counter(assigned.values())
     of_kind = Counter((rater, tasks[task].kind) for task, rater in assigned.items())
     by_problem: defaultdict[str, list[str]] = defaultdict(list)
@@ -233,7 +233,7 @@ class RaterProgress:
     """Number of tasks that this rater has answered or abstained from."""
     waiting: int
     """Number of problems with a waiting task that this rater may answer."""
-    known: bool
+    complete: bool
     """Whether these are all of this rater's tasks."""
 
 
@@ -305,7 +305,7 @@ class TaskQueue(Provider):
 
     def progress(self, rater: Rater) -> RaterProgress:
         problems = {waiting.task.problem for waiting in self.assignment.open_to(rater)}
-        answered = len(self.histories.of[rater.name].done)
+        answered = len(self.histories.of[rater.name].answers)
         return RaterProgress(answered, len(problems), bool(self.assignment.planned))
 
     def finished(self, rater: Rater) -> bool:
@@ -313,7 +313,7 @@ class TaskQueue(Provider):
         history = self.histories.of[rater.name]
         if self.over or history.withdrawn:
             return True
-        planned = self.assignment.planned and history.done
+        planned = self.assignment.planned and history.answers
         return bool(planned) and not self.assignment.open_to(rater)
 
     def has_for(self, rater: Rater) -> bool:
@@ -339,7 +339,7 @@ class TaskQueue(Provider):
                 await asyncio.to_thread(erase, self._run, name)
 
     async def offer(self, rater: Rater) -> TaskOffer | None:
-        """The rater's current task, or a new one; None if there is none for this rater."""
+        """The rater's current task, or a new one; None if all are taken."""
         async with self._lock:
             if self.finished(rater):
                 return None
@@ -450,8 +450,8 @@ def _is_saved(history: RaterHistory, ticket: str, posted: Mapping[str, str] | No
     if history.withdrawn:
         raise NotTheirs(LEFT)
     address = history.given.get(ticket, "")
-    if address not in history.done:
+    if address not in history.answers:
         return False
-    if history.done[address] != posted:
+    if history.answers[address] != posted:
         raise NotTheirs("You have already answered this; the first answer that was saved stands.")
     return True
