@@ -1,4 +1,4 @@
-"""Walking a sweep: what its cells would ask, found out with simulated replies. Nothing is sent."""
+"""Walks the cells of a sweep with simulated replies to find its calls. Nothing is sent."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -236,7 +236,7 @@ async def require_abilities(
     *,
     distinct: bool = False,
 ) -> dict[Call, Row]:
-    """UsageError if a model is to be asked for what it cannot do: who, what, and the remedy.
+    """Check that each model can do what its calls need. UsageError names model, need and fix.
 
     reach: how each model is asked; None: as by default. Each of the `shapes`, which are returned,
     is checked against what its model supports. distinct: whether the rows are known to differ.

@@ -1,7 +1,6 @@
-"""Executing a run: its cells are attempted in their order, in this process or on several, which an
-extension starts.
+"""Executes a run: attempts its cells, in this process or on several.
 
-It registers a `MakeSession` under `oversight.workers`.
+An extension starts other processes; it registers a `MakeSession` under `oversight.workers`.
 """
 
 import logging

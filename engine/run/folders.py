@@ -25,7 +25,7 @@ MAX_NOTE = 2**16
 
 
 def run_folders(place: Path) -> Iterator[Path]:
-    """The run folders that stand in a folder, by name; none if there is no such folder."""
+    """Yield the run folders in a folder, by name; none if the folder does not exist."""
     if place.is_dir():
         yield from sorted(each for each in place.iterdir() if is_run(each))
 
@@ -59,7 +59,7 @@ def runs_of(sweep: str, start: str = "") -> list[Path]:
 
 
 def beside(folder: Path) -> list[Path]:
-    """The other run folders beside one in `runs/`, the newest first; none for one elsewhere."""
+    """Return the other run folders in `runs/`, the newest first; none for a folder elsewhere."""
     if folder.parent.resolve() != RUNS.resolve():
         return []
     return newest_first(each for each in run_folders(folder.parent) if each.name != folder.name)

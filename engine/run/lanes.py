@@ -185,7 +185,7 @@ def failure(work: str, raised: BaseException) -> Failure:
 
 
 def _place(fault: BaseException) -> tuple[str, str, int]:
-    """What the crashes of one bug have in common: the exception, and where it was raised."""
+    """Return the exception and where it was raised, which are equal for all crashes of one bug."""
     passed = [(frame.f_code.co_filename, line) for frame, line in walk_tb(fault.__traceback__)]
     file, line = passed[-1] if passed else ("", 0)
     return type(fault).__qualname__, file, line
@@ -217,7 +217,7 @@ async def attempt(cell: Cell, ask: Ask) -> CellOutcome:
 
 
 def failed(cell: Cell, raised: BaseException) -> Failure:
-    """What a cell comes to whose protocol raises; re-raises what concerns the whole run."""
+    """Return the failure of a cell whose protocol raised; re-raises faults of the whole run."""
     return failure(f"cell {cell.id or cell.row.title}", raised)
 
 
@@ -227,10 +227,10 @@ async def attempt_noted(
     shared: SharedResults | None = None,
     failed: Callable[[Cell, BaseException], Failure] = failed,
 ) -> NotedOutcome:
-    """One cell's outcome, with what it asked and believed on the way; raises as `attempt`.
+    """Return the outcome of a cell with its calls and intermediate judgements; raises as `attempt`.
 
-    shared: the speeches and verdicts that it has in common with other cells. failed: who is
-    told what its protocol raises, and says what the cell comes to.
+    shared: speeches and verdicts that other cells have in common. failed: converts an exception of
+    the protocol into a failure.
     """
     problem, protocol = cell.problem, cell.row.protocol
     side = problem.question.answers[cell.side]
@@ -260,8 +260,8 @@ def _instead_of(exc: BaseException, why: str) -> RuntimeError:
 
 
 def _sound(verdict: Verdict, question: Question) -> Verdict:
-    """The verdict, if it is sound: protocols and judges may be anybody's, and a NaN or a missing
-    probability would be found no sooner than in the figures of the report."""
+    """Return the verdict if it is valid. Protocols and judges may be user code, and a NaN or a
+    missing probability would otherwise show only in the report."""
     probs = tuple(map(float, verdict.probs))
     if len(probs) != len(question.answers) or not are_probabilities(probs):
         raise ValueError(f"{probs} are not probabilities of {len(question.answers)} answers")

@@ -33,7 +33,7 @@ STARTED = "# started with: "
 
 
 class Started(Struct, frozen=True, omit_defaults=True):
-    """What a run was started with, beside its sweep file."""
+    """The options with which a run was started."""
 
     overrides: tuple[str, ...] = struct_field(default=(), name="set")
     limit: int | None = None
@@ -79,9 +79,9 @@ def run_folder(
     *,
     anew: bool = False,
 ) -> RunFolder:
-    """The run folder of a sweep: that of the same sweep if there is one, else a new one.
+    """Return the run folder of a sweep: an existing one of the same sweep, else a new one.
 
-    store: its name; kept_in: it, where a new run begins with it. anew: as for `RunFolder`.
+    store: its name. kept_in: the open store of a new run. anew: as for `RunFolder`.
     """
     sweep, sweep_file = loaded.sweep, loaded.file.document
     now = row_codes(sweep.rows)
@@ -130,8 +130,9 @@ def run_folder(
 
 
 def part_of(file: SweepFile, part: str) -> SweepFile:
-    """A sweep of every Nth problem from the Kth on, as `3/16` says. UsageError if there are none,
-    and for what says no part."""
+    """Return a sweep of every Nth problem from the Kth on, for a part `K/N`.
+
+    UsageError if the part is malformed or empty."""
     found = re.fullmatch(r"(\d+)/(\d+)", part)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
         raise UsageError(f"--part {part}: a part is written as 3/16, the third of sixteen")
@@ -155,7 +156,7 @@ def _started_with(file: SweepFile, part: str) -> bytes:
 
 
 def _free(folder: Path) -> Path:
-    """A folder beside this one that is not there yet."""
+    """Return the name of a new folder next to this one."""
     number = 2
     while (other := folder.with_name(f"{folder.name}-{number}")).exists():
         number += 1
@@ -163,9 +164,9 @@ def _free(folder: Path) -> Path:
 
 
 def load_sweep(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:
-    """The sweep of a file, or of what stands for one. UsageError for settings without effect.
+    """Return the sweep of a file. UsageError for settings without effect.
 
-    variables: the environment, by name; None for the process's own and those of `.env`.
+    variables: the environment, by name; None for the environment of the process and `.env`.
     """
     check_names(file.document, file.models, file.providers)
     ready = loaded(file, variables)

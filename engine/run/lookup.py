@@ -20,7 +20,7 @@ MAX_LISTED = 20
 
 
 def rows_that_fit(run: RunReader, parts: Parts) -> list[int]:
-    """Numbers of the rows that are selected. UsageError, listing those there are, if none is."""
+    """Return the numbers of the selected rows. UsageError, listing all rows, if none fits."""
     rows = run.sweep.rows
     found = [n for n, row in enumerate(rows) if parts.fit(row)]
     if not found:
@@ -32,8 +32,9 @@ def rows_that_fit(run: RunReader, parts: Parts) -> list[int]:
 def cells_with_verdict(
     sweep: "Sweep", run: Path, parts: Parts, problems: int | None = None
 ) -> "list[Cell]":
-    """The cells of the selected rows that have a verdict. problems: the first so many, None for
-    all. UsageError if no row is selected."""
+    """Return the cells of the selected rows that have a verdict. UsageError if no row fits.
+
+    problems: number of problems, from the first; None for all."""
     with RunReader(run) as reader:
         if [row.address for row in reader.sweep.rows] != [row.address for row in sweep.rows]:
             raise UsageError(f"the sweep file has other rows than {run}")
@@ -49,7 +50,7 @@ def cells_with_verdict(
 
 
 def locate(run: RunReader, wanted: str, parts: Parts, draw: int | None = None) -> list[Place]:
-    """What a user names, row by row; at least one.
+    """Return the places that a user names, at least one, in the order of the rows.
 
     wanted: id of a problem, or of a cell as outcomes.jsonl has it; empty for the first problem.
     draw: None for the cell's, or the first. UsageError, with the candidates, if nothing matches.
@@ -111,7 +112,7 @@ class FoundHit:
     """Cells that it counts in: worlds and rows share conversations."""
     source: Source
     turn: int | None
-    """Index of the turn, from 0; None for what a judge wrote."""
+    """Index of the turn, from 0; None for a text of a judge."""
     speaker: str
     """Empty for a judge."""
     snippet: str

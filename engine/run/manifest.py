@@ -1,4 +1,4 @@
-"""The manifest of a run: what the run is, and which sweep belongs to it."""
+"""The manifest of a run: its identity, its sweep, and the code that ran."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class RunCode:
     """Digest of a row's code -> its parts: `oversight.engine.sweep.code.RowCode.parts`."""
 
     def adopting(self, codes: "Mapping[str, RowCode]", rows: Iterable[str]) -> Self:
-        """This code, with that of these rows added as the latest. rows: addresses."""
+        """Return this code, with the given code as the latest of some rows. rows: addresses."""
         adopted = {row: (*self.rows.get(row, ()), codes[row].digest) for row in rows}
         known = {codes[row].digest: codes[row].parts for row in adopted}
         return type(self)({**self.rows, **adopted}, {**self.codes, **known})
@@ -71,7 +71,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     part: str = ""
     """Which part of a larger sweep this is, as `3/16`; empty for a whole one."""
     apis: Mapping[str, Api] = {}
-    """By model, which of OpenAI's two endpoints answers for it, where there are two."""
+    """By model of OpenAI, the endpoint that answers for it."""
     prompts: str = ""
     """12 hex digits of all words that the seats of the run read."""
     prompt_sets: Mapping[str, Mapping[str, str]] = {}
@@ -106,7 +106,7 @@ def encoded(manifest: Manifest) -> bytes:
 
 
 def decoded(content: bytes, named: Path) -> Manifest:
-    """A manifest from JSON; named: what it was read from. RunFolderError if it is none."""
+    """Read a manifest from JSON. named: its file, for the RunFolderError."""
     try:
         return msgspec.json.decode(content, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
@@ -119,7 +119,7 @@ def manifest_in(tables: RunTables) -> Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """RunFolderError, with the next step, if `folder` is no run folder."""
+    """Read the manifest of a run folder. RunFolderError, with the next step, for another folder."""
     refuse_links_within(folder)
     with RunTables.open(folder) as tables:
         return manifest_in(tables)

@@ -58,7 +58,7 @@ class ProgressNotes(Observer):
 
 
 def read_progress(folder: Path) -> dict[str, Any]:
-    """The last state written; empty if there is none that can be read."""
+    """Return the last state written; empty if none can be read."""
     try:
         with RunTables.open(folder) as tables:
             told = orjson.loads(tables.told("progress") or b"{}")

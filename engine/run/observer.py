@@ -10,7 +10,7 @@ from .record.values import RecordedCell
 
 
 class Observer:
-    """What looks on while a run goes on. It does nothing: override what is of interest.
+    """Watches a run. The methods do nothing; override the ones of interest.
 
     Observers are handed to `execute` and are called on the event loop's thread, in their order.
     They change no outcome. An exception that one raises ends the run, which resumes; one that is to
@@ -18,16 +18,16 @@ class Observer:
     """
 
     def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
-        """Entered before the first cell, and left after the last or at a stop, also by an error.
+        """Entered before the first cell, and exited after the last one, at a stop, or on an error.
 
-        snapshot: where the run stands (cells, calls, dollars), cheap enough to be called several
-        times a second. What goes on meanwhile is a task that this starts, and ends when it is left.
+        snapshot: returns the state of the run (cells, calls, dollars); cheap enough for several
+        calls per second. Start a task on entry for periodic work, and end it on exit.
         """
         return nullcontext()
 
     def completed(self, cells: Sequence[RecordedCell]) -> None:
-        """Called with outcomes once they are durable in the run folder, some hundreds at a time,
-        in the order in which they ended. The run waits for it: hand on what takes long."""
+        """Called with outcomes once they are durable in the run folder, some hundreds at a time, in
+        order of completion. The run waits for it, so move slow work elsewhere."""
 
 
 class ProgressDisplay(Observer):

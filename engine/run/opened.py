@@ -1,7 +1,7 @@
 """The sweep of a run, opened again from the run folder that it made.
 
-A pack made without `--passages` has the sha256 of each source text in its place. Whoever has the
-data set can put the texts back for a replay: equal texts make equal calls.
+A pack made without `--passages` has the sha256 of each source text instead of the text. Users who
+have the data set can restore the texts for a replay: equal texts make equal calls.
 """
 
 import hashlib
@@ -44,8 +44,8 @@ def open_run(
     """The sweep of a run folder: its file, its overrides, its problems.
 
     passages: where source texts are that were left out of the folder; see `with_passages`. own: a
-    sweep file of the user's, read in place of the folder's. Only code and addresses that it names,
-    itself and not by a flag of the run, are used.
+    sweep file of the user, read instead of the folder's. Only code and addresses in this file are
+    used, and none from the flags of the run.
     """
     run = RunReader(folder)
     manifest, problems = run.manifest, with_passages(run.problems, passages)
@@ -103,13 +103,13 @@ def _open_python_run(
 
 
 def without_passage(problem: Problem) -> Problem:
-    """The problem with the digest of its source text in the text's place."""
+    """Return the problem with the digest of its source text instead of the text."""
     text = problem.question.passage
     return _with(problem, _mark(text)) if text else problem
 
 
 def without_passages(settings: Any, passages: Collection[str]) -> Any:
-    """Plain settings with the digests of these texts in their places."""
+    """Return plain settings with digests instead of these texts."""
     if isinstance(settings, Mapping):
         return {key: without_passages(value, passages) for key, value in settings.items()}
     if isinstance(settings, list | tuple):
@@ -118,12 +118,10 @@ def without_passages(settings: Any, passages: Collection[str]) -> Any:
 
 
 def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Problem, ...]:
-    """The problems, digests replaced by the source texts that they are of.
+    """Return the problems with source texts instead of their digests. UsageError if one is missing.
 
-    source: a file, or a folder of files, in which the texts are: in the rows of a table of any form
-    that data sets have, or each as a whole text file, with or without white space around them; or a
-    run that has them.
-    UsageError where a text is not found.
+    source: a file or folder with the texts, as fields of a table that data sets may have, or as
+    whole text files, with or without surrounding white space; or a run that has them.
     """
     given = tuple(problems)
     wanted = {digest for problem in given if (digest := _left_out(problem))}
@@ -155,7 +153,7 @@ def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Pro
 
 
 def _left_out(problem: Problem) -> str:
-    """The digest of a source text that was left out; empty if none was."""
+    """Return the digest of a left-out source text; empty if the problem has its text."""
     told = problem.question.passage
     return told[len(_BEFORE) : -len(_AFTER)] if told.startswith(_BEFORE) else ""
 
@@ -173,7 +171,7 @@ def _digest(text: str) -> str:
 
 
 def _texts(source: Path) -> Iterator[str]:
-    """Every text in a file, or in the files of a folder."""
+    """Yield every text in a file, or in the files of a folder."""
     if not source.exists():
         raise UsageError(f"--passages: file not found: {source}")
     if is_run(source):
@@ -184,7 +182,7 @@ def _texts(source: Path) -> Iterator[str]:
             continue
         with suppress(UnicodeDecodeError):
             yield read_bounded(file, MAX_SOURCE).decode("utf-8-sig")
-        # What is no table is a text as a whole, or something else.
+        # A file that is not a table was a text as a whole.
         with suppress(DatasetError):
             for _, row in records(file):
                 yield from (text for _, text in texts((), row))

@@ -1,4 +1,4 @@
-"""What the judge believes after each turn: asked beside a run, and no part of its score."""
+"""Probes of the judge's belief after each turn, which do not count in the score of the run."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,12 @@ from .lanes import attempt, failure
 from .later import Addition, run_all
 
 PROBES = "probes"
-"""The folder of a run's probes, with a ledger of its own: they are no part of the run; and the kind
-of its events that say what became of them."""
+"""Kind of the events with results of probes, and the folder of their separate ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class BeliefProbe:
-    """One question to a judge: what it believes after so many turns of a cell."""
+    """One question to a judge about the first turns of a cell."""
 
     cell: Cell
     transcript: Transcript
@@ -31,7 +30,7 @@ class BeliefProbe:
 
 
 class _Heard(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of a probe, as an event of the run."""
+    """The result of a probe, as an event of the run."""
 
     place: int
     cell: str
@@ -104,7 +103,7 @@ async def run_probes(
     stop_token: StopToken,
     added: Addition | None,
 ) -> None:
-    """Ask the judge of each cell about each prefix. A Halt stops it; what completed is kept."""
+    """Ask the judge of each cell about each prefix. A Halt stops it; completed probes are kept."""
 
     async def heard(probe: BeliefProbe) -> Verdict | Failure:
         judge = probe.cell.row.protocol.judge

@@ -41,7 +41,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One problem under one row, in one draw: what a reader shows."""
+    """One problem under one row, in one repeat: the unit that `show` prints."""
 
     row: int
     """Number of the row in the sweep, from 0."""
@@ -149,7 +149,7 @@ class RunReader:
 
     @property
     def tables(self) -> RunTables:
-        """Its database, as it stands by now. RunFolderError where there is none."""
+        """The database in its current state. RunFolderError if it is missing."""
         with self._opening:
             stamp = self.stamp
             if self._tables is None or self._tables[0] != stamp:
@@ -161,7 +161,7 @@ class RunReader:
             return self._tables[1]
 
     def cells(self, places: Iterable[int]) -> dict[int, RecordedCell]:
-        """What is recorded of some cells, by place in the sweep. RunFolderError."""
+        """Return the records of some cells, by place in the sweep. RunFolderError."""
         sides = self.sides
         cells = {cell.place: cell for cell in self.tables.cells(places)}
         return {at: sides[at].shown_in(cell) if at in sides else cell for at, cell in cells.items()}
@@ -190,7 +190,7 @@ class RunReader:
 
     @cached_property
     def _store(self) -> "Reader | None":
-        """A store that the folder names is not opened: who handed it on may have written it."""
+        """The user's store. The folder may come from a stranger, so its store is not opened."""
         name = str(self.store) if self.store else store_name(None)
         if not self.store and not _is_there(name):
             return None
@@ -204,7 +204,7 @@ class RunReader:
         return listed().named(self.sweep.meanings)
 
     def kept(self, make: "Callable[[RunReader], Made]") -> Made:
-        """What somebody makes of this run, made once for as long as it is open; in threads too."""
+        """Return `make(self)`, computed once while the run is open. Threads may call this."""
         with self._opening:
             if make not in self._kept:
                 self._kept[make] = make(self)
@@ -256,7 +256,7 @@ class Follower:
 
 
 def _stamp(file: Path) -> object:
-    """A value that changes with a file; None where there is none."""
+    """Return a value that changes with a file; None if it does not exist."""
     try:
         stat = file.lstat()
     except FileNotFoundError:
@@ -275,7 +275,7 @@ def recorded(run: Path, given: Path | str | None) -> Iterator[Reader]:
     """The store given, else the one that the run was made with on this machine, or the replies that
     came with it, else the user's; read-only. A store that a folder names is not opened.
 
-    RunFolderError, with the next step, if there is none.
+    RunFolderError, with the next step, if the store is missing.
     """
     told = str(given or _named_by(run))
     name = told if given or _is_there(told) else store_name(None)

@@ -1,5 +1,6 @@
-"""Replaying: cells run again from recorded replies alone, and what is recorded compared with them.
-No socket is ever opened. `rebuild` makes the database of a run again in the same way."""
+"""Replays cells from recorded replies, and compares the results with the record.
+
+No socket is opened. `rebuild` restores the database of a run in the same way."""
 
 import sqlite3
 from collections import deque
@@ -90,8 +91,9 @@ async def replay_cells(
 
 
 def difference(recorded: OutcomeRecord, replayed: OutcomeRecord) -> str:
-    """What differs between two outcomes of one cell, as `probs: [0.2,0.8] recorded, [0.3,0.7] now`;
-    empty if nothing does. Its id is of its settings, and says nothing of what came out."""
+    """Return how two outcomes of a cell differ, as `probs: [0.2,0.8] recorded, [0.3,0.7] now`.
+
+    Empty if they agree. The id is left out, since it follows from the settings."""
     then, now = orjson.loads(recorded.line), orjson.loads(replayed.line)
     for key in dict.fromkeys((*then, *now)):
         if key != "cell" and then.get(key) != now.get(key):

@@ -77,11 +77,11 @@ class RunFolder:
     ) -> None:
         """manifest: describes the run that is about to be made, or resumed if it is there already.
 
-        sweep, grid: what a new folder is made with: the text of the sweep file, and what it says.
-        DatasetError for problems that could not be read back. resume: from the manifest that is
-        there, the one to go on with, or a RunFolderError; None to go on with that. anew:
-        whether a folder that has lost its database gets another one. addresses: those that the
-        user's sweep file gives to providers. shots: files of the examples that judges are shown.
+        sweep, grid: text and content of the sweep file, for a new folder. DatasetError for problems
+        that could not be read back. resume: converts the existing manifest into the one to
+        continue with, or raises RunFolderError; None keeps it. anew: whether a folder without its
+        database gets a new one. addresses: of providers, from the user's sweep file. shots: files
+        of the examples that judges are shown.
         """
         self.path = path
         self.manifest = manifest
@@ -98,8 +98,8 @@ class RunFolder:
     def __enter__(self) -> Self:
         """Make the folder if it is not there, take its lock, and read what is in it.
 
-        RunFolderError if it cannot be written, is no run folder or another run's; or, with the
-        process that has the lock, if somebody is running it.
+        RunFolderError if it cannot be written, or is not the folder of this run. FolderBusy, with
+        the process that has the lock, if it is running.
         """
         with ExitStack() as held:
             if not (self.path / RUN_DB).exists():
@@ -136,7 +136,7 @@ class RunFolder:
 
     def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
         try:
-            # What went wrong first is told.
+            # The first fault is the one to report.
             with suppress(RunFolderError) if fault else nullcontext():
                 self.database.close()
             if self.refused or (isinstance(fault, UsageError) and self._new and not self.finished):
@@ -308,7 +308,7 @@ class RunFolder:
             )
 
     def _begin(self) -> None:
-        """Write what a run folder begins with, or find that the one there is this run's."""
+        """Write the first files of a run folder, or check that an existing one is of this run."""
         database = self.database
         if database.empty:
             replace_file(self.path / SWEEP, [self._sweep])

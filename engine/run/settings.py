@@ -1,4 +1,4 @@
-"""The settings of a run beside its sweep, declared once for Python and for the command line."""
+"""Settings of a run that are not in its sweep file, for Python and the command line."""
 
 import re
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ _cost, _execution, _sweep = (partial(flag, under=it) for it in ("Cost", "Executi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskSettings:
-    """What the calls of a command may cost, and which of them go in batches."""
+    """Cost limits of the calls of a command, and whether they go in batches."""
 
     max_cost: float | None = _cost(
         "Budget: stop before the total cost could exceed it.",
@@ -77,7 +77,7 @@ class AskSettings:
         return load_prices(self.prices) if self.prices else listed()
 
     def spent(self, paid: "UsageTotals") -> str:
-        """What was paid, of the budget if there is one; empty where nothing costs any."""
+        """Return the amount paid, and the budget if set; empty if all models are free."""
         from ..models.accounting.budget import spending
 
         if (most := self.max_tokens) is not None:

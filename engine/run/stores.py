@@ -22,7 +22,7 @@ _KEYWORDS = re.compile(
 def store_name(given: Path | str | None) -> str:
     """The name of the store: the one given, else $OVERSIGHT_STORE, else the user's cache folder.
 
-    A folder is made absolute, so that other processes find it. UsageError for what names no store.
+    A folder is made absolute, so that other processes find it. UsageError for an invalid name.
     """
     told = str(given) if given is not None else os.environ.get(STORE_VARIABLE, "")
     if is_url(named := checked_name(told)):
@@ -40,7 +40,7 @@ def shown_name(named: str) -> str:
 
 
 def open_store(named: str, id: str = "") -> Store:
-    """Open it for reading and writing, and make it if there is none. StoreError.
+    """Open a store for reading and writing; create a missing one. StoreError.
 
     id: given to a new store in a folder that takes another's place.
     """
@@ -73,8 +73,10 @@ def is_url(named: str) -> bool:
 
 
 def checked_name(named: str) -> str:
-    """The name of a store, as it is written down. UsageError for what is neither the URL of a
-    database that can be one nor the name of a folder: it may hold a password, and is not repeated.
+    """Return the name of a store as it is recorded.
+
+    UsageError if it is neither the URL of a known database nor a folder. The message does not
+    repeat the name, which may hold a password.
     """
     name = named.strip()
     scheme = _SCHEME.match(name)

@@ -1,1 +1,1 @@
-"""What to run: the sweep file, its roles and its grid."""
+"""The sweep file, its roles and its grid."""

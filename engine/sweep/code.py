@@ -1,12 +1,12 @@
 """The code behind each row of a sweep, which decides what is asked and how replies are read.
 
-A row's code is the modules of the classes of its protocol, agents and judges, with what these
-import of their own package and of this program's protocols, and the blocks of prompts that the row
-reads. A module counts by its syntax tree, without comments, docstrings, layout and annotations of
-functions; another version of Python may make another one of it. It is read, and not imported.
-Problems count by content in the identity of the sweep, so that the code of their loader does not.
+A row's code consists of the modules of its protocol, agents and judges, of the modules that these
+import from the same package or from this program's protocols, and of the blocks of prompts that the
+row reads. A module counts by its syntax tree, without comments, docstrings, layout and annotations
+of functions; the tree may depend on the version of Python. Code is read, and not imported. Problems
+count by content in the identity of the sweep, so the code of their loader does not count.
 
-Code of the user's: classes that are imported from modules and files, and checked.
+This module also imports and checks the user's classes.
 """
 
 import ast
@@ -41,7 +41,7 @@ _Base = TypeVar("_Base")
 BY_FILE = "file "
 """Prefix of the names of modules that were imported from a file."""
 SOURCE = "__source__"
-"""What such a module calls its content."""
+"""Attribute of such a module that holds its source."""
 
 
 def own_class(node: Node, base: type[_Base], group: str) -> type[_Base]:
@@ -89,7 +89,7 @@ def _imported(node: Node, name: str) -> object:
 
 
 def classes_in(module: ModuleType) -> str:
-    """What is said to whoever names a class that a module lacks."""
+    """Return a hint for a class name that a module lacks."""
     classes = [each for each, value in vars(module).items() if isinstance(value, type)]
     ours = [each for each in classes if vars(module)[each].__module__ == module.__name__]
     return f"classes in it: {', '.join(ours)}" if ours else "it defines no class"
@@ -127,7 +127,7 @@ def code_files() -> tuple[CodeFile, ...]:
 
 
 def module_from_file(path: Path) -> ModuleType:
-    """The module of a file with its current content. FileNotFoundError if there is no such file."""
+    """Return the module of a file with its current content. FileNotFoundError."""
     if not path.is_file():
         raise FileNotFoundError(f"file not found: {path}")
     return _executed(path, path.read_bytes())
@@ -162,12 +162,12 @@ HOME = f"{OURS}.protocols"
 
 @dataclass(frozen=True, slots=True)
 class RowCode:
-    """What the row of a report runs."""
+    """The code behind one row."""
 
     digest: str
     """16 hex digits."""
     parts: Mapping[str, str]
-    """File, or `prompt ` and a block -> digest of what the row reads there."""
+    """File, or `prompt ` and a block -> digest of its content."""
 
 
 def row_codes(rows: Iterable[Row]) -> dict[str, RowCode]:
@@ -211,8 +211,8 @@ def combined(codes: Mapping[str, RowCode]) -> str:
 
 
 def lineage(protocol: Protocol) -> frozenset[type]:
-    """The classes of a protocol, of its roles and of settings in them, with their bases; without
-    those of Python itself."""
+    """Return the classes of a protocol, its roles and their settings, with their bases, but without
+    classes of Python."""
     every = {base for part in dataclasses_in(protocol) for base in type(part).__mro__}
     return frozenset(cls for cls in every if _top(cls.__module__) not in sys.stdlib_module_names)
 
@@ -221,15 +221,15 @@ class Module(NamedTuple):
     """A module, as its source is now."""
 
     file: str
-    """As messages name it, `protocols/seat.py`; empty for what has no source."""
+    """Name in messages, `protocols/seat.py`; empty for a module without source."""
     digest: str
     imports: Sequence[str]
-    """The package that it is in, and the whole names of what it imports, in functions too."""
+    """Its package, and the full names of its imports, including imports in functions."""
 
 
 def _parts(classes: Set[type], home: str, read: Callable[[str], Module]) -> dict[str, str]:
-    """File -> digest of the modules of some classes, with what they import of their own packages
-    and of the package `home`. A class without a source counts by its name."""
+    """Return file -> digest for the modules of some classes and for their imports from the same
+    packages and from the package `home`. A class without source counts by its name."""
     tops = {_top(cls.__module__) for cls in classes} - {OURS}
     nowhere = {cls.__qualname__ for cls in classes if not read(cls.__module__).file}
     parts = {name: _digest(name) for name in nowhere}
@@ -251,7 +251,7 @@ def _parts(classes: Set[type], home: str, read: Callable[[str], Module]) -> dict
 
 
 def _module_named(name: str) -> Module:
-    """A module; or what a package imports for that name of it, where a stub beside it says so."""
+    """Return a module, or the module behind a name that the stub of a package declares."""
     package, _, wanted = name.rpartition(".")
     if path := _place(name)[0]:
         file = Path(path)
@@ -333,8 +333,8 @@ _code_files = cache(CodeFiles)
 
 @lru_cache(maxsize=1024)
 def module_code(source: bytes, package: str) -> tuple[str, Sequence[str]]:
-    """Digest of a module's syntax tree, and the whole names of what it imports. package: the one
-    that relative imports start from; empty if none."""
+    """Return the digest of a module's syntax tree, and the full names of its imports. package: the
+    start of relative imports; may be empty."""
     imports: list[str] = []
     try:
         tree = ast.parse(source)
@@ -355,7 +355,7 @@ def module_code(source: bytes, package: str) -> tuple[str, Sequence[str]]:
                 imports += [f"{home}.{alias.name}" for alias in node.names]
         return _digest(ast.dump(tree), digits=64), imports
     except (SyntaxError, ValueError, ImportError, RecursionError):
-        # Something that nobody imports, or a language of its own: it counts by its bytes.
+        # Not Python, or not importable: it counts by its bytes.
         return hashlib.sha256(source).hexdigest(), ()
 
 

@@ -63,7 +63,7 @@ class Document:
         try:
             if path.is_dir():
                 raise IsADirectoryError
-            # Path.resolve raises a RuntimeError of its own for links that go in a circle.
+            # Path.resolve would raise a RuntimeError for circular links.
             text = read_bounded(Path(os.path.realpath(path)), MAX_SWEEP).decode()
         except FileNotFoundError:
             near = suggestion(path.name, [each.name for each in path.parent.glob("*.y*ml")])
@@ -166,7 +166,7 @@ class Document:
         """An error about an unknown name, with the nearest known one.
 
         all: heading of the list of known names; if empty, `settings of` their owner.
-        shown: printed in place of that list.
+        shown: printed instead of that list.
         """
         names = list(known)
         near = suggestion(str(key[-1]), names, cutoff=0.5)
@@ -387,7 +387,7 @@ class Node:
 
 
 class Faults:
-    """What is wrong with the parts of something that is checked part by part."""
+    """Collects the errors of parts that are checked one by one."""
 
     def __init__(self) -> None:
         self._found: list[UsageError | DatasetError] = []
@@ -465,8 +465,7 @@ def _types(type_: Any) -> set[type]:
 
 
 def made_of(node: Node, cls: type[_Filled], settings: Mapping[str, Any]) -> _Filled:
-    """A `cls` with these settings; a ValueError of its own checks becomes a UsageError with the
-    line."""
+    """Return a `cls` with these settings. Its ValueError becomes a UsageError with the line."""
     try:
         return cls(**settings)
     except ValueError as exc:

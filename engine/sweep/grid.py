@@ -1,4 +1,4 @@
-"""A sweep as plain data: what reports, tables and pages ask of its rows, without their code."""
+"""A sweep as plain data for reports, tables and pages, without the code of its rows."""
 
 import hashlib
 from array import array
@@ -267,9 +267,10 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def baselines(rows: Sequence[GridRow]) -> dict[int, int]:
-    """By row, the naive row that it is compared with: the same judge, in the same words. Of several
-    that differ in what they are asked alone, that of the same prompt set, else the first. Rows
-    without one are left out."""
+    """Return, by row, the naive row that it is compared with: same judge, same prompts.
+
+    If several differ only in their prompts, the one of the same prompt set is taken, else the
+    first. Rows without a naive row are left out."""
     naive: dict[tuple[str, str], dict[str, int]] = {}
     for n, row in enumerate(rows):
         if row.naive:

@@ -65,8 +65,9 @@ def read_python_sweep(text: str, problems: tuple[Problem, ...]) -> SweepFile:
 
 
 def _without_refused(part: Any, settings: Sections) -> Any:
-    """A role with the model's own temperature in place of our default where its model takes none,
-    as `auto` in a sweep file. What was set to another value is left, and refused with its reason.
+    """Return a role without our default temperature if its model accepts none, as `auto` does.
+
+    Another value is kept, and refused later with the reason.
     """
     if isinstance(part, tuple):
         return tuple(_without_refused(each, settings) for each in part)

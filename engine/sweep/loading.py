@@ -1,4 +1,4 @@
-"""Loading of what a sweep file names: classes, its problems, and few-shot examples of judges.
+"""Loads the classes, problems and few-shot examples that a sweep file names.
 
 Classes of the user's are named as `my_package.my_module:MyProtocol`, as `my_file.py:Steelman`
 (relative to the sweep file), or as an installed package registers them as entry points. Importing
@@ -175,8 +175,8 @@ def kept_shots(folder: Path) -> Shots:
 
 
 def problems_of(value: object) -> Iterator[Problem]:
-    """Every example in a tree of roles and settings, as a problem with its answer; simulated models
-    need its truth as well as that of the sweep's problems."""
+    """Yield every example in a tree of roles and settings as a problem with its answer. Simulated
+    models need the truth of examples and of the sweep's problems."""
     for part in dataclasses_in(value):
         if isinstance(part, Shot):
             question = part.floor.question

@@ -149,7 +149,7 @@ class Originals:
     """Line of a sweep file that loads it; {folder} is replaced by the folder of the files."""
     files: tuple[Original, ...] = ()
     accept: str = ""
-    """URL of terms to accept first, instead of files; empty if there are none."""
+    """URL of terms to accept first; then `files` is empty."""
 
 
 @cache
@@ -171,8 +171,8 @@ def missing_file_hint(name: str) -> Iterator[None]:
 
 
 def hint_of_missing(exc: DatasetError, name: str, where: str = "") -> str:
-    """What to do about the missing file of a data set; empty for any other fault. where: says which
-    folder was searched."""
+    """Return advice about a missing file of a data set; empty for other faults. where: names the
+    searched folder."""
     missing = Path(exc.file)
     if missing.exists() or not str(exc).endswith("file not found"):
         return ""

@@ -44,7 +44,7 @@ MakeSpeaker: TypeAlias = Callable[[Judge], Speaker]
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """Settings of an agent: those of `Agent`, and of the speakers that wrap it."""
+    """Settings of an agent: of `Agent`, and of the speakers that wrap it."""
 
     best_of: Count = 1
     """Number of drafts of every speech, of which the judge picks one."""
@@ -260,7 +260,7 @@ def _tempered(
 ) -> RoleSettings:
     """`point` without `auto` temperatures, and with None for those that its model does not accept.
 
-    asked: with what the model is asked. names: the settings to decide; by default `temperature`.
+    asked: the settings of its requests. names: the settings to decide; by default `temperature`.
     """
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
@@ -339,7 +339,7 @@ def _points(
 
 
 def _json_object(node: Node) -> str:
-    """What a mapping, or the text of a JSON object, adds to the body of a request."""
+    """Return a mapping, or the text of a JSON object, as JSON for the body of a request."""
     if isinstance(node.value, str):
         return node.value
     if not isinstance(node.value, dict):
@@ -374,7 +374,7 @@ def _different(node: Node) -> Iterator[Node]:
 
 
 def _made(node: Node, type_: Any) -> Sequence[Any]:
-    """The values of one alternative: several if it is a role with axes of its own."""
+    """Return the values of one alternative: several if it is a role with axes."""
     if node.value is None and types.NoneType in get_args(type_):
         return [None]
     if _is(type_, Speaker):
@@ -391,7 +391,7 @@ def _is(type_: Any, role: type[Any]) -> bool:
 
 
 def heeds_temperature(document: Document, asked: Mapping[str, Any]) -> bool:
-    """Whether a model heeds a temperature. asked: with what it is asked."""
+    """Return whether a model uses a temperature. asked: the settings of its requests."""
     model, effort, top_p = asked["model"], asked.get("effort", ""), asked.get("top_p")
     return takes_temperature(model, effort, top_p, _reach(document, model))
 

@@ -78,7 +78,7 @@ def _names(protocol: Protocol) -> Names:
 
 
 def _told_apart(protocol: Protocol, alike: list[Protocol]) -> Names:
-    """Names of a protocol, extended by the settings that differ from those of its namesakes."""
+    """Names of a protocol, extended by the settings that differ from its namesakes."""
     its_kind, agent, judge = _names(protocol)
     for name, told in _differing(protocol, alike):
         match name:
@@ -92,8 +92,8 @@ def _told_apart(protocol: Protocol, alike: list[Protocol]) -> Names:
 
 
 def _differing(role: object, others: Sequence[object]) -> Iterator[tuple[str, str]]:
-    """The settings of a role that differ from those of others, by name; those of a role within it
-    that is called alike stand under its name. One that is None is not told."""
+    """Yield the settings of a role that differ from other roles, by name. Settings of a nested role
+    with an equal name are under that name. None is left out."""
     if not is_dataclass(role) or isinstance(role, type):
         return
     for name in (each.name for each in fields(role)):

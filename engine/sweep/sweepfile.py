@@ -34,7 +34,7 @@ MAX_CELLS_AT_ONCE = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The top-level settings of a sweep file beside its sections."""
+    """The top-level settings of a sweep file, without its sections."""
 
     name: str
     """Names the run folder; the file's own name unless given."""
@@ -99,7 +99,7 @@ class SweepFile:
 
     def sweep(self, identities: Mapping[str, str]) -> Sweep:
         """The grid of cells. identities: model -> identity of the endpoint that answers for it.
-        UsageError if there are more than `MAX_CELLS` cells."""
+        UsageError for more than `MAX_CELLS` cells."""
         grid = Sweep(
             self.top.name,
             self.problems,
@@ -138,7 +138,7 @@ def read_sweep_file(
     """Read and check a whole sweep file; nothing is sent.
 
     overrides: `a.b=c` of `--set`. limit: maximum number of problems, taken from the front. inert,
-    own: as `Document.make_inert` has them, for a run folder's file or the user's in its place.
+    own: as in `Document.make_inert`, for the file of a run folder or the user's replacement.
     UsageError names file, line, key, value and remedy.
     """
     document = Document.read(path)
@@ -245,7 +245,8 @@ def _labels(node: Node) -> dict[str, str]:
 def _problems(
     node: Node, folder: Path, seed: int
 ) -> tuple[tuple[Problem, ...], tuple[str, ...], tuple[str, ...]]:
-    """The problems of all data sets, in order, their pins, and notes on what was left out;
+    """Return the problems of all data sets in order, their pins, and notes on left-out rows.
+
     UsageError for an id that occurs twice."""
     problems: dict[str, Problem] = {}
     pins: list[str] = []

@@ -1,7 +1,7 @@
 """The store that several machines reach: replies in one table of PostgreSQL.
 
-What is stored first stays, whoever comes second. A server that restarts is waited for, and what was
-not acknowledged is sent again, which changes nothing.
+The first value of a key stays. If the server restarts, the store waits for it and repeats each
+write that was not acknowledged; repeating one changes nothing.
 """
 
 import re
@@ -59,10 +59,10 @@ T = TypeVar("T")
 
 
 class PostgresStore(Store):
-    """Each thread that uses it has a connection of its own."""
+    """A store with one connection per thread."""
 
     def __init__(self, url: str, make: bool = True) -> None:
-        """make: whether to make the tables if there are none. StoreError."""
+        """make: whether to create missing tables. StoreError."""
         self._url, self._settings = url, settings_for(url)
         self._mine = threading.local()
         self._every: set[psycopg.Connection[Any]] = set()
@@ -161,7 +161,7 @@ class PostgresStore(Store):
                     db = psycopg.connect(self._url, autocommit=True, **self._settings)
                     self._mine.db = db
                     self._every.add(db)
-                    # What is acknowledged survives a power failure, whatever the server's default.
+                    # Acknowledged writes survive a power failure, whatever the server's default is.
                     db.execute("SET synchronous_commit = on")
                 return work(db)
             except psycopg.errors.DiskFull as exc:
@@ -185,7 +185,7 @@ class PostgresStore(Store):
 
 
 def settings_for(url: str) -> dict[str, Any]:
-    """How a connection is opened. StoreError for what is no URL, or no safe one."""
+    """Return the settings of a connection. StoreError for an invalid or unsafe URL."""
     try:
         parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
     except psycopg.Error as exc:

@@ -1,1 +1,1 @@
-"""The record of a run: what was asked, said and believed in it, as data that outlives its code."""
+"""The record of a run: calls, turns and verdicts, as data that outlives its code."""

@@ -1,4 +1,4 @@
-"""What a cell asked and came to, as a row of the record: taken from the notes of its `Ask`."""
+"""Converts the notes of a cell's `Ask` and its outcome into a record."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ MAX_MADE = 8192
 """Calls and beliefs that are kept, for the cells that share them: some more than one problem's."""
 
 Placed: TypeAlias = tuple[tuple[object, ...], RecordedCall, Reply]
-"""Where a call stands among those of a cell; it, and its reply."""
+"""(position of a call within its cell, the call, its reply)."""
 
 
 class Capture:
@@ -41,8 +41,8 @@ class Capture:
         new: set[str],
         run: str = "",
     ) -> None:
-        """new: addresses of calls that were paid for in this process; each is taken out when it is
-        recorded. run: what the origin of a reply ends with that this run has paid for."""
+        """new: addresses of calls paid for in this process; each is removed when it is recorded.
+        run: ending of the origin of each reply that this run has paid for."""
         self._sweep = sweep
         self._rows = {row.address: number for number, row in enumerate(sweep.rows)}
         self._identity = models.identity
@@ -70,7 +70,7 @@ class Capture:
         for each in notes:
             if isinstance(each, Exchange):
                 asked.append(self._asked(each.part, each.call, each.reply))
-            # What the verdict is made of stands in the verdict.
+            # The verdict itself holds the judgements that it combines.
             elif isinstance(each, ParsedReply) and not _decides(each, outcome):
                 readings.append(each)
         asked.sort(key=_PLACE)
@@ -172,7 +172,7 @@ def stated_settings(request: Request) -> str:
 
 @lru_cache(1024)
 def _settings(values: tuple[Any, ...]) -> str:
-    """How a model was asked, as JSON. values: what a request states beside the words."""
+    """Return the settings of a request as JSON. values: of all fields but the messages."""
     stated = zip(_STATED, values, strict=True)
     told = {name: value for name, value in stated if value not in (None, "", ())}
     return orjson.dumps(told).decode()

@@ -255,7 +255,7 @@ class RunDatabase(RunTables):
                 self._numbers[address].append((row[0], self._call(row)))
 
     def _add(self, cell: RecordedCell, rows: Mapping[str, list[Row]]) -> None:
-        """Add the rows of a cell, and of those of its calls that are new."""
+        """Add the rows of a cell and of its new calls."""
         place, end, asked = cell.place, cell.outcome, rows["asked"]
         numbers: dict[str, tuple[int, RecordedCall]] = {}
         for n, call in enumerate(cell.calls):
@@ -263,7 +263,7 @@ class RunDatabase(RunTables):
                 if known[1] is call or _same(known[1], call):
                     break
             else:
-                # One that differs from what is known under its address is another row.
+                # A different reply under a known address is another row.
                 known = self._new(call, rows["calls"])
             numbers[call.address] = known
             asked.append((place, n, known[0], call.role, call.seat, call.heard))
@@ -314,7 +314,7 @@ class RunDatabase(RunTables):
                 raise faulty(self.file, exc) from exc
 
     def _restore(self) -> None:
-        """Begin from what is in the file: nothing is remembered as written that is not there."""
+        """Start from the content of the file, and forget everything that it lacks."""
         self._known, self._endpoints, self._numbers = {}, {}, {}
         self._newest = self.fetched("SELECT coalesce(max(call), 0) FROM calls")[0][0]
         self._completed = self.fetched("SELECT coalesce(max(completed), 0) FROM cells")[0][0]
@@ -329,20 +329,20 @@ class RunDatabase(RunTables):
                 self._restore()
             try:
                 if not self.written and not self.empty:
-                    # Not before: who only looks at what has settled leaves it as it is.
+                    # Only now: opening a finished run without writing must leave its files alone.
                     use_log(self.db, self.file)
                     self.written = True
                 self.db.execute("BEGIN IMMEDIATE")
                 yield
                 self.db.execute("COMMIT")
             except BaseException as exc:
-                # What is remembered need not be in the file: it is read again before the next one.
+                # The file may lack remembered rows, so it is read again before the next write.
                 self._failed = not self.empty
                 if self.db.in_transaction:
                     try:
                         self.db.execute("ROLLBACK")
                     except sqlite3.Error as more:
-                        # What went wrong first is told.
+                        # The first fault is the one to report.
                         exc.add_note(f"it could not be undone: {more}")
                 if isinstance(exc, sqlite3.Error):
                     raise faulty(self.file, exc) from exc
@@ -364,7 +364,7 @@ _SOURCE = attrgetter(
 )
 
 _OUTCOME = CellRow._fields[CellRow._fields.index("probs") : CellRow._fields.index("call_count")]
-"""The columns of `cells` that say how a cell ended, besides its status."""
+"""The columns of `cells` with the result of a cell, without its status."""
 
 
 def _rests_on(stored: StoredCell, calls: set[int]) -> bool:

@@ -1,4 +1,4 @@
-"""The plain values of a record: what one row of each table holds, apart from how it is stored."""
+"""The plain values of a record, one class per table, independent of their storage."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
@@ -20,7 +20,7 @@ ROUNDING = 1e-6
 
 
 class CallCost(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a call took. It may differ between two runs of one sweep."""
+    """Tokens, time and dollars of a call. They may differ between two runs of one sweep."""
 
     identity: str = ""
     """The endpoint's."""
@@ -57,46 +57,46 @@ class RecordedCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     address: str
     model: str
     role: str = ""
-    """What the reply was for: `speak`, `draft`, `rate`, `judge`, or a form's name."""
+    """Purpose of the reply: `speak`, `draft`, `rate`, `judge`, or the name of a form."""
     seat: str = ""
-    """Who was asked, as everyone calls it: `Debater A`."""
+    """Public name of the role that was asked: `Debater A`."""
     heard: int = 0
-    """How many turns the reader had before it."""
+    """Number of turns that the reader had before it."""
     draw: tuple[int, ...] = ()
     text: str = ""
     outcome: Outcome = "ok"
     tool_calls: tuple[ToolCall, ...] = ()
     cost: CallCost = NOT_KNOWN
     reasoning: str = ""
-    """What the model thought before it spoke."""
+    """The model's reasoning before its answer."""
     settings: str = ""
     """How it was asked, as JSON: temperature, most tokens, what else the request states. Empty
     where that is not known."""
 
 
 class RecordedJudgement(msgspec.Struct, frozen=True, gc=False):
-    """What a judge believed on the way to a verdict: after a draft, after a round, of a statement.
+    """An intermediate judgement: of a draft, after a round, or of a statement.
 
-    What the verdict itself was made of stands in `Verdict.judgements`.
+    `Verdict.judgements` holds the final ones.
     """
 
     role: str
-    """What the judge was asked for: `rate` for a draft, `judge` for a belief on the way."""
+    """Purpose: `rate` for a draft, `judge` for an intermediate belief."""
     judge: str
     heard: int
-    """How many turns it had heard."""
+    """Number of turns that it had heard."""
     probs: tuple[float, ...] = ()
     """Probability of each of the question's answers; for a statement, (holds, does not hold). Empty
     if the reply could not be read."""
     about: str = ""
     """Address of the call behind the last turn that it heard: of the draft, for a rating."""
     side: str = ""
-    """Label of the answer that the judgement is about, where there is one."""
+    """Label of the answer that the judgement is about; may be empty."""
     statement: str = ""
     """The statement judged; empty: which answer is right."""
     captured: float = 1.0
     text: str = ""
-    """The judge's words; of the first reply, where there were several."""
+    """The judge's words, in its first reply."""
     calls: tuple[str, ...] = ()
     """Addresses of the replies behind it."""
     error: str = ""
@@ -110,7 +110,7 @@ class NotRun(msgspec.Struct, frozen=True):
 
 
 CellEnd: TypeAlias = Verdict | Failure | NotRun
-"""What became of a cell."""
+"""The result of a cell."""
 
 
 def turns_of(end: CellEnd, calls: Iterable[RecordedCall], question: Question) -> tuple[Turn, ...]:
@@ -151,12 +151,12 @@ class RecordedCell(msgspec.Struct, frozen=True, gc=False):
     """Every call that it asked, once, in canonical order: by turns heard, role, seat, draw, step
     and address, never by time."""
     judgements: tuple[RecordedJudgement, ...] = ()
-    """What judges believed on the way, in the same order."""
+    """Intermediate judgements, in the same order."""
     counts: Mapping[str, int] = {}
-    """What went otherwise than asked in its transcript: `oversight.protocols.counts.COUNTED`."""
+    """Counts of irregularities in its transcript: `oversight.protocols.counts.COUNTED`."""
     unread: Mapping[str, int] = {}
-    """How many replies of each seat were refused, cut off, empty or unreadable, as
-    `Judge: truncated`; those that a selection left out are counted too."""
+    """Numbers of refused, truncated, empty or unreadable replies, by `Judge: truncated`. Replies
+    that a selection left out count as well."""
 
 
 def are_probabilities(probs: tuple[float, ...]) -> bool:
