@@ -3,35 +3,35 @@
 EngineError
 ├── UsageError              the sweep file or a flag is wrong; nothing was sent
 ├── RunFolderError          the run folder cannot be used: locked, damaged, of another sweep
-│   ├── DiskFull            no room for what it must hold
+│   ├── DiskFull            the disk is full
 │   └── FolderBusy          another process runs it: try again when that has ended
-├── DownloadError           an original file of a data set did not arrive whole; what came is kept
-├── Halt                    nothing more can be asked for now: stop, keep everything, resume later
+├── DownloadError           an original file of a data set is incomplete; its part is kept
+├── Halt                    stop asking, keep everything, resume later
 │   ├── QuotaExhausted      the account's quota, credit or spend limit is used up
 │   ├── AuthenticationFailed  the key is missing, wrong or not permitted
-│   ├── KeyEchoed         a whole, billed reply repeats the key: it cannot be stored
+│   ├── KeyEchoed         a billed reply repeats the key: it cannot be stored
 │   ├── ModelNotFound       the provider does not know the model, or it lacks a needed ability
-│   ├── RowsPaused          rows whose first cells all failed for one cause were not gone on with
+│   ├── RowsPaused          rows whose first cells all failed for one cause were stopped
 │   ├── AllRefused          the first calls to a model were all refused for the same reason
 │   ├── ProviderDown        the breaker stayed open too long, or the server demands a long wait
 │   │   └── GaveUp          no answer for as long as --give-up says
 │   ├── BudgetReached       the next call could exceed --max-cost
-│   ├── StoreFailed         the store takes no more replies: going on would pay for nothing
-│   ├── Later               replies come later, and another command, or the same one, collects them
-│   ├── OutOfMemory         this process may not have the memory that it needs
-│   └── Interrupted         the user, or the system, asked the program to stop
-├── Pending                 the reply comes later: nothing is known of the cell yet
+│   ├── StoreFailed         the store takes no more replies: they would be paid in vain
+│   ├── Later               replies come later; this or another command collects them
+│   ├── OutOfMemory         this process is out of memory
+│   └── Interrupted         the user or the system asked the program to stop
+├── Pending                 the reply comes later: the result of the cell is unknown
 └── ProviderError           a model could not answer this call
-    ├── TransientError      the same call may well succeed later
+    ├── TransientError      the same call may succeed later
     │   ├── RateLimited     429: everyone who asks this model waits
     │   ├── Overloaded      5xx, 408, 409: nothing billed
     │   ├── Unreachable     no connection: nothing sent, nothing billed
     │   └── OutcomeUnknown  sent, but no whole answer came: maybe billed
     │       ├── Malformed   a 200 whose body is not a reply
-    │       └── ServerBusy     by a server of the user's, while it had other calls: fewer go at once
+    │       └── ServerBusy     a self-hosted server that had other calls: fewer go at once
     └── InvalidRequest      this call will never succeed; the cell fails
         ├── ContextLengthExceeded  beyond the model's context, with token counts where known
-        ├── NeverAnswered   by a model that has answered no call yet: a resumed run asks again
+        ├── NeverAnswered   the model has answered no call yet: a resumed run asks again
         ├── ExceedsRateLimit  one call needs more than the whole per-minute budget
         ├── UnknownFault    an error answer whose meaning is unknown: nothing billed
         └── UnrecognizedReply  a whole, billed answer of a kind that this program does not know
@@ -42,12 +42,12 @@ from typing import Self
 
 
 class EngineError(Exception):
-    """The root of everything that `engine` raises on purpose."""
+    """Base class of the exceptions of `engine`."""
 
     sent = True
-    """Whether a server saw the request that failed, where there was one."""
+    """Whether a server saw the failed request, if one was made."""
     words = ""
-    """The server's answer, as `HTTP 500 "its message"`; empty if it gave none."""
+    """The server's answer, as `HTTP 500 "its message"`; empty without one."""
 
     def unsent(self) -> Self:
         """This error, for a request that no server saw."""
@@ -56,37 +56,37 @@ class EngineError(Exception):
 
 
 class UsageError(EngineError):
-    """What the user wrote cannot be run. The text names the place, the value and the remedy."""
+    """The user's input cannot be run. The text names the place, the value and the fix."""
 
 
 class RunFolderError(EngineError):
-    """The run folder cannot be used as it is; nothing in it was changed."""
+    """The run folder cannot be used as it is; it was not changed."""
 
 
 class DiskFull(RunFolderError):
-    """No room for what a run folder must hold. Once there is room, the same command resumes."""
+    """The disk is full. After freeing space, the same command resumes."""
 
 
 class FolderBusy(RunFolderError):
-    """Another process is running the folder. Nothing is wrong with it."""
+    """Another process is running the folder, which is intact."""
 
 
 class DownloadError(EngineError):
-    """A file could not be downloaded. Nothing takes its place; the text says what is kept."""
+    """A file could not be downloaded. The text says what is kept."""
 
 
 class Halt(EngineError):
-    """Stop admitting work; what is in flight lands and is saved; the same command resumes."""
+    """Stop sending new work; calls in flight are completed and saved; the same command resumes."""
 
     unsaved = 0
-    """Replies that were paid for and could not be stored: going on asks for them again."""
+    """Paid replies that could not be stored: they are asked again."""
 
 
 class QuotaExhausted(Halt):
     def __init__(self, message: str, delay: float = 0.0) -> None:
         super().__init__(message)
         self.delay = delay
-        """Seconds until the server serves the account again; 0 if it did not say."""
+        """Seconds until the server serves the account again; 0 if unstated."""
 
 
 class AuthenticationFailed(Halt): ...
@@ -120,13 +120,13 @@ class Later(Halt):
     def __init__(self, message: str, again: str = "", when: str = "in a while") -> None:
         super().__init__(message)
         self.again, self.when = again, when
-        """The command that goes on instead of `oversight run`, if it is another; and when."""
+        """The command that resumes instead of `oversight run`, if it is another; and when."""
 
 
 class OutOfMemory(Halt):
     def __init__(self) -> None:
         super().__init__(
-            "the memory that this process may use is used up: free some, allow it more "
+            "out of memory: free some, raise the limit of this process "
             "(ulimit -v), or lower max_cells in the sweep file"
         )
 
@@ -152,12 +152,12 @@ class ProviderError(EngineError):
 
 
 class TransientError(ProviderError):
-    """A fault that passes."""
+    """A temporary fault."""
 
     def __init__(self, message: str, delay: float = 0.0) -> None:
         super().__init__(message)
         self.delay = delay
-        """Seconds that the server asks to wait; 0 if it did not say."""
+        """Seconds that the server asks to wait; 0 if unstated."""
 
 
 class RateLimited(TransientError): ...
@@ -175,12 +175,12 @@ class OutcomeUnknown(TransientError): ...
 
 class Malformed(OutcomeUnknown):
     KEPT = 2**16
-    """Bytes of a body. Many calls may wait for their next try at one time, each with its fault."""
+    """Maximum bytes of a body. Many calls may wait for a retry at once, each with its fault."""
 
     def __init__(self, message: str, body: bytes) -> None:
         super().__init__(message)
         self.body = body[: self.KEPT]
-        """The bytes as they came, or the first of them, for quarantine."""
+        """The first bytes of the body, for quarantine."""
 
 
 class ServerBusy(OutcomeUnknown): ...
@@ -199,7 +199,7 @@ class ExceedsRateLimit(InvalidRequest): ...
 
 
 class UnknownFault(InvalidRequest):
-    """Several in a row, after good answers, may be a fault of the server and not of the calls."""
+    """A series of them after good answers may be a fault of the server and not of the calls."""
 
 
 class UnrecognizedReply(InvalidRequest): ...

@@ -10,18 +10,18 @@ T = TypeVar("T")
 
 
 class StopToken:
-    """Stops once and for good. One for each model, or one that several share."""
+    """Stops once and for good. One per model, or one that several share."""
 
     def __init__(self) -> None:
         self.halt: Halt | None = None
-        """Why nothing more is asked; None while all is well."""
+        """The reason of the stop; None while running."""
         self.last_cells = False
         """Whether all cells of the run have begun."""
         self._alarms: set[asyncio.Future[None]] = set()
         self._listeners: list[Callable[[], None]] = []
 
     def stop(self, halt: Halt) -> None:
-        """Stop for the reason given; the first reason stands. Sleepers wake and raise it."""
+        """Stop for this reason; the first reason stays. Sleepers wake and raise it."""
         if self.halt is not None:
             return
         self.halt = halt
@@ -35,13 +35,14 @@ class StopToken:
         self._listeners.append(listener)
 
     def raise_if_stopped(self) -> None:
-        """Raise the Halt if there is one."""
+        """Raise the Halt, after a stop."""
         if self.halt is not None:
-            # One exception reaches thousands of callers; their tracebacks must not pile up on it.
+            # One exception reaches thousands of callers; their tracebacks must not accumulate on
+            # it.
             raise self.halt.with_traceback(None)
 
     async def until_stopped(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`; at a stop, cancels it and raises the Halt."""
+        """The result of `work`. At a stop, cancel it and raise the Halt."""
         if self.halt is not None:
             work.close()
         self.raise_if_stopped()
@@ -59,7 +60,7 @@ class StopToken:
                 await asyncio.wait((task,))
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for some seconds; raises the Halt as soon as there is one. Cancellation-safe."""
+        """Sleep for some seconds; at a stop, raise the Halt at once. Cancellation-safe."""
         self.raise_if_stopped()
         loop = asyncio.get_running_loop()
         alarm: asyncio.Future[None] = loop.create_future()

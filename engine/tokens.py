@@ -11,13 +11,13 @@ from ..cache.reply import Usage
 from .display.console import Resource
 
 BYTES_A_TOKEN = 4.0
-"""For English prose and today's tokenizers; code and other languages have fewer."""
+"""For English prose and current tokenizers; code and other languages have fewer."""
 
 MESSAGE_TOKENS = 4.0
 """Tokens of the frame around each message."""
 
 DECAY = 0.98
-"""Weight of all earlier replies when one is added: about the last fifty count."""
+"""Factor on the weight of earlier replies per new one: about the last fifty count."""
 
 PRIOR = 2.0
 """Weight of the first guess, in replies."""
@@ -32,15 +32,15 @@ class TokenEstimate(Struct, frozen=True):
     raw: float
     """Input tokens by length alone."""
     input: float
-    """Input tokens as expected, by what earlier calls of this length took."""
+    """Expected input tokens, calibrated by earlier calls."""
     output: float
-    """Output tokens as expected, by what earlier replies made of their max_tokens."""
+    """Expected output tokens, from the fraction of max_tokens that earlier replies used."""
     max_output: int
-    """Output tokens at most: max_tokens."""
+    """Maximum output tokens: max_tokens."""
 
     @property
     def max_input(self) -> float:
-        """Input tokens at most, within reason: what is reserved where money is at stake."""
+        """Likely maximum of input tokens: reserved where money is at stake."""
         return CAUTION * max(self.input, self.raw)
 
 
@@ -52,7 +52,7 @@ class TokenLimit:
     expected: Callable[[TokenEstimate], float]
     most: Callable[[TokenEstimate], float]
     actual: Callable[[Usage], float] | None
-    """Tokens that were counted; None: as many as were reserved."""
+    """Tokens that were counted; None if all reserved ones were."""
 
 
 OUTPUT = TokenLimit(
@@ -78,10 +78,10 @@ COMBINED = TokenLimit(
 class TokenEstimator:
     """Estimates for one model, calibrated by the usage that its replies report.
 
-    Input tokens are the bytes of all text over four and a few for each message, times the ratio
-    seen so far. Output tokens are max_tokens times the part of it that replies used so far, apart
-    for each power of two of max_tokens: verdicts and speeches differ. Until replies come in, the
-    estimate is the length itself and the whole of max_tokens.
+    Input tokens are the bytes of all text over four, plus a few per message, times the observed
+    ratio. Output tokens are max_tokens times the fraction that replies have used, separately for
+    each power of two of max_tokens, since verdicts and speeches differ. Without replies, the
+    estimates are the length and max_tokens.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class TokenEstimator:
         return TokenEstimate(raw, raw * self._input.value, most * part, most)
 
     def observe(self, demand: TokenEstimate, usage: Usage) -> None:
-        """Learn from what a call really took. A usage without input tokens says nothing."""
+        """Learn from the actual usage of a call. Usage without input tokens is ignored."""
         if not usage.input_tokens:
             return
         self._input.add(usage.input_tokens, demand.raw)
@@ -107,7 +107,7 @@ class TokenEstimator:
 
 
 def prompt_tokens(call: Call) -> float:
-    """Input tokens by length alone: of messages, of tools, of the schema of the answer."""
+    """Input tokens by length alone: of messages, tools and the schema of the answer."""
     request, size = call.request, 0
     for message in request.messages:
         text = message.text
@@ -130,7 +130,7 @@ def _size(text: str) -> int:
 
 
 class _Ratio:
-    """Sum of what was seen over sum of what was expected, older ones fading; 1 to begin with."""
+    """Ratio of actual to expected sums, with older values fading; initially 1."""
 
     __slots__ = ("_expected", "_seen", "value")
 

@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from .limits.limits import Limits
 
 MEANING = "is"
-"""The setting that names the underlying model of a name of the user's."""
+"""Setting: the underlying model of a user's name for it."""
 
 BATCHED = "batch"
-"""The setting for sending a model's calls through its vendor's batch endpoint."""
+"""Setting: whether a model's calls go through its vendor's batch endpoint."""
 
 THINKING = "thinking_tags"
-"""The setting with what a model's thoughts begin and end with, where its replies hold both."""
+"""Setting: the opening and closing tags of a model's reasoning within its replies."""
 
 ABOUT = (MEANING, BATCHED, THINKING)
-"""Settings of a model that are neither limits nor those of a simulated model."""
+"""Settings of a model other than limits and the parameters of a simulated model."""
 
 
 MIN_CELLS, MAX_CELLS, CELLS_A_SLOT = 256, 8192, 1.05
-"""Cells under way at once: at least and at most, and for each call that the models take at once,
-since some cells are between two calls."""
+"""Cells running at once: minimum, maximum, and number per call that the models take at once, since
+some cells are between two calls."""
 
 
 class Directory:
-    """The models that a sweep names, with their settings from its file and the environment.
+    """The models of a sweep, with their settings from the sweep file and the environment.
 
-    Opens no provider and sends nothing; a `Router` does.
+    Opens no provider and sends nothing; `Router` does.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Directory:
         problems: Iterable[Problem],
         environment: Mapping[str, str],
     ) -> None:
-        """models, providers: the sections of the sweep file. environment: variables by name."""
+        """models, providers: sections of the sweep file. environment: variables by name."""
         self._document = document
         self._environment = environment
         self._provider_settings = {
@@ -80,14 +80,14 @@ class Directory:
         self._is: dict[str, str] = read_all(MEANING, meaning)
         self._batched: dict[str, bool] = read_all(BATCHED, batched)
         self.tags = read_all(THINKING, thinking_tags).get
-        """By model, the tags of its thoughts that the sweep file names."""
+        """By model, its reasoning tags from the sweep file."""
         self.apis: dict[str, Api] = {}
-        """By model, which of OpenAI's endpoints answers for it; for those that have two."""
+        """By model, which of OpenAI's endpoints is used, where a provider has both."""
         self.simulated: dict[str, SimulatedModel] = {}
-        """Every simulated model that may be asked, by name."""
+        """Every available simulated model, by name."""
         self._sim: SimulatedModels | None = None
         if simulated := simulation():
-            # MEANING is no setting of a simulated model, and is refused there.
+            # MEANING does not apply to a simulated model, and is refused there.
             described = {
                 name: filled(sections[name], simulated.kind)
                 for name, values in models.items()
@@ -97,18 +97,18 @@ class Directory:
             self.simulated = {**simulated.presets, **described}
             self._sim = simulated.models(problems, self.simulated)
         self.limits: dict[str, Limits] = {}
-        """Those that the sweep file sets, by model."""
+        """Limits from the sweep file, by model."""
         for name, values in real.items():
             rates = {setting: value for setting, value in values.items() if setting not in ABOUT}
             self.limits[name] = _limits(sections[name].replaced(rates))
         self.tiers: Mapping[str, Collection[str]] = {}
-        """By model, the service tiers in which roles of the sweep ask it."""
+        """By model, the service tiers that roles of the sweep use."""
         self._identities: dict[str, str] = {}
         self._origins: dict[str, str] = {}
 
     def identity(self, call: Call) -> str:
-        """What a reply depends on besides the call: the vendor and its API, or a simulated model
-        and what it knows of the question."""
+        """Everything other than the call that a reply depends on: the vendor and its API, or a
+        simulated model and its knowledge of the question."""
         model = call.request.model
         if identity := self._identities.get(model):
             return identity
@@ -117,20 +117,19 @@ class Directory:
         return self._identities.setdefault(model, self.model_identity(model))
 
     def model_identity(self, model: str) -> str:
-        """The part of `identity` that is the same for all calls of a model."""
+        """The part of `identity` that all calls of a model have in common."""
         if model.startswith(PREFIX):
             return self.simulation_of(model).model_identity(model)
         return self.settings_of(model).identity
 
     def simulation_of(self, model: str) -> SimulatedModels:
-        """The `Ask` of a simulated model. UsageError where no simulation is registered."""
+        """The `Ask` of a simulated model. UsageError if no simulation is registered."""
         if self._sim is None:
             raise UsageError(f"{model}: no simulated models are installed")
         return self._sim
 
     def origin(self, call: Call) -> str:
-        """How a live reply to a call comes, and from which address; see `Reply.origin`. Empty for a
-        simulated model."""
+        """Origin of a live reply to a call; see `Reply.origin`. Empty for a simulated model."""
         model = call.request.model
         origin = self._origins.get(model)
         if origin is None:
@@ -140,10 +139,10 @@ class Directory:
         return origin
 
     def choose_apis(self, models: Iterable[str], tools: Iterable[tuple[str, Effort]]) -> None:
-        """Choose between OpenAI's two endpoints for each model, before any is asked.
+        """Choose one of OpenAI's two endpoints for each model, before any call.
 
-        Chat completions, unless the sweep file says otherwise or the model does not take its tools
-        there. tools: (model, effort) of every role that is given tools.
+        Chat completions, unless the sweep file says otherwise or the model does not accept its
+        tools there. tools: (model, effort) of every role with tools.
         """
         uses = {*tools}
         for model in models:
@@ -162,14 +161,14 @@ class Directory:
             self.apis[model] = chosen
 
     def api(self, model: str) -> Api:
-        """Which of OpenAI's endpoints answers for a model; chat completions for other vendors."""
+        """The OpenAI endpoint of a model; `chat` for other vendors."""
         if api := self.apis.get(model):
             return api
         chosen = self.stated(provider_of(model)).api
         return "chat" if chosen == "auto" else chosen
 
     def reach(self, model: str) -> "Endpoint":
-        """What decides, besides the model itself, which parameters it takes."""
+        """The endpoint of a model, on which the accepted parameters depend."""
         from ..providers.capabilities import Endpoint
 
         provider = provider_of(model)
@@ -177,18 +176,18 @@ class Directory:
         return Endpoint(self.api(model), version, self._is.get(model, ""))
 
     def priced(self, prices: PriceList) -> PriceList:
-        """These prices; a model that the sweep file calls a public one has the price of that, and
-        each that of the dearest service tier that a role asks for."""
+        """These prices, extended by models under names of the user's, at the most expensive service
+        tier in use."""
         return prices.named(self._is).tiered(self.tiers)
 
     def settings_of(self, model: str) -> Settings:
-        """How the endpoint of a model is reached."""
+        """Connection settings of a model's endpoint."""
         return self.settings(provider_of(model), self.api(model))
 
     def settings(self, provider: str, api: Api = "chat") -> Settings:
-        """How a provider is reached: the sweep file's settings, else the environment's.
+        """Connection settings of a provider, from the sweep file, else from the environment.
 
-        UsageError where neither has what is needed; a missing key is left to `require_keys`.
+        UsageError if required settings are missing; keys are checked by `require_keys`.
         """
         from ..providers.keys import settings_of
 
@@ -212,8 +211,8 @@ class Directory:
             raise self._document.fault(naming(self._document, provider), str(exc)) from None
 
     def connections_of(self, provider: str) -> int:
-        """Most connections to a provider: as the sweep file states, else as many as its models may
-        have calls in flight."""
+        """Maximum connections to a provider: the sweep file's, else the total concurrency of its
+        models."""
         if (connections := self.stated(provider).connections) is not None:
             return connections
         width = sum(
@@ -225,8 +224,7 @@ class Directory:
         return min(max(width, least), WIDEST)
 
     def limits_of(self, model: str, slots: int = 0) -> "Limits":
-        """Limits known before the first call: the sweep file's, and the slots of a server, if it
-        has stated them."""
+        """Limits known before the first call: the sweep file's, and the server's slots if known."""
         from .limits.limits import Limits
 
         concurrency = slots or entry(provider_of(model)).concurrency or None
@@ -235,23 +233,23 @@ class Directory:
     def cells_at_once(
         self, models: Iterable[str], width_of: Callable[[str], float] | None = None
     ) -> int:
-        """How many cells keep all slots of these models busy, as far as their number is known.
-        width_of: calls of a model that may be in flight; None for those of `limits_of`."""
+        """Number of cells that keep all slots of these models busy, as far as known. width_of:
+        calls of a model that may be in flight; None to use `limits_of`."""
         width = width_of or (lambda model: self.limits_of(model).concurrency or 0)
         widths = sum(width(model) for model in models if not model.startswith(PREFIX))
         return min(max(math.ceil(CELLS_A_SLOT * widths), MIN_CELLS), MAX_CELLS)
 
     def require_allowed(self, models: Iterable[str]) -> None:
-        """Raise UsageError if nothing may be sent to the address of a model."""
+        """Raise UsageError if sending to the address of a model is refused."""
         for model in models:
             if not model.startswith(PREFIX) and (why := self.settings_of(model).refused):
                 raise UsageError(why)
 
     def batched(self, models: Iterable[str], every: bool) -> tuple[str, ...]:
-        """Those of the models whose calls go through a batch endpoint.
+        """The models whose calls go through a batch endpoint.
 
-        every: the choice for models of which the sweep file says nothing. UsageError for a model
-        whose provider has no batch endpoint.
+        every: default for models without the setting. UsageError for a model whose provider has no
+        batch endpoint.
         """
         chosen = []
         for model in models:
@@ -264,7 +262,7 @@ class Directory:
         return tuple(chosen)
 
     def retirements(self, models: Iterable[str]) -> "list[Retirement]":
-        """When these models end, as far as known; of those asked at the vendor's own endpoint."""
+        """Known retirements of these models, if they are asked at the vendor's own endpoint."""
         from ..providers.capabilities import retirement
 
         return [
@@ -276,8 +274,8 @@ class Directory:
         ]
 
     def require_ready(self, roles: Sequence[tuple[str, str]]) -> None:
-        """Raise UsageError if a key or a package is missing, or nothing may be sent to an address.
-        roles: (model, role), without simulated models."""
+        """Raise UsageError if a key or a package is missing, or an address is refused. roles:
+        (model, role), without simulated models."""
         from ..providers.keys import require_keys
 
         require_keys(roles, self._environment)
@@ -287,12 +285,12 @@ class Directory:
                 require()
 
     def stated(self, provider: str) -> ProviderSettings:
-        """What the sweep file states of a provider."""
+        """The sweep file's settings of a provider."""
         return self._provider_settings.get(provider, ProviderSettings())
 
 
 def base_url_of(provider: str, url: str) -> tuple[Key, str]:
-    """The key of an address, and its name in a note: the address of one provider is no other's."""
+    """Key of a provider's address, and its name in a note."""
     return ("providers", provider, "base_url"), f"{provider} {url}"
 
 
@@ -303,17 +301,17 @@ def _limits(node: Node) -> "Limits":
 
 
 def provider_settings(node: Node) -> ProviderSettings:
-    """The settings of a provider. UsageError for one that does not apply to it."""
+    """The settings of a provider. UsageError for settings that do not apply to it."""
     settings, name = filled(node, ProviderSettings), node.name
     if name.partition("/")[0] not in provider_names():
-        return settings  # runs recorded with a name that is unknown now can still be opened
+        return settings  # runs recorded with an unknown provider can still be opened
     if settings.api == "responses" and entry(name).dated:
         raise node.settings()["api"].fault(f"unknown endpoint of {name}")
     return settings
 
 
 def batched(node: Node) -> bool:
-    """Whether the calls of a model go in batches. UsageError if its provider takes none."""
+    """Whether a model's calls go in batches. UsageError if its provider has no batch endpoint."""
     enabled = bool(checked_value(node, bool))
     model = str(node.key[-2])
     if enabled and not entry(provider_of(model)).batches:
@@ -322,23 +320,24 @@ def batched(node: Node) -> bool:
 
 
 def no_batches(model: str) -> str:
-    """Message for a model whose provider has no batch endpoint."""
+    """Message for a model without a batch endpoint."""
     providers = " and ".join(name for name in provider_names() if entry(name).batches)
-    return f"{model}: {provider_of(model)} takes no batches here; {providers} do"
+    return f"{model}: {provider_of(model)} has no batch endpoint; {providers} have one"
 
 
 def thinking_tags(node: Node) -> "Tags":
-    """What a model's thoughts begin and end with."""
+    """The opening and closing tag of a model's reasoning."""
     from ...cache.reasoning import Tags
 
     tags = checked_value(node, tuple[str, ...])
     if len(tags) != 2 or len({*filter(str.strip, tags)}) != 2:
-        raise node.fault("thoughts begin and end with two different texts", "[<plan>, </plan>]")
+        why = "give two different texts, the opening and the closing tag"
+        raise node.fault(why, "[<plan>, </plan>]")
     return Tags(tags)
 
 
 def meaning(node: Node) -> str:
-    """The model behind a name, as its vendor's own provider calls it."""
+    """The model behind a name, in the form of its vendor's provider."""
     model = str(checked_value(node, str))
     try:
         provider_of(model)

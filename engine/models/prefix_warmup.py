@@ -8,21 +8,21 @@ from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 
 WARM = 240.0
-"""Seconds after its last use for which a prefix counts as cached; vendors keep it for 300."""
+"""Seconds for which a prefix counts as cached after its last use; vendors keep it for 300."""
 KNOWN = 512
-"""Maximum prefixes remembered, those most recently used."""
+"""Maximum number of prefixes remembered."""
 
 
 class PrefixWarmup:
-    """An `Ask` that lets one call of each prefix go out before its others.
+    """An `Ask` that sends one call of each prefix before its others.
 
-    A prefix can be read from a prompt cache once a reply to it has begun. A fan-out in which all
-    calls go at once finds nothing there, and pays the price of writing the prefix for each. A
-    first call that fails has written nothing that can be relied on: the next one leads.
+    A prefix can be read from a prompt cache once a reply to it has started. Calls that all start
+    together find nothing there, and each pays for writing the prefix. If the first call fails, the
+    next one leads.
     """
 
     def __init__(self, inner: Ask, prefix: Callable[[Call], Hashable]) -> None:
-        """prefix: what of a call the vendor keeps; None if it keeps nothing of it."""
+        """prefix: part of a call that the vendor caches; None if it caches none."""
         self._inner = inner
         self._prefix = prefix
         self._used: OrderedDict[Hashable, float] = OrderedDict()

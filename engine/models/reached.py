@@ -1,4 +1,4 @@
-"""How the models of a run are reached, in a form that travels to other machines: without keys."""
+"""Addresses of a run's models in a form that travels to other machines, without keys."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ Endpoint: TypeAlias = tuple[str, str, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True)
 class Reached:
-    """Addresses and identities of the machine that starts a run. They hold for all its workers."""
+    """Addresses and identities of the machine that starts a run, valid for all its workers."""
 
     variables: Mapping[str, str]
     """Environment variables with addresses, regions and the like."""
     beside: Collection[str]
-    """Those that are from `.env`: a key from a worker's environment is not sent there."""
+    """Variables that come from `.env`: keys of a worker's environment are not sent to them."""
     endpoints: Mapping[str, Endpoint]
     """By model."""
 
@@ -40,7 +40,7 @@ class Reached:
         return cls(variables, present.beside & variables.keys(), endpoints)
 
     def environment(self) -> Environment:
-        """The environment of this machine, with the variables that it lacks."""
+        """The environment of this machine, with missing variables filled in."""
         present = environment(Path())
         lacking = {name: value for name, value in self.variables.items() if not present.get(name)}
         merged = Environment(present | lacking)
@@ -48,7 +48,7 @@ class Reached:
         return merged
 
     def check(self, models: Directory, variables: Environment) -> None:
-        """UsageError where this machine lacks a key, or reaches a model by other settings."""
+        """Raise UsageError if this machine lacks a key, or reaches a model with other settings."""
         missing = sorted({missing_key(name, variables) for name in self.endpoints} - {""})
         if missing:
             raise UsageError(
@@ -59,8 +59,8 @@ class Reached:
             if (actual := _endpoint(models, name)) != endpoint:
                 source = models.settings_of(name).address_from or "the default"
                 raise UsageError(
-                    f"reaches {name} by {_shown(actual)} ({source}), and the machine that started "
-                    f"the run by {_shown(endpoint)}: unset it there, or set both alike"
+                    f"reaches {name} by {_shown(actual)} ({source}), but the machine that started "
+                    f"the run by {_shown(endpoint)}: unset it there, or use the same setting"
                 )
 
 

@@ -1,4 +1,4 @@
-"""Every model of a sweep behind one `Ask`: finds the sender of each call's model."""
+"""Routes each call of a sweep to the sender of its model."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 
 
 class Router:
-    """An `Ask` for all models of a sweep. A provider is opened when it is first asked.
+    """An `Ask` for all models of a sweep. A provider is opened on first use.
 
-    Once the stop token is set no further call leaves; those on the wire land.
+    Once the stop token is set, no further call is sent; calls on the wire complete.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class Router:
         give_up: float = GIVE_UP,
         sharers: int = 1,
     ) -> None:
-        """Make the senders of a run; nothing is sent. roles: (model, role) of every model.
-        accounting: of the run. quarantine: folder for malformed bodies; None: they are not kept.
-        answering: by provider, what answers for its models in this process. give_up: seconds
-        without any answer of a model after which the run gives up. sharers: processes that share
-        the limits, each an equal part.
+        """Create the senders of a run; nothing is sent. roles: (model, role) of every model.
+        accounting: of the run. quarantine: folder for malformed bodies; None to discard them.
+        answering: by provider, an object in this process that answers for it. give_up: seconds
+        without any answer of a model until the run gives up. sharers: processes that divide the
+        limits equally.
 
         UsageError if a key, a package, or a price that a cap needs is missing.
         """
@@ -69,10 +69,10 @@ class Router:
                 accounting = replace(accounting, quarantine=Quarantine(quarantine))
         self.directory = directory
         self.accounting = replace(accounting, prices=directory.priced(accounting.prices))
-        """What the models share."""
+        """Accounting of all models."""
         self.stop_token = stop_token
         self.diverted: dict[str, Ask] = {}
-        """By model, the `Ask` that takes its calls in place of its sender."""
+        """By model, an `Ask` that takes its calls instead of its sender."""
         self.on_mixed: Callable[[str, tuple[str, ...]], None] = lambda provider, calls: None
         """Called with a provider and the calls whose replies it may have mixed up."""
         self._give_up, self._sharers = give_up, sharers
@@ -80,50 +80,51 @@ class Router:
         """Calls of simulated models in flight."""
         self._senders: dict[str, Sender] = {}
         self._asks: dict[str, Ask] = {}
-        """By model, its sender, behind what holds calls back until a prefix of theirs is kept."""
+        """By model, its sender, behind the warm-up of prompt caches."""
         self._ready: dict[str, Ask] = {}
-        """Those of models about whose servers nothing has to be found out any more."""
+        """The same, for models whose servers need no further checks."""
         self._providers = {f"{name} chat": provider for name, provider in answering.items()}
         self._connections: dict[str, Connections] = {}
-        """By the same names, those that its models share; none where another answers for them."""
+        """By the same names, connections that models of a provider share; none if another object
+        answers."""
         self._sharing = len({(provider_of(model), directory.api(model)) for model, _ in real}) or 2
-        """Providers that share the files that this process may open."""
+        """Number of providers among which this process divides its open files."""
         self._few_files = False
-        """Whether the log says that files limit the connections."""
+        """Whether the log has reported that open files limit the connections."""
         for model, _ in real:
             self._sender(model)
 
     def choose_api(self, call: Call) -> None:
-        """`Directory.choose_apis` for calls that a program makes without a sweep: chat completions,
-        until a call comes that these do not support."""
+        """Choose OpenAI's endpoint for calls without a sweep: chat completions, until a call comes
+        that they do not support."""
         model, api = call.model, self.directory.apis.get(call.model)
         if model.startswith(PREFIX) or api == "responses" or (api and not call.tools):
             return
         self.directory.choose_apis((model,), [(model, call.effort)] if call.tools else ())
         if api and self.directory.apis[model] != api:
-            # What is in flight lands where it was sent.
+            # Calls in flight complete where they were sent.
             self._senders.pop(model, None)
             self._ready.pop(model, None)
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
-        """Ask the model's sender, or an extension to which the model is diverted. The first
-        calls of a model go through `live`, which asks its server about itself."""
+        """Ask the model's sender, or the extension that takes its calls. The first calls of a model
+        go through `live`, which asks its server for information."""
         model = call.request.model
         return (self.diverted.get(model) or self._ready.get(model) or self.live)(call)
 
     async def live(self, call: Call) -> Reply:
-        """The reply of the model's own sender, whatever is diverted."""
+        """The reply of the model's own sender."""
         model = call.model
         if not model.startswith(PREFIX):
             servers = self.servers
             if model not in servers and await servers.fetch_info(model):
-                # Another is made with the limits now known; nothing has gone through this one.
+                # A sender with the limits now known replaces this one, which was never used.
                 self._senders.pop(model, None)
             servers.require_context(call)
             sender = self._sender(model)
             servers.watch(model, sender.limiter)
             if not servers[model].context:
-                # None of these checks can come out otherwise for a later call: skip them.
+                # Later calls would pass all of these checks: skip them.
                 self._ready[model] = self._asks[model]
             return await self._asks[model](call)
         self.stop_token.raise_if_stopped()
@@ -135,24 +136,24 @@ class Router:
 
     @cached_property
     def servers(self) -> "SelfHostedServers":
-        """The models' servers that the user runs."""
+        """Information on self-hosted servers."""
         from .self_hosted import SelfHostedServers
 
         return SelfHostedServers(self.directory.settings_of)
 
     @property
     def in_flight(self) -> int:
-        """Calls on the wire now, simulated ones included."""
+        """Calls on the wire, simulated ones included."""
         return self._simulating + sum(
             statistics.in_flight for statistics in self.statistics().values()
         )
 
     def limits_of(self, model: str) -> "Limits":
-        """Limits known before the first call: the sweep file's, and the slots of a server."""
+        """Limits known before the first call: the sweep file's, and the server's slots."""
         return self.directory.limits_of(model, self.servers[model].slots).part(self._sharers)
 
     def cells_at_once(self, models: Iterable[str]) -> int:
-        """How many cells keep all slots of these models busy, as far as their number is known."""
+        """Number of cells that keep all slots of these models busy, as far as known."""
 
         def width_of(model: str) -> float:
             sender, width = self._senders.get(model), self.limits_of(model).concurrency
@@ -162,20 +163,19 @@ class Router:
 
     @property
     def bills(self) -> bool:
-        """Whether some model that was prepared may cost money: it is on no server of the user's."""
+        """Whether a model may cost money, because it is not self-hosted."""
         return any(not entry(provider_of(model)).own for model in self._senders)
 
     def statistics(self) -> "dict[str, LimitStatistics]":
-        """Throughput and bottleneck of each model; without simulated ones."""
+        """Throughput and bottleneck of each model, without simulated ones."""
         return {model: sender.limiter.statistics() for model, sender in self._senders.items()}
 
     async def quiet_down(self) -> None:
-        """Wait a moment for answers that come unasked after the last ones; see `HttpClient`."""
+        """Wait a moment for unsolicited answers after the last ones; see `HttpClient`."""
         for provider in self._providers.values():
             await provider.quiet_down()
 
     async def close(self) -> None:
-        """Close every connection."""
         if "servers" in vars(self):
             self.servers.close()
         for provider in self._providers.values():
@@ -183,7 +183,7 @@ class Router:
 
     def _sender(self, model: str) -> "Sender":
         if model not in self._senders:
-            # Here and below: a run on simulated models alone does without half of the engine.
+            # Imported late: a run on simulated models does not need them.
             from ..providers.connecting import connect
             from ..providers.wire import keeps_prefixes, kept_prefix
             from .limits.concurrency import Connections
@@ -215,16 +215,16 @@ class Router:
                 connections=self._connections.get(name),
                 give_up=self._give_up,
             )
-            # The first call of each prefix goes alone, where its vendor keeps prefixes.
+            # If the vendor caches prefixes, the first call of each goes alone.
             warms, sender = keeps_prefixes(model), self._senders[model]
             self._asks[model] = PrefixWarmup(sender, kept_prefix) if warms else sender
         return self._senders[model]
 
     def _most_connections(self, provider: str, most_wanted: int) -> int:
-        """Connections that this process may open to a provider: at most an equal part of the files
-        that are left, since a reply that no file is left to store would be paid for and lost.
+        """Connections that this process may open to a provider: at most an equal part of the free
+        files. Otherwise a paid reply could find no file to store it.
 
-        A line in the log names what keeps a model below its `concurrency`.
+        The log says what keeps a model below its `concurrency`.
         """
         if (setting := self.directory.stated(provider).connections) is not None:
             most_wanted = max(setting // self._sharers, 1)

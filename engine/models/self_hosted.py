@@ -1,4 +1,4 @@
-"""The user's own servers: what they state of their context, slots and load, asked once each."""
+"""Self-hosted servers: their context, slots and load, asked once each."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,16 +12,16 @@ from ..tokens import prompt_tokens
 from .limits.rate_limiter import RateLimiter
 
 LOAD_SECONDS = 1.0
-"""Seconds between two looks at the load of a server that states it and not its slots."""
+"""Seconds between two queries of the load of a server that does not state its slots."""
 SILENT_LOOKS = 10
-"""Looks without an answer after which the width is found by trial again."""
+"""Unanswered queries after which the width is found by trial again."""
 
 
 class SelfHostedServers:
-    """By model; those of vendors state nothing, and are asked nothing."""
+    """Information by model. Servers of vendors are asked nothing."""
 
     def __init__(self, reach: Callable[[str], Settings]) -> None:
-        """reach: how the server of a model is reached."""
+        """reach: connection settings of a model."""
         self._reach = reach
         self._stated: dict[str, LocalServer] = {}
         self._asking = asyncio.Lock()
@@ -31,11 +31,11 @@ class SelfHostedServers:
         return model in self._stated
 
     def __getitem__(self, model: str) -> LocalServer:
-        """What is known of a model's server by now."""
+        """Known limits of a model's server."""
         return self._stated.get(model, LocalServer())
 
     async def fetch_info(self, model: str) -> bool:
-        """Ask a model's server for context and slots; whether this call did."""
+        """Ask a model's server for context and slots; whether this call asked."""
         if not entry(provider_of(model)).local_api:
             self._stated[model] = LocalServer()
             return False
@@ -47,7 +47,7 @@ class SelfHostedServers:
             return True
 
     def require_context(self, call: Call) -> None:
-        """ContextLengthExceeded for a call whose prompt its server would cut in silence."""
+        """Raise ContextLengthExceeded for a prompt that the server would silently truncate."""
         context = self[call.model].context
         if not context:
             return
@@ -55,14 +55,12 @@ class SelfHostedServers:
         if prompt + call.max_tokens > context:
             raise ContextLengthExceeded(
                 f"{call.model}: about {prompt:,} tokens and a reply of up to "
-                f"{call.max_tokens:,} do not fit into the {context:,} that its server gives to one "
-                "call, and it would cut the prompt; give it more context, or lower words and "
-                "max_tokens. Nothing was sent."
+                f"{call.max_tokens:,} exceed the {context:,} of its server, which would truncate "
+                "the prompt; give it more context, or lower words and max_tokens. Nothing was sent."
             )
 
     def watch(self, model: str, limiter: RateLimiter) -> None:
-        """Pass the load that a model's server states to its limiter, where its slots are not
-        known."""
+        """Pass a server's load to the limiter of its model, if its slots are unknown."""
         if limiter.unknown_width and model not in self._watches:
             self._watches[model] = asyncio.create_task(self._watch(model, limiter))
 
@@ -71,7 +69,7 @@ class SelfHostedServers:
             watch.cancel()
 
     async def _watch(self, model: str, limiter: RateLimiter) -> None:
-        """Until it states none. A server that does not answer may be too busy, and is asked
+        """Query the load until the server states none. Without an answer it may be busy: ask
         again."""
         was_stated, silent = False, 0
         while True:

@@ -1,4 +1,4 @@
-"""The sender of one model's calls: limits, ledger, wire and retries in one coroutine."""
+"""Sends one model's calls: limits, ledger, wire and retries in one coroutine."""
 
 import random
 from collections.abc import Callable
@@ -22,24 +22,24 @@ from .limits.tries import Tries
 class Sender:
     """An `Ask` for one model.
 
-    Every try waits in line for its slot, its tokens and its dollars, is entered in the ledger
-    before it leaves and when it is back, and is tried again by the kind of fault:
+    Every try waits for a slot, tokens and dollars. It is entered in the ledger before it is sent
+    and when it completes. The kind of fault decides about retries:
 
     | fault                     | retries                                                       |
-    |---------------------------|---------------------------------------------------------------|
-    | Unreachable, Overloaded   | 6, with backoff; none counted while the breaker is open       |
+    | --------------------------|---------------------------------------------------------------|
+    | Unreachable, Overloaded   | 6, with backoff; not counted while the breaker is open        |
     | UnknownFault              | the same, if the model has answered a call before; else none  |
-    | both, not Unreachable     | 4, if they lie with the call: others are answered meanwhile   |
+    | both, not Unreachable     | 4, if only this call fails while others are answered          |
     | OutcomeUnknown, Malformed | 2, with backoff: each try may cost money                      |
-    | ServerBusy                   | 8, after a second: fewer are in flight each time              |
+    | ServerBusy                | 8, after a second: fewer are in flight each time              |
     | RateLimited               | unlimited: the limiter makes everyone wait as the server says |
     | AuthenticationFailed      | until the stop token is set: the limiter sends one probe      |
     | all others                | none                                                          |
 
-    If the server asks for a longer wait than the backoff, the wait is that and up to a tenth more.
-    Each kind of fault has a count of its own. Nothing is held during a wait, and a Halt ends it.
-    Raises the last error once all retries are used up, or the Halt that ends the run. Making one
-    raises UsageError if there is a budget and no price.
+    A longer wait that the server asks for replaces the backoff, plus up to a tenth. Each kind of
+    fault is counted separately. Nothing is held during a wait, and a Halt ends it. Raises the last
+    error after the last retry, or the Halt that ends the run. The constructor raises UsageError for
+    a budget without a price.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class Sender:
         connections: Connections | None = None,
         give_up: float = GIVE_UP,
     ) -> None:
-        """provider: may be shared with other models. jitter: draws from [0, 1). own: whether the
-        server is the user's own. connections: of the provider; None for any number.
-        give_up: seconds without any answer after which the run gives up."""
+        """provider: may be shared by several models. jitter: draws from [0, 1). own: whether the
+        server is self-hosted. connections: of the provider; None for any number. give_up: seconds
+        without any answer until the run gives up."""
         budget, prices = accounting.budget, accounting.prices
         self._price = prices.find(model)
         self.page = page = accounting.ledger.page(model, self._price)
@@ -123,12 +123,12 @@ class Sender:
                 await self._stop_token.sleep(wait)
 
     def adopt_limits(self, header_limits: HeaderLimits, sharers: int = 1) -> None:
-        """Use the limits that the server states, where the sweep file sets none; of those that
-        several processes share, a part."""
+        """Use the limits that the server states, where the sweep file sets none. sharers: processes
+        that divide them."""
         apart = header_limits.input_tokens.limit or header_limits.output_tokens.limit
         limits = (
             header_limits.requests.limit,
-            # Where input and output have limits of their own, this is just the tighter one.
+            # With separate limits for input and output, this is just the tighter one.
             None if apart else header_limits.tokens.limit,
             header_limits.input_tokens.limit,
             header_limits.output_tokens.limit,

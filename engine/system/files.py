@@ -1,6 +1,4 @@
-"""Writing files so that a crash leaves the old one or the new one, and nothing between; opening
-what may have come from elsewhere; the lock of a folder, which ends with its process; and which file
-systems other machines may write to as well."""
+"""Crash-safe writing of files, safe opening of foreign ones, folder locks, and network disks."""
 
 import errno
 import fcntl
@@ -19,16 +17,16 @@ from ..errors import DiskFull, FolderBusy, RunFolderError
 def replace_file(
     path: Path, parts: Iterable[bytes], *, durable: bool = True, mode: int = 0o666
 ) -> None:
-    """Put new content in place of `path`, whole, or leave what is there. RunFolderError.
+    """Replace the content of `path` completely, or leave it unchanged. RunFolderError.
 
-    durable: whether a power failure, and not only a killed process, may not undo it; that takes
-    some milliseconds. mode: the permissions of the new file, less the process's umask.
+    durable: survive a power failure, not only a killed process; takes some milliseconds. mode:
+    permissions of the new file, minus the process's umask.
     """
     if not path.name:
         raise unwritable(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     new = path.with_name(f".{path.name}.new")
     try:
-        # A killed process may have left it, and a stranger a link or a pipe: neither is written to.
+        # A killed process may have left it; a stranger may have put a link or a pipe there.
         new.unlink(missing_ok=True)
         with open(new, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as file:
             file.writelines(parts)
@@ -39,7 +37,7 @@ def replace_file(
         if durable:
             sync_folder(path.parent)
     except BaseException as exc:
-        # A full disk is not to be filled further by what did not fit.
+        # Do not leave partial content on a full disk.
         with suppress(OSError):
             new.unlink()
         if isinstance(exc, OSError):
@@ -48,15 +46,15 @@ def replace_file(
 
 
 MAX_LEDGER = 2**28
-"""Bytes of an account of what was paid at most."""
+"""Maximum bytes of a ledger."""
 
 MAX_LINE = 2**26
-"""Bytes of a line at most, in files that are read line by line."""
+"""Maximum bytes per line, in files that are read line by line."""
 
 
 def open_plain(path: Path) -> BufferedReader:
-    """A file for reading that may have come from elsewhere: no link is followed, and no pipe or
-    device is waited for. FileNotFoundError if there is none, RunFolderError if it is not a file."""
+    """Open a file of unknown origin for reading, without following links or waiting for pipes and
+    devices. FileNotFoundError, or RunFolderError if it is not a regular file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -64,8 +62,8 @@ def open_plain(path: Path) -> BufferedReader:
     except OSError as exc:
         if exc.errno == errno.ELOOP:
             raise RunFolderError(
-                f"{path} is a link, and links in a run folder are not followed: copy the file "
-                "itself there"
+                f"{path} is a link, and links in a run folder are not followed: replace it with "
+                "the file"
             ) from None
         raise RunFolderError(f"{path} cannot be read: {exc.strerror}") from exc
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -75,7 +73,7 @@ def open_plain(path: Path) -> BufferedReader:
 
 
 def is_open_as(path: Path, descriptor: int) -> bool:
-    """Whether a path names the file that is open, and not another or none by now."""
+    """Whether the path still names the open file."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:
@@ -83,21 +81,21 @@ def is_open_as(path: Path, descriptor: int) -> bool:
 
 
 MAX_WHOLE = 2**30
-"""Bytes of a file that is read whole, where its kind has no smaller bound."""
+"""Default maximum bytes of a file that is read completely."""
 
 
 def read_bounded(path: Path, limit: int = MAX_WHOLE) -> bytes:
-    """A file whole, opened as by `open_plain`. RunFolderError if it has more bytes than `limit`."""
+    """The content of a file, opened by `open_plain`. RunFolderError for more than `limit` bytes."""
     with open_plain(path) as file:
         if os.fstat(file.fileno()).st_size > limit:
-            raise RunFolderError(f"{path} is larger than {limit:,} bytes: none of its kind is")
-        # All that is there: asked for so many bytes, Python sets room for all of them aside.
+            raise RunFolderError(f"{path} exceeds {limit:,} bytes, the maximum for its kind")
+        # Without a size: Python would allocate the given maximum first.
         return file.read()
 
 
 def whole_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file that is appended to, none where it is not there; without the last one if
-    it was torn off. RunFolderError for a line of more than `MAX_LINE` bytes, or no regular file."""
+    """The lines of a file that is appended to, without a torn last one; none if it is missing.
+    RunFolderError for a line above `MAX_LINE` bytes, or if it is not a regular file."""
     try:
         file = open_plain(path)
     except FileNotFoundError:
@@ -111,21 +109,21 @@ def whole_lines(path: Path) -> Iterator[bytes]:
 
 
 def refuse_links(folder: Path) -> None:
-    """RunFolderError if a folder is a symbolic link, or holds one: what is read or written there
-    may lie anywhere. A folder that is not there is fine. OSError."""
+    """RunFolderError if a folder is a symbolic link or contains one, since its target may lie
+    anywhere. A missing folder is fine. OSError."""
     linked = folder if folder.is_symlink() else None
     if linked is None and folder.is_dir():
         with os.scandir(folder) as entries:
             linked = next((Path(entry.path) for entry in entries if entry.is_symlink()), None)
     if linked is not None:
         raise RunFolderError(
-            f"{linked} is a symbolic link to {os.readlink(linked)}: nothing is read or written "
-            "through links in a run folder; put the files themselves there"
+            f"{linked} is a symbolic link to {os.readlink(linked)}: links in a "
+            "run folder are not followed: replace it with the files"
         )
 
 
 def refuse_links_within(run: Path) -> None:
-    """RunFolderError if a run folder, or one of its own folders, holds a symbolic link. OSError."""
+    """RunFolderError if a run folder or a folder in it contains a symbolic link. OSError."""
     if run.is_dir():
         with os.scandir(run) as entries:
             for entry in entries:
@@ -134,13 +132,13 @@ def refuse_links_within(run: Path) -> None:
 
 
 LOCK_FILE = "lock"
-"""Of a folder that one process at a time changes."""
+"""File that one process at a time locks."""
 
 
 def take_lock(folder: Path) -> int:
     """Lock a run folder for this process, until `let_go`.
 
-    FolderBusy names the process that has it; OSError if the file cannot be made.
+    FolderBusy names the process that holds it; OSError if the file cannot be created.
     """
     path = folder / LOCK_FILE
     while True:
@@ -156,8 +154,8 @@ def take_lock(folder: Path) -> int:
                         f"another process ({_owner(lock)}) is running {folder}. "
                         f"Watch it: oversight status {folder}"
                     )
-                # Another process only checks for a holder, and is about to let go. To wait in line
-                # for it, or with its lock kept, would be to wait for others who wait, too.
+                # Another process only checks for a holder, and is about to unlock. Waiting in line,
+                # or keeping its lock, would make others wait too.
                 fcntl.flock(lock, fcntl.LOCK_UN)
                 time.sleep(0.001)
             elif is_open_as(path, lock):
@@ -167,15 +165,15 @@ def take_lock(folder: Path) -> int:
         except BaseException:
             os.close(lock)
             raise
-        # Or whoever had it has let go meanwhile, and taken the file away.
+        # Or the holder has unlocked meanwhile and removed the file.
         os.close(lock)
 
 
 def let_go(folder: Path, lock: int) -> None:
-    """Unlock a folder, and leave no file of it behind."""
+    """Unlock a folder, and remove the file."""
     path = folder / LOCK_FILE
     with suppress(OSError):
-        # A folder that was moved away meanwhile may have left its name to another run.
+        # A folder that was moved meanwhile may have left its name to another run.
         if is_open_as(path, lock):
             path.unlink()
     os.close(lock)
@@ -183,7 +181,7 @@ def let_go(folder: Path, lock: int) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, and let it go at the end."""
+    """Hold the lock of a folder during the body."""
     lock = take_lock(folder)
     try:
         yield
@@ -192,8 +190,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def holder(folder: Path) -> str | None:
-    """The process that is running the folder, as `pid 4121, since 14:02`; None if there is none.
-    RunFolderError for a lock that is no file."""
+    """The process that is running the folder, as `pid 4121, since 14:02`; None without one.
+    RunFolderError if the lock is not a file."""
     try:
         with open_plain(folder / LOCK_FILE) as file:
             return None if _locked(file.fileno(), fcntl.LOCK_SH) else _owner(file.fileno())
@@ -214,10 +212,10 @@ def _owner(lock: int) -> str:
 
 
 def unwritable(path: Path, exc: OSError) -> RunFolderError:
-    """What the system says of a file or a folder that it does not let us write."""
+    """The error for a file or folder that cannot be written."""
     full = exc.errno in NO_ROOM
     if path.is_file() and isinstance(exc, (FileExistsError, NotADirectoryError)):
-        return RunFolderError(f"{path} is a file, and a folder is needed: name another")
+        return RunFolderError(f"{path} is a file, but a folder is needed: choose another name")
     return (DiskFull if full else RunFolderError)(
         f"{path} cannot be written: {exc.strerror or exc}"
     )
@@ -235,13 +233,13 @@ def sync_folder(path: Path) -> None:
 NETWORKS = frozenset(
     ("nfs", "nfs4", "lustre", "cifs", "smb3", "smbfs", "sshfs", "9p", "afs", "gpfs", "beegfs")
 )
-"""Types of file systems, as the kernel names them, on which memory cannot be shared by a file."""
+"""Types of file systems, by the kernel's names, on which files cannot be shared as memory."""
 
 
 def is_network(path: Path, mounts: Path = Path("/proc/self/mounts")) -> bool:
-    """Whether a path lies on a network file system, as far as the system says so.
+    """Whether a path lies on a network file system, as far as the system says.
 
-    mounts: the kernel's table of them; False where there is none, as on macOS.
+    mounts: the kernel's table of mounts; False if it is missing, as on macOS.
     """
     place = os.path.realpath(path)
     try:
@@ -253,7 +251,7 @@ def is_network(path: Path, mounts: Path = Path("/proc/self/mounts")) -> bool:
         _, at, type, *_ = line.split(" ")
         at = at.replace("\\040", " ")
         inside = place == at or place.startswith(at.rstrip("/") + "/")
-        # The last of two at one place is the one that shows.
+        # The last of two mounts at one place is the visible one.
         if inside and len(at) >= len(mount_point):
             mount_point, kind = at, type
     return kind.removeprefix("fuse.") in NETWORKS

@@ -1,7 +1,7 @@
 """This process: event loop, garbage collector, open files, and registered extensions.
 
-Each folder below `engine/extensions` registers names by group in its `extension.toml`, in the form
-of a package's entry points. A command also states its heading in the help, and its summary.
+Each folder in `engine/extensions` registers names by group in its `extension.toml`, like the entry
+points of a package. A command also states its heading and summary for the help.
 """
 
 import gc
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 YOUNG = 50_000
-"""Net allocations between two collections of the youngest generation. Python's default of 700 cost
-a sixth of all time, because every call in flight is traversed again and again."""
+"""Net allocations between two collections of the youngest generation. Python's default of 700 took
+a sixth of all time, since every call in flight is traversed again and again."""
 
 LOADING = 3 * YOUNG
-"""The same while a command is loaded and prepared: some 60,000 objects are made that stay, and
-looking through them once is a twentieth of the time to the first request."""
+"""The same while a command is loaded and prepared. About 60,000 lasting objects are created, and
+one traversal takes a twentieth of the time to the first request."""
 
 KEPT = 32
-"""Descriptors that connections never take: those of the store and its threads (a database has
-three for each), ledger, outcomes and quarantine, the lookup of names, and modules still to come."""
+"""Descriptors that connections never take: for the store and its threads (three per database),
+ledger, outcomes, quarantine, name lookup, and later imports."""
 
 _MOST = 2**16
-"""More are never needed, and some systems refuse a request for more, or for no limit at all."""
+"""Maximum that is ever needed; some systems refuse more, or no limit at all."""
 
 
 def event_loop() -> "Callable[[], asyncio.AbstractEventLoop]":
-    """The factory of event loops: uvloop's; asyncio's own where that is not installed."""
+    """The factory of event loops: uvloop's, or asyncio's if that is not installed."""
     if find_spec("uvloop") is None:
         import asyncio
 
@@ -50,11 +50,10 @@ def event_loop() -> "Callable[[], asyncio.AbstractEventLoop]":
 
 @contextmanager
 def gc_relaxed(young: int = YOUNG) -> Iterator[None]:
-    """While the body runs, freeze the objects made before it, and collect the others rarely.
+    """During the body, freeze existing objects, and collect new ones rarely.
 
-    young: net allocations between two collections of the youngest generation.
-
-    The collector belongs to the whole process: its settings are restored when the body ends.
+    young: net allocations between two collections of the youngest generation. The previous settings
+    of the process are restored afterwards.
     """
     thresholds = gc.get_threshold()
     gc.freeze()
@@ -72,13 +71,13 @@ def raise_limit() -> None:
     most = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
     if soft == resource.RLIM_INFINITY or soft >= most:
         return
-    # macOS may enforce a lower limit of its own; then the current one has to do.
+    # macOS may enforce a lower limit: then the current one stays.
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def require_room() -> None:
-    """UsageError where too few descriptors are left to both ask models and store their replies."""
+    """Raise UsageError if too few descriptors are free to ask models and store their replies."""
     if _room() < 1:
         allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         raise UsageError(
@@ -88,7 +87,7 @@ def require_room() -> None:
 
 
 def left() -> int:
-    """How many connections may be opened beside all that is open now; at least one."""
+    """Number of connections that may still be opened; at least one."""
     return max(_room(), 1)
 
 
@@ -121,15 +120,15 @@ Kind = TypeVar("Kind")
 
 @cache
 def extensions() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """What each extension says that it registers, by its folder's name and by group. Read once."""
+    """Registrations of each extension, by its folder's name and by group. Read once."""
     files = sorted(_EXTENSIONS.glob("*/extension.toml"))
     return {file.parent.name: tomllib.loads(file.read_text(encoding="utf-8")) for file in files}
 
 
 @cache
 def registered(group: str) -> "Mapping[str, EntryPoint]":
-    """The entry points of a group by name. They are listed only: nothing is imported."""
-    # The help of the command line lists what is registered without it.
+    """The entry points of a group by name. Nothing is imported."""
+    # Imported late: the help does not need it.
     from importlib.metadata import EntryPoint, entry_points
 
     ours: dict[str, EntryPoint] = {}
@@ -142,7 +141,7 @@ def registered(group: str) -> "Mapping[str, EntryPoint]":
 
 
 def load_function(group: str, name: str) -> Callable[..., Any]:
-    """As `load_registered`, for a group of functions. UsageError if it is none."""
+    """As `load_registered`, for functions. UsageError for other values."""
     function = load_registered(group, name)
     if not callable(function):
         raise UsageError(f"{name}, registered under {group}, is not a function: {function!r}")
@@ -150,7 +149,7 @@ def load_function(group: str, name: str) -> Callable[..., Any]:
 
 
 def load_one(group: str, name: str, kind: type[Kind]) -> Kind:
-    """As `load_registered`, for a group of one kind. UsageError if it is none of it."""
+    """As `load_registered`, for values of a class. UsageError for other values."""
     value = load_registered(group, name)
     if not isinstance(value, kind):
         raise UsageError(f"{name}: {value!r}, which is registered, is not a {kind.__name__}")
@@ -158,15 +157,12 @@ def load_one(group: str, name: str, kind: type[Kind]) -> Kind:
 
 
 def load_registered(group: str, name: str) -> object:
-    """What a package registered under a name that `registered` lists.
-
-    UsageError, naming package and import, if it cannot be imported.
-    """
+    """Import a registered value by name. UsageError, with package and import, if that fails."""
     point = registered(group)[name]
     try:
         return point.load()
     except UsageError:
-        raise  # it says which extra it needs
+        raise  # it names the missing extra
     except Exception as exc:
         package = point.dist.name if point.dist else "a package"
         raise UsageError(

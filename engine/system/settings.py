@@ -1,6 +1,6 @@
-"""Settings that are declared once, as fields of a dataclass: arguments in Python, options on the
-command line, and a table of the reference. Commands declare the parameters that are theirs alone in
-the same way, as defaults of their functions.
+"""Settings declared once, as dataclass fields: Python arguments, options, and reference tables.
+
+Commands declare their other parameters in the same way, as defaults of their functions.
 """
 
 import math
@@ -16,52 +16,52 @@ from ..errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """What an option needs beside the name, the type and the default of its field."""
+    """Properties of an option in addition to the name, type and default of its field."""
 
     help: str
     name: str = ""
-    """Where it is not the field's own, e.g. `--run-folder`; several have a space between them."""
+    """Option names, if not the field's, separated by spaces: `--run-folder`."""
     metavar: str | None = None
-    """RUN is completed with the names of runs."""
+    """`RUN` is completed with the names of runs."""
     within: Interval | None = None
-    """The numbers that it takes; None for any."""
+    """Range of accepted numbers; None for any."""
     exists: bool = False
-    """Whether a path must be there."""
+    """Whether a path must exist."""
     read: Callable[[Any], Any] | None = None
-    """Reads a value that is no plain number, name or path, or all values of an option that is
-    repeatable, as its default () says. ValueError says what is wrong."""
+    """Converts a value other than a plain number, name or path, or all values of a repeatable
+    option (default ()). ValueError describes the fault."""
     required: bool = False
     argument: bool = False
-    """Whether it is given by its place on the line, without a name."""
+    """Whether it is positional, without a name."""
     type: Any = None
-    """The type of click, where that of the field does not tell it."""
+    """The click type, if the field's type does not determine it."""
     complete: Callable[..., Any] | None = None
-    """What the shell offers on TAB, where the metavar does not tell it."""
+    """Shell completion, if the metavar does not determine it."""
     json: bool = False
-    """Whether `--json` gives it the value json."""
+    """Whether `--json` sets it to json."""
     under: str = "Options"
-    """The heading of the help that it stands under."""
+    """Heading of the help for this option."""
     rare: bool = False
-    """Whether only `--help-all` shows it."""
+    """Shown only by `--help-all`."""
 
 
 FLAG = "flag"
-"""Its key in the metadata of a field."""
+"""Key of the metadata of a field."""
 
 
 def flag(help: str, *, default: Any = None, **settings: Any) -> Any:
-    """A field that is an option too; the settings are those of a `Flag`."""
+    """A field that is also an option; `settings` are fields of `Flag`."""
     return field(default=default, metadata={FLAG: Flag(help, **settings)})
 
 
 def argument(metavar: str | None = None, *, default: Any = None, **settings: Any) -> Any:
-    """A parameter that is given by its place; one whose type allows None may be left out."""
+    """A positional parameter; optional if its type allows None."""
     return flag("", default=default, metavar=metavar, argument=True, **settings)
 
 
 def check_flags(settings: Any) -> None:
-    """UsageError, with all that is wrong, for settings that no option would take; for an
-    `__post_init__`. Values that an option reads from text are read here too."""
+    """Raise UsageError, with all faults, for values that no option would accept; for
+    `__post_init__`. Converts values that options read from text."""
     faults = []
     for setting in fields(settings):
         declared: Flag | None = setting.metadata.get(FLAG)

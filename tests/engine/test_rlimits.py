@@ -78,7 +78,7 @@ def test_without_memory_a_run_stops_names_its_folder_and_fails_no_cell(place, co
     (place / "greedy.yaml").write_text(sweep)
     ran = command("run", "greedy.yaml", "--run-folder", "run")
     assert ran.code == 3, ran.err
-    assert "the memory that this process may use is used up" in ran.err
+    assert "out of memory" in ran.err
     assert "0 of 8 cells done" in ran.err
     assert "· run folder  run\n· when that is put right: oversight run greedy.yaml" in ran.err
     assert outcomes(place / "run") == []

@@ -21,43 +21,43 @@ if TYPE_CHECKING:
 
 
 class Budget:
-    """The dollars, or tokens, of a whole run, shared by its models.
+    """The dollars, or tokens, of a run, shared by its models.
 
-    The worst case of a call is reserved before it leaves and settled when it lands, so spending
+    The worst case of a call is reserved before it is sent and settled when it completes. Spending
     never exceeds the cap, except by calls that cost more than their worst case.
     """
 
     def __init__(
         self, cap: float, spent: float = 0.0, unconfirmed: float = 0.0, *, tokens: bool = False
     ) -> None:
-        """cap: dollars; spent: dollars that earlier sessions of the run have cost, the unconfirmed
-        ones included; all count tokens where `tokens` says so."""
+        """cap: dollars; spent: dollars of earlier sessions of the run, unconfirmed ones included;
+        all of them tokens if `tokens`."""
         if not 0 <= cap < math.inf:
             setting, unit = ("max_tokens", "tokens") if tokens else ("max_cost", "dollars")
             raise ValueError(f"{setting}: {cap} is not a number of {unit}, 0 or more")
         self.cap = cap
         self.tokens = tokens
         self.spent = spent
-        """Dollars for calls that have completed; one that may have been billed counts in full."""
+        """Dollars of completed calls; unconfirmed ones count in full."""
         self.unconfirmed = unconfirmed
-        """Those of them that may not have been billed, or not so much."""
+        """The part of `spent` that may not have been billed, or not in full."""
         self.reserved = self.held = 0.0
-        """Maximum dollars for the calls in flight, and for submissions that are out, of which none
-        is back while a call waits."""
+        """Maximum dollars of calls in flight; and of submissions, which do not complete while a
+        call waits."""
         self._flights = 0
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called whenever a call is settled."""
+        """Call `listener` whenever a call is settled."""
         self._listeners.append(listener)
 
     def fits(self, worst: float) -> bool:
-        """Whether a call that costs at most `worst` dollars may leave now."""
+        """Whether a call that costs at most `worst` dollars fits under the cap now."""
         return self.spent + self.reserved + self.held + worst <= self.cap
 
     @property
     def over(self) -> bool:
-        """Whether a call that does not fit never will: no call in flight can free any dollars."""
+        """Whether waiting is useless: no call in flight can free any dollars."""
         return self.reserved == 0.0
 
     def reserve(self, worst: float) -> None:
@@ -65,8 +65,8 @@ class Budget:
         self._flights += 1
 
     def settle(self, worst: float, spent: float, unconfirmed: float = 0.0) -> None:
-        """Record that a call for which `worst` dollars were reserved has cost `spent`, of which
-        `unconfirmed` may not have been billed."""
+        """Settle a call for which `worst` dollars were reserved. unconfirmed: the part of `spent`
+        that may not have been billed."""
         self._flights -= 1
         # Reset, since callers would wait forever for a rounding error to be settled.
         self.reserved = self.reserved - worst if self._flights else 0.0
@@ -76,11 +76,11 @@ class Budget:
             listener()
 
     def price(self, model: str, prices: PriceList) -> Price:
-        """What its calls are counted at. UsageError, with what to do, if no price is known."""
+        """The price at which a model's calls are counted. UsageError, with the fix, if unknown."""
         return TOKEN if self.tokens else prices.need(model)
 
     def reached(self, worst: float) -> str:
-        """Message for a call that no longer fits, with a cap that would suffice."""
+        """Message for a call that no longer fits, with a sufficient cap."""
         sum_text = spending(self.spent, self.unconfirmed, self.cap, self.tokens)
         if self.tokens:
             return (
@@ -96,9 +96,9 @@ class Budget:
 
 
 def spending(spent: float, unconfirmed: float, cap: float, tokens: bool) -> str:
-    """`$0.10 of $0.30`; with the part that is in doubt: `$0.10 counted ($0.05 of it in doubt) …`.
+    """`$0.10 of $0.30`; with unconfirmed dollars: `$0.10 counted ($0.05 of it unconfirmed) …`.
 
-    Every line that names the cap has this text.
+    Every line that names the cap uses this text.
     """
     amount = short if tokens else dollars
     doubt = f" counted ({amount(unconfirmed)} of it unconfirmed)" if unconfirmed else ""
@@ -114,15 +114,13 @@ class ModelBudget:
         self._dearest = 0.0
 
     def worst(self, demand: "TokenEstimate") -> float:
-        """Maximum dollars for a call: no cached input, and all of max_tokens; at least the dearest
-        bill that was above its own maximum, since vendors may bill more than max_tokens."""
+        """Maximum dollars of a call: no cached input, and all of max_tokens. At least the largest
+        bill that exceeded its maximum, since vendors may bill more than max_tokens."""
         return max(self._price.worst(demand.max_input, demand.max_output), self._dearest)
 
     def settle(self, worst: float, usage: Usage | None) -> None:
-        """Record what a call was billed for which `worst` dollars were reserved.
-
-        usage: None if that is not known; then what was reserved counts as spent.
-        """
+        """Settle a call by its bill. usage: None if unknown; then all of `worst` counts as
+        spent."""
         spent = worst
         if usage is not None:
             tokens = self.budget.tokens
@@ -137,14 +135,13 @@ class ModelBudget:
 log = logging.getLogger(__name__)
 
 MAX_BODIES = 200
-"""Maximum bodies in one folder: a server that sends garbage all night must not fill the disk."""
+"""Maximum bodies in one folder: a failing server must not fill the disk."""
 
 
 class Quarantine:
     """A folder of malformed bodies, one file each, created with the first one.
 
-    Files are named by number, model and address of the call. They are never read back: they are
-    evidence, not replies.
+    Files are named by number, model and address of the call. They are never read back.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -152,8 +149,8 @@ class Quarantine:
         self._next: int | None = None
 
     def keep(self, call: Call, fault: Malformed) -> Path | None:
-        """Write the body to a file and return its path; None where the folder is full, or cannot be
-        written: that is only logged, since it must not end the run."""
+        """Write the body to a file and return its path; None if the folder is full or cannot be
+        written, which must not end the run."""
         try:
             return self._write(call, fault)
         except OSError as exc:

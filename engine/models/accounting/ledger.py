@@ -23,7 +23,7 @@ LEAST = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Durations of whole replies, from sending to arrival, without waits for limits."""
+    """Durations of complete replies, from sending to arrival, without waits for limits."""
 
     bins: tuple[tuple[int, int], ...] = ()
     """(bin, replies), ascending; bin n is centred on 2^(n / DOUBLING) seconds."""
@@ -37,7 +37,8 @@ class Latency:
         return sum(count for _, count in self.bins)
 
     def quantile(self, share: float) -> float:
-        """Seconds within which a share, in (0, 1], of replies came. ValueError without replies."""
+        """Seconds within which a fraction, in (0, 1], of the replies came. ValueError without
+        replies."""
         rank = math.ceil(share * self.replies)
         for at, count in self.bins:
             rank -= count
@@ -47,11 +48,11 @@ class Latency:
 
     @property
     def pace(self) -> float:
-        """Mean output tokens a second of one call."""
+        """Mean output tokens per second of one call."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
     def told(self) -> dict[str, float]:
-        """The figures by name, for JSON: seconds, and output tokens a second."""
+        """The values by name, for JSON: seconds, and output tokens per second."""
         quantiles = {name: self.quantile(q) for name, q in QUANTILES.items()}
         return {"replies": self.replies, **quantiles, "tokens_a_second": self.pace}
 
@@ -101,47 +102,48 @@ RequestOutcome: TypeAlias = Literal["failed", "unconfirmed", "unsent"]
 sent and maybe billed, but no answer came that can be stored. unsent: never seen by the server."""
 
 ABANDONED = "Abandoned"
-"""Kind of fault: the request was cancelled in flight."""
+"""Fault: the request was cancelled in flight."""
 CUT_OFF = "CutOff"
-"""Kind of fault: the process that knew the kind was killed."""
+"""Fault: unknown, since the process was killed."""
 
 FIGURES, CRC = struct.Struct("<14q3d"), struct.Struct("<I")
-"""Binary format of the figures of a page, and of their CRC-32, which follows them."""
+"""Binary format of a page's figures, and of the CRC-32 that follows them."""
 _OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _FATES: tuple[RequestOutcome, ...] = get_args(RequestOutcome)
 
 
 @dataclass(frozen=True, slots=True)
 class UsageTotals:
-    """Totals of the requests to one model, or to several, at one moment."""
+    """Totals of the requests to one or several models, at one moment."""
 
     outcomes: tuple[tuple[Outcome, int], ...]
     """(outcome, count) of the replies."""
     faults: tuple[tuple[RequestOutcome, str, int], ...]
-    """(fate, class name of the error, count) of requests that ended without a reply."""
+    """(fate, class name of the error, count) of requests without a reply."""
     usage: Usage
     """Sum of the tokens of the replies."""
     dollars: float
     """Cost of the replies whose price is known."""
     unconfirmed: float
-    """Maximum dollars that requests may have cost that are unconfirmed, or of no stated usage."""
+    """Maximum dollars of unconfirmed requests, and of replies without usage."""
     unpriced: int
     """Replies whose price is not known."""
     in_flight: int = 0
     """Requests in flight now."""
     at_risk: float = 0.0
-    """Maximum dollars for those."""
+    """Maximum dollars of the requests in flight."""
     accounts_added: int = 0
-    """Accounts that were added whole; each of their lines is counted as a request."""
+    """Number of accounts added as a whole. Each line of them counts as a
+    request."""
     latency: Latency = field(default_factory=Latency)
-    """Latency of the replies; those that a killed process had not saved yet are missing."""
+    """Latency of the replies; unsaved replies of a killed process are missing."""
     unstated: float = 0.0
-    """Under a cap in tokens, maximum tokens of requests for which no server has stated any; those
-    that a killed process had not saved yet are missing."""
+    """Under a cap in tokens, maximum tokens of requests without stated usage; unsaved ones of a
+    killed process are missing."""
 
     @property
     def stored(self) -> int:
-        """Whole replies, refusals and truncations included; all of them are stored."""
+        """Complete replies, refusals and truncations included; all of them are stored."""
         return sum(count for _, count in self.outcomes)
 
     @property
@@ -163,7 +165,7 @@ class UsageTotals:
         return sum(count for outcome, _, count in self.faults if outcome == fate)
 
     def cut_off(self) -> "UsageTotals":
-        """The totals if no request in flight is answered: all of them become unconfirmed."""
+        """The totals if no request in flight is answered: all become unconfirmed."""
         if not (self.in_flight or self.at_risk):
             return self
         lost: tuple[RequestOutcome, str, int] = ("unconfirmed", ABANDONED, self.in_flight)
@@ -173,7 +175,7 @@ class UsageTotals:
 
 
 Write: TypeAlias = Callable[[str, bytes], None]
-"""Writes the present figures of a model, and their CRC-32."""
+"""Writes the current figures of a model, and their CRC-32."""
 
 
 class Ledger:
@@ -184,13 +186,13 @@ class Ledger:
         self._write: Write | None = None
 
     def listen(self, write: Write) -> None:
-        """Have `write` called whenever a request leaves, and when it is back."""
+        """Call `write` whenever a request is sent or completes."""
         self._write = write
         for page in self._pages.values():
             page.write = write
 
     def page(self, model: str, price: Price | None) -> "Page":
-        """The page of `model`, created if there is none. price: None if unknown."""
+        """The page of `model`, created on first use. price: None if unknown."""
         if model not in self._pages:
             self._pages[model] = Page(model, price, self._write)
         return self._pages[model]
@@ -220,19 +222,19 @@ class Page:
         self.stopwatch = Stopwatch()
 
     def begun(self, worst: float) -> None:
-        """Enter a request that is sent. worst: its maximum cost in dollars, 0 if unpriced."""
+        """Enter a request. worst: its maximum cost in dollars, 0 if unpriced."""
         self.in_flight += 1
         self.at_risk += worst
         self._enter()
 
     def reply(self, reply: Reply, seconds: float, worst: float) -> None:
-        """Enter the reply to a request, `seconds` after it left."""
+        """Enter the reply to a request, `seconds` after it was sent."""
         self.stopwatch.reply(seconds, reply.usage.output_tokens)
         self.count(reply, worst)
         self._enter(worst)
 
     def failed(self, fate: RequestOutcome, kind: str, worst: float) -> None:
-        """Enter that a request has failed."""
+        """Enter a failed request."""
         self.fault(fate, kind, worst)
         self._enter(worst)
 
@@ -247,7 +249,7 @@ class Page:
         self.unstated += tokens
 
     def count(self, reply: Reply, worst: float) -> None:
-        """Count a reply, at its worst case where no price is known."""
+        """Count a reply, at its worst case if its usage is unknown."""
         usage = reply.usage
         if not usage.input_tokens and billed(reply) is None:
             self.unconfirmed += worst
@@ -262,7 +264,7 @@ class Page:
             self.dollars += dollars
 
     def add_account(self, account: UsageTotals) -> None:
-        """Add an account whole, in one entry: a killed process has entered all of it or nothing."""
+        """Add an account in one entry: a killed process has entered all of it or nothing."""
         self.outcomes.update(dict(account.outcomes))
         for fate, kind, count in account.faults:
             self.faults[fate, kind] += count
@@ -278,8 +280,8 @@ class Page:
         self._enter()
 
     def _enter(self, back: float | None = None) -> None:
-        """Have the figures written in a fixed size; `written_down` reads them. back: the worst case
-        of a request that is back, whatever came of it; None where none is."""
+        """Write the figures in a fixed size, for `written_down`. back: the worst case of a
+        completed request, whatever its result."""
         if back is not None:
             self.in_flight -= 1
             # Reset, since rounding errors would be left over.
@@ -325,7 +327,7 @@ class Page:
 
 
 def written_down(figures: tuple[float, ...]) -> UsageTotals:
-    """The totals from the figures of a page, which have the fate of faults but not their kind."""
+    """The totals of a page's figures, which hold the fate of faults but not their kind."""
     counts, (dollars, unconfirmed, at_risk) = [int(n) for n in figures[:14]], figures[14:]
     outcomes = {outcome: n for outcome, n in zip(_OUTCOMES, counts[:4], strict=True) if n}
     faults = zip(_FATES, counts[4:7], strict=True)
@@ -378,7 +380,7 @@ def _sorted(
 
 
 def billed(reply: Reply) -> Usage | None:
-    """What a reply was billed for: nothing if no model read the prompt, None if no server says."""
+    """The usage that a reply was billed for: zero if no model read the prompt, None if unknown."""
     usage, unread = reply.usage, reply.outcome == "refused" and not reply.served_model
     return usage if usage.input_tokens or unread or charged(usage, None) else None
 
@@ -392,7 +394,7 @@ def fate(exc: EngineError) -> RequestOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """Prices, budget, quarantine and ledger, which all models of a run share."""
+    """Prices, budget, quarantine and ledger of all models of a run."""
 
     prices: PriceList
     budget: "Budget | None" = None
@@ -409,13 +411,13 @@ class Accounting:
         tokens: float | None = None,
         paid: UsageTotals | None = None,
     ) -> "Accounting":
-        """With a cap, if any, in dollars or in tokens. paid: by earlier sessions; what they may
-        have paid counts towards the cap. UsageError for two caps."""
+        """Accounting with a cap, if any, in dollars or tokens. paid: totals of earlier sessions,
+        which count towards the cap. UsageError for two caps."""
         if cost is None and tokens is None:
             return cls(prices)
         if cost is not None and tokens is not None:
             raise UsageError("--max-cost and --max-tokens exclude each other")
-        # Here: most runs have no cap.
+        # Imported late: most runs have no cap.
         from .budget import Budget
 
         before = paid or sum_usage([])

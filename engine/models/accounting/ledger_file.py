@@ -1,4 +1,4 @@
-"""What a run has paid, by model, in one file of its folder: `ledger`.
+"""The costs of a run by model, in one file of its folder: `ledger`.
 
     uncollected  a line of `UNCOLLECTED` bytes: by model, calls in unconfirmed submissions, and
                  their maximum dollars
@@ -7,12 +7,10 @@
                  the name, its figures (`FIGURES`) and their CRC-32, then the length and the CRC-32
                  of its last saved account, in JSON, which has the kinds of faults and the latency
 
-A request is entered before it leaves and when it is back. Each entry is one write in place and
+A request is entered before it is sent and when it completes. Each entry is one write in place that
 reaches the operating system at once, so kill -9 loses nothing; requests in flight at that moment
-count as maybe billed. A session that ends puts its accounts into the line, durably, and takes the
-slots away. What a power failure has torn in a slot is left out, and nothing else.
-
-What is owed counts as unconfirmed requests for as long as nobody knows whether they are billed.
+count as unconfirmed. At its end a session adds its accounts to the line, durably, and removes the
+slots. A slot that a power failure has torn is left out.
 """
 
 import asyncio
@@ -45,10 +43,10 @@ from .ledger import (
 LEDGER_FILE = "ledger"
 UNCOLLECTED, SLOT = 2**12, 2**14
 UNPROVEN = "Unproven"
-"""Kind of fault: in a submission of which nothing proves whether it was made."""
+"""Fault: in a submission that may not have been made."""
 
 EVERY = 0.2
-"""Seconds between two saves of what slots have beside their figures."""
+"""Seconds between two saves of the parts of slots other than their figures."""
 
 _NAME, _SAVED = struct.Struct("<H"), struct.Struct("<II")
 _ACCOUNTS = msgspec.json.Decoder(dict[str, UsageTotals])
@@ -60,17 +58,18 @@ class LedgerFile:
     """Keeps the ledger of a run up to date: the accounts of earlier sessions and of this one."""
 
     def __init__(self, folder: Path, sitting: Callable[[], Mapping[str, UsageTotals]]) -> None:
-        """sitting: returns the present accounts of this session by model. RunFolderError if those
-        of earlier ones cannot be read; what may yet turn out not to be owed is not among them."""
+        """sitting: returns the current accounts of this session by model. RunFolderError if earlier
+        ones cannot be read. Uncollected submissions are not included, since they may still be
+        resolved."""
         self._path = folder / LEDGER_FILE
         self._earlier = _read(self._path)[1]
         self._sitting = sitting
         self._stop_token = StopToken()
         self._file = -1
-        """Opened with the first entry, as replays send no requests."""
+        """Opened with the first entry, since replays send no requests."""
         self._end = 0
         self._slots: dict[str, int] = {}
-        """Where the figures of each model begin."""
+        """Offset of the figures of each model."""
 
     def by_model(self) -> dict[str, UsageTotals]:
         return _summed(self._earlier, self._sitting())
@@ -84,8 +83,8 @@ class LedgerFile:
     ) -> AsyncIterator[None]:
         """Save the accounts every `EVERY` seconds while the body runs, and durably after it.
 
-        ledger: its requests are also entered one by one; without one, a killed process loses what
-        came after its last save. A folder that cannot be written sets the stop token, so that
+        ledger: its requests are also entered one by one; without it, a killed process loses all
+        entries since its last save. If the folder cannot be written, the stop token is set, so that
         nothing is spent without a record.
         """
         self._stop_token = stop_token
@@ -112,7 +111,7 @@ class LedgerFile:
             )
 
     def _write(self, model: str, content: bytes, at: int = 0) -> None:
-        """Write into the slot of a model, so many bytes after its name."""
+        """Write into the slot of a model. at: offset in bytes after its name."""
         name = model.encode()
         if _NAME.size + len(name) + at + len(content) > SLOT:
             fault = RunFolderError(f"{self._path}: an account of {model} takes over {SLOT:,} bytes")
@@ -148,8 +147,8 @@ class LedgerFile:
 
 
 def write_uncollected(folder: Path, uncollected: Mapping[str, tuple[int, float]]) -> None:
-    """Note what is owed, in place of what was; durable when this returns. owed: by model, (calls,
-    dollars at most). RunFolderError."""
+    """Replace the uncollected calls; durable on return. uncollected: by model, (calls, maximum
+    dollars). RunFolderError."""
     path = folder / LEDGER_FILE
     if not path.exists():
         return (
@@ -167,8 +166,8 @@ def write_uncollected(folder: Path, uncollected: Mapping[str, tuple[int, float]]
 
 
 def read_ledger(folder: Path) -> dict[str, UsageTotals]:
-    """The accounts in a run folder by model, with what is owed; empty if no real model was asked
-    yet. RunFolderError if a file cannot be read."""
+    """The accounts in a run folder by model, uncollected calls included; empty if no real model was
+    asked yet. RunFolderError if a file cannot be read."""
     uncollected, accounts = _read(folder / LEDGER_FILE)
     for model, (calls, dollars) in uncollected.items():
         account = accounts.get(model) or sum_usage([])
@@ -178,7 +177,7 @@ def read_ledger(folder: Path) -> dict[str, UsageTotals]:
 
 
 def _read(path: Path) -> tuple[dict[str, tuple[int, float]], dict[str, UsageTotals]]:
-    """(what is owed, accounts), by model."""
+    """(uncollected calls, accounts), by model."""
     try:
         content = read_bounded(path, MAX_LEDGER)
         line, _, slots = content[UNCOLLECTED:].partition(b"\n")
@@ -190,13 +189,13 @@ def _read(path: Path) -> tuple[dict[str, tuple[int, float]], dict[str, UsageTota
     except (OSError, ValueError) as exc:
         why = exc.strerror if isinstance(exc, OSError) else exc
         raise RunFolderError(
-            f"{path}: cannot be read: {why}; move it away to go on without knowing what was paid"
+            f"{path}: cannot be read: {why}; move it away to continue without the record of costs"
         ) from exc
 
 
 def _slots(content: bytes) -> Iterator[tuple[str, UsageTotals]]:
-    """The accounts of a session that is under way or was killed, by model: of each the figures, or
-    what was saved last, whichever has more requests."""
+    """The accounts in the slots, by model: the figures, or the last save if it has more
+    requests."""
     for at in range(0, len(content), SLOT):
         slot = content[at : at + SLOT]
         try:
@@ -220,7 +219,7 @@ def _saved(part: bytes) -> UsageTotals | None:
 
 
 def _filled(account: UsageTotals, saved: UsageTotals | None) -> UsageTotals:
-    """An account from figures, with the kinds of faults and the latency from the one saved last."""
+    """An account of figures, with the kinds of faults and the latency of the last save."""
     faults: list[tuple[RequestOutcome, str, int]] = []
     for fate in get_args(RequestOutcome):
         missing = account.count(fate)
@@ -236,7 +235,7 @@ def _filled(account: UsageTotals, saved: UsageTotals | None) -> UsageTotals:
 
 
 def _write_accounts(path: Path, accounts: Mapping[str, UsageTotals]) -> None:
-    """Replace a ledger by one without slots; what is owed stays. RunFolderError."""
+    """Replace a ledger by one without slots; uncollected calls stay. RunFolderError."""
     uncollected = _read(path)[0]
     replace_file(path, [_uncollected_line(uncollected), msgspec.json.encode(accounts) + b"\n"])
 

@@ -1,7 +1,7 @@
 """Prices of tokens in dollars by model.
 
-They come, in this order, from a price file of the user's, from data/prices.toml, and from the
-package genai-prices. That package is imported only for a model that the first two do not price.
+They come, in this order, from a price file of the user, from data/prices.toml, and from the package
+genai-prices, which is imported only for other models.
 """
 
 import math
@@ -28,9 +28,9 @@ _Kind = TypeVar("_Kind")
 
 MILLION = 1_000_000
 TIERS = ("flex", "priority")
-"""Service tiers with a price of their own in price files."""
+"""Service tiers that price files may price."""
 USUAL = frozenset({"", "auto", "default", "standard_only", "flex"})
-"""Service tiers that cost at most the price of the list."""
+"""Service tiers that cost at most the listed price."""
 
 PUBLIC_PROVIDERS = {
     **{name: name for name in ("openai", "anthropic", "azure", "deepseek", "fireworks", "groq")},
@@ -44,7 +44,7 @@ PUBLIC_PROVIDERS = {
 """Our provider -> its name in genai-prices."""
 
 HALF_IN_BATCHES = ("openai", "anthropic")
-"""Vendors whose batches cost half for every model; genai-prices states it for newer models only."""
+"""Vendors whose batches cost half for every model; genai-prices states it for new models only."""
 
 _SNAPSHOT = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
 """Suffix of a dated snapshot, which has the price of its model family."""
@@ -57,21 +57,21 @@ class Price:
     input: float
     output: float
     cache_read: float
-    """Input that the provider read from its own prompt cache."""
+    """Input that was read from the provider's prompt cache."""
     cache_write: float
-    """Input that the provider wrote to its own prompt cache."""
+    """Input that was written to the provider's prompt cache."""
     batch: float
-    """Price factor of the batch endpoint; 1 if there is none."""
+    """Price factor of the batch endpoint; 1 without one."""
     as_of: date
-    """Date of the list; `date.min` if it has none."""
+    """Date of the list; `date.min` if unknown."""
     source: str
-    """The page that states them, or the package with its version; empty if not known."""
+    """URL of the price list, or the package with its version; empty if unknown."""
     tiers: Mapping[str, float] = field(default_factory=dict)
     """Price factors of service tiers, by name."""
     above: int = 0
     """Prompt tokens beyond which a call is priced by `beyond`; 0 if all lengths cost the same."""
     beyond: "Price | None" = None
-    """Prices for all tokens of such a long call."""
+    """Prices for all tokens of a longer call."""
 
     @property
     def stated_by(self) -> str:
@@ -83,7 +83,7 @@ class Price:
         return replace(self.times(self.batch), batch=1.0)
 
     def times(self, part: float) -> "Price":
-        """The prices by a factor."""
+        """The prices multiplied by a factor."""
         return replace(
             self,
             input=self.input * part,
@@ -98,7 +98,8 @@ class Price:
         return self.beyond if self.beyond is not None and input_tokens > self.above else self
 
     def cost(self, usage: Usage, calls: float = 1) -> float:
-        """Dollars for the billed tokens of one call, or of several with prompts of like length."""
+        """Dollars for the billed tokens of one call, or of several with prompts of similar
+        length."""
         price = self if self.beyond is None else self.of(usage.input_tokens / calls)
         fresh = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
         return (
@@ -109,7 +110,7 @@ class Price:
         ) / MILLION
 
     def worst(self, input_tokens: float, output_tokens: float) -> float:
-        """Maximum dollars for so many tokens, whatever the provider's prompt cache does."""
+        """Maximum dollars for these tokens, regardless of the provider's prompt cache."""
         price = self.of(input_tokens)
         dearest = max(price.input, price.cache_write)
         return (input_tokens * dearest + output_tokens * price.output) / MILLION
@@ -125,8 +126,8 @@ class PriceList:
     def find(self, model: str) -> Price | None:
         """The price of `provider/name`: of that name, of its family, or of its provider.
 
-        A dated snapshot that is not listed has the price of its family. A model that is not listed
-        at all has the price that genai-prices states. None if unknown.
+        A dated snapshot that is not listed has the price of its family. Other unlisted models have
+        the price of genai-prices. None if unknown.
         """
         provider, _, _ = model.partition("/")
         for name in (model, _SNAPSHOT.sub("", model), f"{provider}/*"):
@@ -135,32 +136,30 @@ class PriceList:
         return public_price(model)
 
     def named(self, meanings: Mapping[str, str]) -> "PriceList":
-        """The list, extended by names of the user's that have no price of their own.
-
-        meanings: by name, the underlying model, whose price is used.
-        """
+        """The list, extended by unpriced names of the user's. meanings: by name, the underlying
+        model."""
         behind = {name: self.find(is_) for name, is_ in meanings.items() if not self.find(name)}
         return PriceList({**self.models, **behind}) if behind else self
 
     def tiered(self, used: Mapping[str, Collection[str]]) -> "PriceList":
-        """The list with the price of the dearest service tier that each model is asked in; none
-        where the factor of a tier is not known."""
+        """The list with the price of the most expensive service tier in use; none if its factor is
+        unknown."""
         prices: dict[str, Price | None] = {}
         for name, tiers in used.items():
             if (price := self.find(name)) is not None and price.output:
                 factors = [price.tiers.get(tier, 1.0 if tier in USUAL else 0) for tier in tiers]
                 top = max(factors) if all(factors) else 0
-                # A batch has its own price, and no part of it.
+                # Batches have a separate price, independent of the tier.
                 prices[name] = replace(price.times(top), batch=price.batch / top) if top else None
         return PriceList({**self.models, **prices}) if prices else self
 
     def billed(self, models: Iterable[str]) -> dict[str, Price]:
-        """The prices of these models, without those that are unknown or free."""
+        """The prices of these models, without unknown and free ones."""
         prices = {model: self.find(model) for model in models}
         return {model: price for model, price in prices.items() if price and price.output}
 
     def need(self, model: str) -> Price:
-        """The price of a model. UsageError, with what to do, if unknown."""
+        """The price of a model. UsageError, with the fix, if unknown."""
         price = self.find(model)
         if price is None:
             provider, _, name = model.partition("/")
@@ -176,15 +175,15 @@ class PriceList:
 
 
 TOKEN = Price(MILLION, MILLION, MILLION, MILLION, 1, date.min, "")
-"""One unit for each token: the price of every model where a budget counts tokens."""
+"""The price of every model when a budget counts tokens: one unit per token."""
 
 
 def charged(usage: Usage, price: Price | None) -> float | None:
-    """Dollars for a call: as the vendor states them, else at a price; None if neither is known.
+    """Dollars of a call: as the vendor states them, else by price; None if neither is known.
 
-    Stated are OpenRouter's `usage.cost`, beside which the vendor behind it bills the owner of a key
-    of his own, and what a gateway adds to the usage. Gateways also state 0 for models of which they
-    know no price, so a price that is known comes before a 0.
+    OpenRouter states `usage.cost`, plus the upstream vendor's bill to users with their own key;
+    gateways add a cost to the usage. Gateways also state 0 for models without a price, so a known
+    price overrides 0.
     """
     if '"cost' in usage.raw:
         usage_fields = orjson.loads(usage.raw)
@@ -201,15 +200,15 @@ def charged(usage: Usage, price: Price | None) -> float | None:
 
 @cache
 def public_price(model: str) -> Price | None:
-    """The price of `provider/name` in genai-prices; None if it states none.
+    """The price of `provider/name` in genai-prices; None if unknown.
 
-    Where prices differ by the hour, the dearest hour counts: a budget must hold at any hour. Where
-    several lengths of prompt have prices, all lengths above the first limit cost the dearest.
+    The most expensive hour of the day counts, since a budget must always hold. If prices depend on
+    the length of the prompt, all lengths above the first limit have the highest price.
     """
     provider, _, name = model.partition("/")
     if (vendor := PUBLIC_PROVIDERS.get(provider)) is None:
         return None
-    # Takes .25 s of CPU: a run on simulated models or own servers does not need it.
+    # Takes .25 s of CPU, which runs on simulated models or self-hosted servers do not need.
     import genai_prices
 
     day = datetime.now(UTC)
@@ -232,7 +231,7 @@ def public_price(model: str) -> Price | None:
         usual = hourly({})
     except LookupError:
         return None
-    # A price per request, besides that of tokens, cannot be kept under a cap.
+    # A price per request, in addition to tokens, cannot be kept under a cap.
     if any(rates.requests_kcount is not None for rates in usual):
         return None
     price = _public(usual, f"genai-prices {genai_prices.__version__}")
@@ -263,7 +262,7 @@ def public_names(provider: str) -> list[str]:
 
 
 def _public(hours: "Sequence[ModelPrice]", source: str) -> Price | None:
-    """The dearest of these prices, at each length of prompt; None without input or output."""
+    """The highest of these prices, per length of prompt; None without input or output."""
 
     def dearest(names: Sequence[str], beyond: bool) -> float:
         rates = []
@@ -295,16 +294,14 @@ def _public(hours: "Sequence[ModelPrice]", source: str) -> Price | None:
 
 @cache
 def listed() -> PriceList:
-    """The prices that come with this package; all other public models are found by `find`."""
+    """The prices of this package; `find` adds other public models."""
     text = files("oversight.engine").joinpath("data/prices.toml").read_text()
     return PriceList(_prices(tomllib.loads(text)))
 
 
 def load_prices(path: Path) -> PriceList:
-    """The prices of a user's file, completed by the listed ones for other models.
-
-    Raises UsageError, which names the file and the entry.
-    """
+    """The prices of a user's file, completed by the listed ones. UsageError, with file and
+    entry."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
@@ -316,7 +313,7 @@ def _read(text: str, name: str) -> dict[str, Price]:
     try:
         return _prices(tomllib.loads(text))
     except tomllib.TOMLDecodeError as exc:
-        raise UsageError(f"{name}: no valid TOML: {exc}") from exc
+        raise UsageError(f"{name}: invalid TOML: {exc}") from exc
     except ValueError as exc:
         raise UsageError(f"{name}: {exc}") from exc
 
@@ -373,7 +370,8 @@ class _Vendor(Struct, forbid_unknown_fields=True):
 
 
 def _prices(vendors: Mapping[str, Any]) -> dict[str, Price]:
-    """vendors: the content of a price file. ValueError names the entry that is wrong."""
+    """Prices by `provider/name`. vendors: content of a price file. ValueError names the wrong
+    entry."""
     prices: dict[str, Price] = {}
     for provider, section in vendors.items():
         vendor = _checked(provider, section, _Vendor)

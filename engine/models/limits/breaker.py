@@ -9,14 +9,14 @@ from ...errors import AllRefused, Halt, ProviderDown, QuotaExhausted, TransientE
 
 MAX_IN_A_ROW, MAX_UNKNOWN = 10, 5
 WINDOW = 20
-"""Failures in a row that open the breaker, and unknown faults in a row; so do more than half of the
-last `WINDOW` calls."""
+"""Failures in a row that open the breaker, and unknown faults in a row. More than half of the last
+`WINDOW` calls open it too."""
 
 FIRST_PROBE = 5.0
 MAX_PROBE_WAIT = 300.0
 GIVE_UP = 1800.0
-"""Seconds: to the first probe, between probes at most (each wait doubles), and without any answer
-until the run gives up, unless it is told otherwise."""
+"""Seconds to the first probe; maximum seconds between probes (each wait doubles); default seconds
+without any answer until the run gives up."""
 
 State: TypeAlias = Literal["closed", "open", "probing"]
 
@@ -24,37 +24,37 @@ State: TypeAlias = Literal["closed", "open", "probing"]
 class Breaker:
     """Closed while a model answers; open when it fails; then one probe at a time.
 
-    Reads no clock: callers give the loop time (s). The time at which a call was sent tells the
-    probe from calls that were in flight when the breaker opened.
+    Reads no clock: callers pass the loop time (s). The time at which a call was sent distinguishes
+    the probe from calls that were in flight when the breaker opened.
     """
 
     def __init__(self, give_up: float = GIVE_UP) -> None:
-        """give_up: seconds without any answer after which the run gives up."""
+        """give_up: seconds without any answer until the run gives up."""
         self.state: State = "closed"
         self.give_up = give_up
         self.probe_at = 0.0
         """When the next probe may leave, while open."""
         self.key_in_doubt = False
-        """Whether it opened because the key was refused; then one probe decides."""
+        """Whether the key was refused: one probe decides."""
         self.wait = FIRST_PROBE
         """Seconds from the last failed probe to the next one."""
         self._opened = 0.0
         self._row = 0
         self._last: deque[bool] = deque(maxlen=WINDOW)
         self._silent_since: float | None = None
-        """When the first fault came that no answer followed."""
+        """Time of the first fault since the last answer."""
 
     @property
     def closed(self) -> bool:
         return self.state == "closed"
 
     def left(self) -> None:
-        """A call goes out. While open it is the probe, and no other leaves until it is back."""
+        """A call is sent. While open it is the probe, and no other is sent until it completes."""
         if self.state == "open":
             self.state = "probing"
 
     def answered(self, sent: float) -> None:
-        """The server answered, be it with a refusal of that one call."""
+        """The server answered, possibly by refusing this call."""
         self._silent_since = None
         if self.state == "closed":
             self._row = 0
@@ -63,10 +63,10 @@ class Breaker:
             self._close()
 
     def failed(self, sent: float, now: float, delay: float = 0.0, most: int = MAX_IN_A_ROW) -> None:
-        """No answer, or none that helps: no connection, an overload, a broken or missing body.
+        """A call failed: no connection, an overload, a broken or missing body.
 
-        delay: seconds that the server asks to wait; no probe leaves before. most: failures in a row
-        that open it.
+        delay: seconds that the server asks to wait before the next probe. most: failures in a row
+        that open the breaker.
         """
         self._mark_silence(now)
         if self.state != "closed":
@@ -81,7 +81,7 @@ class Breaker:
             self._open(now, delay)
 
     def refused(self, sent: float, now: float) -> None:
-        """A 429: no success, but the server is there, and says itself how long to wait."""
+        """A 429: not a success, but the server works and says how long to wait."""
         self._mark_silence(now)
         if self._is_probe(sent) and not self.key_in_doubt:
             self._close()
@@ -89,7 +89,7 @@ class Breaker:
             self.abandoned(sent, now)
 
     def doubt_key(self, sent: float, now: float) -> bool:
-        """A 401 came. True if it is final: the call was the probe that had to clear the doubt."""
+        """A 401 came. True if it is final, since the call was the probe."""
         if self.key_in_doubt and self._is_probe(sent):
             return True
         if not self.key_in_doubt:
@@ -105,7 +105,7 @@ class Breaker:
             self.probe_at = now
 
     def silence(self, now: float) -> float:
-        """Seconds since the first fault that no answer followed; 0 if all is well."""
+        """Seconds since the first fault without a later answer; 0 if all is well."""
         return 0.0 if self._silent_since is None else now - self._silent_since
 
     def _mark_silence(self, now: float) -> None:
@@ -132,51 +132,51 @@ class Breaker:
 
 
 MAX_DELAY = 900.0
-"""Seconds: a server that asks for a longer wait stops the run, which can be resumed."""
+"""Seconds. A server that asks for a longer wait stops the run, which can be resumed."""
 
 MAX_DATED_DELAY = 366 * 86_400.0
-"""Seconds: a longer wait is not given a date, as a server may send any number."""
+"""Seconds. Longer waits get no date, since a server may send any number."""
 
 MAX_ALIKE = 20
-"""The run stops after this many permanent failures of one cause before any answer."""
+"""Permanent failures with the same cause, before any answer, that stop the run."""
 
 _UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
 class EqualFailures:
-    """Counts consecutive permanent failures of one cause before any call was answered."""
+    """Counts consecutive permanent failures with the same cause before any answer."""
 
     def __init__(self) -> None:
         self._cause = ""
         self._count = 0
 
     def add(self, message: str) -> Halt | None:
-        """Count one failure; returns a Halt once there are `MAX_ALIKE` in a row."""
+        """Count a failure; returns a Halt after `MAX_ALIKE` in a row."""
         cause = re.sub(r"\d+", "0", message)
         self._count = self._count + 1 if cause == self._cause else 1
         self._cause = cause
         if self._count < MAX_ALIKE:
             return None
         return AllRefused(
-            f"{message}; the first {MAX_ALIKE} calls all ended so, and none was answered. Fix what "
-            "it names in the sweep file or at the server; the cells that failed of it are run again"
+            f"{message}; the first {MAX_ALIKE} calls all failed like this, and none was answered. "
+            "Fix the cause in the sweep file or at the server; failed cells are run again"
         )
 
 
 def overlong_delay(exc: TransientError) -> Halt | None:
-    """The Halt for a server that asks for a longer wait than a run should sit out."""
+    """The Halt for a server that asks for too long a wait."""
     if exc.delay <= MAX_DELAY:
         return None
     return ProviderDown(f"{exc}; it asks to wait {_until(exc.delay)}")
 
 
 def with_return(exc: QuotaExhausted) -> QuotaExhausted:
-    """The Halt with the time at which the quota is back, where the server states it."""
-    return QuotaExhausted(f"{exc}; it is back in {_until(exc.delay)}") if exc.delay else exc
+    """The Halt with the time at which the quota is available again, if the server states it."""
+    return QuotaExhausted(f"{exc}; available again in {_until(exc.delay)}") if exc.delay else exc
 
 
 def spoken(seconds: float) -> str:
-    """`30 minutes`; from two units on in the larger one."""
+    """`30 minutes`; in the larger unit from two of them on."""
     unit, size = next(
         (candidate for candidate in _UNITS if seconds >= 2 * candidate[1]), _UNITS[-1]
     )
@@ -185,6 +185,6 @@ def spoken(seconds: float) -> str:
 
 def _until(delay: float) -> str:
     if delay > MAX_DATED_DELAY:
-        return "more than a year: ask those who run it, then resume"
+        return "more than a year: ask its operator, then resume"
     end = datetime.now().astimezone() + timedelta(seconds=delay)
-    return f"{spoken(delay)}: go on at {end:%H:%M on %d %B %Y}"
+    return f"{spoken(delay)}: resume at {end:%H:%M on %d %B %Y}"

@@ -1,4 +1,4 @@
-"""Budgets of units a minute, spent evenly and first come, first served; and budgets of tokens."""
+"""Budgets of requests and tokens per minute, spent evenly, first come, first served."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,31 +15,28 @@ from .limits import Limits
 
 BURST_WINDOW = 0.1
 """Seconds of budget that may be spent at one moment. A window of a minute would admit twice the
-budget in the first one: all of it at once, and all of it again as it drains."""
+budget in the first minute: all of it at once, and again as it drains."""
 
 MIN_WAIT = 0.002
-"""Shortest wait (s) of a caller that has to wait; those behind it then pass at once. uvloop's clock
-has a resolution of a millisecond, and rounds a shorter wait to none: the loop would spin."""
+"""Minimum wait (s) of a waiting caller; those behind it then pass at once. uvloop's clock has a
+resolution of a millisecond and rounds shorter waits to none: the loop would spin."""
 
 MAX_SAVED = 1.0
-"""Seconds of budget that may be saved up, while nobody waits, from calls that took less than they
-had reserved."""
+"""Maximum seconds of unused budget that are saved while nobody waits."""
 
 
 class Bucket:
     """Units that drain at a steady rate: requests, or tokens of one kind.
 
-    aiolimiter does the leaking. It serves small amounts first and so would starve large ones:
-    callers therefore queue at a gate, and only the one at its head ever waits for the limiter,
-    taking what it needs in portions of half a window. (With portions of a whole window, the delay
-    of each wake-up would be lost.) Who is alone there takes a portion even if it needs less: those
-    that come after it have that at hand, and pass the gate.
+    aiolimiter's queue serves small amounts first and would starve large ones. So callers queue at a
+    gate, and only the first one waits for the limiter, in portions of half a window. (With whole
+    windows, the delay of each wake-up would be lost.) A caller that is alone takes a whole portion
+    even if it needs less: the next ones find the rest and pass the gate.
     """
 
     def __init__(self, per_minute: float, stop_token: StopToken, *, least: float = 0.0) -> None:
-        """least: units that may be spent at one moment even if a window holds fewer. For requests
-        it is 1: otherwise each would wait for its share to drain even while nothing else is sent.
-        """
+        """least: minimum units that may be spent at one moment. It is 1 for requests: otherwise
+        each would wait for its share to drain even if nothing else is sent."""
         self.per_minute = per_minute
         self.meter = ThroughputMeter()
         """Units drained."""
@@ -50,20 +47,20 @@ class Bucket:
         self._saved = MAX_SAVED * per_minute / 60
         self._gate = asyncio.Lock()
         self.queued = 0
-        """Callers that wait."""
+        """Number of waiting callers."""
         self.balance = 0.0
-        """Units at hand: what was taken and not needed, less what calls reserved too little.
-        Who finds enough here, and nobody waiting, may take it past the gate."""
+        """Units at hand: taken and not needed, minus amounts that calls reserved too little. If it
+        is enough and nobody waits, a caller may skip the gate."""
 
     def share(self, now: float) -> float:
-        """The part of the budget in use at loop time `now` (s), over about ten seconds."""
+        """Fraction of the budget in use at loop time `now` (s), over about ten seconds."""
         return min(self.meter.rate(now) * 60 / self.per_minute, 1.0)
 
     async def take(self, amount: float) -> None:
-        """Wait until `amount` units have drained for this caller, after all that came before.
+        """Wait until `amount` units have drained for this caller, after all earlier callers.
 
-        Raises the Halt of the stop token within half a window. A caller that is cancelled leaves
-        the queue and gives back what it took.
+        Raises the Halt of the stop token within half a window. A cancelled caller returns its
+        units.
         """
         self.queued += 1
         try:
@@ -73,7 +70,7 @@ class Bucket:
             self.queued -= 1
 
     def settle(self, reserved: float, actual: float) -> None:
-        """Correct the budget once the true cost of a call is known; (n, 0) gives all n back."""
+        """Correct the budget once the true cost of a call is known; (n, 0) returns all n."""
         self.balance += reserved - actual
         if not self.queued and self.balance > self._saved:
             self.balance = self._saved
@@ -82,7 +79,7 @@ class Bucket:
         due, drained = amount, 0.0
         try:
             while True:
-                # Calls that completed meanwhile may have left something, or a debt.
+                # Completed calls may have left a surplus or a debt.
                 due -= self.balance
                 self.balance = 0.0
                 if due <= 0.0:
@@ -107,13 +104,13 @@ class Bucket:
 
 
 LOOKAHEAD = 16
-"""Calls that may gather their tokens at once. With one, a call that waits for output tokens leaves
-input tokens unspent that the next call could have gathered: of two budgets that both nearly bind,
-57 % was used with one, 93 % with 8, 99 % with 16, and no more with 64."""
+"""Calls that may collect their tokens at once. With one, a call that waits for output tokens leaves
+input tokens unspent that the next call could collect. If both budgets nearly bind, 57 % is used
+with one, 93 % with 8, 99 % with 16, and no more with 64."""
 
 
 class TokenReservation(Struct, frozen=True):
-    """Tokens of one kind that a call has taken before it leaves."""
+    """Tokens of one kind that a call has taken before it is sent."""
 
     limit: TokenLimit
     bucket: Bucket
@@ -121,7 +118,7 @@ class TokenReservation(Struct, frozen=True):
 
 
 class TokenBuckets:
-    """Input, output or combined tokens a minute, as far as limits are known; falsy without any."""
+    """Input, output or combined tokens per minute, as far as limits are known; falsy if none is."""
 
     def __init__(self, stop_token: StopToken) -> None:
         self._stop_token = stop_token
@@ -132,7 +129,7 @@ class TokenBuckets:
         return bool(self._buckets)
 
     def learn(self, limits: Limits) -> None:
-        """Take over limits. The bucket of a rate that has not changed stays as it is."""
+        """Use these limits. Buckets whose rate has not changed are kept."""
         rates = {
             OUTPUT: limits.output_tokens,
             INPUT: limits.input_tokens,
@@ -148,7 +145,7 @@ class TokenBuckets:
         }
 
     def require_fit(self, model: str, estimate: TokenEstimate) -> None:
-        """ExceedsRateLimit for a call that takes more than a minute's budget."""
+        """Raise ExceedsRateLimit for a call above a minute's budget."""
         for limit, bucket in self._buckets.items():
             if (most := limit.most(estimate)) > bucket.per_minute:
                 raise ExceedsRateLimit(
@@ -158,7 +155,7 @@ class TokenBuckets:
                 )
 
     def taken_at_once(self, estimate: TokenEstimate) -> list[TokenReservation] | None:
-        """All tokens of a call where none waits, if they are at hand; else None."""
+        """All tokens of a call if they are available without waiting; else None."""
         reservations = []
         for limit, bucket in self._buckets.items():
             amount = limit.expected(estimate)
@@ -173,7 +170,7 @@ class TokenBuckets:
     async def reserved(self, estimate: TokenEstimate) -> AsyncIterator[list[TokenReservation]]:
         """Run the body once all tokens of a call are taken, first come, first served.
 
-        If it is cancelled, or the body raises, what was taken is given back.
+        They are returned if it is cancelled, or if the body raises.
         """
         reservations: list[TokenReservation] = []
         try:
@@ -189,7 +186,7 @@ class TokenBuckets:
             raise
 
     def bottlenecks(self, now: float) -> list[Bottleneck]:
-        """How much of each budget is in use at loop time `now` (s)."""
+        """Fraction of each budget in use at loop time `now` (s)."""
         return [
             Bottleneck(limit.resource, bucket.share(now)) for limit, bucket in self._buckets.items()
         ]

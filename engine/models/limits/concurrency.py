@@ -1,4 +1,4 @@
-"""Calls in flight: how many a vendor or an own server is sent, and the gate that lets them out."""
+"""Calls in flight: the width for vendors and self-hosted servers, and the admission gate."""
 
 import asyncio
 import math
@@ -13,43 +13,44 @@ from .buckets import Bucket
 from .throttle import Throttle
 
 START = 16
-"""Calls in flight to begin with; each round of answers doubles them, until the first fault."""
+"""Initial calls in flight; each round of answers doubles them, until the first fault."""
 
 CUT = 0.7
 """Factor by which a fault reduces the width."""
 
 WIDENING_STEP = 0.025
-"""Relative growth of the width by a round of answers after a fault; at least one call."""
+"""Relative growth of the width per round of answers after a fault; at least one call."""
 
 MIN_VENDOR_WIDTH = 4.0
-"""Calls that may always be in flight at a vendor: with one, a single request that hangs holds back
-all the others until its deadline."""
+"""Minimum width for vendors: with one, a single hanging request would delay all others until its
+deadline."""
 
 
 class AdaptiveConcurrency:
-    """Slots of one model: additive increase, multiplicative decrease, never above a ceiling.
+    """Slots of one model: additive increase, multiplicative decrease, up to a ceiling.
 
-    Held only around the wire. Without a ceiling nothing limits until a fault shows that there is
-    a limit, and again once twice the calls of that moment were in flight without another.
+    Held only around the wire. Without a ceiling the width is unlimited until a fault, and again
+    once twice as many calls were in flight without another.
     """
 
     def __init__(
         self, ceiling: int | None, least: float = 1.0, start: float = float(START)
     ) -> None:
-        """least: the width below which faults never narrow; refusals narrow it down to one. start:
-        the first width, where there is a ceiling."""
+        """least: minimum width after faults; refusals narrow it down to one. start: initial width
+        under a ceiling."""
         self._least = least
         self._ceiling = math.inf if ceiling is None else float(ceiling)
         self.width = math.inf if ceiling is None else min(self._ceiling, start)
-        """Calls that may be in flight now."""
+        """Maximum calls in flight now."""
         self.busy = 0
-        """Calls in flight; whoever takes a slot lowers it again once its call has ended."""
+        """Calls in flight; lowered by the callers after their calls."""
         self._goal = self._ceiling
         self._cut_at = -1.0
         self._regain = 0.0
-        """The width before refusals narrowed it; below this, each round of answers doubles it."""
+        """The width before refusals narrowed it; below it, each round of answers doubles the
+        width."""
         self._widening = 0
-        """Answers that may still widen: one for each slot when all were last taken at once."""
+        """Answers that may still widen: one per slot since all slots were taken."""
 
     @property
     def unlimited(self) -> bool:
@@ -60,13 +61,13 @@ class AdaptiveConcurrency:
         return self.busy + 1 <= self.width
 
     def take(self) -> None:
-        """Take a slot; the caller has checked `free`."""
+        """Take a slot, after `free` was checked."""
         self.busy += 1
         if self.busy + 1 > self.width:
             self._widening = self.busy
 
     def answered(self, took: float = 0.0) -> None:
-        """A call was answered after `took` s: widen, if the whole width was in use."""
+        """A call was answered after `took` s: widen if the whole width was in use."""
         if not self._widening or self.width >= self._goal:
             return
         self._widening -= 1
@@ -76,7 +77,8 @@ class AdaptiveConcurrency:
             self.width = self._goal = self._ceiling
 
     def overloaded(self, sent: float, now: float) -> None:
-        """A call sent at `sent` met an overloaded server (loop times, s): narrow, once a round."""
+        """A call sent at `sent` met an overloaded server (loop times, s): narrow, once per
+        round."""
         if sent < self._cut_at:
             return
         self._narrow(CUT, self._least)
@@ -84,7 +86,7 @@ class AdaptiveConcurrency:
         self._regain = 0.0
 
     def refused(self) -> None:
-        """Most of what is sent is refused: halve. The first answers after it widen as fast."""
+        """The server refuses most calls: halve. The first answers after it widen as fast."""
         self._regain = max(self._regain, min(self.width, float(self.busy)))
         self._narrow(0.5, 1.0)
 
@@ -96,68 +98,71 @@ class AdaptiveConcurrency:
 
 
 FEW, OWN_SERVER_START = 4, 16
-"""Calls in flight to begin with, and in the first round, once that many were answered. The width
-returns to the smaller one if the first round shows a queue: most such servers have few slots."""
+"""Initial calls in flight, and calls in flight in the first round, once that many are answered. The
+width returns to the first one if the first round shows a queue: most such servers have few
+slots."""
 
 QUEUE_SHOWS = 0.5
-"""A server queues if the mean time of the first `FEW` answers is less than this part of the mean
-time of the first round."""
+"""A server queues if the mean time of the first `FEW` answers is less than this fraction of the
+mean time of the first round."""
 
 QUEUE = 0.25
-"""Calls that wait at a server that states its load, for each that it serves."""
+"""Waiting calls per served call at a server that states its load."""
 
 GAIN = 1.25
-"""Growth of throughput that twice the calls in flight must bring."""
+"""Growth of throughput that doubling the calls in flight must bring."""
 
 WHOLE_GAIN = 0.85
-"""Part of the growth in width that throughput must reach for the next try to be of four times as
-many calls, above the first width: then no queue is near."""
+"""Fraction of the growth in width that throughput must reach to try four times as many calls next,
+above the first width: then no queue is near."""
 
 SAMPLE, LARGE_SAMPLE = 16, 64
-"""Answers over which throughput is measured: one for each slot within these bounds, or half of the
-width, where that is more."""
+"""Answers over which throughput is measured: one per slot within these bounds, or half of the width
+if that is more."""
 
 REST, MAX_REST = 8.0, 64.0
-"""Answers for each slot until more are tried again, and at most: each failed try doubles it."""
+"""Answers per slot until a larger width is tried again: initial and maximum; each failed try
+doubles it."""
 
 
 class ConcurrencySearch(AdaptiveConcurrency):
-    """Slots of a server that queues silently what it cannot serve at once.
+    """Finds the width for a server that silently queues the calls above its slots.
 
-    The width begins at `FEW`, so that a server that refuses all calls refuses few. The first
-    answers widen it to `OWN_SERVER_START`; a queue in the round after them narrows it again. Twice
-    as many are tried as long as that pays, or four times as many where the last try paid whole.
-    Once all places of the server are taken, calls only wait longer, and as many are answered. Then
-    the width returns to the last one that paid, and a quarter more, so that a free place finds the
-    next call waiting. (Gradient limiters, which go by latency alone, would keep servers that group
-    at a few calls: each takes longer in company, and all together much less.) A call that passes
-    its deadline narrows as an overload does, and ends the first round or a try of more calls.
+    The width starts at `FEW`, so that a server that refuses all calls refuses few. The first
+    answers widen it to `OWN_SERVER_START`; a queue in the next round narrows it again. Then twice
+    as many calls are tried as long as throughput grows, or four times as many if it grew in
+    proportion. Once all slots are taken, calls only wait longer. Then the width returns to the last
+    useful one plus a quarter, so that a free slot finds the next call waiting. (Limiters that rely
+    on latency alone would keep servers that batch at a few calls: each call takes longer, but all
+    together take much less.) A missed deadline narrows like an overload, and ends the first round
+    or a try.
 
-    A server that states its load needs no trial: see `load_stated`.
+    If a server states its load, no trial is needed: see `load_stated`.
     """
 
     def __init__(self) -> None:
         super().__init__(None)
         self.width = float(FEW)
         self._base = self.width
-        """The largest width that has raised throughput so far."""
+        """Largest width so far that has raised throughput."""
         self._speed = 0.0
-        """Answers a second at that width; 0 before it is known."""
+        """Answers per second at that width; 0 if unknown."""
         self._trying = False
-        """Whether the width is twice the base just now."""
+        """Whether a larger width is being tried."""
         self._rest = REST
         self._first: list[float] | None = []
-        """Seconds that the first answers took, and the first round; None once it has ended."""
+        """Seconds of the first answers and of the first round; None after it."""
         self._skipped = FEW + OWN_SERVER_START
-        """Answers that do not count: their calls left at another width, or it is time to rest."""
+        """Answers that do not count: their calls were sent at another width, or it is time to
+        rest."""
         self._answers = 0
         self._took = 0.0
         self._load_is_stated = False
 
     def load_stated(self, running: int, waiting: int) -> None:
-        """The server serves `running` calls now, and `waiting` more are in its queue. A queue of a
-        quarter of what it serves keeps all its places taken; a longer one only adds waiting. Of a
-        server that others ask too, this process keeps its present share."""
+        """The server serves `running` calls, and `waiting` more are queued. A queue of a quarter of
+        the served calls keeps all slots busy; a longer one only adds waiting. If others use the
+        server too, this process keeps its present share."""
         self._load_is_stated = True
         if waiting > QUEUE * running and running:
             share = min(self.busy / (running + waiting), 1.0)
@@ -166,7 +171,7 @@ class ConcurrencySearch(AdaptiveConcurrency):
             self.width *= 2.0
 
     def load_unknown(self) -> None:
-        """The server no longer states its load: go on by trial from the width reached so far."""
+        """The server no longer states its load: continue by trial from the present width."""
         if self._load_is_stated:
             self._load_is_stated = False
             self._base, self._speed, self._trying = self.width, 0.0, False
@@ -206,7 +211,7 @@ class ConcurrencySearch(AdaptiveConcurrency):
         self._begin(self.width)
 
     def _first_round(self, took: float) -> None:
-        """Note one of the first answers; after the first round, keep the width or go back."""
+        """Record one of the first answers; after the first round, keep the width or go back."""
         assert self._first is not None
         self._first.append(took)
         if len(self._first) == FEW:
@@ -221,7 +226,7 @@ class ConcurrencySearch(AdaptiveConcurrency):
                 self._weigh(self.width / max(mean, 1e-9))
 
     def _weigh(self, speed: float) -> None:
-        """Go up, or back; by Little's law a width and a mean time are a speed."""
+        """Widen or go back. speed: answers per second, by Little's law from width and mean time."""
         if self._trying and speed < GAIN * self._speed:
             self._trying = False
             self._settle(self._base + max(self._base // 4, 1.0))
@@ -249,20 +254,21 @@ class ConcurrencySearch(AdaptiveConcurrency):
 
 
 class Connections:
-    """The connections of a provider, which its models share: each call in flight has one.
+    """The connections of a provider: one per call in flight, shared by its models.
 
-    Free ones go to the models in turn: first to the model whose call has waited longest.
+    Free ones go to the model whose call has waited longest.
     """
 
     def __init__(self, most: float = math.inf) -> None:
         self.most = most
         self.busy = 0
-        """Calls in flight: callers raise it, and lower it once their call has ended."""
+        """Calls in flight; raised and lowered by callers."""
         self.line: list[AdmissionGate] = []
-        """The gates whose first call waits for a connection, the longest wait first."""
+        """Gates whose first call waits for a connection, the longest wait first."""
 
     def free(self, gate: "AdmissionGate") -> bool:
-        """Whether the first call of a gate may take a connection; if not, the gate is in line."""
+        """Whether the first call of a gate may take a connection; otherwise the gate joins the
+        line."""
         if gate not in self.line:
             self.line.append(gate)
         if self.busy + self.line.index(gate) >= self.most:
@@ -271,22 +277,23 @@ class Connections:
         return True
 
     def leave(self, gate: "AdmissionGate") -> None:
-        """A gate waits for something else, or for nothing: the next gate in line may go on."""
+        """A gate waits for something else, or for nothing: let the next gate check."""
         if gate in self.line:
             self.line.remove(gate)
             self.look()
 
     def look(self) -> None:
-        """Let the first gates in line check again, one for each free connection."""
+        """Let the first gates check again, one per free connection."""
         for gate in self.line[: max(int(self.most) - self.busy, 0)]:
             gate.look()
 
 
 class AdmissionGate:
-    """Holds the first in line while the model pauses, fails or is full, or the budget is short.
+    """Holds the first call in line while the model pauses, fails or is full, or the budget is
+    short.
 
-    A call that waits here holds no slot and no dollars. Nothing is awaited between the last check
-    of pause, breaker, slots and budget and the moment the call leaves.
+    A waiting call holds no slot and no dollars. Nothing is awaited between the last check and the
+    moment the call is sent.
     """
 
     def __init__(
@@ -299,9 +306,10 @@ class AdmissionGate:
         connections: Connections,
     ) -> None:
         self.held_by: Resource | None = None
-        """What the first in line waits for; None if nobody does, or if it waits for a bucket."""
+        """Resource that the first in line waits for; None if nobody waits, or if it waits for a
+        bucket."""
         self.until = 0.0
-        """When that ends (loop time, s); infinite if it ends with a call in flight."""
+        """Time at which that ends (loop time, s); infinite if it ends with a call in flight."""
         self._stop_token = stop_token
         self._throttle = throttle
         self._breaker = breaker
@@ -315,10 +323,11 @@ class AdmissionGate:
             model_budget.budget.listen(self.look)
 
     async def leave(self, estimate: TokenEstimate, requests: Bucket | None) -> float:
-        """Wait for admission, then take a slot and reserve dollars for the worst case; how many.
+        """Wait for admission, then take a slot and reserve dollars for the worst case; returns
+        them.
 
-        requests: the bucket to take one request from, if there is one. Raises the Halt of the stop
-        token, or BudgetReached. A caller that is cancelled in line takes nothing.
+        requests: bucket to take one request from; may be None. Raises the Halt of the stop token,
+        or BudgetReached. A caller that is cancelled in line takes nothing.
         """
         async with self._line:
             paid = False
@@ -350,18 +359,18 @@ class AdmissionGate:
             self._breaker.left()
             if (model_budget := self._model_budget) is None:
                 return 0.0
-            # As it is now: bills that come while a call waits may raise it.
+            # The current worst case: bills that came meanwhile may have raised it.
             worst = model_budget.worst(estimate)
             model_budget.budget.reserve(worst)
             return worst
 
     def look(self) -> None:
-        """Have the first in line check again: a call is back, money is free, or the run stops."""
+        """Let the first in line check again: a call completed, money is free, or the run stops."""
         if self._alarm is not None and not self._alarm.done():
             self._alarm.set_result(None)
 
     def _obstacle(self, estimate: TokenEstimate) -> tuple[Resource | None, float]:
-        """What stands in the way, and until when; (None, 0) if nothing does."""
+        """The obstacle and its end; (None, 0) if the way is free."""
         if not (self._throttle.quiet and self._breaker.closed):
             now = self._now()
             if (opens := self._throttle.opens_at(now)) > now:

@@ -7,19 +7,19 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Rates and width, as the sweep file sets them or the server tells them. None: not known."""
+    """Rates and width, from the sweep file or the server. None: unknown."""
 
     requests: float | None = None
-    """Requests a minute."""
+    """Requests per minute."""
     tokens: float | None = None
-    """Tokens a minute, for vendors that count input and output together. Such vendors count the
-    whole of max_tokens when the call arrives, so that is what is taken."""
+    """Tokens per minute, for vendors that count input and output together. They count all of
+    max_tokens when the call arrives, so that amount is taken."""
     input_tokens: float | None = None
-    """Input tokens a minute; tokens from the provider's own prompt cache do not count."""
+    """Input tokens per minute; tokens from the provider's prompt cache do not count."""
     output_tokens: float | None = None
-    """Output tokens a minute."""
+    """Output tokens per minute."""
     concurrency: int | None = None
-    """Calls in flight at once, at most."""
+    """Maximum calls in flight."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -28,8 +28,8 @@ class Limits:
                 raise ValueError(f"{field.name}: {value} is not a positive number")
 
     def part(self, sharers: int) -> "Limits":
-        """What each of several processes may use that share these limits; a call at a time is the
-        least that one needs."""
+        """An equal part of these limits for one of several processes; at least one call at a
+        time."""
         if sharers == 1:
             return self
         parts: dict[str, Any] = {
@@ -42,7 +42,7 @@ class Limits:
         return replace(self, **parts)
 
     def filled(self, defaults: "Limits") -> "Limits":
-        """These limits, completed by the server's where one is not known."""
+        """These limits, completed by `defaults` where unknown."""
         missing = {
             field.name: getattr(defaults, field.name)
             for field in fields(self)

@@ -56,15 +56,15 @@ from .throttle import Throttle
 from .tries import Tries
 
 MAX_FAILING = 2
-"""A fault lies with a call if, since its first failure, at least this many times as many calls
-were answered as fail now."""
+"""A fault lies with a call if, since its first failure, at least this many times as many calls were
+answered as are failing now."""
 
 
 class Reservation(Struct, eq=False):
-    """What one call in flight holds, to be settled when it lands."""
+    """Resources of one call in flight, to be settled when it completes."""
 
     sent: float
-    """When it left (loop time, s)."""
+    """When it was sent (loop time, s)."""
     estimate: TokenEstimate | None = None
     """None where neither rates nor dollars are limited."""
     tokens: Sequence[TokenReservation] = ()
@@ -76,23 +76,22 @@ class Reservation(Struct, eq=False):
 class RateLimiter:
     """Keeps the calls of one (provider, model) to its limits.
 
-    A call enters, or lines up; then it is answered, has failed, or is abandoned. Callers wait in
-    one line, first come, first served, whatever the size of their calls. An error has its effect on
-    everyone: a 429 pauses and slows all, failures open the breaker, a Halt sets the stop token.
-    Some change on the way:
+    A call enters, or lines up; then it is answered, has failed, or is abandoned. The line is first
+    come, first served, whatever the size of the calls. An error affects everyone: a 429 pauses and
+    slows all calls, failures open the breaker, a Halt sets the stop token. Some errors change:
 
-    - A delay of more than 15 minutes becomes ProviderDown; 30 minutes without any answer, or as
-      many as the run allows, become GaveUp. If all remaining calls have failed, they fail alone.
-    - An UnknownFault after an answer counts as a failure of the server, until it shows that only
-      this call meets it.
-    - No whole answer from the user's own server, while it had other calls too, becomes ServerBusy.
-    - InvalidRequest, of a model that has answered nothing yet, becomes NeverAnswered; twenty of
-      one cause become AllRefused, since all calls share the cause.
+    - A delay of more than 15 minutes becomes ProviderDown; 30 minutes without any answer, or
+      `give_up`, become GaveUp. If all remaining calls have failed, only they fail.
+    - An UnknownFault after an answer counts as a failure of the server, unless only this call has
+      it.
+    - OutcomeUnknown of a self-hosted server that had other calls too becomes ServerBusy.
+    - InvalidRequest of a model without any answer becomes NeverAnswered; twenty with one cause
+      become AllRefused, since all calls have that cause.
 
-    AuthenticationFailed is final only once the stop token is set: before that, the next call to
-    leave is the probe. Raises ExceedsRateLimit for a call that exceeds a whole minute's budget.
-    A caller that is cancelled in line takes nothing; one that is cancelled in flight keeps what it
-    reserved, since the server may have done the work.
+    AuthenticationFailed is final only once the stop token is set: before, the next call is the
+    probe. Raises ExceedsRateLimit for a call above a whole minute's budget. A caller that is
+    cancelled in line takes nothing; one that is cancelled in flight keeps its reservation, since
+    the server may have done the work.
     """
 
     def __init__(
@@ -106,9 +105,9 @@ class RateLimiter:
         connections: Connections | None = None,
         give_up: float = GIVE_UP,
     ) -> None:
-        """jitter: draws from [0, 1). own: whether the server is the user's own, which serves few
-        calls at once, queues the others, and bills nothing. connections: of its provider; None for
-        any number. give_up: seconds without any answer after which the run gives up."""
+        """jitter: draws from [0, 1). own: whether the server is self-hosted: it serves few calls at
+        once, queues the others, and bills nothing. connections: of its provider; None for any
+        number. give_up: seconds without any answer until the run gives up."""
         self.stop_token = stop_token or StopToken()
         self.breaker = Breaker(give_up)
         self._set = limits or Limits()
@@ -119,7 +118,7 @@ class RateLimiter:
         ceiling = self._set.concurrency
         least = 1.0 if own else MIN_VENDOR_WIDTH
         searches = own and ceiling is None
-        # One's own server serves at once what it is set to, or says itself that it serves.
+        # Self-hosted servers serve as many calls as they are set to, or state their slots.
         start = math.inf if own else float(START)
         self._slots = (
             ConcurrencySearch() if searches else AdaptiveConcurrency(ceiling, least, start)
@@ -133,19 +132,19 @@ class RateLimiter:
         self._requests: Bucket | None = None
         self._tokens = TokenBuckets(self.stop_token)
         self._waiting = self._fresh = 0
-        """Calls in line, and how many of them have not failed."""
+        """Calls in line, and the number of them without a failed try."""
         self._open: dict[Reservation, None] = {}
-        """Of the requests in flight, the oldest first."""
+        """Requests in flight, the oldest first."""
         self._last_answer = -math.inf
         self.answers = 0
         """Calls answered so far."""
         self._failing: WeakSet[Tries] = WeakSet()
-        """Of the calls whose last try failed."""
+        """Tries of the calls whose last try failed."""
         self._fault = self._words = ""
-        """The last fault, if no answer followed it, and the server's words for it."""
+        """The last fault and the server's words for it, if no answer followed."""
         self._failed_alike = EqualFailures()
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The loop that it belongs to, from its first call on."""
+        """The event loop, from the first call on."""
         self._replies = ThroughputMeter()
         self.learn(Limits())
 
@@ -160,7 +159,7 @@ class RateLimiter:
 
     @property
     def unknown_width(self) -> float:
-        """Calls that may be in flight now at a server whose slots nobody stated; 0 at others."""
+        """Maximum calls in flight at a server with unknown slots; 0 for others."""
         return self._slots.width if isinstance(self._slots, ConcurrencySearch) else 0.0
 
     def load_stated(self, running: int, waiting: int) -> None:
@@ -193,11 +192,10 @@ class RateLimiter:
         )
 
     def enter(self, call: Call) -> Reservation | None:
-        """What a call holds that leaves without a wait, and without passing another that waits;
-        None if it has to line up. Raises the Halt of the stop token.
+        """Admit a call that need not wait and passes no waiting call; None if it must line up.
+        Raises the Halt of the stop token.
 
-        It checks and takes what `line_up` and `AdmissionGate.leave` do, all at once: what one of
-        the two ways learns to check, the other must.
+        Must check and take exactly as `line_up` and `AdmissionGate.leave` do.
         """
         if self.stop_token.halt is not None:
             self.stop_token.raise_if_stopped()
@@ -221,7 +219,7 @@ class RateLimiter:
                 reservation.worst = model_budget.worst(estimate)
                 if not model_budget.budget.fits(reservation.worst):
                     return None
-            # One that fits no limit is refused in line.
+            # A call that exceeds a limit is refused in line.
             tokens = self._tokens.taken_at_once(estimate)
             if tokens is None:
                 return None
@@ -236,7 +234,8 @@ class RateLimiter:
         return reservation
 
     async def line_up(self, call: Call, fresh: bool = True) -> Reservation:
-        """Wait for tokens, then at the admission gate. If cancelled or halted, nothing is kept.
+        """Wait for tokens, then at the admission gate. Nothing is kept after a cancellation or
+        Halt.
 
         fresh: whether the call has not failed yet.
         """
@@ -262,8 +261,8 @@ class RateLimiter:
         return reservation
 
     def answered(self, reply: Reply, reservation: Reservation, sent: float = 0.0) -> float:
-        """A call was answered; seconds since it was sent. sent: when (loop time, s), if known: a
-        connection may have been opened for it after it left here."""
+        """Record an answer; returns the seconds since it was sent. sent: when (loop time, s), if
+        known: opening a connection may have delayed it."""
         now = (self._loop or self._found()).time()
         sent = sent or reservation.sent
         self._throttle.answered()
@@ -284,14 +283,14 @@ class RateLimiter:
         self._completed(reservation, None)
 
     def failed(self, exc: EngineError, reservation: Reservation, tries: Tries) -> EngineError:
-        """Apply a call's fault to all callers; the error to raise."""
+        """Apply a call's fault to all callers; returns the error to raise."""
         sent, now = reservation.sent, self._now()
         self._fault, self._words = str(exc), exc.words
         halt: Halt | None = None
         unknown = isinstance(exc, (OutcomeUnknown, UnrecognizedReply))
         match exc:
             case RateLimited():
-                # A pause; and fewer at once in a storm.
+                # A pause; and a smaller width in a storm.
                 if self._throttle.refused(exc.delay, sent, now):
                     self._slots.refused()
                 self.breaker.refused(sent, now)
@@ -337,7 +336,7 @@ class RateLimiter:
         return halt
 
     def _lies_with_call(self, tries: Tries, sent: float, now: float) -> bool:
-        """Count a failure; whether it says nothing about the server."""
+        """Count a failure; returns whether it lies with the call and not with the server."""
         self._failing.add(tries)
         passed = self.answers - tries.answers
         tries.alone = tries.failures > 0 and passed >= MAX_FAILING * len(self._failing)
@@ -347,9 +346,9 @@ class RateLimiter:
         return tries.alone
 
     def _completed(self, reservation: Reservation, usage: Usage | None) -> None:
-        """Free the slot of a call, and correct what was reserved by what was billed.
+        """Free the slot of a call, and correct its reservations by its bill.
 
-        usage: None if that is not known; then what was reserved counts as spent.
+        usage: None if unknown; then the reserved amounts count as spent.
         """
         del self._open[reservation]
         self._slots.busy -= 1
@@ -378,13 +377,13 @@ class RateLimiter:
             limits.append(Bottleneck("requests", self._requests.share(now)))
         if held_by == "concurrency" or not (limits or slots.unlimited):
             return Bottleneck("concurrency", slots.busy / max(slots.width, 1.0), int(slots.width))
-        # A caller that is about to leave is bound by nothing.
+        # A caller that is about to leave is not limited by anything.
         return max(limits, key=lambda binding: binding.share, default=None)
 
     def _now(self) -> float:
         return (self._loop or self._found()).time()
 
     def _found(self) -> asyncio.AbstractEventLoop:
-        # Looking the loop up is a system call in Python 3.11.
+        # Looking up the loop is a system call in Python 3.11.
         self._loop = asyncio.get_running_loop()
         return self._loop

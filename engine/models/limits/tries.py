@@ -1,4 +1,4 @@
-"""The tries of one call: how often it failed, by the kind of fault, and when it is tried again."""
+"""The tries of one call: failures by kind of fault, and the wait until the next try."""
 
 from collections.abc import Callable
 
@@ -15,24 +15,24 @@ from ...errors import (
 )
 
 MAX_UNBILLED = 6
-"""Retries after faults for which nothing was billed."""
+"""Retries after unbilled faults."""
 
 MAX_ALONE = 5
-"""Failures of a call, for which nothing was billed, while others are answered."""
+"""Unbilled failures of a call while others are answered."""
 
 MAX_BILLED = 2
-"""Retries after faults that may have been billed: sent, but no whole answer came."""
+"""Retries after faults that may have been billed: sent, but not fully answered."""
 
 MAX_CROWDED = 8
-"""Retries of a call that the user's own server was too crowded to answer: nothing is billed, and
-each time fewer are in flight."""
+"""Retries of a call that a busy self-hosted server did not answer: unbilled, and fewer calls are in
+flight each time."""
 
 MAX_RETRY_WAIT = 60.0
-"""Seconds between two tries at most: they wait 1, 2, 4 … s, times a draw from [0.5, 1)."""
+"""Maximum seconds between two tries. They are 1, 2, 4 … s, times a draw from [0.5, 1)."""
 
 
 class Tries:
-    """How often one call has failed, by the kind of fault."""
+    """Failures of one call, by kind of fault."""
 
     def __init__(self, jitter: Callable[[], float], answers: int) -> None:
         """jitter: draws from [0, 1). answers: of the model to other calls, before the first
@@ -41,23 +41,21 @@ class Tries:
         self.failures = 0
         """Failures that may lie with this call alone, and not with the server."""
         self.alone = False
-        """Whether they do: since the first one, many more calls were answered than fail."""
+        """Whether they do: since the first one, many more calls were answered than are failing."""
         self.given_up = False
-        """Whether nothing was answered for so long that the call is not tried again."""
+        """Whether it was given up after too long without any answer."""
         self._jitter = jitter
         self._unbilled = self._billed = self._crowded = 0
 
     def wait(self, fault: EngineError, closed: bool, running: bool) -> float | None:
-        """Seconds to wait before the call is tried again; None if it is not.
-
-        closed: whether the breaker is. running: whether the run goes on.
-        """
+        """Seconds until the next try; None if there should be none. closed: whether the breaker is.
+        running: whether the run goes on."""
         match fault:
             case RateLimited():
-                # The limiter holds the next try back for as long as the server asks.
+                # The limiter delays the next try as long as the server asks.
                 return 0.0
             case AuthenticationFailed():
-                # The limiter lets one probe out; the run stops if the key is refused again.
+                # The limiter sends one probe; the run stops if the key is refused again.
                 return 0.0 if running else None
             case ServerBusy():
                 self._crowded += 1
@@ -78,7 +76,7 @@ class Tries:
         return None
 
     def _backoff(self, tries: int, delay: float = 0.0) -> float:
-        """Seconds to wait after so many tries of one kind. delay: what the server asks for (s)."""
+        """Seconds to wait after this many tries of a kind. delay: as the server asks (s)."""
         draw = self._jitter()
         return max(
             min(MAX_RETRY_WAIT, 2.0 ** (tries - 1)) * (1 + draw) / 2, delay * (1 + draw / 10)

@@ -178,7 +178,7 @@ def test_a_folder_that_lost_its_database_is_told_how_to_make_it_again(half):
 def test_a_file_in_the_way_is_told(path):
     path.parent.mkdir()
     path.write_text("x")
-    assert refused(path) == f"{path} is a file, and a folder is needed: name another"
+    assert refused(path) == f"{path} is a file, but a folder is needed: choose another name"
 
 
 @pytest.mark.wire

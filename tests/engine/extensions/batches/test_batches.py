@@ -192,8 +192,8 @@ LOCAL = "ollama/llama3.1:8b"
 @pytest.mark.parametrize(
     ("agent", "judge", "batch", "told"),
     [
-        ("openai/gpt-4o", LOCAL, "", f"{LOCAL}: ollama takes no batches here; "),
-        ("openai/gpt-4o", LOCAL, "true", r"s\.yaml:5: .*ollama takes no batches here"),
+        ("openai/gpt-4o", LOCAL, "", f"{LOCAL}: ollama has no batch endpoint; "),
+        ("openai/gpt-4o", LOCAL, "true", r"s\.yaml:5: .*ollama has no batch endpoint"),
         ("openai/gpt-4o", LOCAL, "7", "7 is not true or false"),
         ("sim/strong", "sim/judge", "", "no model of this sweep can be asked in batches"),
     ],

@@ -399,7 +399,7 @@ def test_a_model_of_which_every_call_fails_alike_is_stopped_after_twenty():
     kinds, sent, halt = run(fails_alike(server, 500))
     assert isinstance(halt, AllRefused)
     assert "400: top_p in request" in str(halt)
-    assert "Fix what it names" in str(halt)
+    assert "Fix the cause" in str(halt)
     assert MAX_ALIKE <= sent <= MAX_ALIKE + 5
     assert InvalidRequest not in kinds
     assert NeverAnswered in kinds

@@ -137,7 +137,7 @@ def test_without_a_delay_from_the_server_the_pauses_double_up_to_a_minute():
 @pytest.mark.parametrize(
     ("delay", "told"),
     [
-        (7_200, r"daily limit; it .* 2 hours: go on at .* 20\d\d$"),
+        (7_200, r"daily limit; .* 2 hours: resume at .* 20\d\d$"),
         (1e12, "more than a year"),
         (1e300, "more than a year"),
     ],
@@ -155,7 +155,7 @@ async def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_co
 def test_the_time_to_come_back_is_that_of_the_servers_delay():
     earliest = datetime.now() + timedelta(hours=2)
     told = str(overlong_delay(RateLimited("429", 7_200)))
-    end = datetime.strptime(told.partition("go on at ")[2], "%H:%M on %d %B %Y")
+    end = datetime.strptime(told.partition("resume at ")[2], "%H:%M on %d %B %Y")
     assert earliest - timedelta(minutes=1) < end <= datetime.now() + timedelta(hours=2)
 
 
