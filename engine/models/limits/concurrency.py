@@ -133,7 +133,7 @@ class ConcurrencySearch(AdaptiveConcurrency):
     as many calls are tried as long as throughput grows, or four times as many if it grew in
     proportion. Once all slots are taken, calls only wait longer. Then the width returns to the last
     useful one plus a quarter, so that a free slot finds the next call waiting. (Limiters that rely
-    on latency alone would keep servers that batch at a few calls: each call takes longer, but all
+    on latency alone would keep servers that group at a few calls: each call takes longer, but all
     together take much less.) A missed deadline narrows like an overload, and ends the first round
     or a try.
 
