@@ -1,11 +1,11 @@
-"""Measures the engine, each figure beside a bare loop of the same run.
+"""Measures the engine, each figure next to a bare loop of the same run.
 
     python bench.py                          all of it: a table a bench, and what was to be reached
     python bench.py calls debates            some of it
-    python bench.py --against openai calls   peers beside it, each in a venv of its own
+    python bench.py --against openai calls   also peers, each in its own venv
     python bench.py --write-docs             put the figures into docs/performance.md
 
-A machine that does something else besides gives figures of that: quiet it first.
+Other work on the machine distorts the figures: stop it first.
 """
 
 from collections.abc import Callable

@@ -15,7 +15,7 @@ def main() -> None:
     """Run the command line. Ctrl-C is quiet while the program loads and once it has ended."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _gone)
-    # Read when numpy is imported. The matrices here are small: further threads spin beside the
+    # Read when numpy is imported. The matrices here are small: further threads compete with the
     # event loop, and the last digit of a sum would depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(LOADING)
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _gone(number: int, frame: FrameType | None) -> None:
-    """Nothing has begun: there is nothing to stop, to save or to say."""
+    """Exit before anything has begun: nothing needs to be stopped or saved."""
     os._exit(ExitCode.INTERRUPTED)
 
 

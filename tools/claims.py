@@ -1,4 +1,4 @@
-"""What every mechanism guarantees, in one table that tests check by searching for the best liar.
+"""Guarantees of every mechanism, in one table that tests check by searching for the best liar.
 
 A claim says two things: how much a liar gains at most (soundness), and how much the truth loses at
 most (completeness), both for the seats and the judge that it assumes. Where it says nothing, a test
@@ -27,21 +27,21 @@ from oversight.protocols.protocol import Protocol
 
 Check: TypeAlias = Literal["exhaustive", "dynamic programming", "closed form", "counterexample"]
 """How tests check the claim at default settings: they try every play of a liar; or they find the
-best one by backward induction or by a formula; or there is no guarantee, and they show a liar who
-wins."""
+best one by backward induction or by a formula; or the mechanism guarantees nothing, and they show a
+liar who wins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The most that a liar gains and that the truth loses, and what that rests on."""
+    """Upper bounds of a liar's gain and of the truth's loss, with their conditions."""
 
     gain: float
     """The most by which a liar can raise the expected verdict on its answer above `over`, in
-    [0, 1], with a judge who makes no error; at 1 there is no guarantee."""
+    [0, 1], with a judge who makes no error; 1: no guarantee."""
     over: str
-    """What the gain is counted from."""
+    """The baseline of the gain."""
     given: str
-    """What the other seats and the judge are assumed to do; empty where nothing helps."""
+    """Assumptions about the other roles and the judge; empty where none helps."""
     check: Check
     loss: float | None = 0.0
     """The most by which the verdict on the truth can fall below 1, or below `over` where that
@@ -50,14 +50,14 @@ class Claim:
     """The most steps, splits or speeches of the liar for which it holds; None: they do not
     matter."""
     tolerance: float = 0.0
-    """By how much a statement of the liar may be off and pass."""
+    """Maximum error of a liar's statement that passes."""
     error_gain: float = 1.0
-    """By how much gain and loss rise, at most, with each unit of the judge's error: how far any of
-    its probabilities is from that of a judge as in `given`."""
+    """Maximum rise of gain and loss per unit of the judge's error: the largest distance of its
+    probabilities from the judge's in `given`."""
     judge_error: float = 1.0
-    """Below which error of the judge the gain holds; from there on nothing is claimed."""
+    """The gain holds below this error of the judge; nothing is claimed from there on."""
     truth_error: float = 1.0
-    """Below which error of the judge the loss holds."""
+    """The loss holds below this error of the judge."""
     error_loss: float = 1.0
     """By how much the loss rises, at most, with each unit of the judge's error."""
 
@@ -86,7 +86,7 @@ def formula(exact: float | None, slope: float) -> str:
 
 
 def claims_of(protocol: Protocol) -> tuple[Claim, ...]:
-    """What a protocol of ours guarantees at its settings; empty for a class that is not ours."""
+    """Guarantees of a shipped protocol at its settings; empty for other classes."""
     if isinstance(protocol, Assisted) and protocol.aux == "adversarial":
         return _unguarded("Whoever helps the judge works for the agent.")
     for kind in type(protocol).__mro__:
@@ -242,5 +242,5 @@ CLAIMS: Mapping[type[Protocol], str | Callable[[Any], tuple[Claim, ...]]] = {
         ),
     ),
 }
-"""What is claimed of a kind, or a sentence on what decides instead; what is said of a class holds
-for its subclasses."""
+"""Claims of a kind, or a sentence on the deciding factor; claims of a class hold for its
+subclasses."""

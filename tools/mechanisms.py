@@ -1,6 +1,6 @@
 """The tables of mechanisms in docs/protocols.md, made from the protocols and tests themselves.
 
-Write them anew with: python -m tools.mechanisms
+Write them again with: python -m tools.mechanisms
 """
 
 import ast
@@ -48,8 +48,8 @@ TRUTHS: dict[str, list[str]] = {
         "cross_examination::a_judge_whose_best_speech_is_known_hears_it_from_both_sides",
     ],
     "interactive_debate": ["debates::evidence_brought_out_by_questions_decides_for_the_truth"],
-    "open_consultancy": ["engine/beside::open_protocols_are_split_by_what_the_agent_chose"],
-    "open_debate": ["engine/beside::open_protocols_are_split_by_what_the_agent_chose"],
+    "open_consultancy": ["engine/beside::open_protocols_are_split_by_the_agents_choice"],
+    "open_debate": ["engine/beside::open_protocols_are_split_by_the_agents_choice"],
     "double_consultancy": [
         "debates::a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence"
     ],
@@ -162,7 +162,7 @@ def _linked(mechanism: str, place: str) -> str:
 
 
 def claimed() -> str:
-    """What every mechanism claims at its default settings, as Markdown."""
+    """Claims of every mechanism at its default settings, as Markdown."""
     lines = [CLAIMED, "|---|---:|---|---:|---|---|"]
     rows = {name: plain(kind) for name, kind in PROTOCOLS.items()}
     odds = plain(PROTOCOLS["doubly_efficient_debate"], probabilities=True)
@@ -190,11 +190,11 @@ OTHERS = {
     "consultancy": "122 | the same, and 124 of YAML | 95",
     "critique": "– | 183 | 65: it rewrites, and no judge decides",
 }
-"""Lines of their code for the same, with what it needs of its own: agents, prompts, tasks."""
+"""Lines of other projects' code for the same, with their agents, prompts and tasks."""
 
 
 def beside() -> str:
-    """Our files beside those of others: lines, and names of the package that one must know."""
+    """Our files compared with other projects: lines, and names of the package to know."""
     lines, known = [BESIDE, "|---|---|---|---|---|"], set[str]()
     for name, others in OTHERS.items():
         text = Path(inspect.getfile(PROTOCOLS[name])).read_text()

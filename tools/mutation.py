@@ -3,11 +3,11 @@
     make mutants                                    a fresh sample, by known truths
     python -m tools.mutation --seed 7               the same sample again
     python -m tools.mutation --unit                 what truths let pass faces the unit ring too
-    python -m tools.mutation --in cache             of other files; --sample N: so many mutants
+    python -m tools.mutation --in cache             of other files; --sample N: N mutants
 
-The operators are those of mutmut (https://mutmut.readthedocs.io), on every function of the files
-chosen; not mutated are annotations, defaults, docstrings and what is raised, which is text for
-people. Tests are collected and run once, to see which of them reach which function; each mutant is
+The operators come from mutmut (https://mutmut.readthedocs.io), on every function of the files
+chosen. Annotations, defaults, docstrings and raised errors, which are text for people, are not
+mutated. Tests are collected and run once, to see which of them reach which function; each mutant is
 then broken into a process that is forked from there, and faces those that reach it.
 """
 
@@ -89,7 +89,7 @@ def files(chosen: Sequence[str]) -> list[Path]:
 
 
 def sample(paths: Sequence[Path], size: int, seed: int) -> tuple[list[Mutant], int]:
-    """So many mutants, each by chance and by the seed alone, and how many there are in all."""
+    """`size` random mutants, determined by the seed, and the number of all mutants."""
     places = [place for path in paths for place in _places(path)]
     drawn = random.Random(seed).sample(places, len(places))
     found: list[Mutant] = []
@@ -182,7 +182,7 @@ def _same(one: CodeType, other: CodeType | None) -> bool:
 def break_into(mutant: Mutant) -> None:
     """Put the mutant's code into the functions of this process, whoever holds them."""
     changed, path = mutated(mutant), str(ROOT / mutant.file)
-    gc.unfreeze()  # What the collector has been told to leave alone, it does not list either.
+    gc.unfreeze()  # The collector does not list frozen objects.
     for each in gc.get_objects():
         if isinstance(each, FunctionType) and each.__code__.co_filename in _called(path):
             code = changed.get(each.__code__.co_qualname)
@@ -198,7 +198,7 @@ def _called(path: str) -> tuple[str, str]:
 
 @dataclass(eq=False)
 class Trials:
-    """A plugin of pytest: in place of running the tests once, they are run for every mutant."""
+    """A plugin of pytest: runs the tests for every mutant instead of once."""
 
     mutants: Sequence[Mutant]
     workers: int
@@ -333,7 +333,7 @@ class Trial:
 def tried(
     mutants: Sequence[Mutant], workers: int, unit: bool, tests: Sequence[str]
 ) -> dict[Mutant, Fate]:
-    """What became of each. SystemExit if the tests cannot be collected."""
+    """The fate of each mutant. SystemExit if the tests cannot be collected."""
     # A failure is enough; nobody reads the smallest example of it.
     phases = [Phase.explicit, Phase.generate]
     settings.register_profile("mutants", phases=phases, deadline=None, database=None)

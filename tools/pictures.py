@@ -87,7 +87,7 @@ SCREENS = (
 
 @contextmanager
 def under_way(place: Path) -> Iterator[Callable[[Any], None]]:
-    """A run with real requests; what is given waits until a page has seen it for some seconds."""
+    """A run with real requests; the given function waits until a page has shown it."""
     (place / "live.yaml").write_text(LIVE)
     flags = ["--sweep", str(place / "live.yaml"), "--profile", "busy", "--speed", "1"]
     with serving(flags) as url:
@@ -162,7 +162,7 @@ def looking(
 
 
 def take_rating(browser: Any, look: tuple[str, str, int], to: Path, place: Path) -> None:
-    """What a rater sees: the welcome, a task of each kind, waiting, and the end."""
+    """Pages of a rater: the welcome, a task of each kind, waiting, and the end."""
     settings = replace(PLAIN, before=True)
     for task, call in TASKS.items():
         name = f"rating-{task.replace(' ', '-')}"

@@ -55,11 +55,11 @@ Row: TypeAlias = tuple[str, ...]
 """A setting, what it takes, its default, and its meaning."""
 
 MARKED = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-"""What is made in a page, between marks that name it; all else is written by hand."""
+"""Generated parts of a page, between marks that name them; the rest is written by hand."""
 
 
 def remade(page: str) -> str:
-    """A page in Markdown with what stands between its marks as the declarations say it now."""
+    """A page in Markdown with its generated parts made from the current declarations."""
     return MARKED.sub(lambda mark: f"{mark[1]}\n{_made(mark[2])}\n\n{mark[3]}", page)
 
 
@@ -166,7 +166,7 @@ def _commands() -> Iterator[str]:
 
 
 SHARED = 3
-"""What so many have is described once."""
+"""Settings that this many classes have in common are described once."""
 
 
 def _options(command: click.Command) -> Iterator[tuple[str, ...]]:
@@ -202,7 +202,7 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "commands": _commands,
     "tables": _tables,
 }
-"""By the name in the mark, the lines of what is made."""
+"""Generated lines, by the name in the mark."""
 
 
 def _table(*classes: type[Any], without: Iterable[str] = ()) -> Iterator[str]:
@@ -276,7 +276,7 @@ def _value(value: Any) -> str:
 
 
 def _doc(cls: type[Any], field: "Field[Any]") -> str:
-    """What stands below the field where it is declared, or else below its namesake of a call."""
+    """The docstring of the field where it is declared, or of a call's field with that name."""
     for each in (
         *cls.__mro__,
         *([Request] if hasattr(cls, "model") or "model" in fields_of(cls) else []),

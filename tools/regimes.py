@@ -219,8 +219,7 @@ def _crossed(judges: int, count: int, rng: np.random.Generator) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Differences of rows in a regime: what is drawn, where the truth lies, and who depends on
-    whom."""
+    """Differences of rows in a regime: how they are drawn, their true mean, and their clusters."""
 
     regime: str
     draw: Callable[[np.random.Generator], tuple[Floats, Places]]
@@ -250,8 +249,8 @@ def spreads() -> Iterator[Spread]:
 
 
 def traded() -> Iterator[Spread]:
-    """What marks tell apart at 400 problems: decisions that rare errors make wrong, and right ones
-    that t finds with power .8."""
+    """Regimes that marks separate at 400 problems: decisions that rare errors make wrong, and
+    right ones that t finds with power .8."""
     yield Spread("rare errors", partial(_errors, 0.02, 400, 0.3), 0.0)
     for sd in (0.3, 0.6, 1.0):
         truth = 2.8 * sd / math.sqrt(400)

@@ -1,4 +1,4 @@
-"""What the rows of a grid share, pair by pair, for docs/protocols.md: counted, with the reason."""
+"""Calls that rows of a grid have in common, pair by pair, for docs/protocols.md, with reasons."""
 
 import asyncio
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ one of group 2; lies are argued in the rest. So two groups have both."""
 
 def unpaired() -> list[Line]:
     """48 judgements: 24 questions under two settings, each in one world. Three lack a verdict, and
-    those of question 8 stand for both worlds."""
+    judgements of question 8 stand for both worlds."""
     groups = [group for group, size in enumerate(SIZES) for _ in range(size)]
     lines: list[Line] = []
     for setting, lift in (("debate", 0.21), ("advice", 0.06)):

@@ -1,12 +1,12 @@
 """Validation: how often what is printed holds, by simulation with known truths.
 
-Write the table in docs/statistics.md anew with: python -m tools.validation
+Write the table in docs/statistics.md again with: python -m tools.validation
 
 Each check draws samples of a regime, hands them to the same functions that reports and commands
-call, and counts: intervals that cover the truth (at least .95), decisions although there is nothing
-to decide (at most .05), and differences found where a plan promised .8. A figure without an
-interval is counted apart. Beside them: coverage, width and power of the interval and of the guard,
-each over those of t.
+call, and counts: intervals that cover the truth (at least .95), decisions although nothing differs
+(at most .05), and differences found where a plan promised .8. A figure without an
+interval is counted separately. The table also has coverage, width and power of the interval and of
+the guard, each relative to t.
 """
 
 import math
@@ -46,7 +46,7 @@ class Checked:
     error: float
     """Monte Carlo standard error."""
     printed: float
-    """Share of simulations in which there was an interval, or a test."""
+    """Share of simulations with an interval, or a test."""
 
     @property
     def holds(self) -> bool:
@@ -65,7 +65,7 @@ class Checked:
 
 
 def validate(simulations: int, seed: int = 0) -> list[Checked]:
-    """Every check, with so many simulations each."""
+    """Every check, with `simulations` simulations each."""
     return [_checked(check, simulations, seed) for check in checks()]
 
 
@@ -76,7 +76,7 @@ def _checked(check: Check, simulations: int, seed: int) -> Checked:
     measured = float(np.mean(found)) if found else None
     error = float(np.std(found)) / math.sqrt(len(found)) if found else 0.0
     if measured in (0.0, 1.0):
-        # What happened in none of n simulations may well happen in one of n.
+        # An event of none in n simulations may well happen in one of n.
         error = 1 / len(found)
     nominal = NOMINAL[check.kind]
     share = len(found) / simulations
@@ -84,7 +84,7 @@ def _checked(check: Check, simulations: int, seed: int) -> Checked:
 
 
 def validation_finding(found: Sequence[Checked], simulations: int) -> Finding:
-    """One line for each quantity, with what was measured in each of its regimes."""
+    """One line per quantity, with the measured value of each regime."""
     quantities: dict[tuple[str, Kind], list[Checked]] = {}
     for each in found:
         quantities.setdefault((each.quantity, each.kind), []).append(each)
@@ -113,7 +113,7 @@ def validation_finding(found: Sequence[Checked], simulations: int) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """The interval and the guard in one regime, beside t."""
+    """The interval and the guard in one regime, compared with t."""
 
     regime: str
     t: float
@@ -122,9 +122,9 @@ class Weighed:
     stands_in: float
     """Share of simulations in which the guard stood in."""
     width: float
-    """Of the interval, over that of t."""
+    """Width of the interval, relative to t."""
     power: float | None
-    """Decisions over those of t; None where t decides always, or there is nothing to decide."""
+    """Decisions relative to t; None where t always decides, or nothing differs."""
     conservative: float
     conservative_width: float
     conservative_power: float | None
@@ -209,12 +209,12 @@ def weighed_finding(found: Sequence[Weighed], simulations: int) -> Finding:
 
 
 AS_MANY = (1, 2, 4, 8)
-"""Pseudo-clusters at each end, in place of the one of the guard."""
+"""Pseudo-clusters at each end, instead of the guard's single one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traded:
-    """Share of the decisions of t that a guard of so many pseudo-clusters would mark."""
+    """Share of t's decisions that a guard with this many pseudo-clusters would mark."""
 
     pseudo: int
     wrong: float
@@ -223,7 +223,7 @@ class Traded:
 
 
 def trade(simulations: int, seed: int = 0) -> list[Traded]:
-    """What the mark could tell apart at most, were the guard another one."""
+    """Best possible separation by the mark, with other guards."""
     shares = dict[tuple[str, int], float]()
     for of in traded():
         rng = np.random.default_rng((seed, *of.regime.encode()))

@@ -1,6 +1,6 @@
 """Every bench, as small as it gets: it runs, and tells what it is there to tell. No figure of time
 is looked at; how coroutines take turns depends on the load, and some counts on that: only the
-nightly ring, with nothing beside it, looks at those."""
+nightly ring, with nothing else running, looks at those."""
 
 import re
 
@@ -31,7 +31,7 @@ DOCS = f"# How fast\n\n{BEGIN}\n\n{END}\n\nThe end.\n"
 @pytest.fixture
 def smaller(tmp_path, monkeypatch) -> None:
     """The benches without a size: fewer problems in virtual time, a grid of four rows, and counts
-    as they might be; what they really are is held below."""
+    as they might be; the real counts are tested below."""
     counts = Counts(200.0, 100.0, 1.0)
     monkeypatch.setattr("tools.bench.counts.counted", lambda *_, **__: Counted(counts, counts, {}))
     monkeypatch.setattr("tools.bench.slots.PROBLEMS", 10)
@@ -49,7 +49,7 @@ def test_a_bench_tells_its_figures_and_goals(name, smaller):
     assert all(any(map(str.isdigit, goal.measured)) for goal in measured.goals)
 
 
-def test_a_bench_that_is_not_there_is_told_with_those_that_are():
+def test_unknown_bench_is_refused_with_the_known_names():
     told = CliRunner().invoke(main, ["cals"])
     assert told.exit_code == 2
     assert "no bench 'cals'" in told.output

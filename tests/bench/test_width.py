@@ -17,7 +17,7 @@ from tests.lines import request
 
 
 class Crowd:
-    """A server that answers nobody until so many have asked."""
+    """A server that answers no call until `wanted` calls are in flight."""
 
     def __init__(self, wanted: int) -> None:
         self.wanted, self.here, self.all_here = wanted, 0, asyncio.Event()

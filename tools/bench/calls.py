@@ -11,7 +11,7 @@ from tools.bench.server import Server
 
 COUNT, MANY = 2000, 6000
 WITHOUT_STORE = "with_lm_eval.py"
-"""The peer that keeps nothing, limits nothing and records nothing: the cheapest there is."""
+"""The cheapest peer: it keeps nothing, limits nothing and records nothing."""
 
 
 def measure(options: Options) -> Measured:
@@ -31,9 +31,9 @@ def measure(options: Options) -> Measured:
 
 
 def side_by_side(title: str, found: Mapping[str, Found]) -> Table:
-    """One row a client: CPU for a call, wall, and both against the bare loop of the same run.
+    """One row per client: CPU per call, wall, and both against the bare loop of the same run.
 
-    found: by what is said of a workload beside its client.
+    found: by a suffix of the client's name.
     """
     body = []
     for what, each in found.items():

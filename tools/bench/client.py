@@ -1,4 +1,4 @@
-"""Clients: programs that make calls, each run in a process of its own, one after another."""
+"""Clients: programs that make calls, each run in its own process, one after another."""
 
 import json
 import os
@@ -34,7 +34,7 @@ class Client:
 
     @property
     def ours(self) -> bool:
-        """Not a peer: it runs here, with what is installed here."""
+        """Whether it is not a peer: it runs in this environment."""
         return self.python == sys.executable
 
 
@@ -51,7 +51,7 @@ class ClientFailed(Exception):
     def __init__(self, client: Client, told: str) -> None:
         super().__init__(f"{client.name}: {told}")
         self.told = told
-        """The end of what it said."""
+        """The end of its output."""
 
 
 def run(client: Client, workload: str, job: Job) -> Reading:
@@ -73,7 +73,7 @@ def run(client: Client, workload: str, job: Job) -> Reading:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of one workload."""
+    """The results of one workload."""
 
     readings: Mapping[Client, Sequence[Reading]]
     failed: Mapping[Client, str]
@@ -92,7 +92,7 @@ class Found:
 
 
 def interleaved(clients: Collection[Client], workload: str, job: Job, rounds: int) -> Found:
-    """So many runs of each client, taking turns: what the machine does besides hits all alike.
+    """Run each client `rounds` times, taking turns, so that other load hits all alike.
 
     ClientFailed if one of our own fails; a peer that does is left out from there on. A slow peer
     is run less often.

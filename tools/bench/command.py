@@ -1,4 +1,4 @@
-"""The command `oversight`, run as its users run it: a process of its own, and what it took."""
+"""The command `oversight`, run as its users run it: in its own process, with its cost."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tools.bench.client import ROOT
 
 
 class CommandFailed(Exception):
-    """It did not do what it was to do; the end of what it said."""
+    """It failed; with the end of its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Ended:
 
 
 class Running:
-    """A command that is under way. What it prints goes into files: no pipe ever holds it back."""
+    """A running command. Its output goes into files, so no pipe ever blocks it."""
 
     def __init__(self, words: tuple[str | Path, ...], folder: Path, url: str = "") -> None:
         """folder: where it runs, with its home and its store. url: of the server's OpenAI wire."""
@@ -89,7 +89,7 @@ def oversight(*words: str | Path, folder: Path, url: str = "") -> Ended:
 
 
 def _environment(folder: Path, url: str) -> Mapping[str, str]:
-    """Nothing of whoever runs the bench: no settings, no keys."""
+    """An environment without the user's settings and keys."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     own = {
         "PYTHONPATH": str(ROOT),

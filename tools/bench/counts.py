@@ -1,5 +1,5 @@
-"""`counts`: what a call, a hit and a cell take, counted: figures that other load on the machine
-moves by a few per cent at most.
+"""`counts`: Python calls and bytes per call, hit and cell. Other load on the machine moves these
+figures by a few per cent at most.
 
 Each workload is run at two sizes, in fresh processes: the difference is what one more costs, and
 what is left is what a run costs once.
@@ -31,10 +31,10 @@ MOST = {
     "a call in a debate": (226, 55_000),
     "a cell from the store": (275, 280_000),
 }
-"""Python calls for one more, and once a run, at most: what has been reached, and a few per cent;
-of the SDK a fifth, whose own calls depend on how many connections it has open, and on a machine
-with other load, on how many calls wait (1,138 seen, 1,026 alone); that moves some 15,000 between
-the two figures; what a run takes once beside it, the plain transport holds."""
+"""Maximum of Python calls for one more, and once per run: the reached values plus a few per cent.
+The SDK has a fifth, since its own calls depend on its open connections, and under load on the
+number of waiting calls (1,138 seen, 1,026 alone). That moves some 15,000 between the two figures;
+the bound of the plain transport covers the rest of a run's fixed cost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def put(file: Path, name: str, section: str, goals: str) -> None:
 
 
 def _merged(table: str, goals: str, name: str, order: list[str]) -> str:
-    """`table` with the rows of `goals` in the place of those of the bench `name`."""
+    """`table` with the rows of the bench `name` replaced by `goals`."""
     lines = goals.splitlines()
     kept = [row for row in table.splitlines()[_HEAD:] if _bench(row) != name]
     rows = sorted([*kept, *lines[_HEAD:]], key=lambda row: order.index(_bench(row)))

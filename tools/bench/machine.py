@@ -14,7 +14,7 @@ def cores() -> list[int]:
 
 
 def pin(pid: int, which: int) -> None:
-    """Keep a process on one core, if there is another for its counterpart."""
+    """Keep a process on one core, if its counterpart can have another one."""
     if len(available := cores()) > 1:
         os.sched_setaffinity(pid, {available[which]})
 

@@ -1,4 +1,4 @@
-"""What a bench found: a table, and how it stands with what was to be reached."""
+"""Results of a bench: a table, compared with the targets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

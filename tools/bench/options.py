@@ -1,4 +1,4 @@
-"""What a user of the bench may choose."""
+"""Options of the bench."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Peers: other programs that make calls, each in a virtual environment of its own."""
+"""Peers: other programs that make calls, each in its own virtual environment."""
 
 import hashlib
 import shutil
@@ -21,7 +21,7 @@ READY = "ready"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What to install, and the workloads that it can do; `clients/with_<name>.py` drives it."""
+    """Its packages and workloads; `clients/with_<name>.py` drives it."""
 
     version: str
     packages: tuple[str, ...]
@@ -44,7 +44,7 @@ def installed(against: str, folder: Path = INSTALLED) -> tuple[tuple[Client, tup
     """Those named, each with the workloads that it can do; one that pip cannot install has a fault.
 
     against: names with commas between them; `name=PATH` takes a peer from its source tree there.
-    UsageError for a name that is none of `PEERS`, and for a PATH that is no folder.
+    UsageError for a name not in `PEERS`, and for a PATH that is not a folder.
     """
     named = dict(_named(each.strip()) for each in against.split(",") if each.strip())
     return tuple(
@@ -74,7 +74,7 @@ def _client(name: str, tree: Path | None, folder: Path) -> Client:
 
 
 def _install(title: str, place: Path, python: Path, arguments: Sequence[str]) -> str:
-    """Make an environment with what pip is told. Why there is none; empty if there is."""
+    """Make an environment with pip's arguments. Return why it failed, or an empty text."""
     click.echo(f"· installing {title} into {place}", err=True)
     shutil.rmtree(place, ignore_errors=True)
     # The pip that is here: giving each environment its own takes seconds.

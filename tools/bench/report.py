@@ -1,4 +1,4 @@
-"""What a bench prints: a table a bench, and one of all that was to be reached."""
+"""Output of the benches: one table per bench, and one of all targets."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "performance.md"
 
 
 def written(measured: Sequence[Measured], form: str, docs: Path = DOCS) -> str:
-    """All of it as text, markdown, json, or docs: then in its place in docs/performance.md."""
+    """The results as text, markdown or json; with docs, written into docs/performance.md."""
     match form:
         case "json":
             told = {"machine": machine.described(), "benches": [asdict(each) for each in measured]}

@@ -1,4 +1,4 @@
-"""The server that every client of a bench talks to: a rehearsal in a process of its own.
+"""The server that every client of a bench talks to: a rehearsal in its own process.
 
 `python -m tools.bench.server '{"latency": 0.05}'` serves until it is terminated.
 """
@@ -27,7 +27,7 @@ LATENCY = 0.05
 
 
 class Server:
-    """The process, as a context manager; pinned to a core of its own."""
+    """The process, as a context manager; pinned to its own core."""
 
     def __init__(self, profile: Profile = Profile(latency=LATENCY)) -> None:  # noqa: B008
         self._profile = profile
@@ -53,7 +53,7 @@ class Server:
         self._process.communicate()
 
     def counts(self) -> dict[str, int]:
-        """What it has seen so far; see `MockServer.counts`."""
+        """Counts of its requests so far; see `MockServer.counts`."""
         address = self.url.removesuffix("/v1") + "/rehearsal/counts"
         with urllib.request.urlopen(address) as response:
             counts: dict[str, int] = json.load(response)

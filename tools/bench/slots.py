@@ -1,7 +1,7 @@
 """`slots`: a server of 2,048 slots, in virtual time: how many of them are busy?
 
-What decides is real: workers, canaries, and the rate limiter of one's own server. Only the server
-is simulated: a call takes its seconds, and longer where its first message is not in its cache.
+Workers, first cells and the rate limiter of a self-hosted server are real. Only the server is
+simulated: a call takes its seconds, and longer if its first message is not in the server's cache.
 """
 
 import asyncio

@@ -66,7 +66,7 @@ def _first_request(folder: Path) -> float:
         running = Running(("run", sweep, "--run-folder", f"{run}/run"), folder, url)
         try:
             first = b"GET "
-            # A server of one's own is asked for its context and slots before any call.
+            # A self-hosted server is asked for its context and slots before any call.
             while first == b"GET ":
                 connection, _ = server.accept()
                 with connection:

@@ -52,7 +52,7 @@ def write_debates(
 
 
 def write_simulated(folder: Path, cells: int) -> tuple[int, Path]:
-    """A sweep on simulated models of about so many cells: how many exactly, and its file."""
+    """Write a simulated sweep of about `cells` cells; the exact number, and its file."""
     agents = ["sim/strong", "sim/medium", "sim/weak", "sim/deceptive"]
     judges = [{"kind": kind, "model": "sim/judge"} for kind in ("stated", "logprob")]
     protocols = {

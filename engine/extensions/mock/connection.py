@@ -144,15 +144,15 @@ class ServerBudgets:
     """The token buckets of one model, each of one minute's capacity. Times are in real seconds."""
 
     def __init__(self, limits: Mapping[str, int], minute: float, now: float) -> None:
-        """limits: units a minute by what they count, `requests` and `tokens`; 0: no limit. minute:
-        its real seconds."""
+        """limits: units per minute, by `requests` and `tokens`; 0: no limit. minute: its length in
+        real seconds."""
         self._limits = {kind: limit for kind, limit in limits.items() if limit}
         self._left = {kind: float(limit) for kind, limit in self._limits.items()}
         self._minute, self._seen = minute, now
 
     def admit(self, tokens: int, now: float) -> float:
-        """Take one request of so many tokens and return 0.0, or else the real seconds to wait;
-        infinity if there will never be as many."""
+        """Take one request of `tokens` tokens and return 0.0. Otherwise return the real seconds to
+        wait, or infinity if the limit is smaller."""
         self._fill(now)
         amounts = {"requests": 1, "tokens": tokens}
         if any(amounts[kind] > limit for kind, limit in self._limits.items()):
@@ -164,7 +164,7 @@ class ServerBudgets:
         return wait * self._minute
 
     def read(self, now: float) -> dict[str, MeterReading]:
-        """What is left of each budget."""
+        """The rest of each budget."""
         self._fill(now)
         return {
             kind: MeterReading(limit, max(int(left), 0), (limit - left) / limit * self._minute)

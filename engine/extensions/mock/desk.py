@@ -341,7 +341,7 @@ class ServerDesk:
 
 
 def _call_of(custom_id: str) -> str:
-    """What custom ids of one call have in common, whichever batch it is in."""
+    """The common part of the custom ids of one call, in any batch."""
     return custom_id.rpartition("-")[0] or custom_id
 
 

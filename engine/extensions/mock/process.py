@@ -1,7 +1,7 @@
 """A mock server in its own process, and a sweep that is rehearsed with it, without keys.
 
-A separate process takes no CPU time from its client. Wires, transports, limits and retries are
-those of a real run. The answers come over HTTP from simulated models in another process. Store and
+A separate process takes no CPU time from its client. Wires, transports, limits and retries work
+as in a real run. The answers come over HTTP from simulated models in another process. Store and
 run folder are temporary.
 """
 
@@ -75,7 +75,7 @@ def actors(loaded: LoadedSweep) -> Responder:
 
 
 def staged(file: SweepFile, url: str) -> LoadedSweep:
-    """The sweep with every provider at `url`, and dummy keys in place of the environment."""
+    """The sweep with every provider at `url`, and dummy keys instead of the environment."""
     variables: dict[str, str] = {}
     providers = {}
     for provider in {provider_of(m) for m in file.sweep({}).models if not m.startswith(PREFIX)}:

@@ -57,7 +57,7 @@ class _Request:
     version: bytes
 
     def at(self, path: str) -> Any:
-        """What stands at a path of the body, such as `thinking.type`; None if nothing does."""
+        """The value at a path of the body, such as `thinking.type`, or None."""
         found: Any = self.body
         for name in path.split("."):
             found = (found or {}).get(name)
@@ -140,7 +140,7 @@ def thought_signature(id: str) -> dict[str, Any]:
 
 
 def vendor_model(model: str, version: bytes) -> dict[str, Any] | None:
-    """A model as described by its vendor's Models endpoint; None if there is no such model.
+    """A model as described by its vendor's Models endpoint; None for an unknown model.
 
     version: of Anthropic's API, by which its clients are recognised; empty for OpenAI's.
     """
@@ -339,7 +339,7 @@ class BatchProfile:
     unmade: Share = 0.0
     """Share of batches answered with a 500 and not created."""
     deaf: Share = 0.0
-    """Share of batches that are created, but whose connection is reset in place of an answer."""
+    """Share of batches that are created, but whose connection is reset instead of an answer."""
     flaky: Share = 0.0
     """Share of all requests to the batch endpoints answered with a 500 before anything is done."""
     locked: bool = False
@@ -353,7 +353,7 @@ class BatchProfile:
     lines: Count = 0
     """Maximum number of calls in a batch; 0: no limit."""
     spoiled: Literal["cut", "empty", "html", "error", "no_file"] = "cut"
-    """What is wrong with a spoiled download: cut at a line, nothing, a web page or a JSON error in
+    """The fault of a spoiled download: cut at a line, nothing, a web page or a JSON error in
     a 200, the name of the file not known yet."""
     downloads: Count = 0
     """Downloads of each batch that are spoiled, from the first on."""

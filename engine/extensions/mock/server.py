@@ -54,7 +54,7 @@ _PAGE = b"<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway
 
 
 def refuse(fault: FaultKind, connection: Connection, dialect: ServerWire, profile: Profile) -> bool:
-    """Answer in place of a reply, at once and free; False if `fault` spoils a reply instead."""
+    """Answer instead of a reply, at once and free; False if `fault` spoils a reply instead."""
     match fault:
         case "rate_limit" | "overloaded":
             status, body = dialect.complaint(fault)
@@ -170,7 +170,7 @@ def simulated(provider: SimulatedModels) -> Responder:
 _OPENAI, _ANTHROPIC, _RESPONSES = OpenAIServerWire(), AnthropicServerWire(), ResponsesServerWire()
 _VERSION = b"anthropic-version"
 _NONSENSE = (LookupError, TypeError, ValueError, AttributeError)
-"""What reading an invalid body raises."""
+"""Exceptions raised by an invalid body."""
 
 
 class MockServer:
@@ -388,7 +388,7 @@ class MockServer:
         return None if wait else headers
 
     def _latency(self, fate: random.Random, tokens: int) -> float:
-        """Real seconds until a reply of so many tokens is sent."""
+        """Real seconds until a reply of `tokens` tokens is sent."""
         profile = self.profile
         wait = profile.latency * math.exp(fate.gauss(0.0, profile.spread))
         return (wait + profile.per_token * tokens) / profile.speed

@@ -241,7 +241,7 @@ def scored_tokens(reply: Reply) -> list[dict[str, Any]]:
 
 
 class ResponsesServerWire(OpenAIServerWire):
-    """The responses endpoint; its errors, limits and waits are those of chat completions.
+    """The responses endpoint; its errors, limits and waits are the same as for chat completions.
 
     A tool call follows an item of reasoning. As with the vendor, a request that sends the call back
     without that item is refused.

@@ -29,7 +29,7 @@ from ...sweep.document import Document, is_elsewhere, required_of
 from ...sweep.sweepfile import SECTIONS, SweepFile, checked_sweep
 
 MUTABLE = re.compile(r"(typing\.)?(list|dict|set|List|Dict|Set)\b")
-"""Annotations of what can be changed in place."""
+"""Annotations of mutable types."""
 
 Method = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -41,7 +41,7 @@ class Mistake:
     line: int
     """Line number, from 1; 0 where no line of the author's is behind it."""
     check: str
-    """What was checked: `awaited`, `composed`, `leak`, …"""
+    """Name of the check: `awaited`, `composed`, `leak`, …"""
     message: str
 
 
@@ -94,14 +94,13 @@ class AuthorCode:
         return max(returns, default=last.lineno)
 
     def line_of_frame(self, frame: FrameType | None) -> int:
-        """The line of this file that is being executed beneath a frame; 0 if there is none."""
+        """The line of this file that is being executed beneath a frame, or 0."""
         while frame is not None and frame.f_code.co_filename != self.path:
             frame = frame.f_back
         return frame.f_lineno if frame is not None else 0
 
     def line_of_template(self, name: str, read: str) -> int:
-        """The line of a placeholder's name in the first text with it that `read` was made of; 0 if
-        there is none."""
+        """The line of a placeholder's name in the first text of `read` that has it, or 0."""
         for node in ast.walk(self.tree):
             if not isinstance(node, ast.Constant) or name not in str(node.value):
                 continue
@@ -111,7 +110,7 @@ class AuthorCode:
         return 0
 
     def line_that_catches_all(self) -> int:
-        """The first `except` that catches every Exception; 0 if there is none."""
+        """The first `except` that catches every Exception, or 0."""
         broad = ("Exception", "BaseException")
         lines = [
             node.lineno
@@ -122,7 +121,7 @@ class AuthorCode:
         return min(lines, default=0)
 
     def faults_of_class(self, base: type) -> Iterator[Mistake]:
-        """What can be known of a class before it is used, against the class it inherits from."""
+        """Faults of a class that can be seen before it is used, compared with its base class."""
         name, params = self.found.__name__, vars(self.found).get("__dataclass_params__")
         if params is None or not params.frozen:
             why = (
@@ -184,7 +183,7 @@ class AuthorCode:
 
 
 def line_in(path: str, fault: BaseException | None) -> int:
-    """The deepest line of a file in a traceback; 0 if there is none."""
+    """The deepest line of a file in a traceback, or 0."""
     if isinstance(fault, SyntaxError) and fault.filename == path:
         return fault.lineno or 0
     found, trace = 0, fault.__traceback__ if fault is not None else None
@@ -201,7 +200,7 @@ AGENT, JUDGE = "sim/strong", "sim/judge"
 
 @dataclass(frozen=True)
 class Kind:
-    """What an author may write, and where it stands in a sweep."""
+    """A kind of class that authors may write, and its place in a sweep."""
 
     name: str
     base: type
@@ -264,7 +263,7 @@ class Subject:
 
 def subject_named(word: str) -> tuple[Subject | None, list[Mistake]]:
     """The class of this name, `FILE:NAME` or `MODULE:NAME`; or what is wrong with its code.
-    UsageError if there is no such file or module."""
+    UsageError if the file or module is not found."""
     place, _, name = word.rpartition(":")
     if not is_elsewhere(word):
         raise UsageError(f"{word!r} names no class; write it as my_file.py:MyClass")

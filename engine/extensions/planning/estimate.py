@@ -56,13 +56,13 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What a run takes at least, by the mean time of each model's calls in an earlier run, however
-    high the rate limits are."""
+    """Lower bound on a run's duration, whatever the rate limits: from the mean time of each model's
+    calls in an earlier run."""
 
     minutes: float
     """Until the calls that are left are done at the widths that are set."""
     binding: str
-    """Whose width decides it: a model, `max_cells`, or `the longest chain`."""
+    """The bottleneck: a model, `max_cells`, or `the longest chain`."""
     chain: float
     """Minutes that a cell of the slowest row takes."""
     longest: str
@@ -71,7 +71,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class ModelPlan:
-    """The calls to one model. Tokens and dollars are those of calls that are not stored yet."""
+    """The calls to one model. Tokens and dollars count only calls that are not stored yet."""
 
     model: str
     calls: int
@@ -95,7 +95,7 @@ class ModelPlan:
 
     @property
     def waits(self) -> bool:
-        """Whether there are calls left that limits can hold back."""
+        """Whether calls remain that limits can delay."""
         left = self.calls > self.stored
         return left and not (self.batched or self.model.startswith(PREFIX))
 
@@ -149,7 +149,7 @@ async def plan_sweep(
     latencies: Mapping[str, Latency] = MappingProxyType({}),
     progress: Callable[[int, int], None] = lambda walked, most: None,
 ) -> Plan:
-    """Plan a sweep, given the stored replies. store: None if there is none yet. UsageError if two
+    """Plan a sweep, given the stored replies. store: None before it exists. UsageError if two
     rows differ in name only.
 
     batched: models whose calls go in batches. latencies: of models in an earlier run. progress:

@@ -181,7 +181,7 @@ def command(
     largest that the score allows. With judges of the kind `redrawn`, a pilot also shows what more
     verdicts on each transcript are worth.
 
-    --prompts, with --protocol, prints the prompts in place of an estimate.
+    --prompts, with --protocol, prints the prompts and no estimate.
 
     --rehearse runs the sweep instead, against a server on this machine with the latency, limits and
     faults of the profile; simulated models answer, and your store and your runs are not touched. In

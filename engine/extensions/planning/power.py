@@ -80,7 +80,7 @@ class PowerPlan:
     score: str
     source: SpreadSource
     questions: int
-    """Questions from which the spread was estimated; in the worst case, those of the sweep."""
+    """Questions from which the spread was estimated; in the worst case, the sweep's questions."""
     spread: Spread
     size: float
     """Questions a cluster."""
@@ -193,7 +193,7 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
     """Spread of the difference between two rows, and the number of questions behind it.
 
     The variance of a level with a single unit (one draw, or one verdict per draw) cannot be
-    separated from that of the level above, and counts there, so the value of buying more units is
+    separated from the level above, and counts there, so the value of buying more units is
     never overstated. UsageError for fewer than two questions that both rows have complete.
     """
     ours, theirs = (verdict_scores(pilot, row, score) for row in (first, second))
@@ -258,7 +258,9 @@ async def power_plan(
     else:
         _, most = difference_ends((problem.values for problem in sweep.problems), score)
         of = codes_of([cluster(each.id, each.group) for each in sweep.problems])
-        alike = design_effect(of.astype(np.float64), of)  # Those of a group, at worst.
+        alike = design_effect(
+            of.astype(np.float64), of
+        )  # In the worst case, all problems of a group agree.
         known = Pilot("worst case", Spread(most**2, design_effect=alike), len(of), size)
     judge = rows[0].protocol.judge
     verdicts = judge.draws if isinstance(judge, Redrawn) else 1

@@ -84,10 +84,10 @@ class Probe:
     name: str
     call: Call
     fault: Callable[[Reply], str]
-    """Describes the fault of a reply; empty if there is none."""
+    """Describes the fault of a reply; empty without a fault."""
     remedy: str
     then: Callable[[Reply], Call] | None = None
-    """The follow-up call to a reply without fault; None if there is none."""
+    """The follow-up call to a reply without fault, or None."""
 
 
 def probes_of(shapes: Iterable[Call]) -> dict[str, list[Probe]]:

@@ -144,7 +144,7 @@ def _around(likely: float, off: float) -> Floats:
 
 
 def _kind(call: Call) -> CallKind:
-    """What largely determines the length of a reply: the request but for its messages, the task and
+    """Facts that largely determine a reply's length: the request without its messages, the task and
     the side in them, and whether a tool has answered."""
     asked = next((m.text for m in reversed(call.messages) if m.role == "user"), "")
     todo = read_instructions(asked)
@@ -174,7 +174,7 @@ def _hidden(call: Call) -> float:
 
 @dataclass(slots=True)
 class Amounts:
-    """The calls to one model. Tokens are those of calls that are not stored yet."""
+    """The calls to one model. Tokens count only calls that are not stored yet."""
 
     calls: float = 0.0
     stored: float = 0.0
@@ -212,7 +212,7 @@ class Survey:
         identity: Identity,
         store: Reader | None,
     ) -> None:
-        """identity: of the endpoint that answers a call. store: None if there is none yet."""
+        """identity: of the endpoint that answers a call. store: None before it exists."""
         self.habits = ReplyStatistics()
         self.cells = self.verdicts = 0
         """Number of cells walked, and of those that reached a verdict."""

@@ -52,7 +52,7 @@ PATIENCE = 20.0
 SAME = "I have nothing to add."
 PLACEHOLDER = re.compile(r"\{[A-Za-z_][\w.]*\}")
 TURN = re.compile(r"<turn .*?</turn>|<statement>.*?</statement>", re.DOTALL)
-"""What a prompt shows as data."""
+"""The parts of a prompt that are data."""
 CREATED = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 Answer = Callable[[Call], Reply]
@@ -68,7 +68,7 @@ class Endless(BaseException):
 
 @dataclass
 class WorldTrial:
-    """One world, run to its end or fault, with what it asked."""
+    """One world, run to its end or fault, with its calls."""
 
     cell: Cell
     end: Verdict | BaseException = field(default_factory=lambda: Halt("nothing was run"))
@@ -97,13 +97,13 @@ class WorldTrial:
         return RecordedCell(cell.place, cell.id, 0, 0, cell.side, cell.draw, end, calls)
 
     def role(self, call: Call) -> str:
-        """What a call was for; empty if that is not known."""
+        """The purpose of a call; empty if unknown."""
         known = self.recorded.get(call.address)
         return known.role if known else ""
 
     @property
     def calls(self) -> set[str]:
-        """Addresses of what it asked."""
+        """Addresses of its calls."""
         return {call.address for call, _, _ in self.answered}
 
 
@@ -147,7 +147,7 @@ class Trial:
 
         def failed(cell: Cell, raised: BaseException) -> Failure:
             world.end = first_fault(raised)
-            # What its frames hold would be freed, and warned of, after the trial.
+            # Otherwise objects in its frames would be freed, with warnings, after the trial.
             traceback.clear_frames(world.end.__traceback__)
             return Failure(NOT_RUN, str(world.end))
 
@@ -201,7 +201,7 @@ class Trial:
             self.mistakes.add(Mistake(line, check, message))
 
     def _crashes(self, worlds: Sequence[WorldTrial], when: str) -> bool:
-        """Note the bugs behind worlds that came to no verdict; whether there is one."""
+        """Note the bugs behind worlds without a verdict; return whether one was found."""
         bugs = [
             world.end
             for world in worlds
@@ -272,7 +272,7 @@ class Trial:
             self._found("side", why, self.code.line_of_method("speak"))
 
     def _leaks(self, worlds: Sequence[WorldTrial]) -> None:
-        """What a judge reads that it may not: the passage, or the side beyond what was said."""
+        """Note text that a judge must not read: the passage, or a side that was not spoken."""
         passage = worlds[0].cell.problem.question.passage
         read: list[dict[str, int]] = [{} for _ in worlds]
         for number, world in enumerate(worlds):
@@ -370,7 +370,7 @@ class Tried:
 
 def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
     """Try a class, named as in a sweep file. overrides: `SETTING=VALUE`, of the class or of the
-    sweep. UsageError if there is no such class."""
+    sweep. UsageError if the class is not found."""
     subject, mistakes = subject_named(word)
     if subject is None:
         return Tried(None, None, tuple(mistakes))
@@ -400,7 +400,7 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
                 raise
             mistakes.append(Mistake(line, "bounded", "it was here when it was interrupted"))
     mistakes += {*trial.mistakes, *dropped}
-    # What is not awaited, or cannot be called, fails for that reason alone.
+    # Functions that are not awaited, or cannot be called, fail for that reason alone.
     known = any(each.check in ("awaited", "called") for each in mistakes)
     causes = {each for each in mistakes if not (known and each.check == "fails")}
     return Tried(subject, trial, tuple(sorted(causes)))
@@ -408,7 +408,7 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
 
 @contextmanager
 def _never_awaited(path: str) -> Iterator[list[Mistake]]:
-    """What the body calls in a file and never awaits, each by its line."""
+    """Calls in a file whose result is never awaited, by line."""
     found: list[Mistake] = []
     depth = sys.get_coroutine_origin_tracking_depth()
     sys.set_coroutine_origin_tracking_depth(16)
@@ -480,8 +480,8 @@ def _show(word: str, found: Tried, prompts: Sequence[Prompted]) -> None:
 
 
 def _brief(text: str, told: set[str]) -> str:
-    """A message with the first line of its passage; of what an earlier seat was told, as the
-    question, the first line. told: the parts that stand above, to which its own are added."""
+    """A message with the first line of its passage, and of each part that an earlier seat read.
+    told: the parts printed above; this message's parts are added."""
     parts = PASSAGE.sub(r"\1 …\n", text).split("\n\n")
     shown = (f"{part.splitlines()[0]} … as above" if part in told else part for part in parts)
     brief = "\n\n".join(shown).replace(" … as above\n\n", " … as above\n")

@@ -120,7 +120,7 @@ class ParsedQuestion:
 
     def argued_in(self, statement: str, user: str) -> int | None:
         """Place of the answer that a statement speaks for: the first that it names, as in `(A)`, or
-        that of whoever spoke first, as `Prover A`; None if neither names one."""
+        the first speaker's, as `Prover A`; None if neither names one."""
         named = [each for each in _LABEL.findall(statement) if each in self.places]
         if not named:
             speakers = [speaker.rpartition(" ")[2] for speaker, _ in read_turns(user)[:1]]
@@ -128,7 +128,7 @@ class ParsedQuestion:
         return self.places[named[0]] if named else None
 
     def argued(self, user: str) -> str:
-        """Label of the answer that the last speech argues for; empty if there is none."""
+        """Label of the answer that the last speech argues for; empty without one."""
         stated = [stated_strength(speech) for _, speech in read_turns(user)[-1:]]
         return next((each[0] for each in stated if each and each[0] in self.places), "")
 
@@ -203,9 +203,9 @@ def vote(labels: Sequence[str], nats: Sequence[float], chance: Chance) -> str:
 
 
 def label_token(labels: tuple[str, ...], nats: Sequence[float], candidates: int) -> Token:
-    """The most probable label as a token, with at most so many candidates, best first.
+    """The most probable label as a token, with at most `candidates` candidates, best first.
 
-    Variants of labels are used only if those of all labels fit, and strays only in the remaining
+    Variants of labels are used only if all labels' variants fit, and strays only in the remaining
     room, so that the labels keep their exact relative probabilities.
     """
     most = max(nats)
@@ -241,7 +241,7 @@ SHORTEST, SPREAD = 0.7, 0.6
 
 
 def system_of(call: Call) -> str:
-    """Text of the last system message of a call; empty if there is none."""
+    """Text of the last system message of a call, or an empty text."""
     for message in reversed(call.request.messages):
         if message.role == "system":
             return message.text
@@ -298,7 +298,7 @@ class SimulatedCall:
 
     @property
     def _labels(self) -> tuple[str, ...]:
-        """Labels of the choices: two words about a statement, or those of the answers."""
+        """Labels of the choices: two words about a statement, or the answers' labels."""
         return self._todo.options or self._scene.labels
 
     def _speech(self) -> str:
@@ -355,8 +355,8 @@ class SimulatedCall:
         return Contents(said, belief, share(chance.start) < belief, chance.pick)
 
     def _belief(self) -> list[float]:
-        """Log odds of the options. Those of a statement are the odds of the answer it argues for;
-        they are even if it argues for none."""
+        """Log odds of the options. For a statement: the odds of the answer it argues for, and
+        even odds if it argues for none."""
         if not self._todo.options:
             return self._about_answers()
         place = self._scene.argued_in(find_statement(self._user), self._user)

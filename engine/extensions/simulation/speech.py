@@ -62,7 +62,7 @@ class SideCase:
     def speech(
         self, strength: float, words: int, chance: Chance, *, replies: bool, aside: str
     ) -> str:
-        """A speech of at most so many words, but at least its opening.
+        """A speech of at most `words` words, but at least its opening.
 
         replies: whether it rebuts a speech for the rival. aside: an additional sentence.
         """
@@ -79,7 +79,7 @@ class SideCase:
 
 
 def prose(bank: Bank, words: int, chance: Chance) -> Iterator[str]:
-    """Whole sentences with at most so many words in total; none repeats before all have come."""
+    """Whole sentences with at most `words` words in total; none repeats before all have come."""
     at, stride = chance.start, chance.stride | 1
     while True:
         sentence, count = bank[at % len(bank)]
@@ -133,7 +133,7 @@ def in_sentences(text: str) -> list[str]:
 
 
 def _text_and_steps(shown: str) -> tuple[str, list[str]]:
-    """First line of an answer, and its other lines; the first line again if there are none."""
+    """First line of an answer, and its other lines; the first line again without others."""
     text, *work = [excerpt(line) for line in shown.splitlines() if line.strip()] or ["nothing"]
     return text, work or [text]
 
@@ -145,7 +145,7 @@ _LONGEST = 64
 FormKind: TypeAlias = Literal["probabilities", "choice", "side", "rating", "other"]
 
 MAX_ENTRIES = 3
-"""Maximum number of texts in a list; fewer if there are fewer sentences to fill it."""
+"""Maximum number of texts in a list; fewer if the sentences run out."""
 
 
 class Contents(NamedTuple):

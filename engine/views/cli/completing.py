@@ -1,4 +1,4 @@
-"""What the shell offers on TAB: runs, sweep files, and the problems and cells of a run.
+"""Completions for TAB: runs, sweep files, and the problems and cells of a run.
 
 No message can be printed in the middle of a line: after an error, nothing is offered.
 """

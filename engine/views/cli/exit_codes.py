@@ -1,4 +1,4 @@
-"""What a command's exit code means."""
+"""The exit codes of commands."""
 
 from enum import IntEnum
 

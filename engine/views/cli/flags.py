@@ -192,7 +192,7 @@ def _parameter(name: str, hint: Any, of: "Field[Any]") -> Iterator[Decorator]:
 
 
 def _offered(by: str, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
-    """What the shell offers, by the name of a function."""
+    """Completions, by the name of a function."""
     return getattr(import_module(".completing", __package__), by)(ctx, param, incomplete)
 
 
@@ -259,7 +259,7 @@ class OutputPath(click.Path):
 
 
 def with_name(path: Path) -> Path:
-    """The path; a whole one where it has no name for files to be put beside it, as `.` has none."""
+    """The path; made absolute if it has no name, as `.` has none."""
     return path if path.name else Path(os.path.abspath(path))
 
 
@@ -326,6 +326,6 @@ def port(default: int) -> Any:
 
 
 def output(default: str = "") -> Any:
-    """`--output`. default: where the output goes without it; required if there is no default."""
+    """`--output`. default: the output without it; required if empty."""
     help = f"Where to write it. Default: {default}." if default else "Where to write it. Required."
     return flag(help, name="-o --output", type=OutputPath(), required=not default)

@@ -41,7 +41,7 @@ here so that `--help` imports none of them."""
 
 
 def headings() -> dict[str, dict[str, str]]:
-    """Summaries of all commands, the core's and those of extensions, by heading and name."""
+    """Summaries of all commands of the core and of extensions, by heading and name."""
     found = {heading: dict(commands) for heading, commands in SECTIONS.items()}
     for groups in extensions().values():
         for name, point in groups.get(COMMANDS_GROUP, {}).items():

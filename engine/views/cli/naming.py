@@ -26,7 +26,7 @@ class RunFolder(click.ParamType[Path]):
 
 
 class RunOrPack(RunFolder):
-    """A run folder, or the one that a pack holds: it lies in a folder of its own for as long as
+    """A run folder, or the one that a pack holds: it is unpacked into a temporary folder while
     the command runs."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

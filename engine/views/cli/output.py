@@ -67,16 +67,16 @@ def complain(text: str) -> None:
 
 
 def show(text: str) -> None:
-    """Print the result of a command. A reader that stops early (`| head`) is no error."""
+    """Print the result of a command. A reader that stops early (`| head`) is not an error."""
     try:
         click.echo(printable(text))
     except BrokenPipeError:
-        # What stands in the buffer would fail again at the end, and change the exit code.
+        # The rest of the buffer would fail again at the end, and change the exit code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.close()
         raise SystemExit(0) from None
     except OSError as exc:
-        # What stands in the buffer could not be written at the end either.
+        # The rest of the buffer could not be written at the end either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         say(f"the result could not be written: {exc.strerror}")
         raise SystemExit(ExitCode.STOPPED) from None

@@ -82,8 +82,8 @@ def run_in_terminal(
 ) -> int:
     """Run what is missing of a sweep, and print the report if it is complete.
 
-    observers: makes the observers beside the display, before anything is asked; not called if
-    nothing is missing.
+    observers: makes the observers other than the display, before any call; not called if no
+    cell is missing.
     """
     with Run.open(loaded, settings) as run:
         execution = Execution(run)
@@ -154,13 +154,13 @@ def obey_signals(
     stop_token: StopToken, snapshot: Callable[[], Snapshot], grace: float | None = None
 ) -> None:
     """The first signal stops admission and lets flights land; a second one abandons them, as does
-    the end of the grace period. What is given up may have been paid, and counts as unconfirmed.
+    the end of the grace period. Abandoned calls may have been paid, and count as unconfirmed.
 
     grace: seconds; None: `GRACE` after SIGTERM and SIGUSR1, and none after others.
 
-    A second hangup does not: a terminal that is closed sends several. What comes once the loop has
-    ended is not heard any more: all is saved then, and the process is about to end. A signal that
-    was ignored when the program began, as under nohup, stays ignored.
+    A second hangup is ignored: a terminal that closes sends several. Signals after the end of the
+    loop are ignored: all is saved then. A signal that was ignored when the program began, as under
+    nohup, stays ignored.
     To be called in the task that is to be cancelled.
     """
     loop = asyncio.get_running_loop()
@@ -191,7 +191,7 @@ def obey_signals(
         if number == signal.SIGHUP:
             _leave(terminals)
         if not loop.is_closed():
-            # A loop may close at any moment; then there is nothing left to stop.
+            # A loop may close at any moment; then the run has ended.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(heard, number)
         elif stop_token.halt is None:
@@ -251,7 +251,7 @@ def _again(halt: Halt, typed: str) -> str:
 
 
 def _caveats(come: Iterable[str]) -> None:
-    """What the numbers rest on that the sweep file does not say."""
+    """Facts behind the numbers that the sweep file does not state."""
     for line in come:
         say(f"replies     {line}")
 

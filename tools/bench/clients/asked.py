@@ -1,6 +1,6 @@
-"""What every client is asked to do, so that all of them do the same.
+"""The workload of every client, so that all of them do the same.
 
-Only the standard library: a client runs in the environment of what it measures.
+Only the standard library: a client runs in the environment of the measured program.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ SPEECH = (
     "opponent starts from the evening's delivery, which the question does not ask about at all. "
     "Whoever does the sum again line by line arrives at the number that I defend here."
 )
-"""What a server lets a debater say."""
+"""The speech that a server returns for a debater."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Job:
     transport: str = "plain"
     """Of our own client: `plain` or `sdk`."""
     counted: bool = False
-    """Whether to count function calls in place of time."""
+    """Whether to count function calls instead of time."""
 
 
 def question(n: int) -> str:
@@ -85,7 +85,7 @@ def call(n: int) -> list[dict[str, str]]:
 
 
 def turn(n: int, said: list[str]) -> list[dict[str, str]]:
-    """Messages of the next turn of debate `n`, after so many speeches."""
+    """Messages of the next turn of debate `n`, after the speeches `said`."""
     heard = "\n\n".join(
         f'<turn speaker="Debater {"AB"[place % 2]}">\n{speech}\n</turn>'
         for place, speech in enumerate(said)
@@ -105,7 +105,7 @@ Say = Callable[[list[dict[str, str]]], Awaitable[str]]
 
 
 async def calls(job: Job, say: Say) -> int:
-    """`calls` for a client that has no way of its own to run many."""
+    """`calls` for a client that cannot run many by itself."""
 
     async def one(n: int) -> int:
         return bool(await say(call(n)))
@@ -131,7 +131,7 @@ async def debate(n: int, say: Say) -> list[str]:
 
 
 async def _in_lanes(job: Job, one: Callable[[int], Awaitable[int]]) -> int:
-    """All of a job's, `width` at once; the sum of what they give."""
+    """Run all calls of a job, `width` at once; the sum of their results."""
     numbers = iter(range(job.first, job.first + job.count))
 
     async def lane() -> int:
@@ -147,7 +147,7 @@ def main(**workloads: Callable[[Job], int]) -> None:
 
     A workload gives the number of calls that were answered. A small run of it comes first and is
     not counted: importing and making clients is measured elsewhere. `hits` and `replays` are
-    counted when they come for the second time, out of what the first one stored.
+    counted on their second pass, from the replies that the first one stored.
     """
     work, job = workloads[sys.argv[1]], Job(**json.loads(sys.argv[2]))
     work(replace(job, count=8, first=job.count, folder=os.path.join(job.folder, "warm-up")))

@@ -1,4 +1,4 @@
-"""The bare loop: aiohttp and uvloop, and nothing that a benchmark needs besides."""
+"""The bare loop: aiohttp and uvloop, and nothing else that a benchmark needs."""
 
 from collections.abc import Awaitable, Callable
 

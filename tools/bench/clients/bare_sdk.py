@@ -1,4 +1,4 @@
-"""The SDK at its barest: its raw `post` over aiohttp, bodies by orjson, and nothing besides."""
+"""The SDK at its barest: its raw `post` over aiohttp, bodies by orjson, and nothing else."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""The floor: the promises of a call, bare, and nothing of a benchmark besides.
+"""The floor: the promises of a call, bare, without the rest of a benchmark.
 
 Each call has an address and one flight, waits for a slot, stands in a ledger that survives kill -9
 before it leaves and when it is back, has a deadline, is tried again, and is durable in a database

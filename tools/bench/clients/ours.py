@@ -99,7 +99,7 @@ def _oversight(sweep: Path, store: Path, folder: Path) -> None:
 
 
 def _verdicts(folder: Path) -> int:
-    """How many cells have a verdict: counted, since to read them again is no part of a run."""
+    """Number of cells with a verdict; counted, since a run does not read them again."""
     with closing(sqlite3.connect(folder / "run.db")) as run:
         (counted,) = run.execute("SELECT count(*) FROM cells WHERE status = 'verdict'").fetchone()
     return int(counted)

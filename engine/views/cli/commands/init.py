@@ -93,7 +93,7 @@ def _text(example: str | None) -> str:
     package = files("oversight.engine")
     examples = package.joinpath("data", "examples")
     if not examples.is_dir():
-        # In a working tree they are beside the package.
+        # In a working tree they are next to the package.
         examples = package.joinpath("..", "examples")
     there = {
         file.name.removesuffix(".yaml"): file

@@ -1,4 +1,4 @@
-"""`oversight measure`: further measures of a run, a command of each analysis there is."""
+"""`oversight measure`: further measures of a run, one command per analysis."""
 
 import inspect
 from pathlib import Path
@@ -16,7 +16,7 @@ from ..output import show, width
 
 
 class Analyses(NamedGroup):
-    """A command of each analysis, by its name or as `my_file.py:MyAnalysis`, beside its own."""
+    """One command per analysis, by its name or as `my_file.py:MyAnalysis`, and the group's own."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         from ....analysis.catalogue import TOP, names
@@ -70,7 +70,7 @@ def _command(name: str) -> click.Command:
 
 
 def _raised(kind: type, fault: Exception) -> str:
-    """What an analysis of the user's own raised, with its line."""
+    """The error of a user's analysis, with its line."""
     place = inspect.getfile(kind)
     frames = [each for each in extract_tb(fault.__traceback__) if each.filename == place]
     at = f"{place}:{frames[-1].lineno}" if frames else place

@@ -1,4 +1,4 @@
-"""`oversight measure probe`: what judges believe after each turn."""
+"""`oversight measure probe`: the judges' beliefs after each turn."""
 
 import asyncio
 from contextlib import closing
@@ -45,9 +45,9 @@ def command(
 ) -> None:
     """Ask the judges of RUN what they believe after each turn of its transcripts.
 
-    `oversight view` shows the answers beside each transcript. Replies are paid for and stored like
+    `oversight view` shows the answers next to each transcript. Replies are paid for and stored like
     any others; the beliefs are kept as events of RUN, and no score changes. The budget
-    is for all probes of RUN. --dry-run says how many questions there are. The same command resumes
+    is for all probes of RUN. --dry-run prints the number of questions. The same command resumes
     after a stop, and asks nothing twice.
     """
     opened = open_run(run, own=sweep)

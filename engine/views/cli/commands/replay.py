@@ -43,11 +43,11 @@ def command(
 ) -> None:
     """Rerun the cells of RUN without calling any model, and print the report.
 
-    Every cell is compared with its record: the outcome, each turn, and of each call the model, the
-    stop reason, the tokens and the words. The first cell that differs is named, with
-    what differs and the files whose code changed since, and the exit code is 1. A call that was
+    Every cell is compared with its record: the outcome, each turn, and each call's model, stop
+    reason, tokens and words. The first cell that differs is named, with
+    the difference and the files whose code changed since, and the exit code is 1. A call that was
     never recorded ends the replay with exit code 5, naming the cell, the nearest recorded call and
-    what differs. Where --set makes it another sweep there is nothing to compare. Writes nothing.
+    the difference. If --set makes it another sweep, nothing is compared. Writes nothing.
     """
     run = run_named(named, overrides)
     own = sweep or (Path(named) if Path(named).is_file() and run != Path(named).parent else None)

@@ -18,7 +18,7 @@ from ..terminal import Presentation, run_in_terminal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFlags(RunSettings):
-    """Flags of `oversight run`: those that concern the terminal beside them."""
+    """Flags of `oversight run`, and flags of the terminal."""
 
     grace: float | None = flag(
         "How long a stop waits for calls in flight. Default: 25 after SIGTERM and SIGUSR1; after "

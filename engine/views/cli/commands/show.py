@@ -67,8 +67,8 @@ def command(
 def _search(
     read: RunReader, words: str, parts: Parts, problem: str | None, limit: int, as_json: bool
 ) -> None:
-    """Print where all of the words occur, in the order of row, problem, world and turn. What two
-    worlds or rows share is one hit."""
+    """Print where all of the words occur, in the order of row, problem, world and turn. Text that
+    two worlds or rows have in common is one hit."""
     query = Query.read(words)
     count, hits = found_in(read, query, parts, problem, limit or None)
     if as_json:

@@ -24,7 +24,7 @@ SAID_EVERY = 500
 
 @dataclass(frozen=True, slots=True)
 class SiteSettings:
-    """What goes into a site."""
+    """Settings of a site's content."""
 
     readings: int = flag(
         "Number of transcripts: failed, flagged, and of lowest and highest ASD.",

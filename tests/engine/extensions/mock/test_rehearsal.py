@@ -82,7 +82,7 @@ def says(reply: Reply) -> Responder:
 async def asked(
     which: int, reply: Reply | None = None, fault: FaultKind | None = None, **settings: Any
 ) -> str:
-    """What a client makes of a reply, or of a fault that is met each time."""
+    """A client's view of a reply, or of a fault on each request."""
     profile = Profile((FaultWindow(fault, 1.0),), drip=2.0, speed=100.0) if fault else Profile()
     patience = openai.Timeout(20.0, read=0.2 if fault == "stall" else 20.0)
     async with clients(profile, says(reply) if reply else None, patience) as (*ask, server):
@@ -172,7 +172,7 @@ def test_a_minute_of_a_limit_is_all_that_is_saved_up():
     assert [budgets.admit(99, now=600.0) for _ in range(3)] == [0.0, 0.0, 30.0]
 
 
-async def test_what_was_generated_is_counted_as_billed():
+async def test_generated_tokens_are_counted_as_billed():
     async with clients(answer=says(Reply("x" * 400))) as (chat, claude, server):
         await chat()
         await claude()
@@ -203,7 +203,7 @@ def test_it_runs_from_the_command_line_and_stops_when_told():
     assert server.returncode == 0
 
 
-async def test_what_is_no_http_is_turned_away():
+async def test_server_refuses_requests_that_are_not_http():
     async with MockServer() as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"\x16\x03\x01 hello")

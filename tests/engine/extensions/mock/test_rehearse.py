@@ -82,7 +82,7 @@ def test_a_sweep_is_rehearsed_whole_and_the_ledger_is_what_the_server_saw(sweep,
 
 @pytest.mark.wire
 @pytest.mark.parametrize("profile", ["calm", "storm"])
-def test_a_sweep_is_rehearsed_in_batches_beside_a_model_that_is_asked_live(sweep, profile):
+def test_rehearsal_mixes_batches_and_live_calls(sweep, profile):
     sweep.write_text(f"{SWEEP}models: {{compatible/lab/llama: {{batch: false}}}}")
     code, told = rehearsed(sweep, "--batch", "--rehearse", profile, "--speed", "200")
     run, server = told["rehearsal"], told["rehearsal"]["server"]
@@ -209,7 +209,7 @@ FIRST_LIVE = ROOT / "examples" / "first-live.yaml"
 
 
 def steps() -> list[list[str]]:
-    """What the Makefile runs."""
+    """The commands of the Makefile."""
     (recipe,) = re.findall(r"^first-live:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M)
     found = [line.removeprefix("\t$(BIN)/oversight ") for line in recipe.splitlines()]
     return [shlex.split(line.replace("$(LIVE)", "")) for line in found]

@@ -86,7 +86,7 @@ async def test_no_prompt_has_what_another_seat_thought(tmp_path, wire):
     verdicts = [cell.outcome for cell in cells if isinstance(cell.outcome, Verdict)]
     assert all(THOUGHT not in turn.text for v in verdicts for turn in v.transcript.turns)
     if wire == "chat":
-        # Elsewhere signed thoughts go back to the model with what its tool found.
+        # On other wires, signed thoughts go back to the model with its tool's result.
         quiet = BatchBench(tmp_path / "quiet", text=asked.text, problems=1)
         assert (await run(quiet, Profile()))[0].bytes == ended.bytes, "thoughts change no verdict"
 
@@ -99,7 +99,7 @@ SAID = [("Five.", "", 1.0), ("Six.", "", -1.0), ("Seven.", "", -1.0), ("None.", 
 
 @pytest.mark.parametrize(("answers", "protocols"), [(4, MECHANISMS - OF_TWO), (2, OF_TWO)])
 async def test_every_mechanism_ends_with_a_verdict(tmp_path, answers, protocols):
-    """With parameters of one's own in every seat, and a passage that the judge does not read."""
+    """With custom parameters in every seat, and a passage that the judge does not read."""
     seat = {"model": MODELS["chat"], "reasoning_tokens": 99, "top_p": 0.9, "stop": ["END"]}
     sweep = {
         "agents": {**seat, "words": 30},
@@ -115,7 +115,7 @@ async def test_every_mechanism_ends_with_a_verdict(tmp_path, answers, protocols)
     assert {(call.top_p, call.stop) for call in got} == {(0.9, ("END",))}
 
 
-async def test_who_is_cut_while_it_thinks_says_nothing_and_is_counted(tmp_path):
+async def test_reply_cut_while_reasoning_is_counted_as_empty(tmp_path):
     room = {"words: 20, reasoning_tokens: 99": "words: 20, max_tokens: 20"}
     ended, got, _ = await run(bench(tmp_path, MODELS["chat"], room), load_profile("thinking"))
     assert not [m for call in got for m in call.messages if THOUGHT in m.text]

@@ -1,5 +1,5 @@
-"""Plans: what a sweep would ask, held against what it then really asks; prompt sets as sweep files
-name them, and what `oversight plan --prompts` prints.
+"""Plans: predicted calls compared with the calls of the run; prompt sets in sweep files, and the
+output of `oversight plan --prompts`.
 """
 
 import json
@@ -95,7 +95,7 @@ async def test_the_plan_of_a_simulated_sweep_is_what_its_run_asks_to_the_call(op
     assert before.unread == 0
 
 
-async def test_waves_of_batches_are_those_of_the_world_that_waits_longest(opened):
+async def test_batch_passes_come_from_the_world_with_most_passes(opened):
     text = "problems: {bundled: passages}\nprotocols: market_making\n"
     ready = opened(text + "agents: openai/gpt-4.1-mini\njudges: openai/gpt-4o-mini\n", limit=1)
     plan = await plan_sweep(ready, None, listed(), ready.sweep.models)
@@ -118,9 +118,7 @@ async def test_a_large_sweep_is_planned_from_some_of_its_problems(opened, monkey
     assert some.cost.low < whole.cost.likely < some.cost.high
 
 
-async def test_what_is_sampled_is_weighed_at_the_price_of_calls_as_long_as_they_are(
-    opened, monkeypatch
-):
+async def test_sampled_calls_are_priced_by_their_own_length(opened, monkeypatch):
     monkeypatch.setattr(estimate, "MAX_WALKED_CELLS", 20)
     judge = "openai/gpt-4o-mini"
     ready = opened(f"problems: {{bundled: arithmetic}}\njudges: {judge}\nprotocols: naive_judge\n")
@@ -143,7 +141,7 @@ async def test_the_limit_that_takes_longest_is_the_one_that_binds(opened, limit)
     needed = most if limit == "tokens" else agent.output_tokens
     assert agent.pace == estimate.Pace(pytest.approx(needed / 10, rel=0.01), limit)
     assert all(judge.pace is None for judge in judges)
-    # The slowest is not known as long as that of any is not.
+    # The slowest pace is unknown while any pace is.
     assert plan.pace is None
     quick = replace(judges[0], pace=estimate.Pace(0.01, "requests"))
     assert replace(plan, models=(quick, agent, quick)).pace == agent.pace
@@ -167,7 +165,7 @@ async def test_the_time_that_calls_took_says_what_a_run_takes_at_least(opened):
     assert alone.timing is None, "of the judge's calls it is not known"
 
 
-async def test_without_a_price_there_is_no_sum(opened):
+async def test_plan_without_a_price_has_no_total(opened):
     unpriced = PriceList({"anthropic/*": None, "openai/*": None})
     plan = await plan_sweep(opened(REAL, limit=1), None, unpriced)
     assert plan.cost is None
@@ -258,7 +256,7 @@ debate:
 """
 
 
-def test_the_default_set_is_no_setting_of_a_row():
+def test_default_prompt_set_leaves_row_identity_unchanged():
     assert sweep(GRID).identity == sweep(GRID + "prompts: default\n").identity
     assert all(row.protocol.prompts is None for row in sweep(GRID).rows)
 
@@ -290,7 +288,7 @@ def test_a_run_keeps_its_words_when_their_file_has_gone(tmp_path, monkeypatch):
     assert (again.identity, again.prompts) == (manifest.identity, manifest.prompts)
 
 
-def test_what_every_seat_reads_can_be_looked_at(tmp_path):
+def test_prompts_of_every_role_are_printed(tmp_path):
     (tmp_path / "s.yaml").write_text(GRID + "problems: {bundled: arithmetic}\n")
     said = within("plan", "--prompts", "s.yaml", "--protocol", "debate", cwd=tmp_path)
     assert said.code == 0

@@ -1,6 +1,6 @@
-"""What today's vendors refuse or ignore is refused before anything is sent, offline; what the dry
-run calls fine, a server with the vendors' own rules serves; and whether a server is who was asked
-for. What `oversight doctor` prints is in the sessions of the command line.
+"""Settings that vendors refuse or ignore are refused offline, before anything is sent; calls that
+pass the dry run are accepted by a server with the vendors' rules; and whether a server is the one
+asked for. The output of `oversight doctor` is in the sessions of the command line.
 """
 
 import json
@@ -59,7 +59,7 @@ def written(
 
 
 @sessions(Path(__file__).with_name("traps.md"))
-def test_what_a_model_does_not_take_is_told_by_the_dry_run(session, request, place, command):
+def test_dry_run_refuses_settings_that_a_model_rejects(session, request, place, command):
     def told(text: str) -> list[str]:
         model, *settings = text.splitlines()
         name, _, own = model.partition(", ")
@@ -86,7 +86,7 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max", "none", "minimal")
 
 
 @pytest.mark.wire
-def test_what_the_dry_run_calls_fine_no_vendor_refuses(place, command, monkeypatch):
+def test_vendor_accepts_every_call_that_the_dry_run_accepts(place, command, monkeypatch):
     agents = [f"{{model: {model}, tools: [none, calculator]}}" for model in FAMILIES]
     for settings in (f"effort: {effort}, max_tokens: 4096" for effort in EFFORTS):
         for model in FAMILIES:
@@ -113,7 +113,7 @@ UNSIGNED = (Message("user", "2 + 2?"), WISH, Message("tool", "4", tool_call_id="
 
 
 async def refused(model: str, **fields: object) -> str:
-    """What a server of the profile makes of a call that is sent as it is."""
+    """The answer of a server of the profile to an unchecked call."""
     told = {"messages": (Message("user", "2 + 2?"),)} | fields
     call = Call(Request(model, **told))  # type: ignore[arg-type]
     provider = provider_of(model)
@@ -131,7 +131,7 @@ async def refused(model: str, **fields: object) -> str:
 
 
 async def posted(**fields: object) -> str:
-    """The same of what this program never sends."""
+    """The same for a request that this program never sends."""
     from anthropic import AsyncAnthropic, BadRequestError
 
     given = {"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "?"}]}
@@ -180,7 +180,7 @@ def test_a_run_keeps_to_the_endpoint_it_was_started_with(place, command):
     assert open_run(place / "run").models.api("openai/gpt-6-sol") == "responses"
 
 
-def test_an_answer_of_another_model_is_no_answer_of_this_one():
+def test_reply_of_another_model_is_not_taken():
     assert not same_model("smollm2-135m", "qwen2.5-0.5b-instruct")
     for asked, served in (
         ("gpt-4o", "gpt-4o-2024-08-06"),

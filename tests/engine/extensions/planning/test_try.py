@@ -1,4 +1,4 @@
-"""What authors get wrong is found by `oversight try`, with the line in which they wrote it."""
+"""`oversight try` finds authors' mistakes, with their lines."""
 
 import asyncio
 import json
@@ -53,8 +53,8 @@ MISTAKES = {
         re.DOTALL,
     )
 }
-"""What an author writes, by what is wrong with it; the line at fault ends with its check. With it,
-words of the message."""
+"""Code of authors, by its fault; the wrong line ends with its check. Each with words of the
+message."""
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -73,7 +73,7 @@ def test_a_mistake_is_told_by_the_line_of_its_author(mistake, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("name", ["Steelman", "OneWord", "Terse", "Finder", "Sums"])
-def test_nothing_is_wrong_with_what_the_documents_show(name, tmp_path, monkeypatch):
+def test_examples_in_the_documents_have_no_faults(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = name.lower()
     text = (ROOT / "docs" / "extending.md").read_text()

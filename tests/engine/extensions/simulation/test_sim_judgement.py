@@ -1,4 +1,4 @@
-"""What simulated models believe, say, and fill in: `forms.md`."""
+"""Beliefs, speeches and filled forms of simulated models: `forms.md`."""
 
 from math import exp
 from pathlib import Path
@@ -43,7 +43,7 @@ def logistic(nats: float) -> float:
 
 
 def heard(problem: Problem, *spoken: tuple[int, float]) -> Transcript:
-    """A transcript with a speech of so many nats for each of these places."""
+    """A transcript with one speech for each place, with these nats."""
     answers = problem.question.answers
     turns = (
         Turn(f"Debater {answers[place].label}", f"({answers[place].label}){nats:+.3f} nats.")
@@ -61,7 +61,7 @@ def heard(problem: Problem, *spoken: tuple[int, float]) -> Transcript:
         (((True, 2000.0),), 1),
     ],
 )
-async def test_a_judge_adds_what_it_hears_to_what_it_knows(judge, spoken, belief):
+async def test_judge_adds_arguments_to_its_prior_belief(judge, spoken, belief):
     """spoken: speeches for the truth or not, and their nats; .75 are the judge's own."""
     for problem in PROBLEMS[:10]:
         best = problem.best
@@ -109,7 +109,7 @@ async def test_votes_fall_as_often_on_the_truth_as_it_is_believed():
     assert within(sum(right), len(SOME), (logistic(1.5) + logistic(-0.5)) / 2)
 
 
-async def test_who_is_trusted_chooses_the_truth_as_often_as_it_sees_it():
+async def test_trusted_agent_is_right_as_often_as_its_insight():
     sim = simulated(PROBLEMS, SimModel(insight=1.0, noise=0.5))
     protocol = OpenTrust(StatedJudge("sim/quiet"), Agent("sim/it"))
     right = 0
@@ -252,7 +252,7 @@ async def test_the_speech_after_a_tool_does_not_ask_for_it_again():
     assert "My tool says 42." in reply.text
 
 
-async def test_who_has_heard_the_rival_answers_it():
+async def test_speaker_answers_the_rival_speech():
     question = FIRST.question
     first = await SPEAKER.speak(Transcript(question), question.answers[0], QUIET)
     transcript = Transcript(question, (first,))

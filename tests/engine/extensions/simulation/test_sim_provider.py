@@ -105,7 +105,7 @@ async def test_a_model_that_nobody_described_is_gone():
         QUIETLY.identity(speech_call(model="sim/nobody"))
 
 
-async def test_whoever_has_a_side_argues_for_it_whatever_the_act_is_called():
+async def test_speaker_argues_for_its_side_under_any_act():
     told = laid_out("You review.", Transcript(CRATES), "critique", "Criticise the other.", "B")
     call = Call(Request("sim/it", told))
     assert (await simulated([APPLES])(call)).text.startswith("(B)+1.000 ")

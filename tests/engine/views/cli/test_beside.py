@@ -1,4 +1,4 @@
-"""What stands beside the scores in a report, against worlds whose figures are known."""
+"""Measures next to the scores in a report, for worlds with known figures."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -77,12 +77,12 @@ def figures(figure: Estimate | None) -> tuple[float, int]:
     return approx(figure.value), figure.n
 
 
-# What the agent chose.
+# The agent's choice.
 
 
 @pytest.mark.parametrize("kind", [OpenConsultancy, OpenDebate, OpenTrust])
 @pytest.mark.parametrize("follows", [3, 10])
-async def test_open_protocols_are_split_by_what_the_agent_chose(
+async def test_open_protocols_are_split_by_the_agents_choice(
     kind: type[Protocol], follows: int
 ) -> None:
     """The known truth: of 40 problems the agent gets every 4th wrong, and of those 10 the judge
@@ -108,7 +108,7 @@ async def test_open_protocols_are_split_by_what_the_agent_chose(
     wrong = 10 if kind is OpenTrust else follows
     assert figures(only.by_choice.judge_right) == (1, 30)
     assert figures(only.by_choice.judge_wrong) == (wrong / 10, 10)
-    # What never happened in 30 problems may happen in up to 1 - .025^(1/30) of them.
+    # An event of 0 in 30 problems may have a rate of up to 1 - .025^(1/30).
     low, high = only.by_choice.judge_right.interval
     assert (low, high) == (approx(0.884, abs=0.001), 1)
     low, high = only.by_choice.judge_wrong.interval
@@ -119,14 +119,16 @@ A, B, Z = ({"chose": label} for label in "ABZ")
 
 
 def judged(worlds: Told, problems: Any = 2, draws: int = 1) -> list[str]:
-    """What the judge made of a right choice, and of a wrong one."""
+    """The judge's verdicts on a right choice, and on a wrong one."""
     found = row(told(OPEN, worlds, draws, problems)).by_choice
     made = {"right": found.judge_right, "wrong": found.judge_wrong}
     return [f"{name}: {each and f'{each.value:g} of {each.n}'}" for name, each in made.items()]
 
 
 @sessions(Path(__file__).with_name("choices.md"))
-def test_what_the_judge_made_of_a_choice(session: Session, request: pytest.FixtureRequest) -> None:
+def test_verdict_on_each_choice_is_counted(
+    session: Session, request: pytest.FixtureRequest
+) -> None:
     session.check(request, printed(globals()))
 
 
@@ -155,10 +157,10 @@ def test_rows_whose_agent_does_not_choose_are_not_in_the_table_of_choices() -> N
     assert "open protocols" in report(found, "markdown", measures=True)
 
 
-# What was measured and counted.
+# Measures and counts.
 
 
-def test_measures_are_means_over_problems_by_what_was_argued_for() -> None:
+def test_measures_are_means_over_problems_by_argued_side() -> None:
     worlds: Told = {
         ("p0", 0, 0): (0.9, {"accepted": True, "steps": 4, "loss": 0.5, "held": "A"}),
         ("p0", 0, 1): (0.4, {"accepted": True, "steps": 2, "loss": 0.25, "held": "A"}),
@@ -166,7 +168,7 @@ def test_measures_are_means_over_problems_by_what_was_argued_for() -> None:
         ("p1", 0, 1): (0.4, {"accepted": False, "steps": 3}),
     }
     found = row(told(PROPAGANDA, worlds)).measures
-    # Texts have no mean, and where it was not measured there is no value.
+    # Texts have no mean, and an unmeasured world has no value.
     assert {name: (figures(its.truth), figures(its.lie)) for name, its in found.items()} == {
         "accepted": ((1, 2), (0.5, 2)),
         "loss": ((0.5, 1), (0.25, 1)),

@@ -116,7 +116,7 @@ def cache(*words: str | Path) -> Ran:
     return within("cache", *words, cwd=Path.cwd())
 
 
-def test_a_malformed_file_is_recovered_beside_itself(place: Path) -> None:
+def test_malformed_store_is_recovered_into_a_new_file(place: Path) -> None:
     file = place / "store" / STORE_FILE
     data = bytearray(file.read_bytes())
     data[-4096:] = os.urandom(4096)
@@ -140,7 +140,7 @@ def test_a_store_that_is_written_to_is_not_salvaged(place: Path) -> None:
 
 
 def salvage_and_die(steps: int) -> int:
-    """How a process ends that recovers the store and kills itself at so many lines of it."""
+    """How a process ends that recovers the store and kills itself after `steps` lines of it."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -1,4 +1,4 @@
-"""What the shell offers on TAB."""
+"""Completions of the shell on TAB."""
 
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ SWITCH_ON = 'eval "$(_OVERSIGHT_COMPLETE=bash_source oversight)"'
 
 
 def offered(*words: str) -> list[str]:
-    """What is offered for the last word of a line."""
+    """Completions of the last word of a line."""
     shell = ShellComplete(oversight, {}, "oversight", "_OVERSIGHT_COMPLETE")
     return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
 

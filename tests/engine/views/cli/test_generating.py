@@ -1,5 +1,5 @@
-"""Answers that models write: what a model that is down, refuses or fails costs. What the commands
-print is in their sessions."""
+"""Answers that models write: the cost of a model that is down, refuses or fails. The output of
+the commands is in their sessions."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""What all commands do alike: they say what they and their options are for, and refuse by name."""
+"""All commands describe themselves and their options, and refuse by name."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def test_every_command_says_what_it_does_and_what_each_option_is_for(words: str)
     assert all(len((each.help or "").split()) > 1 for each in options if not each.hidden)
 
 
-def test_there_are_few_commands() -> None:
+def test_number_of_commands_is_small() -> None:
     assert len(oversight.list_commands(click.Context(oversight))) <= 17
     assert len(COMMANDS) <= 42
 
@@ -56,7 +56,7 @@ def test_exit_codes_are_those_that_scripts_rely_on() -> None:
 
 
 def ran(*words: str) -> Result:
-    """What a command tells whose terminal is wide enough for each message to be a line."""
+    """Output of a command on a terminal wide enough for one line per message."""
     return CliRunner(env={"COLUMNS": "200"}).invoke(oversight, words)
 
 
@@ -73,12 +73,12 @@ ON_A_RUN = [
     words
     for words, command in COMMANDS.items()
     if next((each.name for each in command.params if isinstance(each, click.Argument)), "") == "run"
-    and words != "cache rebuild"  # it takes a folder, in which there may be no run any more
+    and words != "cache rebuild"  # it takes a folder, which may have lost its run
 ]
 
 
 @pytest.mark.parametrize("words", ON_A_RUN)
-def test_every_command_on_a_run_tells_that_there_is_none(words: str, place: Path) -> None:
+def test_every_command_on_a_run_refuses_a_missing_run(words: str, place: Path) -> None:
     more = {"human withdraw": ["rater"]}.get(words, [])
     told = ran(*words.split(), "nowhere", *more)
     assert (type(told.exception), told.stdout) == (RunFolderError, "")
@@ -100,7 +100,7 @@ JSON = {
     "doctor": "",
     "export verify": "run.oversight",
 }
-"""What each is asked. Others have tests of theirs: servers, people, studies, one's own code, and
+"""Arguments of each. Others have separate tests: servers, people, studies, one's own code, and
 `cache list`, which prints a line of JSON for each reply."""
 
 

@@ -1,4 +1,4 @@
-"""What the README, the tutorial, the reference and the page about Python promise is so."""
+"""The README, the tutorial, the reference and the page about Python keep their promises."""
 
 import re
 import shlex
@@ -36,7 +36,7 @@ SWEEP, ASKING, *_ = (block.text for block in blocks(ROOT / "docs" / "api.md", "p
 
 
 def ran(code: str, place: Path) -> str:
-    """What a file with this code prints, in a process of its own."""
+    """Output of a file with this code, in its own process."""
     (place / "mine.py").write_text(code)
     done = subprocess.run(
         [sys.executable, "mine.py"],

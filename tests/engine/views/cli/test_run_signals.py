@@ -37,7 +37,7 @@ protocols:
   propaganda:
 """
 FAST = ("--set", "models.sim/slow.latency=0", "--set", "max_cells=64")
-"""How long models take is no part of what they say: this goes on with the slow run, quickly."""
+"""Latency does not change replies: this resumes the slow run, quickly."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def under_way(place: Path) -> None:
     until(lambda: read_progress(only_run(place)).get("in_flight"))
 
 
-def test_what_is_in_flight_at_the_end_of_the_grace_period_is_given_up(sweeps: Path) -> None:
+def test_calls_in_flight_are_abandoned_after_the_grace_period(sweeps: Path) -> None:
     # The judge alone: an agent's answer is there at once.
     words = ("--grace", "0.5", "--set", "protocols=[naive_judge]")
     with running("run", "stuck.yaml", *words, cwd=sweeps) as process:
@@ -160,7 +160,7 @@ main()
     assert (done.returncode, done.stderr) == (130, "")
 
 
-def test_an_interrupt_before_anything_runs_is_no_failure_of_cells(
+def test_interrupt_before_the_start_fails_no_cell(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: Any) -> None:

@@ -30,7 +30,7 @@ HELPERS = {
 
 
 def drawn(answers: Callable[[Random], list[tuple[str, str, float]]]) -> list[Problem]:
-    """Sixty problems with these answers, drawn anew for each."""
+    """Sixty problems with these answers, drawn again for each."""
     return [
         labelled(f"made-{k}", f"Which of them, {k}?", answers(randomness(0, str(k), "test")))
         for k in range(60)
@@ -71,7 +71,7 @@ def test_a_session(
         text = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d\S*(?=\"))?", "DATE", text)
         text = re.sub(r"\d:\d\d:\d\d$", "TIME", text, flags=re.MULTILINE)
         text = re.sub(r"\b\d:\d\d:\d\d, in \d:\d\d:\d\d here", "TIME", text)
-        # Who is first, and what is ready when a batch goes, is not the same each time.
+        # The first call, and the calls ready when a batch is sent, differ each time.
         text = re.sub(r"\d+ calls: \d+ sent(?:, \d+ from cache)?, \d+ reused", "… calls", text)
         text = re.sub(r"went in \d+ batch(es)?", "went in … batches", text)
         text = re.sub(r"^this machine computed .*\n", "", text, flags=re.MULTILINE)
@@ -87,7 +87,7 @@ def test_a_session(
             os.utime(file, (1_000_000, 1_000_000))
 
     def done(line: str) -> str:
-        """What a command prints that does what it is asked."""
+        """Output of a command that succeeds."""
         ran = within(*line.format_map(names).split(), cwd=place)
         assert ran.code == 0, ran.err
         return ran.out

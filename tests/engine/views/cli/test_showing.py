@@ -64,7 +64,7 @@ def test_character_that_the_terminal_lacks_is_replaced(runs: Path, code_page: st
     assert document["question"] == "−5 °C → Zoë 数 🙂"
 
 
-def test_what_was_thought_before_a_form_is_shown_also_where_nobody_hears_of_it(
+def test_private_reasoning_before_a_form_is_shown(
     place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
