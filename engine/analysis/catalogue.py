@@ -61,6 +61,7 @@ PLACES: Mapping[str, str] = MappingProxyType(
         "calibration": "calibration:Calibration",
         "compare": "comparison:Compare",
         "scores": "scores:MeasureScores",
+        "proposals": "proposals:Proposals",
     }
 )
 """`module:Class` below this package."""

@@ -38,11 +38,12 @@ CANDIDATES = 8
 """Maximum number of right and of wrong proposals of one task that a pair is chosen from."""
 
 
-def instruction_of(id: str, task: str) -> str:
-    """The instruction in the id of a proposal, `TASK-fault-0`. Empty for any other id."""
-    name, _, repeat = id.removeprefix(f"{task}-").partition("-")
-    known = name in get_args(Instruction) and repeat.isdecimal()
-    return name if known and id.startswith(f"{task}-") else ""
+def instruction_of(id: str) -> tuple[str, str]:
+    """The instruction and the task in the id of a proposal, `TASK-fault-0`. Empty for other ids."""
+    name, _, repeat = id.rpartition("-")
+    task, _, instruction = name.rpartition("-")
+    is_proposal = task and instruction in get_args(Instruction) and repeat.isdecimal()
+    return (instruction, task) if is_proposal else ("", "")
 
 
 class OpenQuestion(Question, frozen=True, cache_hash=True):

@@ -211,7 +211,7 @@ class ProposerCritic(Assisted, Conversation):
     rebuttals: CountFromZero = field(default=0, metadata=ABSENT)
     """Number of pairs of rebuttals, by the proposer and the critic."""
     defends: Defends = field(default="side", metadata=ABSENT)
-    """What the proposer speaks for: the side of the world, or acceptance of the proposal."""
+    """The proposer speaks for the side of the world, or for acceptance of the proposal."""
 
     row: ClassVar[str] = "proposer critic{0.length}"
     sections: ClassVar[tuple[str, ...]] = ("proposer_critic",)
@@ -222,7 +222,8 @@ class ProposerCritic(Assisted, Conversation):
 
     @property
     def length(self) -> str:
-        rebuttals = f" {self.rebuttals} rebuttals" if self.rebuttals else ""
+        plural = "s" * (self.rebuttals > 1)
+        rebuttals = f" {self.rebuttals} rebuttal{plural}" if self.rebuttals else ""
         return rebuttals + " defends proposal" * (self.defends == "proposal")
 
     def check(self, question: Question) -> None:

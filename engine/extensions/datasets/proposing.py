@@ -60,7 +60,7 @@ _PAIRS = flag("Write the pairs here.", type=OutputPath(), metavar="FILE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposeSettings(LoopSettings):
-    """Who writes, under which instructions, and how answers are graded."""
+    """The proposer, its instructions, and the checker."""
 
     agent: str = flag(
         "Model that writes: provider/name, sim/NAME, or a YAML file with the settings of an agent.",
@@ -92,7 +92,7 @@ class ProposeSettings(LoopSettings):
     pairs: Path | None = _PAIRS
     seed: int = SEED
 
-    def made_checker(self) -> Checker:
+    def build_checker(self) -> Checker:
         """UsageError for an unknown checker, or a function that cannot be imported."""
         checker = Checker(self.checker, self.column, self.extract, self.tolerance)
         if self.tolerance and self.checker != "numeric":
@@ -103,10 +103,9 @@ class ProposeSettings(LoopSettings):
             return checker
         place, _, name = self.checker.rpartition(":")
         if not is_elsewhere(self.checker):
-            known = ", ".join(KINDS)
             raise UsageError(
-                f"--checker: unknown checker {self.checker!r}: choose from {known}, or write "
-                "file.py:check"
+                f"--checker: unknown checker {self.checker!r}: choose from {', '.join(KINDS)}, or "
+                "write file.py:check"
             )
         try:
             is_file = place.endswith(".py")
@@ -117,7 +116,7 @@ class ProposeSettings(LoopSettings):
             why = f"{type(exc).__name__}: {exc}"
             raise UsageError(f"--checker {self.checker}: its import failed: {why}") from exc
 
-    def made_agent(self) -> Agent | None:
+    def build_agent(self) -> Agent | None:
         """UsageError for wrong settings, and for a list of them."""
         if bool(self.agent) == bool(self.answers):
             raise UsageError("name either --agent, who writes, or --answers, a column of the file")
@@ -140,8 +139,8 @@ class ProposeSettings(LoopSettings):
     def instructions(self) -> list[Instruction]:
         listed: list[Any] = [word.strip() for word in self.instruct.split(",") if word.strip()]
         if wrong := [word for word in listed if word not in INSTRUCTIONS]:
-            known = ", ".join(INSTRUCTIONS)
-            raise UsageError(f"--instruct: unknown instruction {wrong[0]!r}: choose from {known}")
+            choices = ", ".join(INSTRUCTIONS)
+            raise UsageError(f"--instruct: unknown instruction {wrong[0]!r}: choose from {choices}")
         return list(dict.fromkeys(listed)) or ["right", "fault"]
 
 
@@ -154,14 +153,14 @@ def propose_all(source: Path, limit: int | None, settings: ProposeSettings) -> i
     files = [file for file in (settings.output, settings.pairs) if file]
     if len({file.resolve() for file in (source, *files)}) <= len(files):
         raise UsageError(f"-o {settings.output}: the tasks, -o and --pairs must be three files")
-    checker, agent = settings.made_checker(), settings.made_agent()
+    checker, agent = settings.build_checker(), settings.build_agent()
     tasks = read_tasks(source, checker, settings.question, settings.answers)[:limit]
     asyncio.run(check_references(tasks, checker, str(source)))
     failed = False
     if agent is None:
         proposals = [asyncio.run(_graded_answer(task, checker)) for task in tasks]
     else:
-        work = _production(tasks, agent, checker, settings)
+        work = production(tasks, agent, checker, settings)
         if (code := _written(work, tasks[0], agent, settings)) is not None:
             return code
         work.list_failures()
@@ -200,7 +199,7 @@ def propose_all(source: Path, limit: int | None, settings: ProposeSettings) -> i
     return ExitCode.FAILED if failed else ExitCode.DONE
 
 
-def _production(
+def production(
     tasks: Sequence[Task], agent: Agent, checker: Checker, settings: ProposeSettings
 ) -> Production[Item, Graded]:
     async def write(item: Item, ask: Ask) -> Graded:
@@ -209,7 +208,7 @@ def _production(
         return await graded(id, task, written, checker)
 
     choices = product(tasks, settings.instructions(), range(settings.repeats))
-    items = [(f"{task.id}-{told}-{repeat}", task, told, repeat) for task, told, repeat in choices]
+    items = [(f"{task.id}-{name}-{repeat}", task, name, repeat) for task, name, repeat in choices]
     return Production({item[0]: item for item in items}, write)
 
 
@@ -239,12 +238,12 @@ def _by_instruction(proposals: Sequence[Graded]) -> dict[str, tuple[int, int, in
     """By instruction, the number of right, wrong and ungraded proposals."""
     grades: dict[str, Counter[bool | None]] = {}
     for one in proposals:
-        grades.setdefault(instruction_of(one.id, one.task.group), Counter())[one.grade.right] += 1
+        grades.setdefault(instruction_of(one.id)[0], Counter())[one.grade.right] += 1
     return {name: (count[True], count[False], count[None]) for name, count in grades.items()}
 
 
 def _counts(proposals: Sequence[Graded]) -> Iterator[str]:
-    """The grades by instruction, and the reasons of ungraded proposals if there are many."""
+    """The grades by instruction, and the most frequent reasons if many are ungraded."""
     for name, (right, wrong, ungraded) in _by_instruction(proposals).items():
         label = f"instructed {name}" if name else "given answers"
         yield f"{label}: graded right {right:,}, wrong {wrong:,}, ungraded {ungraded:,}"

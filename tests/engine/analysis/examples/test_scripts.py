@@ -42,7 +42,6 @@ def test_a_script_prints_what_it_wrote(
     ("analysis", "words", "told"),
     [
         ("pressure.py:Pressure", (), "no more than a blind choice"),
-        ("proposals.py:Proposals", (), "critic over judge"),
         ("scaling.py:Scaling", ("--protocol", "proposer"), "no nested oversight"),
         (
             "scaling.py:Scaling",

@@ -1,5 +1,6 @@
 """`oversight dataset propose`: graded files, bad input, stops and resumes."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -8,12 +9,20 @@ import pytest
 from oversight.cache.cache import Cache
 from oversight.cache.store import MemoryStore
 from oversight.engine.errors import ProviderDown
-from oversight.engine.extensions.datasets.proposing import ProposeSettings, _production
+from oversight.engine.extensions.datasets.proposing import ProposeSettings, production
 from oversight.engine.stop import StopToken
 from oversight.protocols import Agent
 from oversight.protocols.datasets.checkers import Checker
 from oversight.protocols.datasets.forms import JsonLines
-from oversight.protocols.datasets.open_tasks import instruction_of, read_tasks
+from oversight.protocols.datasets.jsonl import write_jsonl
+from oversight.protocols.datasets.open_tasks import (
+    accept_or_reject,
+    check_references,
+    instruction_of,
+    pairs,
+    read_tasks,
+)
+from oversight.protocols.question import balanced
 from tests.command_line import Command, calls
 from tests.fakes import Scripted, prompt
 
@@ -44,7 +53,7 @@ def planted(call):
 async def production_over(ask, file, store, lanes=2):
     settings = ProposeSettings(output=Path("p"), repeats=2)
     checker = Checker("numeric")
-    work = _production(read_tasks(file, checker), Agent("sim/strong"), checker, settings)
+    work = production(read_tasks(file, checker), Agent("sim/strong"), checker, settings)
     cache = Cache(store, ask, identity=lambda call: call.model)
     return work, await work.run(cache, StopToken(), lanes)
 
@@ -68,7 +77,7 @@ async def test_a_production_that_stopped_asks_no_call_twice_and_ends_alike(tasks
     assert len(ask.calls) == 24 - 7
     whole, _ = await production_over(Scripted(planted), tasks, MemoryStore(), lanes=64)
     assert again.results() == whole.results()
-    grades = {(instruction_of(one.id, one.task.id), one.grade.right) for one in whole.results()}
+    grades = {(instruction_of(one.id)[0], one.grade.right) for one in whole.results()}
     assert grades == {("right", True), ("fault", False)}
 
 
@@ -89,7 +98,7 @@ def test_the_files_are_data_sets_and_the_same_command_pays_nothing(tasks, comman
     assert counts == [18, 18]
     assert about["p.jsonl"]["problems"] == 36
     loaded = JsonLines(str(files[1])).load()
-    assert {instruction_of(one.id, one.group) for one in loaded} == {"right", "fault"}
+    assert {instruction_of(one.id)[0] for one in loaded} == {"right", "fault"}
     assert {len(one.flaws) for one in loaded if "-fault-" in one.id and one.values[0] != 1} <= {
         0,
         2,
@@ -103,7 +112,7 @@ def test_answers_are_graded_elsewhere_and_come_back_with_a_label(tasks, command:
     rows = [json.loads(line) for line in (tasks.parent / "texts.jsonl").read_text().splitlines()]
     assert {row["id"] for row in rows} >= {"t0-right-0", "t0-fault-0"}
     labels = {"right": 1, "fault": 0}
-    graded = [row | {"grade": labels[instruction_of(row["id"], row["group"])]} for row in rows]
+    graded = [row | {"grade": labels[instruction_of(row["id"])[0]]} for row in rows]
     graded[0]["grade"] = "unsure"
     (tasks.parent / "graded.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in graded))
     words = ("dataset", "propose", "graded.jsonl", "--answers", "proposal", "--checker", "label")
@@ -145,3 +154,38 @@ def test_wrong_input_is_refused_before_anything_is_written(
     assert (done.code, message in done.err) == (code, True), done.err
     assert not (tasks.parent / "p").exists()
     assert tasks.read_text().startswith('{"id": "t0"')
+
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize(
+    ("name", "checker", "wrong"),
+    [("arithmetic", Checker("numeric"), "1"), ("code", Checker("tests", "tests"), "x = 1")],
+)
+def test_the_examples_of_open_tasks_run(place: Path, command: Command, name, checker, wrong):
+    source = EXAMPLES / "open_tasks" / f"{name}.jsonl"
+    tasks = read_tasks(source, checker)
+    asyncio.run(check_references(tasks, checker, name))
+    solutions = {task.question.text: task.row["reference"] for task in tasks}
+
+    def solver(call):
+        text = prompt(call)
+        is_fault = "exactly one fault" in text.user
+        answer = wrong if is_fault else next(solutions[q] for q in solutions if q in text.system)
+        return json.dumps({"work": "", "answer": answer, "fault": "a slip" * is_fault})
+
+    settings = ProposeSettings(output=place / "p.jsonl")
+    work = production(tasks, Agent("sim/strong"), checker, settings)
+    cache = Cache(MemoryStore(), Scripted(solver), identity=lambda call: call.model)
+    assert asyncio.run(work.run(cache, StopToken(), 8)) is None
+    assert [one.grade.right for one in work.results()] == [True, False] * len(tasks)
+    drawn, missing = pairs(work.results())
+    assert (len(drawn), missing.total()) == (len(tasks), 0)
+    write_jsonl(balanced(map(accept_or_reject, work.results())), place / "p.jsonl")
+    words = ("--set", f"problems={{file: {place / 'p.jsonl'}}}", "--run-folder", "run")
+    done = command("run", EXAMPLES / "open_tasks.yaml", *words)
+    assert done.code == 0, done.err
+    rows = json.loads(command("measure", "proposals", "run", "--json").out)["rows"]
+    assert [row["proposer"]["n"] for row in rows] == [len(tasks)] * 5
