@@ -199,7 +199,7 @@ class DiskStore(EntryReader, Store):
                 return
         raise StoreGone(
             f"{self.file} was deleted, moved or replaced while it was in use: bring it back, or "
-            "pay again for its replies with --accept-empty"
+            "pay again for its replies with --allow-missing-replies"
         )
 
     def close(self) -> None:

@@ -34,9 +34,11 @@ FORMS = (*(("--format", each) for each in ("text", "markdown", "latex", "csv")),
 """Flags of `report`, for each form that it has."""
 
 
-def folder(path: Path, grid: Sweep = GRID, text: bytes = TEXT, anew: bool = False) -> RunFolder:
+def folder(
+    path: Path, grid: Sweep = GRID, text: bytes = TEXT, replace_lost: bool = False
+) -> RunFolder:
     manifest = Manifest(grid.identity, grid.name, len(grid), (), "0.1.0", "/store")
-    return RunFolder(path, manifest, text, grid, anew=anew)
+    return RunFolder(path, manifest, text, grid, replace_lost=replace_lost)
 
 
 def end_of(cell: Cell, failed: bool = False) -> Verdict | Failure:

@@ -77,16 +77,16 @@ def run_folder(
     store: str,
     kept_in: Reader | None = None,
     *,
-    anew: bool = False,
+    replace_lost: bool = False,
 ) -> RunFolder:
     """Return the run folder of a sweep: an existing one of the same sweep, else a new one.
 
-    store: its name. kept_in: the open store of a new run. anew: as for `RunFolder`.
+    store: its name. kept_in: the open store of a new run. replace_lost: as for `RunFolder`.
     """
     sweep, sweep_file = loaded.sweep, loaded.file.document
     now = row_codes(sweep.rows)
     folder = settings.folder or folder_of(sweep, now)
-    if settings.adopt_code == "anew" and is_run(folder):
+    if settings.allow_changed_code == "new folder" and is_run(folder):
         known = read_manifest(folder).code_of(sweep)
         if known is not None and known.changes(now, sweep.rows):
             folder = _free(folder)
@@ -108,13 +108,13 @@ def run_folder(
 
     def resume(known: Manifest) -> Manifest:
         changes = known.code.changes(now, sweep.rows)
-        if changes and settings.adopt_code is not True:
+        if changes and settings.allow_changed_code is not True:
             rows = listed(changes.values(), "\n  ")
             raise RunFolderError(
                 f"the code has changed since {folder} was run, in {len(changes)} of "
                 f"{len(sweep.rows)} rows:\n  {rows}\n"
-                "to run only the missing cells, with the changed code: --adopt-code "
-                "(in Python: adopt_code=True)\n"
+                "to run only the missing cells, with the changed code: --allow-changed-code "
+                "(in Python: allow_changed_code=True)\n"
                 f"to rerun these rows, and the rest from the store: --run-folder {_free(folder)}"
             )
         code = known.code.adopting(now, changes)
@@ -126,7 +126,7 @@ def run_folder(
     addresses = tuple(name for key, name in named if not sweep_file.is_foreign(key, name))
     text = _started_with(loaded.file, settings.part)
     shots = dict(shots_files(sweep_file.shots))
-    return RunFolder(folder, manifest, text, grid, resume, anew, addresses, shots)
+    return RunFolder(folder, manifest, text, grid, resume, replace_lost, addresses, shots)
 
 
 def part_of(file: SweepFile, part: str) -> SweepFile:

@@ -109,7 +109,7 @@ async def store_watermark(
                 StoreFailed(
                     f"the store has lost {missing:,} replies while this run used it: bring them "
                     "back with oversight cache import BACKUP, or pay for them again with "
-                    "--accept-empty"
+                    "--allow-missing-replies"
                 )
             )
 

@@ -232,7 +232,7 @@ async def rebuild(
             if (folder / name).exists():
                 (folder / name).rename(folder / name.replace(RUN_DB, f"damaged-{RUN_DB}"))
         settings = RunSettings(folder=folder, part=began.part)
-        made = run_folder(loaded, settings, shown_name(named), replies, anew=True)
+        made = run_folder(loaded, settings, shown_name(named), replies, replace_lost=True)
         with made as run:
             missing = await _cells(loaded, run, replies)
             run.note(replies=len(replies), store_id=replies.id)

@@ -55,7 +55,7 @@ class Run:
             run_folder(loaded, settings, shown_name(named), store) as folder,
         ):
             asks, stored = not folder.complete or folder.failed, settings.cache in ("use", "replay")
-            if stored and asks and not settings.accept_empty:
+            if stored and asks and not settings.allow_missing_replies:
                 folder.check_store(store.__len__, named, store.id)
             # Since the last session a crash may have been fixed, or a model's settings.
             if settings.cache != "replay":

@@ -71,7 +71,7 @@ class RunFolder:
         sweep: bytes,
         grid: Grid,
         resume: Callable[[Manifest], Manifest] | None = None,
-        anew: bool = False,
+        replace_lost: bool = False,
         addresses: tuple[str, ...] = (),
         shots: Mapping[str, bytes] | None = None,
     ) -> None:
@@ -79,15 +79,15 @@ class RunFolder:
 
         sweep, grid: text and content of the sweep file, for a new folder. DatasetError for problems
         that could not be read back. resume: converts the existing manifest into the one to
-        continue with, or raises RunFolderError; None keeps it. anew: whether a folder without its
-        database gets a new one. addresses: of providers, from the user's sweep file. shots: files
-        of the examples that judges are shown.
+        continue with, or raises RunFolderError; None keeps it. replace_lost: whether a folder
+        without its database gets a new one. addresses: of providers, from the user's sweep file.
+        shots: files of the examples that judges are shown.
         """
         self.path = path
         self.manifest = manifest
         self._store, self._addresses = manifest.store, addresses
         self._resume = resume
-        self._sweep, self._grid, self._anew = sweep, grid, anew
+        self._sweep, self._grid, self._replace_lost = sweep, grid, replace_lost
         self._shots = shots or {}
         self.refused = False
         """Whether nothing is to stay of this folder."""
@@ -252,24 +252,24 @@ class RunFolder:
             replace_file(file, (each.line for each in self.outcomes()))
 
     def check_store(self, count: Callable[[], int], store: Path | str, id: str = "") -> None:
-        """RunFolderError if a store has fewer replies than the run left in it, or if it is not
-        the store that the run left them in. count: counts them, where the run left any.
+        """RunFolderError if a store lacks replies of the run, or is not the store of the run.
 
-        Going on would pay for them again without a word. id: the store's, where it has one; a
-        run that does not know the id of its store yet is content with any.
+        Otherwise the run would silently pay for them again. count: counts the replies, if the run
+        left any. id: of the store, if it has one; a run without a known id accepts any store.
         """
         left = max(self.manifest.replies, self.finished > self.failed)
         if left and (held := count()) < left:
             raise RunFolderError(
                 f"{store} holds {held:,} replies, and {self.path} left {left:,} or more "
                 "there: name the right store with --store, bring them back with oversight cache "
-                f"import BACKUP --store {store}, or pay again for lost replies with --accept-empty"
+                f"import BACKUP --store {store}, or pay again for lost replies with "
+                "--allow-missing-replies"
             )
         if id and self.manifest.store_id not in ("", id):
             raise RunFolderError(
                 f"{store} is another store than {self.manifest.store}, in which {self.path} left "
                 "its replies: name the right one with --store. If they were brought here with "
-                "oversight cache import, or may be paid for again: --accept-empty"
+                "oversight cache import, or may be paid for again: --allow-missing-replies"
             )
 
     def note(self, *, replies: int, store_id: str = "") -> None:
@@ -297,7 +297,7 @@ class RunFolder:
         if there.exists():
             if read_bounded(there, MAX_SWEEP) != self._sweep:
                 strange.append(SWEEP)
-            elif strange and not self._anew:
+            elif strange and not self._replace_lost:
                 raise RunFolderError(f"{self.path} has lost its {RUN_DB}; {made_again(self.path)}")
             else:
                 strange = []

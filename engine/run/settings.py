@@ -100,12 +100,12 @@ class FolderSettings(AskSettings):
     folder: Path | None = flag(
         "Folder of the run. Default: runs/NAME-xxxxxx.", name="--run-folder", under="Folders"
     )
-    adopt_code: bool | Literal["anew"] = _sweep(
+    allow_changed_code: bool | Literal["new folder"] = _sweep(
         "Resume a run although its code has changed: missing cells run with the present code, and "
         "the manifest says so.",
         default=False,
     )
-    """`anew`: a run whose code has changed stays, and another is made beside it."""
+    """`new folder`: a run with changed code stays, and a new one is made next to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class RunSettings(FolderSettings):
         under="Report",
     )
     retry_failed: bool = _sweep("Run failed cells again.", default=False)
-    accept_empty: bool = _execution(
+    allow_missing_replies: bool = _execution(
         "Resume although the store has lost replies, and pay for them again.",
         default=False,
         rare=True,

@@ -81,11 +81,11 @@ def test_a_store_that_has_lost_replies_is_refused_until_told_otherwise(
             told = bench.ends(2)
             assert len(vendor.book) == seen, "it paid again without a word"
             if loss != "cut short":
-                assert "--accept-empty" in told and "oversight cache import" in told
+                assert "--allow-missing-replies" in told and "oversight cache import" in told
             else:
                 assert "malformed" in told
                 shutil.rmtree(bench.store)
-            bench.complete("--accept-empty")
+            bench.complete("--allow-missing-replies")
             assert bench.outcomes() == calm(6).outcomes()
 
 
@@ -112,9 +112,9 @@ def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(campaign, calm
             assert kept <= stored
             saved, lost = saved + len(kept), lost + len(stored - kept)
             if kept != stored:
-                assert "--accept-empty" in bench.ends(2)
+                assert "--allow-missing-replies" in bench.ends(2)
             assert len(vendor.book) == seen
-            bench.complete("--accept-empty")
+            bench.complete("--allow-missing-replies")
             assert not kept & set(vendor.prompts(seen)), "what was saved was paid again"
             assert bench.outcomes() == calm(10).outcomes()
     print(f"{saved} replies saved, {lost} lost in pages that were overwritten")
@@ -168,7 +168,7 @@ def test_a_store_that_goes_under_a_run_stops_it_and_nothing_more_is_paid(tmp_pat
         # A wave was out; the first of it to land found the store gone.
         assert len(vendor.book) - gone <= 2 * FLIGHTS
         asked = len(vendor.book)
-        assert "--accept-empty" in bench.ends(2)
+        assert "--allow-missing-replies" in bench.ends(2)
         assert len(vendor.book) == asked
         if replaced:
             assert bench.stored() == other.stored()
@@ -189,7 +189,7 @@ def test_another_store_is_refused_before_the_first_call(tmp_path, calm):
         told = bench.ends(2)
         assert f"{other} is another store than ~/store, in which" in told
         assert len(vendor.book) == asked
-        bench.complete("--accept-empty")
+        bench.complete("--allow-missing-replies")
         bench.complete()
         assert len(vendor.book) > asked
 

@@ -111,7 +111,7 @@ def notes_of(results: Results) -> Iterable[str]:
             f"{rough.effective:.1f}): intervals are approximate."
         )
     if results.mixed:
-        yield f"Rows of several codes (--adopt-code): {'; '.join(results.mixed)}."
+        yield f"Rows of several codes (--allow-changed-code): {'; '.join(results.mixed)}."
     counts = sum((Counter(row.counts) for row in rows), Counter[str]())
     if any(cause in row.failures for row in rows for cause in UNREAD_KINDS):
         yield "Unreadable worlds are scored as the agent's worst case (see bounds)."

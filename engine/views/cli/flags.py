@@ -51,8 +51,23 @@ class DeclaredOption(click.Option):
         self.under, self.rare = under, rare
 
 
+RENAMED = {
+    "--accept-empty": "--allow-missing-replies",
+    "--adopt-code": "--allow-changed-code",
+}
+"""Options of earlier versions, which are refused with the new name."""
+
+
 class DeclaredCommand(click.Command):
     """A command whose help has its options under headings, and rare ones only in `--help-all`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as fault:
+            if new := RENAMED.get(fault.option_name):
+                fault.possibilities = [new]
+            raise
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         given = super().get_params(ctx)

@@ -126,7 +126,7 @@ def test_database_that_is_lost_or_made_again_leaves_the_events(half):
     (half / "run.db").unlink()
     assert not is_run(half) and lines(half) == [1]
     add_event(half, "k", 2)
-    with folder(half, anew=True):
+    with folder(half, replace_lost=True):
         assert lines(half) == [1, 2]
 
 

@@ -144,7 +144,7 @@ def test_a_folder_of_the_users_is_never_written_into(tmp_path, theirs):
         (tmp_path / name).write_bytes(content)
     (strange,) = theirs
     told = refused(tmp_path)
-    assert strange in told and ("no run folder" in told or "no database of a run" in told)
+    assert strange in told and ("not a run folder" in told or "not the database of a run" in told)
     left = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
     assert left == theirs
 
@@ -215,7 +215,7 @@ def test_a_store_that_has_fewer_replies_than_the_run_left_in_it_is_told(half):
     assert str(fault.value) == (
         f"/other holds 1,499 replies, and {half} left 1,500 or more there: name the right store "
         "with --store, bring them back with oversight cache import BACKUP --store /other, or pay "
-        "again for what is lost with --accept-empty"
+        "again for lost replies with --allow-missing-replies"
     )
 
 

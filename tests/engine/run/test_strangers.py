@@ -152,7 +152,7 @@ def test_a_sweep_file_alone_makes_no_address_a_vendors(tmp_path, monkeypatch, mo
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-mine")
     provider = model.rpartition("/")[0]
     stated = {provider: {"base_url": "http://127.0.0.1:9/v1", "identity": identity}}
-    with pytest.raises(UsageError, match=r"'s own: .*Leave out identity"):
+    with pytest.raises(UsageError, match=r"identifies .*Leave out identity"):
         prepare(tmp_path, stated, [(model, "agent")])
     stated[provider]["identity"] = "a gateway"
     prepare(tmp_path, stated, [(model, "agent")])

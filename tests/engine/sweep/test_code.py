@@ -234,13 +234,15 @@ def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adop
     replayed = command("replay", "made", "--sweep", words[1])
     assert replayed.code == 5
     assert "code changed: first tone one · sim/judge stated: own.py\n" in replayed.err
-    anew = run_folder(
-        open_sweep(words[1]), RunSettings(folder=Path("made"), adopt_code="anew"), "store"
+    new = run_folder(
+        open_sweep(words[1]),
+        RunSettings(folder=Path("made"), allow_changed_code="new folder"),
+        "store",
     )
-    assert anew.path == Path("made-2")
-    adopted = command(*words, "--adopt-code")
+    assert new.path == Path("made-2")
+    adopted = command(*words, "--allow-changed-code")
     assert adopted.code == 0, adopted.err
-    assert "Rows of several codes (--adopt-code): first tone one" in adopted.out
+    assert "Rows of several codes (--allow-changed-code): first tone one" in adopted.out
     assert command(*words).code == 0
 
 

@@ -145,7 +145,7 @@ def verify(
     With --recover, the damaged store is kept unchanged as NAME.damaged, next to the new one. It is
     refused while a run uses the store; after an interruption, run it again. A run that knew of more
     replies than could be saved does not resume, and so pays for nothing again, without
-    --accept-empty.
+    --allow-missing-replies.
     """
     if recover:
         _recover(with_name(store_path(store)))

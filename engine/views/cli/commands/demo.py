@@ -44,7 +44,7 @@ def command(
     )
     with as_file(files("oversight.engine").joinpath("data", name)) as path:
         opened = open_sweep(path)
-        options = RunSettings(store=store, folder=run_folder, adopt_code="anew")
+        options = RunSettings(store=store, folder=run_folder, allow_changed_code="new folder")
         code = run_in_terminal(opened, options, Presentation(again, "text", "brier"))
     if real and code in (ExitCode.DONE, ExitCode.FAILED):
         say(HONEST)

@@ -134,7 +134,7 @@ def _tell_code(run: Path, sweep: Sweep, cell: Cell) -> None:
     if not changes:
         several = len(set(code.rows[cell.row.address])) > 1
         say(
-            "the run went on with other code in between (--adopt-code)"
+            "the run went on with other code in between (--allow-changed-code)"
             if several
             else "the code of its row is unchanged: a reply was replaced, or its code reads "
             "chance, time or files"

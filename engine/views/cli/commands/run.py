@@ -51,8 +51,8 @@ def command(
     The same command resumes after a stop, a crash or a kill: replies are in the store, and
     finished cells do not run again.
 
-    A new run folder sends only the calls whose replies are not in the store. A run with other code
-    is not resumed: the changes are listed row by row, and --adopt-code resumes it all the same.
+    A new run folder sends only the calls whose replies are not in the store. A run whose
+    code has changed is not resumed without --allow-changed-code; the changes are listed by row.
 
     With --batch, calls go to the batch endpoints of OpenAI and Anthropic, pass after pass. A stop
     leaves them there, and the same command collects their replies.
