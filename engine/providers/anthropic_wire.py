@@ -55,7 +55,8 @@ class AnthropicWire(Wire):
                 {"type": "text", "text": part} for part in marked_parts(call)
             ]
             if kept_prefix(call) is not None:
-                # The problem's calls read the first, and those of one protocol the last.
+                # The calls about a problem share the first block, and the calls of a protocol the
+                # last.
                 for block in (blocks[0], blocks[-1]):
                     block["cache_control"] = {"type": "ephemeral"}
             body["system"] = blocks
@@ -104,7 +105,7 @@ class AnthropicWire(Wire):
             stop_reason=_with_category(stop_reason, data.get("stop_details")),
             usage=_usage(data.get("usage")),
             served_model=text(data.get("model")),
-            # Thinking must be sent back in its place among the blocks, so all are kept.
+            # Thinking must be sent back unchanged between the other blocks, so all are kept.
             opaque=compact(blocks) if thought else "",
         )
 

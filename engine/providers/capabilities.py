@@ -28,7 +28,7 @@ OWN_FIELDS = frozenset(
         *("temperature", "max_tokens", "max_completion_tokens", "max_output_tokens", *PARAMETERS),
     )
 )
-"""Fields of a body that a call's own settings write: what is set twice would be sent once."""
+"""Fields of a body that a call's settings write, so `extra_body` must not set them."""
 
 _EVERY_EFFORT: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -40,7 +40,7 @@ class Abilities:
     match: tuple[str, ...] = ("*",)
     """Patterns of `provider/name`; `*` matches anything."""
     top_logprobs: int = 20
-    """Maximum candidates reported for each token; 0 where there are no logprobs."""
+    """Maximum candidates reported per token; 0 without logprobs."""
     max_temperature: float = 2.0
     """0 where temperature is not accepted at all."""
     top_p: bool = True
@@ -48,7 +48,7 @@ class Abilities:
     sampling_needs: tuple[Effort, ...] = (*_EVERY_EFFORT, "")
     """The efforts at which temperature, top_p, top_k and logprobs are accepted."""
     sampling_ignored: bool = False
-    """Whether, at other efforts, they are silently ignored instead of being refused."""
+    """Whether, at other efforts, they are silently ignored, not refused."""
     chat_tools_need: tuple[Effort, ...] = (*_EVERY_EFFORT, "")
     """The efforts at which the chat completions endpoint accepts tools; empty for none."""
     stop: int = 16
@@ -65,7 +65,7 @@ class Abilities:
     """Whether a JSON schema can be enforced."""
     tools: bool = True
     efforts: tuple[Effort, ...] = _EVERY_EFFORT
-    """The effort levels that are accepted, besides leaving effort out."""
+    """Accepted effort levels, other than none at all."""
     thinking: Literal["", "budget", "adaptive", "toggle"] = ""
     """How effort is sent: on the Anthropic wire as a token budget or as a level (`adaptive`); on
     the OpenAI wire, `toggle` is for a separate field that switches thinking on and off."""
@@ -76,16 +76,16 @@ class Abilities:
     max_output: int = 0
     """Maximum tokens of a reply; 0 if unknown."""
     characters_a_token: float = 4.0
-    """Approximate value for English prose, which plans use until replies give a better one."""
+    """Approximate value for English prose, used by plans until replies give a better one."""
     prompt_cache_minimum: int = 0
     """Minimum tokens of a prefix to be marked for the prompt cache; 0: none is marked."""
     assumed: str = ""
-    """The assumption about models without an entry; empty where facts are known."""
+    """The assumption about models without an entry; empty if facts are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A parameter that a model does not accept, and what to write instead."""
+    """A parameter that a model does not accept, and the fix."""
 
     model: str
     parameter: str
@@ -104,7 +104,7 @@ class Endpoint:
     version: str = ""
     """Dated version of the vendor's API, where it has several."""
     is_model: str = ""
-    """The vendor's name of the model behind a name of the user's, such as a deployment."""
+    """The vendor's name of the model behind a user's name, such as a deployment."""
 
 
 def default_endpoint(model: str) -> Endpoint:
@@ -114,8 +114,7 @@ def default_endpoint(model: str) -> Endpoint:
 
 @lru_cache(maxsize=1024)
 def abilities(model: str) -> Abilities:
-    """The first entry of the table that matches `provider/name`, with the parameters of the first
-    `parameters` that do."""
+    """The entry of `provider/name`: the first `family` and the first `parameters` that match it."""
     family, served = (
         next(row for row in rows if any(fnmatchcase(model, pattern) for pattern in row["match"]))
         for rows in map(_table().__getitem__, ("family", "parameters"))
@@ -124,14 +123,14 @@ def abilities(model: str) -> Abilities:
 
 
 def takes_temperature(model: str, effort: Effort, top_p: float | None, reach: Endpoint) -> bool:
-    """Whether `provider/name` heeds a temperature at that effort, beside that top_p."""
+    """Whether `provider/name` takes a temperature at this effort, together with this top_p."""
     able = reached_abilities(model, reach)
     alone = top_p is None or able.temperature_with_top_p
     return bool(able.max_temperature) and effort in able.sampling_needs and alone
 
 
 def reached_abilities(model: str, reach: Endpoint) -> Abilities:
-    """The abilities of a model over this endpoint and API version."""
+    """The abilities of a model at this endpoint and API version."""
     able = abilities(reach.is_model or model)
     if SAMPLING_FREE_VERSION <= reach.version < "A":  # the clouds' versions begin with a name
         able = replace(able, max_temperature=0.0, top_p=False)
@@ -240,15 +239,15 @@ class Retirement:
     """The retirement date of one model."""
 
     model: str
-    """As the user writes it, `provider/name`."""
+    """`provider/name`, as the user writes it."""
     day: date
-    """The first day on which its vendor no longer serves it."""
+    """The first day without service."""
 
     def past(self, today: date) -> bool:
         return today >= self.day
 
     def near(self, today: date) -> bool:
-        """Whether the day is still to come, within `NOTICE` days."""
+        """Whether the day is at most `NOTICE` days ahead."""
         return 0 < (self.day - today).days <= NOTICE
 
     def __str__(self) -> str:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def provider_names() -> list[str]:
-    """All kinds of providers: those of the catalogue, and those that are registered."""
+    """All kinds of providers: the catalogue's, and registered ones."""
     from .vendors import PROVIDERS
 
     return [*PROVIDERS, *registered(PROVIDERS_GROUP)]
 
 
 def provider_of(model: str) -> str:
-    """The provider in `provider/name`; UsageError if there is no such provider.
+    """The provider in `provider/name`. UsageError if it is unknown.
 
     `compatible` is followed by the user's name for a server: `compatible/lab/llama-3` has the
     provider `compatible/lab`.
@@ -43,8 +43,8 @@ def provider_of(model: str) -> str:
 
 
 def entry(provider: str) -> "Entry":
-    """The entry of a provider; for `compatible/NAME`, with that name's own variables."""
-    # Here and above: a run on simulated models asks for none.
+    """The entry of a provider; for `compatible/NAME`, with its environment variables."""
+    # Imported late, here and above: a run on simulated models needs no providers.
     from .vendors import PROVIDERS, Entry
 
     kind, _, name = provider.partition("/")
@@ -58,7 +58,7 @@ def entry(provider: str) -> "Entry":
 
 
 _DATED = re.compile(r"[-@]?(20\d{2}-?\d{2}-?\d{2}|\d{4}|v\d+(:\d+)?)$")
-"""What a snapshot adds to the name of its alias."""
+"""Suffix of a dated snapshot's name."""
 
 
 def same_model(requested: str, served: str) -> bool:

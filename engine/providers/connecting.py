@@ -1,4 +1,4 @@
-"""Making providers: the wire of each over the plain transport, or over its vendor's own client."""
+"""Creates providers: a wire over the plain transport or over a vendor's client library."""
 
 from functools import partial
 
@@ -22,14 +22,14 @@ def connect(settings: Settings, on_limits: OnLimits | None = None) -> Provider:
 
 
 _CLOUDS = ("bedrock", "vertex")
-"""Clouds that have the version in the body of a call, and the model's name in its URL."""
+"""Clouds that expect the version in the body of a call, and the model's name in its URL."""
 _ANTHROPIC = ("anthropic", "foundry", *_CLOUDS)
 _SDKS = ("openai", "azure", *_ANTHROPIC)
-"""Reached through their vendors' own clients; all others over the plain transport."""
+"""Providers that use their vendors' client libraries; all others use the plain transport."""
 
 
 def wire_of(settings: Settings) -> Wire:
-    """The wire of a provider's calls, live or submitted together."""
+    """The wire of a provider, for single calls and batch submissions."""
     name, models = settings.provider, settings.models
     if name in _ANTHROPIC:
         return AnthropicWire(name, models, settings.option("version"), name in _CLOUDS)
@@ -38,7 +38,7 @@ def wire_of(settings: Settings) -> Wire:
 
 
 def http_provider(settings: Settings, on_limits: OnLimits | None) -> Provider:
-    """A provider over HTTP; whom nothing else is known of speaks OpenAI's wire."""
+    """A provider over HTTP. Unknown providers use the OpenAI wire."""
     wire = wire_of(settings)
     if settings.provider in _SDKS:
         return HttpProvider(wire, partial(_sdk_transport, settings), on_limits)
@@ -48,7 +48,7 @@ def http_provider(settings: Settings, on_limits: OnLimits | None) -> Provider:
 
 
 def http_transport(settings: Settings, base_url: str, auth: dict[str, str]) -> Transport:
-    """The plain transport to an address. auth: headers that every request has."""
+    """The plain transport to an address. auth: headers of every request."""
     from .http_client import PlainTransport
 
     return PlainTransport(settings, base_url, auth)

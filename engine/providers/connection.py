@@ -1,9 +1,9 @@
-"""A connection to a server: one request out at a time, and its answer, parsed by llhttp.
+"""A connection to a server: one request at a time, and its answer, parsed by llhttp.
 
-HTTP/1.1 does not say which request an answer belongs to. So anything that comes while no request is
-out, or behind an answer's end, ends the connection. An answer that a server or a proxy sends once
-more may arrive while the next request is out. Body and headers then carry an id that was given
-before: the answer is stale.
+HTTP/1.1 does not say which request an answer belongs to. So data without a pending request, or
+after the end of an answer, ends the connection. A server or proxy may repeat an answer while the
+next request is pending. Its body and headers then carry an id that was seen before: the answer is
+stale.
 """
 
 import asyncio
@@ -19,29 +19,30 @@ import httptools
 from .transport import Origin, Response, Target
 
 LATE = 0.5
-"""Seconds; a deadline's timer that is later means that the process was suspended or busy."""
+"""Seconds. A deadline's timer that is later means that the process was suspended or busy."""
 GRACE = 1.0
-"""Seconds to read, in that case, answers that came in time and are paid for: event loops run timers
-before they read sockets."""
+"""Seconds, in that case, to read answers that arrived in time and are paid for: event loops run
+timers before they read sockets."""
 LARGE = 2**18
-"""Bytes; of answers longer than this only a few are read to their end at one time."""
+"""Bytes. Only a few longer answers are read to their end at one time."""
 MAX_HEAD = 2**16
-"""Bytes of head that an answer may have beside its body."""
+"""Maximum bytes of an answer's head."""
 REMEMBERED = 64
-"""Requests of a connection whose answers are in doubt once it is out of step."""
+"""Requests of a connection whose answers are uncertain once it is out of step."""
 _TIMED_OUT = (b"HTTP/1.1 408", b"HTTP/1.0 408")
 
 
 class Came(Response, frozen=True, kw_only=True):
-    """An answer as it came, which nobody has read yet."""
+    """A received answer that was not read yet."""
 
     connection: "Connection"
 
 
 class Answer(asyncio.Future[Came]):
-    """The answer to the request that is out; see `Came`.
+    """The pending answer; see `Came`.
 
-    Cancelling it closes the connection, also when it has come: then nobody will read it."""
+    Cancelling it closes the connection, even if it has arrived: nobody would read it.
+    """
 
     connection: "Connection"
 
@@ -51,25 +52,25 @@ class Answer(asyncio.Future[Came]):
 
 
 class Owner(ABC):
-    """Who opens connections, and is told what becomes of them."""
+    """The owner of connections, which receives their events."""
 
     cap: int
     """Maximum size of an answer in bytes."""
     alarm: float
-    """When it looks for answers that are overdue (loop time, s): one timer serves all of them."""
+    """When overdue answers are looked for (loop time, s): one timer serves all connections."""
 
     @abstractmethod
     def watch(self, until: float) -> None:
-        """Look then, which is before `alarm`, whether an answer is overdue."""
+        """Look for overdue answers at `until`, which is before `alarm`."""
 
     @abstractmethod
     def failed(self, connection: "Connection", answer: Answer, exc: Exception) -> None:
-        """No whole answer came, or not in time."""
+        """The answer failed, or was late."""
 
     @abstractmethod
     def unasked(self, connection: "Connection", *, timed_out: bool) -> None:
-        """Something came while no request was out, or behind an answer. timed_out: it is a 408,
-        which load balancers send when they close an idle connection."""
+        """Data arrived without a pending request, or after an answer. timed_out: it is a 408, which
+        load balancers send when they close an idle connection."""
 
     @abstractmethod
     def read_large(self, connection: "Connection") -> None:
@@ -77,11 +78,11 @@ class Owner(ABC):
 
     @abstractmethod
     def lost(self, connection: "Connection") -> None:
-        """It is closed."""
+        """The connection is closed."""
 
 
 class Connection(asyncio.Protocol):
-    """See the module."""
+    """One connection; see the module."""
 
     def __init__(self, owner: Owner, origin: Origin, loop: asyncio.AbstractEventLoop) -> None:
         self.origin = origin
@@ -91,16 +92,16 @@ class Connection(asyncio.Protocol):
         self.sent = 0.0
         """When the last request was sent (loop time, s)."""
         self.until = math.inf
-        """When the answer that is out is overdue (loop time, s)."""
+        """When the pending answer is overdue (loop time, s)."""
         self._late = False
         self.answers = 0
-        """Whole answers so far."""
+        """Number of complete answers."""
         self.spent = False
         """Whether it must not be used again."""
         self.calls: deque[str] = deque(maxlen=REMEMBERED)
-        """What the last requests were about."""
+        """Addresses of the last calls."""
         self.size = 0
-        """Bytes of the present answer so far."""
+        """Bytes received of the present answer."""
         self._owner = owner
         self._loop = loop
         self._answer: Answer | None = None
@@ -109,13 +110,14 @@ class Connection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._fields: dict[bytes, bytes] = {}
         self._parts: list[bytes] = []
-        # Called by the parser; those two are methods in C.
+        # Called by the parser; both are methods in C.
         self.on_header = self._fields.__setitem__
         self.on_body = self._parts.append
         self._parser = httptools.HttpResponseParser(self)
 
     def ask(self, target: Target, body: bytes, deadline: float, about: str = "") -> Answer:
-        """Send a request; the answer fails with an EngineError, or after `deadline` seconds."""
+        """Send a request. The answer fails with an EngineError, at the latest after `deadline`
+        seconds."""
         self._answer = answer = Answer(loop=self._loop)
         answer.connection = self
         self._begun = self.size = 0
@@ -141,9 +143,9 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             self.on_message_complete()
         except httptools.HttpParserError as exc:
-            # What follows a whole answer need not be HTTP.
+            # Data after a complete answer may be anything.
             if self._whole is None:
-                # Its traceback would keep what the server has sent.
+                # Its traceback would keep the received data in memory.
                 self._fail(exc.with_traceback(None))
                 return
         if self._whole is not None:
@@ -160,7 +162,7 @@ class Connection(asyncio.Protocol):
         self._begun += 1
 
     def on_headers_complete(self) -> None:
-        # Here, since what a server sends behind a body in chunks are fields of other meaning.
+        # Read now, since fields after a chunked body have another meaning.
         self._headers = headers = {}
         for name, value in self._fields.items():
             headers[name.lower().decode(errors="replace")] = value.decode(errors="replace")
@@ -178,7 +180,7 @@ class Connection(asyncio.Protocol):
         self._parts.clear()
 
     def eof_received(self) -> None:
-        """The server hangs up: the end of a body whose length it has not stated."""
+        """The server closes: this ends a body of unstated length."""
         length_headers = self._headers.keys() & {"content-length", "transfer-encoding"}
         if self._parts and self._answer is not None and not length_headers:
             status, body = self._parser.get_status_code(), b"".join(self._parts)
@@ -188,7 +190,7 @@ class Connection(asyncio.Protocol):
             self._end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        del self._parser, self.on_header, self.on_body  # it holds this object, and this holds it
+        del self._parser, self.on_header, self.on_body  # breaks a reference cycle
         if self._answer is not None:
             self._fail(exc or ConnectionResetError("the server hung up"))
         self._owner.lost(self)
@@ -201,7 +203,7 @@ class Connection(asyncio.Protocol):
         self.until = math.inf
         self.answers += 1
         if self._begun > 1:
-            # Of two messages the parser has the status of the second.
+            # For two messages, the parser has the status of the second.
             timed_out = self._begun == 2 and self._parser.get_status_code() == 408
             self._owner.unasked(self, timed_out=timed_out)
         if not answer.done():
@@ -215,7 +217,7 @@ class Connection(asyncio.Protocol):
             self._owner.failed(self, answer, exc)
 
     def overdue(self, now: float) -> None:
-        """The time of the answer that is out is over (loop time, s)."""
+        """The deadline of the pending answer has passed (loop time, s)."""
         if self._late or now - self.until < LATE:
             self._fail(TimeoutError())
         else:
@@ -223,35 +225,35 @@ class Connection(asyncio.Protocol):
 
 
 REMEMBERED_IDS = 2**15
-"""Ids kept, those seen last: some minutes of the fastest server, where stale answers come within
-seconds."""
+"""Ids kept, the most recent ones: some minutes of the fastest server, while stale answers come
+within seconds."""
 PROVEN = 2
-"""Different ids that show that a server gives each answer one of its own. Of one that draws from
-few, the first that comes again with other words shows as much."""
+"""Different ids that show that a server identifies each answer. A server with few ids is recognized
+by the first repeated id with other content."""
 FRESH_REPEATS = 3
-"""Repetitions in a row on connections without an earlier answer, where none can be stale, that show
-that it does not."""
+"""Repetitions in a row on fresh connections, where no answer can be stale, that show that ids are
+not unique."""
 
 _BODY_ID = re.compile(rb'"id"\s*:\s*"([\x21\x23-\x5b\x5d-\x7e]{20,200})"')
-"""Shorter ids are counted, drawn from few, or the same in all answers: Ollama draws from 999."""
+"""Shorter ids are counters, drawn from few, or constant: Ollama draws from 999."""
 _WITHIN = 1024
-"""Bytes at the start of a body in which its id stands."""
+"""Bytes at the start of a body that are searched for its id."""
 
 
 class AnswerIds:
-    """The ids of one server's last answers: those in bodies, or else in headers."""
+    """The ids of a server's last answers, from bodies or else headers."""
 
     def __init__(self) -> None:
         self.proven = False
-        """Whether the last answer carried an id that would show a repetition."""
+        """Whether the last answer had an id that would reveal a repetition."""
         self._seen: dict[str, int] = {}
-        """By id, a hash of the body that came with it."""
+        """By id, a hash of its body."""
         self._fresh_repeats = 0
         self._shared = False
-        """Whether different answers have had one id."""
+        """Whether different answers had the same id."""
 
     def repeated(self, headers: Mapping[str, str], body: bytes, fresh: bool) -> str:
-        """The id of an answer that was given before, on this connection or any; else empty.
+        """The id of an answer that was seen before, on any connection; else empty.
 
         fresh: whether it is the first answer on its connection.
         """

@@ -36,7 +36,7 @@ _ERRORS: Mapping[Meaning, type[EngineError]] = {
 }
 _MAX_MESSAGE = 600
 _SHORT = 900.0
-"""Seconds: a quota is not back sooner, so a shorter wait belongs to another limit."""
+"""Seconds. A quota is not renewed sooner, so a shorter wait belongs to another limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +46,31 @@ class ErrorAnswer:
     source: str
     """The provider, as the user writes it."""
     status: int
-    """The HTTP status, or the one that the code of an error inside a 200 stands for."""
+    """The HTTP status, or the status that the code of an error inside a 200 stands for."""
     code: str
-    """The provider's error code, else its error type; empty if it gave neither."""
+    """The provider's error code, else its error type; may be empty."""
     message: str
     means: Meaning = "unknown"
     fix: str = ""
     """Advice, with the provider's name; may be empty."""
     delay: float = 0.0
-    """Seconds that the server asks to wait, or until a quota is back; 0 if it states none."""
+    """Seconds that the server asks to wait, or until a quota is renewed; 0 if unstated."""
     call: bool = False
-    """Whether only this call fails, where others of its meaning stop the model."""
+    """Whether only this call fails, although others with this meaning stop the model."""
 
     def __str__(self) -> str:
         code = f"{self.status} {self.code}" if self.code else f"{self.status}"
         return f"{self.source} says: {code}: {self.message}"
 
     def reply(self) -> Reply:
-        """A `refused` reply if a policy rejected the prompt; all else raises `error()`."""
+        """A `refused` reply if a policy rejected the prompt; otherwise raise `error()`."""
         if self.means == "declined":
             return Reply("", outcome="refused", stop_reason=self.code or "policy")
         raise self.error()
 
     def embedded_reply(self, body: bytes) -> Reply:
-        """As `reply`, for an error inside a 200: raises Malformed if the server failed, or if the
-        error is unknown, since the call may be billed."""
+        """As `reply`, for an error inside a 200. Raises Malformed if the server failed or the error
+        is unknown, since the call may be billed."""
         if self.means == "overloaded" or (self.means == "unknown" and self.status == 200):
             raise Malformed(f"{self} (inside a 200)", body)
         return self.reply()
@@ -90,9 +90,9 @@ class ErrorAnswer:
 def read_fault(
     source: str, status: int, headers: Mapping[str, str], body: bytes, own: bool = False
 ) -> ErrorAnswer:
-    """Read an error answer by the rules of `faults.toml`; its body may hold anything at all.
+    """Read an error answer by the rules of `faults.toml`. The body may hold anything.
 
-    own: whether the server is the user's own.
+    own: whether the server is self-hosted.
     """
     data, wrong = loaded(body)
     content = body.decode(errors="replace") if wrong else data

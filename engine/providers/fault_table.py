@@ -23,23 +23,23 @@ Meaning: TypeAlias = Literal[
 ]  # fmt: skip
 StopMeaning: TypeAlias = Literal["end", "cut", "declined", "interrupted"]
 Phrase: TypeAlias = tuple[str, ...]
-"""Parts of a phrase, which stand in a text in this order."""
+"""Parts of a phrase, in the order in which a text has them."""
 
 MAX_VALUES = 300
-"""Values of a body that are looked at. Vendors' bodies may hold anything."""
+"""Values of a body that are read. Vendors' bodies may hold anything."""
 MAX_LINES = 20
-"""Messages, and codes, of a body that are looked at."""
+"""Messages, and codes, of a body that are read."""
 GAP = 80
-"""Characters between two parts of a phrase at most."""
+"""Maximum characters between two parts of a phrase."""
 
 
 def phrase(text: str) -> Phrase:
-    """A phrase of the table. Each part begins a word, except in scripts without spaces."""
+    """A phrase of the table. Each part starts a word, except in scripts without spaces."""
     return tuple(f" {part}" if part.isascii() else part for part in text.split(" * "))
 
 
 def has_phrase(text: str, parts: Phrase) -> bool:
-    """Whether a text of `words` has the parts in order, each at most GAP behind the last."""
+    """Whether a text of `words` has the parts in order, each at most GAP after the previous one."""
     first, *more = parts
     start = text.find(first)
     while start >= 0 and more:
@@ -68,7 +68,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WaitPlace(Struct, frozen=True, forbid_unknown_fields=True):
-    """A place where a wait stands: a header, a key of the body, or words before it."""
+    """Where a wait is stated: a header, a key of the body, or text after certain words."""
 
     kind: Literal["retry", "reset"] = "retry"
     header: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ def stop_meaning(reason: str) -> StopMeaning | None:
 
 
 class FaultEvidence:
-    """An error answer as rules look at it."""
+    """An error answer, prepared for the rules."""
 
     def __init__(
         self, vendors: frozenset[str], own: bool, status: int, headers: Mapping[str, str], body: Any
@@ -129,18 +129,18 @@ class FaultEvidence:
         self.vendors = vendors | upstream
 
     def at(self, keys: tuple[str, ...]) -> list[str]:
-        """The values of any of these keys, in the order of the keys."""
+        """The values of these keys, in the order of the keys."""
         return [value for name in keys for key, value in self.pairs if key == name and value]
 
     @cached_property
     def codes(self) -> list[str]:
-        """Codes that say something: not `error`, and not the status, which some repeat."""
+        """Informative codes: not `error`, and not a repeated status."""
         codes = self.at(table().places["codes"])
         return [code for code in codes if code not in ("error", "None") and not code.isdecimal()]
 
     @cached_property
     def statuses(self) -> list[int]:
-        """The statuses that the body names, the outermost first."""
+        """The statuses in the body, the outermost first."""
         numbers = (value for key, value in self.pairs if key in ("code", "status"))
         return [int(n) for n in numbers if len(n) == 3 and n.isascii() and n.isdecimal()]
 
@@ -173,7 +173,7 @@ class FaultEvidence:
 
     @cached_property
     def waits(self) -> dict[str, float]:
-        """Seconds to wait by kind, as far as the answer states them."""
+        """Seconds to wait by kind, as far as stated."""
         waits: dict[str, float] = {}
         for place in table().wait:
             for seconds in filter(None, self._stated(place)):
@@ -220,7 +220,7 @@ class FaultEvidence:
         )
 
     def rule(self) -> Rule | None:
-        """The first rule that holds, for the answer's status, else for those in its body."""
+        """The first rule that holds for the answer's status, else for a status in its body."""
         for status in (self.status, *self.statuses):
             for rule, phrases in _rules():
                 if self._holds(rule, phrases, status):
@@ -229,8 +229,8 @@ class FaultEvidence:
 
 
 def values(body: Any, more: str = "") -> Iterator[tuple[str, str]]:
-    """(key, value) of a body in its order, the texts of a list under its key. A text that is JSON
-    is read too, such as the upstream's own answer in `metadata.raw`. more: further skipped keys."""
+    """(key, value) of a body in order; the texts of a list have its key. Text that is JSON is read
+    too, such as the upstream's answer in `metadata.raw`. more: list of further keys to skip."""
     skipped = table().places["skipped"] + table().places.get(more, ())
     waiting, remaining = [("message", body, 0)], MAX_VALUES
     while waiting and remaining:
@@ -261,7 +261,7 @@ def _key(name: Any) -> str:
 
 
 def _number_behind(text: str, word: str) -> int | None:
-    """The first number directly behind a word."""
+    """The first number directly after a word."""
     for remainder in text.split(f" {word} ")[1:]:
         number = remainder[:20].partition(" ")[0].partition("\n")[0]
         if number.isascii() and number.isdecimal():
@@ -284,11 +284,11 @@ _STEP = re.compile(
 )
 _FILLERS = ("for", "at", "least", "about", "another", "approximately", "in", "after", "on", "until")
 _LOOKED_AT = 100
-"""Characters behind the words that announce a wait."""
+"""Characters read after the words that announce a wait."""
 _EPOCH = 1e9
-"""Seconds since 1970: a larger number is an instant."""
+"""Seconds since 1970. A larger number is an instant."""
 _TRUSTED = 86_400.0
-"""Seconds from now up to which an instant is believed by this machine's clock."""
+"""Seconds from now up to which an instant is trusted without the server's clock."""
 
 _DURATIONS, _INSTANTS = "x-ratelimit-{what}-{kind}", "anthropic-ratelimit-{kind}-{what}"
 _STATED = {
@@ -297,12 +297,12 @@ _STATED = {
     "input-tokens": (_INSTANTS,),
     "output-tokens": (_INSTANTS,),
 }
-"""By kind of limit, the forms of the headers that state it: OpenAI's, whose resets are durations
-(`1m30s`), and Anthropic's, whose resets are RFC 3339 instants."""
+"""By kind of limit, the names of its headers: OpenAI's, whose resets are durations (`1m30s`), and
+Anthropic's, whose resets are RFC 3339 instants."""
 LIMIT_HEADERS = tuple(
     form.format(what="limit", kind=kind) for kind, forms in _STATED.items() for form in forms
 )
-"""Headers that state how much is allowed a minute; the others vary by the call."""
+"""Headers with the allowed amount per minute; the others vary by the call."""
 
 LONGEST = 10 * 366 * 86400.0
 """Maximum delay in seconds: ten years, since dates overflow with the largest numbers."""
@@ -313,7 +313,7 @@ class Allowance:
     """One rate limit, and how much of it is left."""
 
     limit: int | None = None
-    """Units a minute; None if the server does not state it."""
+    """Units per minute; None if unstated."""
     remaining: int | None = None
     reset: float | None = None
     """Seconds until all of `limit` is available again."""
@@ -335,9 +335,9 @@ def stated_seconds(
 ) -> float | None:
     """The seconds that a text states, at most LONGEST: a number, a duration, or an instant.
 
-    headers: of the answer, for the server's clock. unit: of a number alone, `s` or `ms`; a number
-    of today's seconds or milliseconds since 1970 is an instant. within: whether the text goes on
-    behind the wait. None if it states none.
+    headers: of the answer, for the server's clock. unit: of a plain number, `s` or `ms`; a number
+    of seconds or milliseconds since 1970 is an instant. within: whether more text may follow. None
+    if it states none.
     """
     text = text[:_LOOKED_AT].strip(" :~(") if within else text.strip()
     if within:
@@ -363,7 +363,7 @@ def stated_seconds(
 
 
 def spent_resets(names: Iterable[str], headers: Mapping[str, str]) -> float:
-    """The longest of these resets, in seconds; only of spent limits, where some are known to be
+    """The longest of these resets, in seconds; only of spent limits, if any is known to be
     spent."""
     resets = {name: stated_seconds(headers[name], headers) or 0.0 for name in names}
     remaining = {
@@ -374,7 +374,7 @@ def spent_resets(names: Iterable[str], headers: Mapping[str, str]) -> float:
 
 
 def stated_limits(headers: Mapping[str, str]) -> HeaderLimits:
-    """The rate limits in the headers of an answer, in either form."""
+    """The rate limits in the headers of an answer."""
 
     def allowance(kind: str, form: str) -> Allowance:
         names = (form.format(what=part, kind=kind) for part in ("limit", "remaining", "reset"))
@@ -391,12 +391,12 @@ def stated_limits(headers: Mapping[str, str]) -> HeaderLimits:
 
 
 def _clock(headers: Mapping[str, str]) -> datetime | None:
-    """The server's own time."""
+    """The server's time."""
     return _instant(headers.get("date", ""))
 
 
 def _first_instant(text: str) -> datetime | None:
-    """The instant with its zone that a text begins with."""
+    """The instant, with a time zone, at the start of a text."""
     parts = [part.strip(".,;()") for part in text.upper().replace(" AT ", " ").split()[:3]]
     for count in (3, 2, 1):
         joined = " ".join(parts[:count]).replace(" UTC", "+00:00").replace(" GMT", "+00:00")
@@ -416,7 +416,7 @@ def _instant(text: str) -> datetime | None:
 
 
 def _number(text: str) -> float | None:
-    if not text:  # the usual case, on the hot path: most servers state few limits or none
+    if not text:  # usual on the hot path: most servers state few limits or none
         return None
     try:
         number = float(text)

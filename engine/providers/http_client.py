@@ -1,4 +1,4 @@
-"""The HTTP client of models: connections to a server, kept open, and what came over them."""
+"""The HTTP client: persistent connections to a server, and the reading of its answers."""
 
 import asyncio
 import logging
@@ -32,28 +32,27 @@ if TYPE_CHECKING:
     import httpx2
 
 _RAMP = 64
-"""Maximum connections being opened at one time: a thousand handshakes at once starve one another
-past every timeout."""
+"""Maximum connections being opened at one time: a thousand simultaneous handshakes would all time
+out."""
 _OPENING_SECONDS = 60.0
-"""Longest time to open one connection, where the deadline of an exchange is not shorter."""
+"""Maximum seconds to open a connection, unless the deadline is shorter."""
 _GZIP = b"\x1f\x8b"
 _MAX_MEMBERS = 64
-"""Members of one gzip body at most: each copies what follows it."""
+"""Maximum members of a gzip body: each copies the rest."""
 _SETTLED = 1.0
-"""Seconds to wait for answers that come unasked, once all work is done."""
+"""Seconds to wait for unsolicited answers, after all work is done."""
 _LARGE_AT_ONCE = 2
-"""Large answers that are read at one time, as hundreds of up to 32 MB may be coming. The others
+"""Large answers that are read at one time, since hundreds of up to 32 MB may arrive. The others
 wait, and so do their servers."""
 
 log = logging.getLogger(__name__)
 
 
 class HttpClient(Owner):
-    """Sends requests to one server, and hides its key in whatever comes back.
+    """Sends requests to one server, and hides its key in all answers.
 
-    A connection is used again only where answers carry ids of their own, so that one which is
-    given twice is known (see `AnswerIds`); elsewhere each request has its own connection. Safe to
-    use again once it is closed.
+    A connection is reused only if answers carry unique ids, so that a repeated answer is detected
+    (see `AnswerIds`); otherwise each request opens a connection. May be used again after `close`.
     """
 
     def __init__(
@@ -81,60 +80,59 @@ class HttpClient(Owner):
         self._tls = tls
         self._ids = AnswerIds()
         self._alone = False
-        """Whether each request has a connection of its own, since the server is not trusted."""
+        """Whether each request opens a connection, since the server mixed up answers."""
         self._heard = not diagnoses
         """Whether the server has ever answered in HTTP."""
         self._proxied: httpx2.AsyncClient | None = None
         self._idle: dict[Origin, dict[Connection, None]] = {}
-        """By origin, those that no request is out on, the one that was used last at the end."""
+        """Idle connections by origin, the most recently used last."""
         self._open: set[Connection] = set()
         self.alarm = math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._all_lost = asyncio.Event()
         self._places = asyncio.Semaphore(settings.connections)
         self._waiting = 0
-        """Requests that wait for a place of a connection, in order."""
+        """Requests that wait for a free connection, in order."""
         self._ramp = asyncio.Semaphore(_RAMP)
         self._large: list[Connection] = []
         self._diagnosing = asyncio.Lock()
         self._mixed_up: str | None = None
-        """The diagnosis of the base URL; None until it has been made."""
+        """The diagnosis of the base URL; None before it."""
 
     def send(self, target: Target, body: bytes, about: str = "") -> Awaitable[Response]:
-        """Send for an answer, of any status, which `read` takes in. about: a call's address, for
+        """Send a request; `read` takes its answer, of any status. about: a call's address, for
         messages.
 
-        The deadline starts when the request is sent. The opening of a connection has a
-        separate bound; when that passes, nothing was paid.
+        The deadline starts when the request is sent. Opening a connection has a separate limit;
+        after it, nothing was paid.
 
-        Raises: Unreachable: nothing was sent. OutcomeUnknown: sent, but no whole answer came within
-        the deadline. ProviderDown: the server's certificate or the base URL is bad.
+        Raises Unreachable: nothing was sent. OutcomeUnknown: sent, but no complete answer came
+        within the deadline. ProviderDown: the server's certificate or the base URL is wrong.
         """
         if self._proxy:
             return self._by_proxy(target, body)
         idle = self._idle.get(target.origin)
         while idle:
-            # The one that was used last.
+            # The most recently used connection.
             connection, _ = idle.popitem()
             now = connection.time()
             fresh = now - connection.idle_since <= self._keep_alive
             if fresh and not connection.transport.is_closing():
                 return connection.ask(target, body, self._deadline, about)
             connection.transport.close()
-        return self._anew(target, body, about)
+        return self._exchange(target, body, about)
 
     async def quiet_down(self) -> None:
-        """Wait until each connection has rested for as long as its last exchange took, at most a
-        second: an answer that belongs to an earlier request then shows as one that comes unasked.
-        """
+        """Wait until each connection was idle for as long as its last exchange took, at most a
+        second: a repeated answer then shows as an unsolicited one."""
         now = asyncio.get_running_loop().time()
-        resting = (each for idle in self._idle.values() for each in idle if each.answers > 1)
-        rest = max((2 * each.idle_since - each.sent - now for each in resting), default=0.0)
-        if rest > 0.0:
-            await asyncio.sleep(min(rest, _SETTLED))
+        idle = [one for group in self._idle.values() for one in group if one.answers > 1]
+        seconds = max((2 * one.idle_since - one.sent - now for one in idle), default=0.0)
+        if seconds > 0.0:
+            await asyncio.sleep(min(seconds, _SETTLED))
 
     async def close(self) -> None:
-        """Close all connections; exchanges under way fail with OutcomeUnknown."""
+        """Close all connections; pending exchanges fail with OutcomeUnknown."""
         self._all_lost.clear()
         for connection in [*self._open]:
             connection.transport.abort()
@@ -144,8 +142,8 @@ class HttpClient(Owner):
             await self._proxied.aclose()
             self._proxied = None
 
-    async def _anew(self, target: Target, body: bytes, about: str) -> Response:
-        """An exchange over a connection that must be opened, or waited for."""
+    async def _exchange(self, target: Target, body: bytes, about: str) -> Response:
+        """An exchange over a new connection, which may have to wait."""
         sent = False
         try:
             connection = await self._connected(target)
@@ -156,7 +154,7 @@ class HttpClient(Owner):
             return await connection.ask(target, body, self._deadline, about)
         except (OSError, httptools.HttpParserError) as exc:
             failure: Exception = exc
-        # Out of the clause above: an error has no context that quotes what it must not.
+        # Outside of the clause: the error's context must not quote the request.
         forget(failure)
         if isinstance(failure, ssl.SSLCertVerificationError):
             message = f"{self._source}: {distrusted(target, failure)}"
@@ -168,8 +166,8 @@ class HttpClient(Owner):
         raise self._fault(failure, target.host, sent)
 
     async def _wrong_with(self, target: Target, failure: Exception) -> str:
-        """What is wrong with the base URL; empty if nothing is. Diagnosed only once, by the first
-        of the calls that fail together."""
+        """The fault of the base URL; empty if it is right. Diagnosed once, by the first failing
+        call."""
         async with self._diagnosing:
             if self._mixed_up is None:
                 self._mixed_up = await mix_up(target, failure)
@@ -178,7 +176,7 @@ class HttpClient(Owner):
     async def _connected(self, target: Target) -> Connection:
         loop = asyncio.get_running_loop()
         if self._places.locked() and (resting := [*filter(None, self._idle.values())]):
-            next(iter(resting[0])).transport.close()  # to another origin: its place is needed
+            next(iter(resting[0])).transport.close()  # free the place of another origin
         self._waiting += 1
         try:
             await self._places.acquire()
@@ -199,8 +197,8 @@ class HttpClient(Owner):
         return connection
 
     def _fault(self, exc: Exception, host: str, sent: bool) -> Unreachable | OutcomeUnknown:
-        """The error for a failed exchange. A server that breaks the protocol is quoted, and may
-        have repeated what it was sent."""
+        """The error for a failed exchange. A server's message is quoted without the key, since it
+        may repeat the request."""
         if isinstance(exc, TimeoutError) and not exc.args:
             reason = f" within {self._deadline if sent else self._opening_seconds:g} s"
         else:
@@ -215,17 +213,17 @@ class HttpClient(Owner):
         return fault
 
     def quotable(self, exc: Exception) -> Exception | None:
-        """The failure, as a cause that a log may show; None if its chain quotes the key."""
+        """The failure as a cause for a log; None if its chain quotes the key."""
         quoted = " ".join(f"{fault} {fault!r}" for fault in chain(exc))
         return exc if self.secret.hidden_in(quoted) == quoted else None
 
     def failed(self, connection: Connection, answer: Answer, exc: Exception) -> None:
-        # Before the server has ever answered, what is wrong with its address is found out first.
+        # Before the server has ever answered, the base URL is diagnosed first.
         answer.set_exception(self._fault(exc, connection.origin[0], True) if self._heard else exc)
 
     def unasked(self, connection: Connection, *, timed_out: bool) -> None:
-        # Unsolicited answers may come at any time: a server that has sent one is given a new
-        # connection for each request from then on. A 408 is harmless.
+        # Unsolicited answers may come at any time: after one, each request opens a connection. A
+        # 408 is harmless.
         if not timed_out:
             calls = tuple(filter(None, connection.calls))
             self._distrust("sent an answer that nobody had asked for", calls)
@@ -247,7 +245,7 @@ class HttpClient(Owner):
             self._timer = asyncio.get_running_loop().call_at(until, self._look)
 
     def _look(self) -> None:
-        """Give up the answers that are overdue."""
+        """Give up overdue answers."""
         now = asyncio.get_running_loop().time()
         for connection in [*self._open]:
             if connection.until <= now:
@@ -271,8 +269,8 @@ class HttpClient(Owner):
                     waiting.transport.resume_reading()
 
     def _distrust(self, why: str, addresses: tuple[str, ...] = ()) -> None:
-        """Give each request a connection of its own from now on. why: what the server did.
-        addresses: addresses of calls that it may have answered with an answer to another."""
+        """From now on open a connection per request. why: the server's action. addresses: of calls
+        whose answers may be mixed up."""
         if not self._alone:
             commands = "".join(
                 f"; oversight cache show {address[:12]}" for address in addresses[-2:]
@@ -286,10 +284,9 @@ class HttpClient(Owner):
             self._alone = True
 
     def read(self, came: Response) -> Response:
-        """An answer that was sent for, decompressed, with the key hidden wherever it is repeated.
+        """Read an answer: decompress it, and hide the key in it.
 
-        Raises Malformed for one that is too large, broken, or was given before, as the answer to
-        another request.
+        Raises Malformed for an answer that is too large, broken, or a repetition of an earlier one.
         """
         status, headers, body = came.status, came.headers, came.body
         connection = came.connection if isinstance(came, Came) else None
@@ -308,12 +305,12 @@ class HttpClient(Owner):
             if again := self._ids.repeated(headers, body, fresh):
                 if connection is not None:
                     connection.spent = True
-                # A server that shows its callers' headers may make an id of the key.
+                # A server that shows its callers' headers may derive the id from the key.
                 again = self.secret.hidden_in(again)
                 self._distrust(f"repeated its answer {again}")
                 raise self._malformed(f"it repeated its answer {again}", body)
         finally:
-            # It is used again if that is safe.
+            # Reuse the connection if that is safe.
             if connection is not None:
                 if connection.spent or self._alone or not self._ids.proven:
                     connection.transport.close()
@@ -323,14 +320,14 @@ class HttpClient(Owner):
             return Response(status, headers, body)
         headers = self._without_key(headers)
         if not self.secret.repeated(body):
-            # An error may quote the start of a key that was cut off: hide that too.
+            # An error may quote the start of the key: hide that too.
             body = body if 200 <= status < 300 else self.secret.hidden(body)
             return Response(status, headers, body)
         return Response(status, headers, self.secret.hidden(body), repeats_key=True)
 
     def _rest(self, connection: Connection) -> None:
         if self._waiting:
-            connection.transport.close()  # its place is needed
+            connection.transport.close()  # to free its place
             return
         connection.idle_since = now = connection.time()
         idle = self._idle.setdefault(connection.origin, {})
@@ -370,13 +367,13 @@ class HttpClient(Owner):
         return self._malformed(f"more than {self.cap / 2**20:g} MB", body)
 
     def _malformed(self, reason: str, body: bytes) -> Malformed:
-        # The beginning is kept for diagnosis, without the key.
+        # The beginning, without the key, is kept for diagnosis.
         return Malformed(
             f"{self._source} sent {reason}", self.secret.hidden(body[: Malformed.KEPT])
         )
 
     async def _by_proxy(self, target: Target, body: bytes) -> Response:
-        """An exchange through a proxy, which httpx2 speaks to."""
+        """An exchange through a proxy, by httpx2."""
         import httpx2
 
         if self._proxied is None:
@@ -440,16 +437,16 @@ class HttpClient(Owner):
 
 
 class PlainTransport(HttpClient, Transport):
-    """Posts below a base URL, with the same credentials each time."""
+    """Posts below a base URL, always with the same credentials."""
 
     def __init__(self, settings: Settings, base_url: str, auth: Mapping[str, str]) -> None:
         """auth: authentication headers."""
-        # Short of the five seconds after which uvicorn, under most such servers, hangs up.
+        # Less than the five seconds after which uvicorn, used by most such servers, closes.
         super().__init__(settings, keep_alive=4.0)
         self._base_url = base_url.rstrip("/")
         self._auth = dict(auth)
         self._last: tuple[str, Mapping[str, str], Target] | None = None
-        """Path and headers of the last request, and what they make."""
+        """Path and headers of the last request, and their target."""
 
     def post(
         self, path: str, headers: Mapping[str, str], body: bytes, about: str = ""

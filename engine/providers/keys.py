@@ -1,7 +1,7 @@
 """Addresses and keys of real models, from the environment and the sweep file.
 
-What a file that came with a sweep may not decide alone is decided here too: where a key goes, and
-whose replies are stored as a vendor's.
+A file that came with a sweep must not decide alone where a key is sent, or whose replies are stored
+as a vendor's; this is checked here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
 
 
 def _meant(name: str, environment: Mapping[str, str]) -> str:
-    """The variable that is set and may have been meant: `OPENAI_KEY` for `OPENAI_API_KEY`."""
+    """A similar variable that is set: `OPENAI_KEY` for `OPENAI_API_KEY`."""
     keys = [
         variable
         for variable, value in environment.items()
@@ -74,14 +74,13 @@ def settings_of(
 ) -> Settings:
     """Connection settings of a provider, from the sweep file and the environment.
 
-    base_url, identity, version: the sweep file's; empty for the environment's or the default.
-    foreign: whether only a run folder gives that base_url. Then nothing may be sent there, unless
-    the environment has the same. api: the endpoint, where there are two. models: (name, underlying
-    model), see `Settings`.
-    The vendor's identity is used at the vendor's own address only, so a rehearsal or a proxy
-    never mixes its replies with the vendor's, unless the sweep file gives it that identity. The
-    identity of the user's own server is its name, so that its address may change.
-    Raises UsageError where something is missing; `require_keys` reports missing keys.
+    base_url, identity, version: from the sweep file; empty for the environment's or the default.
+    foreign: whether the base_url comes from a run folder. Then nothing is sent to it, unless the
+    environment has the same one. api: the OpenAI endpoint. models: (name, underlying model), see
+    `Settings`. The vendor's identity is used at the vendor's address only, so replies of a
+    rehearsal or proxy are never mixed with the vendor's, unless the sweep file sets that identity.
+    A self-hosted server is identified by its name, so its address may change. Raises UsageError for
+    missing settings; `require_keys` reports missing keys.
     """
     row = entry(provider)
     options = {
@@ -129,10 +128,10 @@ def settings_of(
             f"If it is yours, name it in your own sweep file and give that: --sweep FILE{variable}"
         )
     lead = next((name for name in (proxy_from, whence) if name in beside), "")
-    # Without a key of their own, clouds are asked with the credentials of this machine.
+    # Without a key, clouds are asked with the credentials of this machine.
     outside = row.key_variable not in beside if key else bool(row.api) and not row.key_needed
     if lead and outside:
-        # Without the proxy's own address, which may hold a password.
+        # Without the proxy's address, which may hold a password.
         destination = url if lead == whence else f"a proxy on the way to {url}"
         refused = (
             f"{provider}: .env: {lead} names {destination}, but your key is not from that file, so "
@@ -157,7 +156,7 @@ def settings_of(
 
 
 def _of_api(identity: str, api: Api) -> str:
-    """The identity for one of OpenAI's two endpoints; unchanged for chat completions."""
+    """The identity for one of OpenAI's endpoints; unchanged for chat completions."""
     if api == "chat":
         return identity
     replaced = identity.replace("chat.completions", "responses")
@@ -165,7 +164,7 @@ def _of_api(identity: str, api: Api) -> str:
 
 
 def _key(variable: str, environment: Mapping[str, str]) -> str:
-    """Return the key, or an empty text; the errors never show it.
+    """The key, or an empty text. Errors never show it.
 
     Raises UsageError for a key with quotes, a scheme such as `Bearer`, or other foreign characters.
     """
@@ -197,9 +196,9 @@ def _url(provider: str, url: str, whence: str) -> str:
 
 
 def _address(provider: str, url: str, whence: str) -> str:
-    """The normalized URL. ValueError where Python's own URL parser raises it."""
+    """The normalized URL. ValueError if Python's URL parser raises it."""
     if provider == "ollama":
-        # OLLAMA_HOST is also the address to bind to: maybe 0.0.0.0, without a scheme.
+        # OLLAMA_HOST is also the address to bind to: it may be 0.0.0.0, without a scheme.
         url = url if "//" in url else f"http://{url}"
         url = url.replace("//0.0.0.0", "//127.0.0.1").rstrip("/").removesuffix("/v1") + "/v1"
         if urlsplit(url).port is None and urlsplit(url).scheme == "http":
@@ -216,13 +215,13 @@ def _address(provider: str, url: str, whence: str) -> str:
             f"{provider}: {whence} {url!r} goes on after its path; paths are appended to it, so "
             "end it before ? and #"
         )
-    # As it is sent; UnicodeError is a ValueError.
+    # Encoded as it will be sent; UnicodeError is a ValueError.
     parts.hostname.encode("idna")
     return url.rstrip("/")
 
 
 def _proxy(url: str, environment: Mapping[str, str]) -> tuple[str, str]:
-    """The proxy on the way to an address, and the variable that names it; empty for none."""
+    """The proxy for an address, and the variable that sets it; empty for none."""
     proxies = {
         name.lower().removesuffix("_proxy"): (value, name)
         for name, value in environment.items()
@@ -237,7 +236,7 @@ def _proxy(url: str, environment: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _proxy_url(proxy: str, variable: str, host: str) -> str:
-    """Return the URL of a proxy; `HOST:PORT` means http. The errors hide its password.
+    """The URL of a proxy; `HOST:PORT` means http. Errors hide its password.
 
     Raises UsageError for a SOCKS proxy and for text that is not an address.
     """
@@ -258,9 +257,9 @@ def _proxy_url(proxy: str, variable: str, host: str) -> str:
 
 
 def _exempt(parts: SplitResult, no_proxy: str) -> bool:
-    """Return whether NO_PROXY exempts this server: by name, `HOST:PORT`, address or range.
+    """Whether NO_PROXY exempts this server: by name, `HOST:PORT`, address or range.
 
-    Entries are separated by commas or spaces. Ranges are as `ipaddress` reads them: `10.0.0.0/8`.
+    Entries are separated by commas or spaces. Ranges use the syntax of `ipaddress`: `10.0.0.0/8`.
     """
     # Public; only typeshed lacks it.
     from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
@@ -283,7 +282,7 @@ def _exempt(parts: SplitResult, no_proxy: str) -> bool:
 
 
 def addresses(settings: Iterable[Settings]) -> list[str]:
-    """A line for each provider that is not asked at its own address."""
+    """A line per provider with another address than its default."""
     return list(
         dict.fromkeys(
             f"{provider.provider} is asked at {provider.base_url} ({provider.address_from})"
@@ -294,7 +293,7 @@ def addresses(settings: Iterable[Settings]) -> list[str]:
 
 
 def vendor_of(identity: str) -> str:
-    """The vendor whose own endpoint has this identity; empty if none has."""
+    """The vendor whose endpoint has this identity; empty if none has."""
     for name in provider_names():
         row = entry(name)
         start = row.api.partition("{")[0]

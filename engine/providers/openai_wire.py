@@ -30,9 +30,9 @@ _FIELDS = {name: name for name in PARAMETERS}
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 """Fields of a message that hold reasoning: DeepSeek's and vLLM's, then OpenRouter's."""
 _THOUGHTS = ("thinking", "reasoning")
-"""Kinds of parts of the text that hold reasoning: Mistral's, and that of servers in between."""
+"""Kinds of content parts that hold reasoning, at Mistral and in gateways."""
 _ROUTED = {"provider": {"require_parameters": True}}
-"""What OpenRouter is told unless a call says otherwise: hosts drop parameters that they lack."""
+"""OpenRouter's setting, unless a call changes it: its hosts drop parameters that they lack."""
 _READ = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens", "cache_read_tokens")
 """Tokens that came from the prompt cache: OpenAI's name, DeepSeek's, Anthropic's in gateways."""
 _WROTE = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
@@ -78,7 +78,7 @@ class OpenAIWire(Wire):
     def error(self, data: dict[str, Any]) -> object:
         if error := data.get("error"):
             return error
-        # An error in a choice, where OpenRouter may put that of the server behind it.
+        # An error in a choice: OpenRouter may put the upstream server's error there.
         choices = data.get("choices")
         first = choices[0] if isinstance(choices, list) and choices else None
         return first.get("error") if isinstance(first, dict) else None
@@ -173,7 +173,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _server(data: dict[str, Any]) -> str:
-    """The model that answered, and at OpenRouter its host."""
+    """The model that answered, and OpenRouter's host."""
     model, host = text(data.get("model")), data.get("provider")
     return f"{model} at {host}" if model and host and isinstance(host, str) else model
 
@@ -217,8 +217,8 @@ def _logprob(value: Any) -> float:
 
 
 def usage_of(usage: Any, prompt_name: str, reply_name: str) -> Usage:
-    """Token usage, as both of OpenAI's endpoints state it. given, said: their names for the tokens
-    of the prompt and of the reply."""
+    """Token usage, as stated by both of OpenAI's endpoints. prompt_name, reply_name: their fields
+    for the tokens of prompt and reply."""
     if not isinstance(usage, dict):
         return Usage()
     details = usage.get(f"{prompt_name}_details")
@@ -231,11 +231,11 @@ def usage_of(usage: Any, prompt_name: str, reply_name: str) -> Usage:
         next(filter(None, map(field, _WROTE)), 0),
         field("total_tokens"),
     )
-    # Some servers leave the cache out of the prompt, as Anthropic does: then the prompt is smaller
-    # than the cache, or the total larger than the other two by that much.
+    # Some servers exclude the cache from the prompt, as Anthropic does: then the prompt is smaller
+    # than the cache, or the total exceeds the other two by that amount.
     apart = not details and any(name.endswith("_input_tokens") for name in usage)
     if prompt < read + wrote or (apart and total - prompt - reply >= read + wrote):
         prompt += read + wrote
-    # The rest of the total is reasoning, which xAI and Gemini bill apart from the reply.
+    # The rest of the total is reasoning, which xAI and Gemini bill separately from the reply.
     reply = max(reply, total - prompt)
     return Usage(prompt, reply, read, wrote, raw=orjson.dumps(usage).decode())

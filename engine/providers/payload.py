@@ -21,7 +21,7 @@ _SHOWN = 200
 _HALF = re.compile("[\ud800-\udfff]")
 """Half a surrogate pair; whole pairs have become one character in parsing."""
 _MOST = 10**9
-"""Tokens; a usage that states more for one call is not believed."""
+"""Tokens. A larger usage of one call is ignored."""
 
 
 def tree(body: bytes, source: str) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def tree(body: bytes, source: str) -> dict[str, Any]:
 
 
 def loaded(body: bytes) -> tuple[Any, str]:
-    """The parsed JSON, and what is wrong with it; no exception, as orjson's keeps a copy of it."""
+    """The parsed JSON, and the error; no exception, since orjson's keeps a copy of the body."""
     body = body.removeprefix(codecs.BOM_UTF8)
     try:
         return orjson.loads(body), ""
@@ -74,7 +74,7 @@ def body_start(body: bytes) -> str:
 
 
 def brief(value: Any) -> str:
-    """A part of a body, shortened to be quoted in an error: servers can make it any length."""
+    """A part of a body, shortened to be quoted in an error."""
     quoted = repr(value)
     return quoted if len(quoted) <= 80 else f"{quoted[:80]}…"
 
@@ -104,7 +104,7 @@ def _text_of(part: dict[str, Any]) -> str:
 
 
 def counts(*values: Any) -> list[int]:
-    """Token counts; 0 for anything unusable, since a paid reply is not lost over its usage."""
+    """Token counts; 0 for unusable values, since a paid reply is not lost over its usage."""
     return [int(n) if isinstance(n, (int, float)) and 0 < n < _MOST else 0 for n in values]
 
 
@@ -114,7 +114,7 @@ def compact(value: Any) -> str:
 
 
 PARAMETERS = ("temperature", "top_p", "stop", "top_k", "min_p", "seed", "service_tier")
-"""Of a request, those that are values by themselves on every wire."""
+"""Parameters of a request that are plain values on every wire."""
 
 
 def written(
@@ -123,14 +123,15 @@ def written(
     fields: Mapping[str, str],
     defaults: Mapping[str, dict[str, Any]] = MappingProxyType({}),
 ) -> bytes:
-    """A body as JSON, with the parameters of a call and its own fields. fields: the wire's name for
-    each parameter that it has. defaults: objects in which the call's own fields go before.
+    """A body as JSON, with the parameters and extra fields of a call. fields: the wire's name for
+    each parameter that it has. defaults: objects that the call's extra fields may extend.
 
-    InvalidRequest where another one is set, or a field would be written twice: nothing is dropped.
+    InvalidRequest for a parameter that the wire lacks, or a field that is set twice: nothing is
+    dropped silently.
     """
     request = call.request
     for name in PARAMETERS:
-        # Each draw has a seed of its own.
+        # Each draw has a different seed.
         value = call.seed if name == "seed" else getattr(request, name)
         if value is None or value == "" or value == ():
             continue
@@ -151,7 +152,7 @@ def written(
 
 
 def functions(request: Request, schema: str = "parameters") -> list[dict[str, Any]]:
-    """The tools of a request. schema: the wire's name for that of a tool's parameters."""
+    """The tools of a request. schema: the wire's name for the schema of a tool's parameters."""
     return [
         {
             "name": tool.name,

@@ -17,9 +17,9 @@ OnLimits: TypeAlias = Callable[[str, HeaderLimits], None]
 """Callback with a model and the rate limits that its server states, whenever those change."""
 
 CHARACTERS_A_TOKEN = 16
-"""Most characters that a token of a reply has on the average: five times those of plain English."""
+"""Maximum average characters per token of a reply: five times the value for plain English."""
 LEAST_ROOM = 1_024
-"""Characters that a reply to any call may have, such as a gateway's words of refusal."""
+"""Characters that any reply may have, such as a gateway's refusal."""
 
 
 class Provider(ABC):
@@ -30,7 +30,7 @@ class Provider(ABC):
         """The reply to one call, sent once. Raises: the errors of `oversight.engine.errors`."""
 
     async def quiet_down(self) -> None:
-        """Wait a moment for answers that come unasked after the last ones."""
+        """Wait a moment for unsolicited answers after the last ones."""
         return None
 
     @abstractmethod
@@ -44,7 +44,7 @@ class HttpProvider(Provider):
     def __init__(
         self, wire: Wire, make: Callable[[], Transport], on_limits: OnLimits | None = None
     ) -> None:
-        """make: makes the transport with the first call, so that a replay loads no client."""
+        """make: creates the transport for the first call, so that a replay loads no client."""
         self._wire = wire
         self._make = make
         self._transport: Transport | None = None
@@ -52,7 +52,7 @@ class HttpProvider(Provider):
         self._path = wire.path
         self._headers = wire.headers()
         self._stated: dict[str, tuple[str | None, ...]] = {}
-        """By model, the limits as the last answer stated them."""
+        """By model, the limit headers of the last answer."""
 
     async def __call__(self, call: Call) -> Reply:
         return self.receive(call, await self.send(call))[0]
@@ -70,7 +70,7 @@ class HttpProvider(Provider):
         return transport.post(self._path, self._headers, body, call.address)
 
     def receive(self, call: Call, response: Response) -> tuple[Reply, float]:
-        """The reply in an answer to a call, and `Response.sent`. Raises: as `__call__`."""
+        """The reply in the answer to a call, and `Response.sent`. Raises: as `__call__`."""
         assert self._transport is not None, "it has sent the call"
         sent = response.sent
         try:
@@ -103,8 +103,8 @@ class HttpProvider(Provider):
 
 
 def require_length(reply: Reply, call: Call, source: str, body: bytes) -> None:
-    """Malformed if a reply is longer than so many tokens can be: then the server keeps to no limit,
-    and who reads the reply would have to."""
+    """Raise Malformed if a reply is longer than this many tokens can be: the server ignores the
+    limit, and all readers of the reply would have to process it."""
     length = len(reply.text)
     for tool_call in reply.tool_calls:
         length += len(tool_call.arguments)
@@ -117,8 +117,8 @@ def require_length(reply: Reply, call: Call, source: str, body: bytes) -> None:
 
 
 def keyless(reply: Reply, source: str) -> Reply:
-    """The reply, if an answer repeated the key only beside it. Raises KeyEchoed if the reply
-    itself contains the key."""
+    """The reply of an answer that repeated the key elsewhere. Raises KeyEchoed if the reply itself
+    contains the key."""
     if HIDDEN.encode() in msgspec.json.encode(reply):
         raise KeyEchoed(
             f"{source} repeats the key in its replies; such a reply is neither stored nor "

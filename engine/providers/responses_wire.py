@@ -31,7 +31,7 @@ class ResponsesWire(Wire):
             "input": [item for message in call.messages for item in _items(message)],
             "max_output_tokens": call.max_tokens,
             "stream": False,
-            # Our own store keeps replies: the vendor need not.
+            # Replies are kept in our store: the vendor's is not needed.
             "store": False,
         }
         if self.provider == "openai" and (key := cache_key(call)):
@@ -109,7 +109,7 @@ class ResponsesWire(Wire):
 
 
 def _spoken(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The parts of the final messages; those of commentary if there is nothing else."""
+    """The parts of the final messages, or of the commentary if nothing else was sent."""
     final = [message for message in messages if message.get("phase") != "commentary"]
     for message in final or messages:
         yield from message["content"]

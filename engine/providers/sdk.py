@@ -1,11 +1,11 @@
-"""Vendors' own client libraries over our HTTP client: their auth, regions and signatures.
+"""Vendors' client libraries over our HTTP client: their auth, regions and signatures.
 
-All settings are passed explicitly: clients read nothing but cloud credentials from the environment.
-The client's raw `post` is used, never its typed methods: those would transform every message and
-parse every reply a second time. The client beneath belongs to the plain transport, so faults are
-mapped, bodies capped and keys hidden in one place.
+All settings are passed explicitly: clients read only cloud credentials from the environment. Only
+the client's raw `post` is used: typed methods would transform every message and parse every reply
+again. The underlying HTTP client is the plain transport's, so faults are mapped, bodies capped and
+keys hidden in one place.
 
-Importing this module imports httpx2; the catalogue does so when the first call is sent.
+Importing this module imports httpx2, so it is imported with the first call.
 """
 
 import importlib
@@ -55,7 +55,7 @@ _CREDENTIALS: "dict[str, tuple[str, Callable[[Settings], dict[str, Any]]]]" = {
         },
     ),
 }
-"""By provider, its class in Anthropic's library, and the arguments of that which differ."""
+"""By provider, its class in Anthropic's library, and its special arguments."""
 
 
 def openai_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncOpenAI":
@@ -63,7 +63,7 @@ def openai_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncOpe
 
     base_url = settings.base_url
     if settings.provider == "azure":
-        # The address may have been given with the path already.
+        # The address may already contain the path.
         base_url = base_url.removesuffix(AZURE_PATH) + AZURE_PATH
     return AsyncOpenAI(
         api_key=settings.key,
@@ -75,7 +75,7 @@ def openai_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncOpe
 
 
 def anthropic_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAnthropic":
-    """Also for the clouds that resell its models. Without its tracing of each call."""
+    """A client for Anthropic or a cloud that resells its models, without tracing."""
     library = importlib.import_module("anthropic")
     name, credentials = _CREDENTIALS[settings.provider]
     client: AsyncAnthropic = getattr(library, name)(
@@ -88,21 +88,21 @@ def anthropic_client(settings: "Settings", http: "httpx2.AsyncClient") -> "Async
 
 
 def _once(settings: "Settings", http: "httpx2.AsyncClient") -> dict[str, Any]:
-    """Options of a client: our connections and deadline, and no retries of its own."""
+    """Options of a client: our connections and deadline, and no retries."""
     return {"timeout": settings.deadline, "max_retries": 0, "http_client": http}
 
 
 _ANSWER = "oversight.answer"
 _ABOUT: ContextVar[str] = ContextVar("about")
-"""The call that this task sends, since client libraries do not pass what is ours through."""
+"""The call that this task sends, since client libraries do not pass it through."""
 
 
 class SdkTransport(Transport):
     """Posts through a client library, which knows the base URL and the credentials.
 
-    make: builds the vendor's client around an HTTP client, when the first request is sent.
-    as_tree: whether the client needs the body as a dict, as those of clouds do, which move the
-    model's name from there into the URL.
+    make: builds the vendor's client around an HTTP client, for the first request. as_tree: whether
+    the client needs the body as a dict. Clients of clouds do: they move the model's name from there
+    into the URL.
     """
 
     def __init__(
@@ -156,13 +156,14 @@ class SdkTransport(Transport):
         await self._http.close()
 
     def _answer_within(self, exc: Exception) -> httpx2.Response:
-        """Unwrap what a client raised: the response of a bad status, or the pool's own error."""
+        """Unwrap an exception of a client: return the response of a bad status, or raise the
+        transport's error."""
         if isinstance(exc.__cause__, EngineError):
             raise exc.__cause__ from exc.__cause__.__cause__
         response = getattr(exc, "response", None)
         if isinstance(response, httpx2.Response):
             return response
-        # It failed before anything was sent: no credentials, no region, a missing extra.
+        # It failed before sending: missing credentials, region or extra.
         message = self._http.secret.hidden_in(" ".join(str(exc).split()))
         if isinstance(exc, ModuleNotFoundError):
             message += f"; pip install 'anthropic[{self._source}]'"
@@ -171,21 +172,22 @@ class SdkTransport(Transport):
 
 
 class _Backend(httpx2.AsyncBaseTransport):
-    """Sends the requests that a vendor's client has prepared through ours."""
+    """Sends the requests of a vendor's client through ours."""
 
     def __init__(self, client: HttpClient) -> None:
         self._client = client
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         answer = await self._client.send(_target(request), request.content, _ABOUT.get())
-        # A vendor's client needs neither body nor headers; SdkTransport takes the answer.
+        # The vendor's client needs neither body nor headers; SdkTransport takes the answer.
         return httpx2.Response(answer.status, request=request, extensions={_ANSWER: answer})
 
 
 def _target(request: httpx2.Request) -> Target:
-    """Out of the frame that awaits the answer: the locals of a failed call hold no key.
+    """The target of a request. A separate function, so that the frame of a failed call holds no
+    key.
 
-    Decoded here, as the library guesses the encoding of headers at every access.
+    Headers are decoded here, since the library guesses their encoding at every access.
     """
     headers = {name.decode(): value.decode() for name, value in request.headers.raw}
     return Target(request.method, str(request.url), headers)

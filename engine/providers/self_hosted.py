@@ -1,6 +1,6 @@
-"""Free requests to servers about themselves: models, context, slots, load and end dates.
+"""Free information requests to servers: models, context, slots, load and retirement dates.
 
-They are sent before a run or by a checkup, never while a call is under way.
+They are sent before a run or by `oversight doctor`, never during a call.
 """
 
 import re
@@ -32,13 +32,13 @@ class Unanswered(EngineError):
     """The server was reached, but does not offer this information."""
 
     status = 200
-    """Of the answer, which may hold something else."""
+    """Status of the answer, whose body may hold something else."""
 
 
 async def fetch_info(settings: Settings, url: str, body: object = None) -> dict[str, Any]:
-    """GET a JSON object from one of the server's URLs, or POST to it if there is a body.
+    """The JSON object at one of the server's URLs, by GET, or by POST with a body.
 
-    Raises: Unreachable if there was no connection; Unanswered for anything but a JSON object.
+    Raises Unreachable without a connection; Unanswered if the answer is not a JSON object.
     """
     try:
         data = orjson.loads(await fetch(settings, url, body))
@@ -50,7 +50,7 @@ async def fetch_info(settings: Settings, url: str, body: object = None) -> dict[
 
 
 async def model_names(settings: Settings, base_url: str) -> list[str]:
-    """A server's names of its models, in its order. Raises as `fetch_info`."""
+    """The names of a server's models, in its order. Raises as `fetch_info`."""
     listed = (await fetch_info(settings, f"{base_url.rstrip('/')}/models")).get("data")
     rows = listed if isinstance(listed, list) else []
     names = (row.get("id") for row in rows if isinstance(row, dict))
@@ -58,8 +58,8 @@ async def model_names(settings: Settings, base_url: str) -> list[str]:
 
 
 async def fetch(settings: Settings, url: str, body: object = None) -> bytes:
-    """What stands at one of the server's URLs. Raises as `fetch_info`, whatever it is."""
-    # Not at the top: where the store has all replies, nobody is asked anything.
+    """The content of one of the server's URLs. Raises as `fetch_info`, for any content."""
+    # Imported late: with all replies in the store, nothing is asked.
     from .http_client import HttpClient
 
     wire = wire_of(settings)
@@ -84,7 +84,7 @@ async def fetch(settings: Settings, url: str, body: object = None) -> bytes:
 
 
 OWN = "compatible/own"
-"""The provider that a server of the user's is called in a sweep file that is made for it."""
+"""The provider of a self-hosted server in a sweep file made for it."""
 
 OLLAMA_CONTEXT = 4_096
 """Ollama's default context, in tokens."""
@@ -94,22 +94,22 @@ _GAUGE = re.compile(
     r"(?:\{[^\n]*\})? +(?P<value>[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,2})?)",
     re.MULTILINE,
 )
-"""A line of `/metrics` that says how many calls are served now, or wait, at one engine."""
+"""A line of `/metrics` with the number of running or waiting calls of one engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """Limits of one model at the user's own server; 0 where unknown."""
+    """Limits of one model at a self-hosted server; 0 if unknown."""
 
     context: int = 0
-    """Tokens for one call, prompt and reply together."""
+    """Tokens per call, prompt and reply together."""
     slots: int = 0
     """Calls served at one time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLoad:
-    """What a server does now, whoever asked for it."""
+    """Present load of a server, from all of its users."""
 
     running: int
     """Calls being served."""
@@ -118,9 +118,9 @@ class ServerLoad:
 
 
 async def local_server(settings: Settings, name: str) -> LocalServer:
-    """Ask a llama.cpp, SGLang or Ollama server for a model's limits; all unknown for any other.
+    """Ask a llama.cpp, SGLang or Ollama server for a model's limits; unknown for other servers.
 
-    A server that does not answer is not an error here: the first call will report it.
+    A missing answer is not an error here: the first call will report it.
     """
     root, api = settings.base_url.removesuffix("/v1"), entry(settings.provider).local_api
     with suppress(Unanswered, Unreachable):
@@ -138,8 +138,8 @@ async def local_server(settings: Settings, name: str) -> LocalServer:
 
 
 async def server_load(settings: Settings) -> ServerLoad | None:
-    """The gauges of vLLM's or SGLang's `/metrics`; None of a server that has none of them, or does
-    not answer. (SGLang has them with --enable-metrics.)"""
+    """The load in `/metrics` of vLLM or SGLang; None if a server has no such gauges or does not
+    answer. (SGLang has them with --enable-metrics.)"""
     if entry(settings.provider).local_api not in ("vllm", "sglang", "any"):
         return None
     try:
@@ -150,7 +150,7 @@ async def server_load(settings: Settings) -> ServerLoad | None:
 
 
 def load_in(metrics: str) -> ServerLoad | None:
-    """The load that a page of Prometheus metrics states, all engines together."""
+    """The load in a page of Prometheus metrics, summed over all engines."""
     running = waiting = 0.0
     gauges = [*_GAUGE.finditer(metrics)]
     for line in gauges:
@@ -162,8 +162,8 @@ def load_in(metrics: str) -> ServerLoad | None:
 
 
 async def _llamacpp(settings: Settings, root: str) -> LocalServer:
-    """Limits in llama.cpp's `/props`, where `n_ctx` is the context of one slot; in its list of
-    `/slots` where `/props` has them not."""
+    """Limits in llama.cpp's `/props`, where `n_ctx` is the context of one slot; else in
+    `/slots`."""
     props = await fetch_info(settings, f"{root}/props")
     defaults = props.get("default_generation_settings")
     context = _number(defaults.get("n_ctx") if isinstance(defaults, dict) else 0)
@@ -179,8 +179,8 @@ async def _llamacpp(settings: Settings, root: str) -> LocalServer:
 
 
 def _sglang(info: dict[str, Any]) -> int:
-    """The calls that SGLang serves at once, in `/get_server_info`: for each data-parallel rank its
-    own; else what it was started with."""
+    """Number of calls that SGLang serves at once, from `/get_server_info`: the sum over
+    data-parallel ranks, else the setting at its start."""
     states = info.get("internal_states")
     ranks = (
         [state for state in states if isinstance(state, dict)] if isinstance(states, list) else []
@@ -190,7 +190,7 @@ def _sglang(info: dict[str, Any]) -> int:
 
 
 def _ollama(loaded: dict[str, Any], details: dict[str, Any], name: str) -> int:
-    """The context of a model: the present one if it is loaded, else that which it will get."""
+    """The context of a model: the present one if it is loaded, else the one that it will get."""
     names = (name, name if ":" in name else f"{name}:latest")
     for model in loaded.get("models") or ():
         if not isinstance(model, dict):
@@ -211,12 +211,12 @@ def _number(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SelfHostedServer:
-    """The models and limits that the user's own server states."""
+    """The models and limits that a self-hosted server states."""
 
     base_url: str
     """The URL below which `/chat/completions` is."""
     models: tuple[str, ...]
-    """The server's names of its models, in its order; at least one."""
+    """Names of its models, in its order; at least one."""
     slots: int
     """Calls served at once; 0 unless stated, as by llama.cpp."""
     context: int
@@ -262,17 +262,17 @@ async def self_hosted_server(address: str, environment: Mapping[str, str]) -> Se
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """A Models endpoint's facts about one model; 0 or None where it states nothing."""
+    """Facts about one model from a Models endpoint; 0 or None if unstated."""
 
     retired: bool = False
-    """Whether it is no longer served."""
+    """Whether its vendor no longer serves it."""
     ends: date | None = None
-    """The first day on which it is no longer served; None if none is announced."""
+    """The first day without service; None if none is announced."""
     context: int = 0
     max_output: int = 0
 
     def differences(self, able: Abilities, listed: Retirement | None) -> Iterator[str]:
-        """A phrase for each fact that our tables state differently. able: the table's entry."""
+        """A phrase per fact that differs from our tables. able: the table's entry."""
         if self.ends != (listed.day if listed else None) and not self.retired:
             our_end = listed.day if listed else "not announced"
             yield f"its end is {self.ends or 'not announced'} there, {our_end} here"
@@ -285,7 +285,7 @@ class ModelFacts:
 
 
 async def model_facts(settings: Settings, name: str) -> ModelFacts:
-    """The vendor's facts about a model, by its name there. Raises as `fetch_info` does."""
+    """The vendor's facts about a model, by the vendor's name. Raises as `fetch_info`."""
     path = f"models/{quote(name, safe='')}"
     if settings.provider != "anthropic":
         facts = await fetch_info(settings, f"{settings.base_url}/{path}")

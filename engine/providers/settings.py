@@ -18,13 +18,13 @@ DEADLINE = 600.0
 """Default deadline of an exchange: seconds from sending a request to the whole answer."""
 
 LONGEST = 86_400.0
-"""Maximum deadline of one exchange, in seconds: a day."""
+"""Maximum deadline of an exchange, in seconds: a day."""
 
 CONNECTIONS, OWN_CONNECTIONS = 1000, 4096
-"""Maximum connections of a vendor and of an own server, where no setting calls for more."""
+"""Default maximum connections of a vendor and of a self-hosted server."""
 
 WIDEST = 65_535
-"""Maximum connections between two addresses: there are no more ports."""
+"""Maximum connections between two addresses: the number of ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class ProviderSettings:
     """The settings of a provider in a sweep file, under `providers`."""
 
     base_url: str = ""
-    """Its address; empty for the environment's or the default."""
+    """Address; empty for the environment's or the default."""
     identity: str = ""
     """The identity under which its replies are stored: keep it when a server moves."""
     version: str = ""
-    """Version of the API, where the provider has several."""
+    """Version of the API, if the provider has several."""
     deadline: float = DEADLINE
     """Seconds for one exchange, from sending the request to the whole answer."""
     connections: int | None = None
@@ -59,21 +59,22 @@ class ProviderSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How one provider is reached."""
+    """Connection settings of one provider."""
 
     provider: str
     """Its name in front of a model's name: `openai`, `compatible/lab`."""
     base_url: str
     identity: str
-    """Part of the store's keys, beside a call's address: replies are shared under one identity."""
+    """Part of a store key, after the call's address: replies are reused only within one
+    identity."""
     vendors_own: bool = False
     """Whether this is the vendor's own endpoint, not a proxy, rehearsal or user's server."""
     key: str = field(default="", repr=False)
-    """Empty if the server needs none, or if a cloud's own client finds credentials."""
+    """Empty if the server needs none, or if a cloud's client finds credentials."""
     deadline: float = DEADLINE
-    """Seconds for one exchange in total."""
+    """Seconds for one exchange."""
     connections: int = CONNECTIONS
-    """Maximum number open at one time."""
+    """Maximum open connections."""
     proxy: str = field(default="", repr=False)
     """URL of a proxy, which may hold a password; empty for none."""
     options: tuple[tuple[str, str], ...] = ()
@@ -81,19 +82,19 @@ class Settings:
     api: Api = "chat"
     """Which of OpenAI's endpoints is used, on the OpenAI wire."""
     models: tuple[tuple[str, str], ...] = ()
-    """(name, underlying model) of models under names of the user's, such as deployments."""
+    """(name, underlying model) of models under the user's names, such as deployments."""
     address_from: str = ""
-    """Where the address was found, if it is not the provider's own."""
+    """Source of the address, if it is not the default."""
     stop_token: StopToken | None = field(default=None, repr=False, compare=False)
-    """Once it is set, a call that waits for a connection does not leave any more."""
+    """Once it is set, a call that waits for a connection is not sent."""
     on_mixed: Callable[[str, tuple[str, ...]], None] | None = field(
         default=None, repr=False, compare=False
     )
     """Called with the provider's name and the addresses of calls whose replies it may have mixed
     up."""
     refused: str = ""
-    """Why nothing may be sent there: only a file beside the sweep sends a key that way, or stores
-    what comes as a vendor's."""
+    """Why sending is refused: a file next to the sweep would redirect a key, or store replies as a
+    vendor's."""
 
     def option(self, name: str) -> str:
         """The value of an option; empty if not set."""
@@ -109,20 +110,20 @@ _MARKS = {
 
 
 class Environment(dict[str, str]):
-    """Variables by name."""
+    """Environment variables by name."""
 
     beside: frozenset[str] = frozenset()
-    """Names of those that are from `.env`, a file that anybody may have put beside a sweep."""
+    """Names of variables from `.env`, a file that anybody may have put next to a sweep."""
 
 
 def environment(folder: Path) -> Environment:
-    """The process's environment, which overrides `.env` in the folder, if there is one.
+    """The process's environment, which overrides `.env` in the folder if it exists.
 
     Raises UsageError if `.env` cannot be read or is not text.
     """
     from_file: Mapping[str, str | None] = {}
     if (file := folder / ".env").exists():
-        # Here, as most runs have none.
+        # Imported late: most runs have no `.env`.
         from dotenv import dotenv_values
 
         from_file = dotenv_values(stream=StringIO(_text(file)))

@@ -1,6 +1,6 @@
-"""One HTTP exchange: where it goes, the key to hide in it, and the transport that carries it.
+"""One HTTP exchange: its target, the key to hide, and the transport interface.
 
-A server may never answer since the base URL names the wrong protocol. Libraries report that as a
+A server may never answer because the base URL has the wrong protocol, which libraries report as a
 parser's error. So it is probed once more, without a key: for a TLS handshake, or for the SETTINGS
 frame that every HTTP/2 server sends first.
 """
@@ -22,7 +22,7 @@ PROXY_REMEDY = (
     "it wants a name and a password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT, or NO_PROXY for "
     "servers that need none"
 )
-"""What to do about a 407."""
+"""The fix for a 407."""
 
 
 class Response(Struct, frozen=True):
@@ -30,43 +30,43 @@ class Response(Struct, frozen=True):
     headers: Mapping[str, str]
     """Looked up by lower-case name."""
     body: bytes
-    """Decompressed."""
+    """Decompressed content."""
     repeats_key: bool = False
-    """Whether a key was found in it, and hidden; see `Secret`."""
+    """Whether a key was found and hidden; see `Secret`."""
     sent: float = 0.0
-    """When its request was sent (loop time, s); 0 if that is not known."""
+    """When its request was sent (loop time, s); 0 if unknown."""
 
 
 NOTHING = Response(0, {}, b"")
-"""Takes the place of a response that must not be kept."""
+"""Replaces a response that must not be kept in memory."""
 
 
 class Transport(ABC):
     """Sends requests to one server. Any status is a Response; only a failed exchange raises.
 
-    Raises: as `HttpClient`; AuthenticationFailed: there are no credentials.
+    Raises: as `HttpClient`; AuthenticationFailed if credentials are missing.
     """
 
     @abstractmethod
     def post(
         self, path: str, headers: Mapping[str, str], body: bytes, about: str = ""
     ) -> Awaitable[Response]:
-        """Send for an answer, which `read` takes in. about: a call's address, for messages.
+        """Send a request; `read` takes its answer. about: a call's address, for messages.
 
         Cancellation closes the connection; whether the server has billed is then unknown.
         """
 
     @abstractmethod
     def read(self, came: Response) -> Response:
-        """What `post` has given, decompressed and without the key; see `HttpClient.read`."""
+        """The answer of `post`, decompressed and without the key; see `HttpClient.read`."""
 
     async def quiet_down(self) -> None:
-        """Wait for answers that come unasked after the last ones."""
+        """Wait for unsolicited answers after the last ones."""
         return None
 
     @abstractmethod
     async def close(self) -> None:
-        """Close all connections. Exchanges under way fail with OutcomeUnknown."""
+        """Close all connections. Pending exchanges fail with OutcomeUnknown."""
 
 
 def chain(exc: BaseException | None) -> Iterator[BaseException]:
@@ -79,23 +79,23 @@ def chain(exc: BaseException | None) -> Iterator[BaseException]:
 
 
 def forget(exc: BaseException) -> None:
-    """Clear the frames of an exception's tracebacks, except those that are still running.
+    """Clear the frames of an exception's tracebacks, except running ones.
 
-    While anything holds the exception, they hold the key, and bodies of up to 32 MB each.
+    Otherwise they keep the key, and bodies of up to 32 MB each, as long as the exception.
     """
     for fault in chain(exc):
         clear_frames(fault.__traceback__)
 
 
 Origin: TypeAlias = tuple[str, int, bool]
-"""Host, port, and whether TLS is spoken there."""
+"""Host, port, and whether TLS is used."""
 
 _ALWAYS = {"accept-encoding": "gzip, deflate", "user-agent": "oversight-bench"}
 """Default headers of every request."""
 
 
 class Target:
-    """A method, a URL and headers. It holds a key, and shows none of it in its repr.
+    """A method, a URL and headers. It holds a key, and hides it in its repr.
 
     ValueError if a header holds a line break: it would inject a header.
     """
@@ -117,7 +117,7 @@ class Target:
         lines = [f"{method} {path}{parts.query and '?' + parts.query} HTTP/1.1\r\n"]
         lines += [f"{name}: {value}\r\n" for name, value in self.headers.items()]
         self.head = "".join(lines).encode()
-        """Request line and headers but for the length, which follows."""
+        """Request line and headers, without the length, which follows."""
         if not self.head.count(b"\r") == self.head.count(b"\n") == len(lines):
             raise ValueError("a header holds a line break")
 
@@ -132,12 +132,12 @@ HIDDEN = "[key]"
 
 _LONG = 16
 _SHORT = 8
-"""Characters. A key of `_LONG` or more is a secret whatever it is made of; one of `_SHORT` or more
-if letters and digits are mixed. Others are dummies (`EMPTY`, `none`, `test`, `1`), and hiding
-those would spoil ordinary words."""
+"""Characters. A key of `_LONG` or more is always a secret, and one of `_SHORT` or more if it mixes
+letters and digits. Others are dummies (`EMPTY`, `none`, `test`, `1`), and hiding them would damage
+ordinary words."""
 
 _START = 12
-"""First characters of a long key that are hidden alone too: messages may cut what they quote."""
+"""First characters of a long key that are hidden too: messages may truncate what they quote."""
 
 _ESCAPED = re.compile(rb"\\+u00([2-7][0-9a-fA-F])")
 _SLASH = re.compile(rb"\\+/")
@@ -146,16 +146,16 @@ _SLASH = re.compile(rb"\\+/")
 class Secret:
     """Finds and hides a key in the forms in which servers repeat it: plain, JSON- or URL-escaped.
 
-    | where it is repeated                | what is done                                        |
-    |-------------------------------------|-----------------------------------------------------|
+    | place of the key                    | action                                               |
+    | ------------------------------------|------------------------------------------------------|
     | headers; the body of an error       | hidden, before anything reads or quotes it           |
-    | a 200 that holds no reply           | hidden, then read, quoted and set aside              |
-    | a 200, beside the reply             | hidden; the reply is what it is without that          |
-    | a 200, in the reply itself          | KeyEchoed: neither stored as it is nor changed     |
+    | a 200 without a reply               | hidden, then read, quoted and set aside              |
+    | a 200, outside of the reply         | hidden; the reply is not affected                    |
+    | a 200, in the reply itself          | KeyEchoed: neither stored as it is nor changed       |
 
-    Models never see the key. One in a reply was put there by a server that shows its callers'
+    Models never see the key. In a reply it was inserted by a server that shows its callers'
     headers: its replies could only be stored falsified, and the key has leaked, so the run stops
-    before another reply is paid for. Dummy keys are never hidden.
+    before it pays for another reply. Dummy keys are never hidden.
     """
 
     __slots__ = ("_forms", "_key", "_quoted", "_text_forms", "guarded")
@@ -164,7 +164,7 @@ class Secret:
         mixed = bool(re.search(r"\d", key) and re.search(r"[A-Za-z]", key))
         guarded = len(key) >= _LONG or (mixed and len(key) >= _SHORT)
         self.guarded = guarded
-        """Whether there is a key to hide, and no dummy."""
+        """Whether the key is a secret, not a dummy."""
         self._key = key.encode() if guarded else b""
         self._quoted = quote(key, safe="").encode()
         forms = _forms(key) if guarded else r"(?!)"
@@ -193,7 +193,7 @@ class Secret:
 
 
 def _forms(key: str) -> str:
-    """Regular expression for a key, any character of which may be escaped any number of times."""
+    """Regular expression for a key whose characters may be escaped repeatedly."""
 
     def escaped(part: str) -> str:
         return "".join(
@@ -224,9 +224,9 @@ _ONLY_HTTP_2 = (
 
 
 async def mix_up(target: Target, failure: Exception) -> str:
-    """What is wrong with the base URL, and the remedy; empty if it is not the cause.
+    """The fault of the base URL, and the fix; empty if it is not the cause.
 
-    failure: how the first exchange with the server failed.
+    failure: of the first exchange with the server.
     """
     if isinstance(failure, ssl.SSLError):
         if "no application protocol" in str(failure):
@@ -235,7 +235,7 @@ async def mix_up(target: Target, failure: Exception) -> str:
         return _NO_TLS if first_bytes is not None and first_bytes.startswith(b"HTTP/") else ""
     if not target.tls and await _answer(target, b"", tls=True) is not None:
         return _ONLY_TLS
-    import httptools  # Replays never get here, and must not load what connects.
+    import httptools  # imported late: replays must not load the client
 
     if isinstance(failure, httptools.HttpParserError):
         first_bytes = await _answer(target, _HTTP_2, tls=target.tls)
@@ -248,7 +248,7 @@ async def mix_up(target: Target, failure: Exception) -> str:
 
 
 def distrusted(target: Target, failure: ssl.SSLCertVerificationError) -> str:
-    """Why a certificate is not trusted, and the remedy."""
+    """Why a certificate is not trusted, and the fix."""
     why = getattr(failure, "verify_message", None) or str(failure)
     return (
         f"the certificate of {target.address} is not trusted: {why}; if the server is yours, "
@@ -257,8 +257,8 @@ def distrusted(target: Target, failure: ssl.SSLCertVerificationError) -> str:
 
 
 async def _answer(target: Target, question: bytes, *, tls: bool) -> bytes | None:
-    """The first bytes that a server sends; None if the connection fails. Its certificate is not
-    verified: no key or prompt is sent to it."""
+    """The first bytes of a server; None if the connection fails. Its certificate is not verified:
+    neither key nor prompt is sent."""
     context = None
     if tls:
         context = ssl.create_default_context()

@@ -1,6 +1,6 @@
-"""The vendors and servers that are known: endpoints, keys, options and identities in the store.
+"""The known vendors and servers: endpoints, keys, options and identities in the store.
 
-What speaks to them is in `connecting`, and is imported when the first of them is asked.
+The code for connections is in `connecting`, which is imported with the first call.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 LocalApi: TypeAlias = Literal["", "llamacpp", "ollama", "vllm", "sglang", "any"]
-"""Which server it is, by how it states its context, slots and load; `any`: it is asked."""
+"""The kind of server, by its API for context, slots and load; `any`: ask the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,8 @@ class Entry:
     """One provider of the catalogue. `…_variable`: name of an environment variable."""
 
     connect: "Callable[[Settings, OnLimits | None], Provider] | None" = None
-    """Makes the provider; opens and imports nothing before its first call. None: over OpenAI's wire
-    and the plain transport, unless `connecting` says otherwise."""
+    """Creates the provider; opens and imports nothing before its first call. None: OpenAI's wire
+    over the plain transport, unless `connecting` says otherwise."""
     base_url: str = ""
     """Default address; may hold {options}. Empty: the user must set one."""
     base_url_variable: str = ""
@@ -29,34 +29,34 @@ class Entry:
     """Empty if no key is ever needed."""
     key_needed: bool = True
     api: str = ""
-    """Identity of the vendor's own endpoint: family and version. Empty: the base URL is used."""
+    """Identity of the vendor's endpoint: family and version. Empty: the base URL is used."""
     own: bool = False
-    """Whether it is the user's own server, whose identity is its name at any address."""
+    """Whether it is self-hosted: its identity is its name, at any address."""
     options: tuple[tuple[str, str, str], ...] = ()
     """(option, variable or empty, default) of each. The default `!` marks a required option, and
     `?` one that is required unless the address is given."""
     has_responses: bool = False
-    """Whether it has OpenAI's responses endpoint beside chat completions."""
+    """Whether it has OpenAI's responses endpoint, in addition to chat completions."""
     dated: bool = False
-    """Whether it has the dated versions of Anthropic's own API, on which abilities depend."""
+    """Whether it has the dated versions of Anthropic's API, on which abilities depend."""
     local_api: LocalApi = ""
-    """The API through which the user's own server states its context and slots."""
+    """The API with which a self-hosted server states its context and slots."""
     batches: bool = False
-    """Whether it has a batch endpoint, with its own prices."""
+    """Whether it has a batch endpoint, with separate prices."""
     tells_models: bool = False
     """Whether its Models endpoint states retirement dates and the like."""
     models: tuple[str, ...] = ()
-    """All models that it has, if they are few; empty: any name is accepted."""
+    """All of its models, if they are few; empty: any name is accepted."""
     require: Callable[[], object] | None = None
-    """Raises UsageError if something that it needs is not installed."""
+    """Raises UsageError if a required package is missing."""
     concurrency: int | None = None
-    """Calls that it serves at once; None if that is not known in advance."""
+    """Calls served at once; None if unknown in advance."""
     origin: Literal["new", "person"] = "new"
-    """The word of run.db for the origin of its replies."""
+    """The origin of its replies, as run.db calls it."""
 
 
 def _vendor(name: str, base_url: str, version: str = "v1") -> Entry:
-    """A vendor that is reached over the OpenAI wire only."""
+    """A vendor with only the OpenAI wire."""
     return Entry(
         base_url=base_url,
         base_url_variable=f"{name.upper()}_BASE_URL",
@@ -66,7 +66,7 @@ def _vendor(name: str, base_url: str, version: str = "v1") -> Entry:
 
 
 def _server(name: str, port: int, local_api: LocalApi = "") -> Entry:
-    """A server that users run themselves, at its default port."""
+    """A self-hosted server, at its default port."""
     return Entry(
         base_url=f"http://127.0.0.1:{port}/v1",
         base_url_variable=f"{name.upper()}_BASE_URL",
@@ -116,7 +116,7 @@ PROVIDERS: dict[str, Entry] = {
     "sglang": _server("sglang", 30000, "sglang"),
     "llamacpp": _server("llamacpp", 8080, "llamacpp"),
     "lmstudio": _server("lmstudio", 1234),
-    # Most such servers are llama.cpp's, vLLM's or SGLang's; others just do not answer.
+    # Most of them are llama.cpp, vLLM or SGLang servers; others just do not answer.
     "compatible": Entry(key_needed=False, own=True, local_api="any"),
     "azure": Entry(
         base_url_variable="AZURE_OPENAI_ENDPOINT",
@@ -154,4 +154,4 @@ PROVIDERS: dict[str, Entry] = {
         ),
     ),
 }
-"""To add a provider, add an entry. Its `connect` may return any Provider, HTTP or not."""
+"""To add a provider, add an entry. Its `connect` may return any Provider, over HTTP or not."""

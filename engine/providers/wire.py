@@ -1,7 +1,7 @@
-"""Wires: the request and response formats of one family of servers, and the prefixes they cache.
+"""Wires: the request and response formats of a family of servers, and the prefixes they cache.
 
-A prompt begins with the passage and question, which all calls about a problem share. Then come the
-rules, which the prompts of one protocol share (oversight.protocols.prompts.render).
+A prompt starts with the passage and question, which all calls about a problem have in common. Then
+come the rules of a protocol (oversight.protocols.prompts.render).
 """
 
 import hashlib
@@ -24,28 +24,28 @@ from .fault_table import StopMeaning, stop_meaning
 from .payload import body_start, brief, compact, tree
 
 COST = "x-litellm-response-cost"
-"""Header in which a gateway says, in dollars, what a call was billed."""
+"""Header with which a gateway states the cost of a call, in dollars."""
 _MAX_STOP = 80
 _OUTCOMES: Mapping[StopMeaning | None, Outcome] = {"cut": "truncated", "declined": "refused"}
 
 
 @dataclass(frozen=True, slots=True)
 class Wire(ABC):
-    """Two pure functions, `body` and `reply`, and the headers and path that go with them.
+    """Two pure functions, `body` and `reply`, with their headers and path.
 
-    Only wires know the names of a provider's fields. They hold no key, open no connection and
-    read no clock.
+    Only wires know the names of a provider's fields. They hold no key, open no connection and read
+    no clock.
     """
 
     path: ClassVar[str]
-    """URL path to which calls are posted, below the provider's base URL."""
+    """URL path for calls, below the provider's base URL."""
 
     provider: str
-    """Its name in front of a model's name."""
+    """Prefix of its models' names."""
     models: tuple[tuple[str, str], ...] = ()
-    """(name, underlying model) of models under names of the user's, such as deployments."""
+    """(name, underlying model) of models under the user's names, such as deployments."""
     own: bool = field(default=False, kw_only=True)
-    """Whether the server is the user's own."""
+    """Whether the server is self-hosted."""
 
     def headers(self) -> dict[str, str]:
         """Headers of every request, without credentials."""
@@ -59,17 +59,17 @@ class Wire(ABC):
     def body(self, call: Call) -> bytes:
         """The call as the JSON body of a request. `draw` is only for the store and is not sent.
 
-        Raises: ModelNotFound for a parameter that the wire cannot express, since nothing is
-        dropped silently; InvalidRequest where a part of the call should be JSON and is not.
+        Raises ModelNotFound for a parameter that the wire cannot express, since nothing is dropped
+        silently; InvalidRequest for a part of the call that should be JSON and is not.
         """
 
     @abstractmethod
     def read(self, data: dict[str, Any]) -> Reply:
-        """The reply in the JSON of a 200. Raises: UnrecognizedReply for values that are unknown
-        here; LookupError, TypeError, ValueError or AttributeError where there is no reply."""
+        """The reply in the JSON of a 200. Raises UnrecognizedReply for unknown values; LookupError,
+        TypeError, ValueError or AttributeError if it is not a reply."""
 
     def error(self, data: dict[str, Any]) -> object:
-        """The error in a 200 that holds no reply; falsy if there is none."""
+        """The error in a 200 without a reply; falsy if it has none."""
         return data.get("error")
 
     def abilities(self, model: str) -> Abilities:
@@ -79,10 +79,10 @@ class Wire(ABC):
     def ended(
         self, stop_reason: str | None, speech: str, calls: Collection[object], refusal: str = ""
     ) -> tuple[Outcome, str]:
-        """How a reply ended, and its stop reason, marked if it is unknown. stop_reason: None where
-        the server states none. OutcomeUnknown if the server broke the reply off."""
+        """The outcome and the stop reason, which is marked if it is unknown. stop_reason: None if
+        unstated. OutcomeUnknown if the server interrupted the reply."""
         if stop_reason is None and (speech.strip() or refusal or calls):
-            # Some servers never fill it in, so a truncation cannot be detected.
+            # Some servers never state it, so a truncation cannot be detected.
             stop_reason = ""
         if not isinstance(stop_reason, str):
             raise TypeError(f"stop reason {brief(stop_reason)}")
@@ -95,15 +95,15 @@ class Wire(ABC):
         return outcome, stop_reason if means else f"{UNKNOWN_STOP}{stop_reason[:_MAX_STOP]}"
 
     def unknown(self, action: str, value: Any) -> UnrecognizedReply:
-        """The error for a part of a reply that is unknown here. action: that the server did."""
+        """The error for an unknown part of a reply. action: of the server."""
         return UnrecognizedReply(f"{self.provider} {action} unknown here: {brief(value)}")
 
     def reply(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply:
         """The reply in an answer. headers: looked up by lower-case name.
 
-        Refusals, truncations and empty texts are replies; for a prompt rejected by a policy the
-        outcome is `refused`. All else raises one of `oversight.engine.errors`: a 200 that holds
-        no reply raises Malformed with its bytes.
+        Refusals, truncations and empty texts are replies; if a policy rejects the prompt, the
+        outcome is `refused`. Otherwise raises one of `oversight.engine.errors`: Malformed, with its
+        bytes, for a 200 without a reply.
         """
         if not 200 <= status < 300:
             return read_fault(self.provider, status, headers, body, self.own).reply()
@@ -136,8 +136,8 @@ class Wire(ABC):
 
 
 def _with_cost(reply: Reply, header: str) -> Reply:
-    """The reply, with the cost that a gateway states beside it in what is kept of its usage. One
-    that is no number loses nothing: the reply is paid."""
+    """The reply with the cost that a gateway states, added to its raw usage. An invalid number is
+    ignored: the reply is paid."""
     try:
         cost = float(header)
     except ValueError:
@@ -150,7 +150,7 @@ def _with_cost(reply: Reply, header: str) -> Reply:
 
 _CHARACTERS_A_TOKEN = 4
 _OPENAI_MINIMUM = 1024 * _CHARACTERS_A_TOKEN
-"""Characters. OpenAI caches longer prompts by itself, whatever the model."""
+"""Characters. OpenAI caches longer prompts automatically, for every model."""
 
 
 def keeps_prefixes(model: str) -> bool:
@@ -159,9 +159,9 @@ def keeps_prefixes(model: str) -> bool:
 
 
 def kept_prefix(call: Call) -> tuple[tuple[ToolSpec, ...], str] | None:
-    """The tools and the shortest part of the leading system text that the vendor caches if it is
-    marked: what the problem's calls share if that is long enough, or else all of it; None if
-    neither is."""
+    """The tools and the shortest leading part of the system text that the vendor caches if it is
+    marked: the part about the problem if it is long enough, else all of it; None if that is too
+    short."""
     least = abilities(call.model).prompt_cache_minimum * _CHARACTERS_A_TOKEN
     if not least:
         return None
@@ -174,8 +174,8 @@ def kept_prefix(call: Call) -> tuple[tuple[ToolSpec, ...], str] | None:
 
 
 def cache_key(call: Call) -> str:
-    """A short name of what all calls about the problem share, by which OpenAI sends them to one
-    machine; empty for a call that is too short to be cached."""
+    """A short name for the common part of all calls about a problem, by which OpenAI routes them to
+    one machine; empty for a call that is too short to be cached."""
     texts = leading(call)
     if not texts or sum([len(message.text) for message in call.messages]) < _OPENAI_MINIMUM:
         return ""
@@ -183,14 +183,13 @@ def cache_key(call: Call) -> str:
 
 
 def expected_prefix(call: Call) -> str:
-    """The text that the vendor's cache should have once the first call with it was answered; empty
-    if it keeps none of this call."""
+    """The text that the vendor caches after the first call with it; empty if none."""
     if prefix := kept_prefix(call):
         return prefix[1]
     shared = shared_beginning(call)
     return shared if call.model.startswith("openai/") and len(shared) >= _OPENAI_MINIMUM else ""
 
 
-@lru_cache(maxsize=1024)  # the calls of a problem come one after another
+@lru_cache(maxsize=1024)  # consecutive calls belong to the same problem
 def _key(system: str) -> str:
     return hashlib.sha256(problem_prefix(system).encode()).hexdigest()[:16]
