@@ -66,7 +66,7 @@ class DeclaredCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as fault:
             if new := RENAMED.get(fault.option_name):
-                fault.possibilities = [new]
+                raise click.NoSuchOption(fault.option_name, possibilities=[new], ctx=ctx) from None
             raise
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

@@ -126,7 +126,7 @@ def test_a_model_that_its_vendor_no_longer_serves_is_refused_with_the_day():
         require_service(ends, date(2026, 10, 23))
     assert str(refused.value).splitlines() == [
         "openai/o1: its vendor stopped serving it on 2026-10-23",
-        "name another model; what the store holds of it can still be had with --cache replay. "
+        "choose another model; its stored replies can still be read with --cache replay. "
         "Nothing was sent.",
     ]
 
