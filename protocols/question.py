@@ -22,6 +22,11 @@ PLAIN = r"[^<>{}\"\x00-\x1f\x7f-\x9f\u2028\u2029]"
 _PLAIN = re.compile(f"{PLAIN}*")
 
 
+def is_label(text: str) -> bool:
+    """Whether a text is short and plain enough to be a name among instructions."""
+    return bool(text.strip()) and len(text) <= MAX_LABEL and bool(_PLAIN.fullmatch(text))
+
+
 class Answer(Struct, frozen=True, cache_hash=True, gc=False):
     """An answer that may be argued for."""
 
@@ -55,7 +60,7 @@ class Question(Struct, frozen=True, cache_hash=True):
         if len(labels) < 2 or len(set(labels)) != len(labels):
             raise ValueError(f"a question needs two or more distinct answers, got {labels}")
         for label in labels:
-            if not label.strip() or len(label) > MAX_LABEL or not _PLAIN.fullmatch(label):
+            if not is_label(label):
                 raise ValueError(
                     f"label: {label[:MAX_LABEL]!r} is not a capital letter or a short word; labels "
                     f"stand in prompts, and have at most {MAX_LABEL} characters, no tags and no "

@@ -69,7 +69,7 @@ class GridRow:
     reads: str = ""
     """Digest of the part of it that the protocol reads."""
     common: str = ""
-    """Digest of the part of it that every protocol reads."""
+    """Digest of the part of it that the judges of all protocols read."""
     reads_passage: bool = False
     """Whether the judge may read the question's passage."""
     axes: Axes = field(default_factory=Axes)

@@ -5,25 +5,29 @@ URLs, digests and licences.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+import orjson
 from pydantic import TypeAdapter
 
+from ...protocols.agents.agent import Agent, Speaker
 from ...protocols.errors import DatasetError
 from ...protocols.prompts.prompt_set import PromptError, PromptSet, read_blocks, shipped_sets
+from ...protocols.protocol import Protocol
+from ...protocols.question import MAX_LABEL, is_label
 from ...protocols.settings import suggestion
 from ..errors import UsageError
 from .document import Document, Key, Node
 
 Changes: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Path of a prompt set -> text of each of its blocks."""
+"""Path of a prompt set -> its `name`, and the text of each of its blocks."""
 
 KEY: Key = ("prompts",)
 
@@ -34,8 +38,8 @@ def prompt_sets(
     """Every prompt set of `prompts` (a list is an axis), and the blocks read from files for them.
 
     A set is `default`, the name of another set that ships with the program, the path of a file, or
-    a mapping of changed sections. The mapping may name the set that it changes under `set`, and its
-    own name under `name`. default: with the words of the
+    a mapping of changed sections. The mapping may name the set that it changes under `set`, and has
+    a `name`, or is named after the changed blocks and its digest. default: with the words of the
     protocols here. kept: blocks stored in a run folder, used instead of the files. UsageError names
     the line and the fix.
     """
@@ -56,34 +60,73 @@ class _SetReader:
         self._folder = folder
         self._default = default
         self._kept = kept
+        self._keys: dict[str, Key] = {}
+        """Name of each set so far -> its place in the sweep file."""
         self.blocks: dict[str, Mapping[str, str]] = {}
-        """Path of each set that was read so far -> text of its blocks."""
+        """Path of each set that was read so far -> its name, and the text of its blocks."""
 
     def read(self, node: Node) -> PromptSet:
-        """The set that one alternative of `prompts` describes."""
+        """The set that one alternative of `prompts` describes, with a name of its own."""
+        words = self._described(node)
+        if (earlier := self._keys.setdefault(words.name, node.key)) != node.key:
+            where = self._document.place(earlier)
+            fault = f"a second prompt set {words.name!r}; the first is at {where}"
+            raise self._document.fault(node.key, fault, "give one of them another name")
+        return words
+
+    def _described(self, node: Node) -> PromptSet:
         if isinstance(node.value, str):
             return self._named(node.key, node.value)
         sections = dict(self._document.mapping(node.key, node.value))
         path, name = sections.pop("set", "default"), sections.pop("name", "")
-        for key, text in (("set", path), ("name", name)):
-            if not isinstance(text, str) or not text.isprintable():
-                raise self._document.fault((*node.key, key), f"{text!r} is not a line of text")
+        if not isinstance(path, str) or not path.isprintable():
+            raise self._document.fault((*node.key, "set"), f"{path!r} is not a line of text")
         base = self._named((*node.key, "set"), path)
         changes = self._blocks(self._document, node.key, sections)
-        return base.changed(name or f"{base.name} changed", changes) if changes or name else base
+        words = base.changed(base.name, changes)
+        if name != "":
+            return replace(words, name=self._checked_name(self._document, node.key, name))
+        if not changes:
+            return base
+        blocks = [*changes] if path == "default" else [path, *changes]
+        more = f" +{len(blocks) - 2}" if len(blocks) > 2 else ""
+        return replace(words, name=f"{' '.join(blocks[:2])}{more} {words.digest[:4]}")
 
     def _named(self, key: Key, path: str) -> PromptSet:
         if path == "default":
             return self._default
+        made_for: dict[str, Any] = {}
         if path in self._kept:
             self.blocks[path] = dict(self._kept[path])
         else:
             written = Document.read(self._file(key, path))
-            self.blocks[path] = self._blocks(written, (), written.value)
+            sections = dict(written.value)
+            given = {}
+            if "name" in sections:
+                given["name"] = self._checked_name(written, (), sections.pop("name"))
+            made_for = written.mapping(("made_for",), sections.pop("made_for", {}))
+            for setting in made_for:
+                if setting not in _AGENT_SETTINGS:
+                    raise written.unknown(("made_for", setting), _AGENT_SETTINGS, "agent setting")
+            self.blocks[path] = {**given, **self._blocks(written, (), sections)}
+        texts = dict(self.blocks[path])
+        name = texts.pop("name", Path(path).stem)
         try:
-            return self._default.changed(Path(path).stem, self.blocks[path])
+            words = self._default.changed(name, texts)
         except PromptError as exc:
             raise self._document.fault(key, str(exc)) from None
+        return replace(words, made_for=tuple(made_for.items()))
+
+    @staticmethod
+    def _checked_name(document: Document, key: Key, name: object) -> str:
+        """The name of a set, which follows the rules of labels."""
+        if not isinstance(name, str) or not is_label(name):
+            raise document.fault(
+                (*key, "name"),
+                f"{name!r} is not the name of a prompt set",
+                f"write one line of at most {MAX_LABEL} characters, without tags",
+            )
+        return name
 
     def _file(self, key: Key, path: str) -> Path:
         """The file of a set that ships with the program, or the user's own."""
@@ -113,7 +156,7 @@ class _SetReader:
             if section not in known:
                 raise document.unknown(at, known, "section of prompts", "sections")
             for block, text in document.mapping(at, blocks).items():
-                if block not in known[section]:
+                if f"{section}.{block}" not in self._default:
                     raise document.unknown((*at, block), known[section], "block", f"in {section}")
                 if not isinstance(text, str) or not text.strip():
                     raise document.fault((*at, block), f"{text!r} is not a text")
@@ -122,6 +165,28 @@ class _SetReader:
                 except PromptError as exc:
                     raise document.fault((*at, block), str(exc)) from None
         return read_blocks(sections)
+
+
+_AGENT_SETTINGS = tuple(setting.name for setting in fields(Agent))
+
+
+def unsuitable_agents(protocols: Iterable[Protocol]) -> list[str]:
+    """A note for each agent whose settings differ from those that its prompt set was made for."""
+    notes = dict[str, None]()
+    for protocol in protocols:
+        agent, words = getattr(protocol, "agent", None), protocol.prompts
+        if words is None or not isinstance(agent, Speaker):
+            continue
+        settings = [
+            f"{name}: {orjson.dumps(value).decode()}"
+            for name, value in words.made_for
+            if getattr(agent.base_agent, name) != value
+        ]
+        if settings:
+            notes[f"prompts {words} are made for {', '.join(settings)}; {agent.name} differs"] = (
+                None
+            )
+    return [*notes]
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ def _rows_of(
         asked = benches[:1]
     for point in _points(one, settings, types_, needs=()):
         for make, judge, prompts in product(seats if takes_agent else [None], asked, words):
-            roles: RoleSettings = {"judge": judge, "prompts": _used(prompts, cls.sections)}
+            roles: RoleSettings = {"judge": judge, "prompts": _used(prompts, cls)}
             if make is not None:
                 roles["agent"] = make(judge)
             # A nested role is a function of the judge by now, not yet a speaker.
@@ -211,10 +211,17 @@ def _rows_of(
                 skipped.append(str(exc))
 
 
-def _used(prompts: PromptSet, sections: Iterable[str]) -> PromptSet | None:
+def _used(prompts: PromptSet, kind: type[Protocol]) -> PromptSet | None:
     """The part of a set that a protocol reads; None if nothing of it was changed."""
-    part = prompts.only(sections)
-    return None if part.is_unchanged else part
+    part = prompts.only(kind.sections)
+    changed = part.changed_blocks
+    if "agent" not in fields_of(kind):
+        changed = tuple([name for name in changed if _is_read_without_agent(name)])
+    return part if changed else None
+
+
+def _is_read_without_agent(block: str) -> bool:
+    return not block.startswith("agent.") or block == "agent.graded"
 
 
 SWEEP_AXES = ("agent", "judge", "prompts")

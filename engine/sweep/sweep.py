@@ -5,7 +5,7 @@ Each row has a unique name in reports.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, TypeAlias
@@ -39,12 +39,12 @@ def row_of(protocol: Protocol, names: Names) -> Row:
         agent=agent,
         judge=judge,
         mechanism=kind(type(protocol)),
-        settings=plain(protocol),
+        settings=plain(_anonymous(protocol)),
         lineage=_lineage(protocol),
         judge_lineage=_lineage(protocol.judge),
         words=protocol.words.digest,
         reads=protocol.read.digest,
-        common=protocol.words.only(()).digest,
+        common=protocol.words.judge_digest,
         reads_passage=protocol.judge.reads_passage,
         axes=axes(protocol),
         protocol=protocol,
@@ -53,7 +53,7 @@ def row_of(protocol: Protocol, names: Names) -> Row:
 
 def report_rows(protocols: Iterable[Protocol]) -> tuple[Row, ...]:
     """One row per protocol; those with equal settings count once."""
-    distinct = {value_address(protocol): protocol for protocol in protocols}
+    distinct = {value_address(_anonymous(protocol)): protocol for protocol in protocols}
     namesakes: dict[Names, list[Protocol]] = {}
     for protocol in distinct.values():
         namesakes.setdefault(_names(protocol), []).append(protocol)
@@ -66,6 +66,13 @@ def report_rows(protocols: Iterable[Protocol]) -> tuple[Row, ...]:
             its_kind = f"{its_kind} #{number}"
         rows.append(row_of(protocol, (its_kind, agent, judge)))
     return tuple(rows)
+
+
+def _anonymous(protocol: Protocol) -> Protocol:
+    """The protocol with its prompt set unnamed: renaming a set does not change its rows."""
+    if (words := protocol.prompts) is None:
+        return protocol
+    return replace(protocol, prompts=replace(words, name="", made_for=()))
 
 
 def _lineage(part: object) -> tuple[str, ...]:
@@ -88,6 +95,8 @@ def _told_apart(protocol: Protocol, alike: list[Protocol]) -> Names:
                 judge += f" {told}"
             case _:
                 its_kind += f" {name.replace('_', ' ')} {told}"
+    if protocol.prompts is not None:
+        its_kind += f" prompts {protocol.prompts}"
     return its_kind, agent, judge
 
 
@@ -96,7 +105,7 @@ def _differing(role: object, others: Sequence[object]) -> Iterator[tuple[str, st
     with an equal name are under that name. None is left out."""
     if not is_dataclass(role) or isinstance(role, type):
         return
-    for name in (each.name for each in fields(role)):
+    for name in (each.name for each in fields(role) if each.name != "prompts"):
         value, theirs = getattr(role, name), [getattr(each, name, None) for each in others]
         shown = _shown(value)
         if shown and any(_shown(each) != shown for each in theirs):

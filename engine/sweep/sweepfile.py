@@ -208,6 +208,10 @@ def checked_sweep(
     with faults.noted():
         skipped = notes if top.grid == "skip" else None
         listed = tuple(protocols(of("protocols"), seats, benches, sets, skipped))
+    if read:
+        from .named_files import unsuitable_agents
+
+        notes += unsuitable_agents(listed)
     labels: dict[str, str] = {}
     with faults.noted():
         labels = _labels(of("labels")) if value.get("labels") else {}

@@ -1,7 +1,7 @@
 """Debate (Irving, Christiano and Amodei 2018, arXiv:1805.00899), also with a judge who questions
 the debaters (Khan et al. 2024, arXiv:2402.06782)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from annotated_types import Interval
@@ -72,14 +72,19 @@ class Debate(WithHorizon, Conversation):
         """The speakers of a round, step by step. The seats of one step speak concurrently."""
         opponent = self.opponent or self.agent
         seats = {
-            answer: self.seat(self.agent, answer, self.speaking, round=number)
+            answer: self.seat(self.agent, answer, self._role(self.speaking, number), round=number)
             if answer == side
-            else self.seat(opponent, answer, self.opposing, round=number)
+            else self.seat(opponent, answer, self._role(self.opposing, number), round=number)
             for answer in question.answers
         }
         if self.simultaneous:
             return (tuple(seats.values()),)
         return tuple([(seats[answer],) for answer in (side, *question.others(side))])
+
+    def _role(self, role: Role, number: int) -> Role:
+        """The role in this round, which a prompt set may describe separately."""
+        block = f"{role.block}_{'first' if number == 1 else 'later'}"
+        return replace(role, block=block) if self.words.has(block) else role
 
     async def open_round(self, number: int, transcript: Transcript, ask: Ask) -> Transcript:
         """Add turns before the speeches of round `number`, from 1. A plain debate adds none."""

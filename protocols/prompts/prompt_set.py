@@ -78,6 +78,12 @@ ADVOCACY = "advocacy"
 UNTRUSTED = ("answer", "statement", "question", "claim", "subclaims", "flaw")
 """Placeholders for texts of participants or of data sets."""
 
+OPTIONAL = {
+    "debate.debater_first": "debate.debater",
+    "debate.debater_later": "debate.debater",
+}
+"""Blocks that a set may add, by name, and the block that each replaces. The default has none."""
+
 NEEDED = {LATE, "lines", "labels", "fields", "question", "flaw"}
 """Placeholders that a block must not omit."""
 
@@ -102,6 +108,10 @@ class PromptSet:
     """(name, text) of each block, sorted by name."""
     added: tuple[tuple[str, Words], ...] = field(default=(), hash=False, metadata=ABSENT)
     """The blocks that protocols define, with their original texts."""
+    made_for: tuple[tuple[str, object], ...] = field(
+        default=(), hash=False, compare=False, metadata=ABSENT
+    )
+    """(setting, value) of the agents for which the set was written. Others only get a note."""
 
     def __str__(self) -> str:
         return self.name
@@ -112,6 +122,12 @@ class PromptSet:
         joined = "\0".join(part for block in self.blocks for part in block)
         return hashlib.sha256(joined.encode()).hexdigest()[:12]
 
+    @property
+    def judge_digest(self) -> str:
+        """Digest of the blocks with which the judges of all protocols are asked."""
+        asked = [each for each in self.blocks if each[0].startswith(("judge.", "agent.graded"))]
+        return replace(self, blocks=tuple(asked)).digest
+
     @cached_property
     def _texts(self) -> Mapping[str, Words]:
         return dict(self.blocks)
@@ -121,16 +137,20 @@ class PromptSet:
         return {**_ours(), **dict(self.added)}
 
     @property
-    def is_unchanged(self) -> bool:
-        """Whether every text is the original of our file or of the protocol that defines it."""
-        return all(self._as_written[block] == text for block, text in self.blocks)
+    def changed_blocks(self) -> tuple[str, ...]:
+        """The blocks that differ from our file, or from the protocol that defines them."""
+        return tuple([name for name, text in self.blocks if self._as_written.get(name) != text])
 
     def __contains__(self, block: str) -> bool:
-        return block in self._as_written
+        return block in self._as_written or block in OPTIONAL
+
+    def has(self, block: str) -> bool:
+        """Whether the set has a text for this block, which may be optional."""
+        return block in self._texts
 
     def placeholders(self, block: str) -> frozenset[str]:
         """The placeholders that a block may have, taken from its original text."""
-        return _placeholders_in(self._as_written.get(block, ""))
+        return _placeholders_in(self._as_written.get(OPTIONAL.get(block, block), ""))
 
     @cached_property
     def names(self) -> Mapping[str, tuple[str, ...]]:
@@ -191,7 +211,7 @@ class PromptSet:
         """The blocks of some sections, and of the common ones."""
         names = {*sections, *COMMON}
         texts = sorted({**self._as_written, **self._texts}.items())
-        return PromptSet(self.name, *(_in(names, blocks) for blocks in (texts, self.added)))
+        return replace(self, blocks=_in(names, texts), added=_in(names, self.added))
 
     def changed(self, name: str, texts: Mapping[str, str]) -> "PromptSet":
         """This set with other texts. PromptError as in `check`."""
