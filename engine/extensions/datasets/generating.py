@@ -307,7 +307,9 @@ class GenerateSettings(AskSettings):
 
     model: str = flag("Model that writes them: provider/name, or sim/NAME.", required=True)
     output: Path = OUTPUT
-    lanes: int = flag("Questions worked on at once.", default=64, within=Interval(ge=1, le=100_000))
+    concurrency: int = flag(
+        "Questions worked on at once.", default=64, within=Interval(ge=1, le=100_000)
+    )
     store: Path | str | None = STORE
 
 
@@ -408,7 +410,7 @@ def generate_all(work: Production, source: Path, seed: int, settings: GenerateSe
             try:
                 async with ProgressDisplay().watching(snapshot):
                     return await work.run(
-                        asked.cache, models.stop_token, settings.lanes, asked.added
+                        asked.cache, models.stop_token, settings.concurrency, asked.added
                     )
             finally:
                 await asked.close()

@@ -54,6 +54,7 @@ class DeclaredOption(click.Option):
 RENAMED = {
     "--accept-empty": "--allow-missing-replies",
     "--adopt-code": "--allow-changed-code",
+    "--lanes": "--concurrency",
 }
 """Options of earlier versions, which are refused with the new name."""
 
