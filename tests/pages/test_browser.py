@@ -69,7 +69,7 @@ def run(root: str, hard: Path) -> str:
 @pytest.fixture(scope="module")
 def site(hard: Path, place: Path) -> Path:
     """A bundle of the run that has everything in it."""
-    done = oversight("view", hard, "--write", "site", "--readings", "24", cwd=place)
+    done = oversight("view", hard, "--write", "site", "--transcripts", "24", cwd=place)
     assert done.code == 0, done.err
     return place / "site"
 

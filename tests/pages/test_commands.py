@@ -61,7 +61,7 @@ def figures(*words: str | Path, cwd: Path) -> list[list[str]]:
 @pytest.fixture(scope="module")
 def site(small: Path, place: Path) -> Path:
     """A bundle of all readings of the run."""
-    done = within("view", small, "--write", "site", "--readings", "40", cwd=place)
+    done = within("view", small, "--write", "site", "--transcripts", "40", cwd=place)
     assert done.code == 0 and "36 transcripts" in done.err, done.err
     return place / "site"
 
@@ -102,7 +102,7 @@ def test_a_bundle_replaces_a_bundle_and_nothing_else(
     assert refused.code == 2 and "thesis.tex" in refused.err
     assert (mine / "thesis.tex").read_text() == "years of work"
     copy = Path(copytree(site, tmp_path / "site"))
-    done = within("view", small, "--write", copy, "--readings", "5", cwd=tmp_path)
+    done = within("view", small, "--write", copy, "--transcripts", "5", cwd=tmp_path)
     assert done.code == 0 and "5 transcripts" in done.err, done.err
     pages = "".join(map(unpacked, copy.glob("row-*.html")))
     assert pages.count('<section class="reading"') == 5
@@ -110,7 +110,7 @@ def test_a_bundle_replaces_a_bundle_and_nothing_else(
 
 @pytest.mark.wire
 def test_equal_runs_give_equal_bundles(site: Path, small: Path, tmp_path: Path) -> None:
-    within("view", small, "--write", tmp_path / "again", "--readings", "40", cwd=tmp_path)
+    within("view", small, "--write", tmp_path / "again", "--transcripts", "40", cwd=tmp_path)
     assert everything(tmp_path / "again") == {
         name.replace(str(site), str(tmp_path / "again")): bytes
         for name, bytes in everything(site).items()

@@ -55,6 +55,8 @@ RENAMED = {
     "--accept-empty": "--allow-missing-replies",
     "--adopt-code": "--allow-changed-code",
     "--lanes": "--concurrency",
+    "--readings": "--transcripts",
+    "--whole": "--all-transcripts",
 }
 """Options of earlier versions, which are refused with the new name."""
 

@@ -26,12 +26,12 @@ SAID_EVERY = 500
 class SiteSettings:
     """Settings of a site's content."""
 
-    readings: int = flag(
+    transcripts: int = flag(
         "Number of transcripts: failed, flagged, and of lowest and highest ASD.",
         default=200,
         within=Interval(ge=0),
     )
-    whole: bool = flag("Include every transcript.", default=False)
+    all_transcripts: bool = flag("Include every transcript.", default=False)
     no_calls: bool = flag("Leave out requests and replies.", default=False)
 
 
@@ -55,14 +55,14 @@ def command(
     is sent to any model. Only this machine can reach the server, unless --host says otherwise; then
     a token, part of the address that is printed, is needed to see anything.
 
-    With --write the pages become files. They load nothing from elsewhere, and hold the texts of
-    models and of your problems: look before you hand them on.
+    With --write the pages become files. They load nothing from elsewhere, and contain model
+    output and your problems: check them before sharing.
     """
     if to is not None:
         _write_site(run_named(named or ""), to, store, settings)
         return
     if settings != SiteSettings():
-        raise UsageError("--readings, --whole and --no-calls are for --write")
+        raise UsageError("--transcripts, --all-transcripts and --no-calls are for --write")
     from ...pages.guard import is_loopback
     from ...pages.server import PageServer
 
@@ -110,7 +110,7 @@ def _write_site(run: Path, to: Path, store: str | None, settings: SiteSettings) 
             say(f"{done:,} of {all:,} transcripts")
 
     with RunReader(run, store) as opened:
-        most = None if settings.whole else settings.readings
+        most = None if settings.all_transcripts else settings.transcripts
         written = write_bundle(opened, to, most=most, calls=not settings.no_calls, told=told)
     size = f"{written.size / 1e6:.1f} MB"
     say(f"{counted(written.readings, 'transcript')} in {counted(written.files, 'file')}, {size}")
