@@ -54,6 +54,7 @@ class DeclaredOption(click.Option):
 RENAMED = {
     "--accept-empty": "--allow-missing-replies",
     "--adopt-code": "--allow-changed-code",
+    "--each": "--raters-per-transcript",
     "--lanes": "--concurrency",
     "--readings": "--transcripts",
     "--whole": "--all-transcripts",
@@ -69,7 +70,7 @@ class DeclaredCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as fault:
             if new := RENAMED.get(fault.option_name):
-                raise click.NoSuchOption(fault.option_name, possibilities=[new], ctx=ctx) from None
+                raise click.UsageError(f"{fault.option_name} is now called {new}", ctx) from None
             raise
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

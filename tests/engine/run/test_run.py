@@ -81,7 +81,7 @@ def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(place, 
     assert f"{place / 'store'} holds 0 replies, and " in refused.err
     assert len(list(outcomes(finished.folder))) == 0
     old = command(*words, "--accept-empty")
-    assert old.code == 2 and "Did you mean '--allow-missing-replies'?" in old.err
+    assert old.code == 2 and "is now called --allow-missing-replies" in old.err
     accepted = command(*words, "--allow-missing-replies")
     assert accepted.code == 0
     assert calls(accepted.err).new > 0

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from oversight.engine.errors import RunFolderError
 from oversight.engine.views.cli.exit_codes import ExitCode
+from oversight.engine.views.cli.flags import RENAMED
 from oversight.engine.views.cli.group import oversight
 from tests.engine.conftest import Finished
 
@@ -67,6 +68,18 @@ def test_every_command_tells_its_help_and_refuses_a_flag_that_it_has_not(words: 
     wrong = ran(*words.split(), "--no-such-flag")
     assert (wrong.exit_code, wrong.stdout) == (ExitCode.USAGE, "")
     assert "No such option '--no-such-flag'" in wrong.stderr
+
+
+@pytest.mark.parametrize("old", sorted(RENAMED))
+def test_renamed_options_are_refused_with_their_new_name(old: str) -> None:
+    words = next(
+        words
+        for words, command in COMMANDS.items()
+        if any(RENAMED[old] in parameter.opts for parameter in command.params)
+    )
+    refused = ran(*words.split(), old)
+    assert refused.exit_code == ExitCode.USAGE
+    assert f"{old} is now called {RENAMED[old]}" in refused.stderr
 
 
 ON_A_RUN = [
