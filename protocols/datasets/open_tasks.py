@@ -76,6 +76,8 @@ class Task(NamedTuple):
     """The task's id, unless the file names a group."""
     existing: Proposal | None = None
     """The answer that somebody wrote. None: an agent is asked."""
+    line: int = 0
+    """Of the file."""
 
 
 class Graded(NamedTuple):
@@ -118,7 +120,7 @@ def read_tasks(
             open_question = OpenQuestion(text, (), passage, environment=environment)
             truth = checker.truth(lookup(row, checker.column))
             existing = _existing(row, lookup(row, answers)) if answers else None
-            tasks.append(Task(id, open_question, truth, row, group or id, existing))
+            tasks.append(Task(id, open_question, truth, row, group or id, existing, line))
         except ValueError as exc:
             raise DatasetError(str(path), line, str(exc)) from exc
     return tuple(tasks)
@@ -131,14 +133,13 @@ def _existing(row: Row, value: Any) -> Proposal:
 
 async def check_references(tasks: Sequence[Task], checker: Checker, file: str) -> None:
     """DatasetError for a task whose own `reference` solution is not graded right."""
-    for number, task in enumerate(tasks, 1):
+    for task in tasks:
         if reference := optional_text(task.row, "reference"):
             grade = await checker.grade(reference, task.truth, task.row)
             if not grade.right:
                 reason = grade.reason or "wrong"
-                raise DatasetError(
-                    file, 0, f"task {number}, {task.id}: its own reference is graded {reason}"
-                )
+                message = f"reference: {task.id}: its own reference is graded {reason}; fix one"
+                raise DatasetError(file, task.line, message)
 
 
 def form(instruction: Instruction) -> ResponseFormat:

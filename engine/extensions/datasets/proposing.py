@@ -189,9 +189,11 @@ def propose_all(source: Path, limit: int | None, settings: ProposeSettings) -> i
     }
     drawn, missing = pairs(usable)
     _write(settings.output, map(accept_or_reject, usable), settings.seed, about)
-    if settings.pairs:
-        reasons = ", ".join(f"{reason} {count:,}" for reason, count in missing.items())
-        say(f"tasks with a pair: {len(drawn):,}" + (f"; without: {reasons}" if reasons else ""))
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in missing.items())
+    say(f"tasks with a pair: {len(drawn):,}" + (f"; without: {reasons}" if reasons else ""))
+    if drawn:
+        # A right against a wrong proposal: acceptance and rejection read the same for all tasks.
+        say(leakage_check(drawn).line)
     if settings.pairs and drawn:
         _write(settings.pairs, drawn, settings.seed, about)
     file = settings.output.with_name(f"{settings.output.stem}.about.json")
@@ -237,7 +239,7 @@ def _ungraded_row(one: Graded) -> bytes:
 def _by_instruction(proposals: Sequence[Graded]) -> dict[str, tuple[int, int, int]]:
     """By instruction, the number of right, wrong and ungraded proposals."""
     grades: dict[str, Counter[bool | None]] = {}
-    for one in proposals:
+    for one in sorted(proposals, key=lambda one: instruction_of(one.id)[0], reverse=True):
         grades.setdefault(instruction_of(one.id)[0], Counter())[one.grade.right] += 1
     return {name: (count[True], count[False], count[None]) for name, count in grades.items()}
 
@@ -254,11 +256,10 @@ def _counts(proposals: Sequence[Graded]) -> Iterator[str]:
 
 
 def _write(file: Path, drawn: Iterable[Problem], seed: int, about: dict[str, Any]) -> None:
-    """Write a data set whole, and print its leakage check."""
+    """Write a data set whole, and note it in `about`."""
     problems = tuple(balanced(drawn, seed))
     data = b"".join(jsonl(problems, str(file)))
     file.parent.mkdir(parents=True, exist_ok=True)
     replace_file(file, [data])
     about[file.name] = {"problems": len(problems), "sha256": sha256(data).hexdigest()}
-    say(leakage_check(problems).line)
     show(f"{file}: {counted(len(problems), 'problem')}")
