@@ -1,4 +1,9 @@
 from .call import Ask as Ask
 from .call import Call as Call
+from .call import Message as Message
+from .call import Request as Request
+from .call import ToolSpec as ToolSpec
 from .reply import Reply as Reply
+from .reply import Token as Token
+from .reply import ToolCall as ToolCall
 from .store import Store as Store

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 MEANING = "is"
 """Setting: the underlying model of a user's name for it."""
 
-BATCHED = "batch"
-"""Setting: whether a model's calls go through its vendor's batch endpoint."""
+DEFERRED = "batch"
+"""Setting: whether a model's calls are deferred: half the price, replies within a day."""
 
 THINKING = "thinking_tags"
 """Setting: the opening and closing tags of a model's reasoning within its replies."""
 
-ABOUT = (MEANING, BATCHED, THINKING)
+ABOUT = (MEANING, DEFERRED, THINKING)
 """Settings of a model other than limits and the parameters of a simulated model."""
 
 
@@ -78,7 +78,7 @@ class Directory:
             }
 
         self._is: dict[str, str] = read_all(MEANING, meaning)
-        self._batched: dict[str, bool] = read_all(BATCHED, batched)
+        self._deferred: dict[str, bool] = read_all(DEFERRED, deferred)
         self.tags = read_all(THINKING, thinking_tags).get
         """By model, its reasoning tags from the sweep file."""
         self.apis: dict[str, Api] = {}
@@ -245,19 +245,19 @@ class Directory:
             if not model.startswith(PREFIX) and (why := self.settings_of(model).refused):
                 raise UsageError(why)
 
-    def batched(self, models: Iterable[str], every: bool) -> tuple[str, ...]:
-        """The models whose calls go through a batch endpoint.
+    def deferred(self, models: Iterable[str], every: bool) -> tuple[str, ...]:
+        """The models whose calls are deferred.
 
         every: default for models without the setting. UsageError for a model whose provider has no
         batch endpoint.
         """
         chosen = []
         for model in models:
-            if model.startswith(PREFIX) or not self._batched.get(model, every):
+            if model.startswith(PREFIX) or not self._deferred.get(model, every):
                 continue
-            if not entry(provider_of(model)).batches:
-                name = f"models.{model}.{BATCHED}: false"
-                raise UsageError(f"{no_batches(model)}; to ask it live: {name} in the sweep file")
+            if not entry(provider_of(model)).deferred:
+                name = f"models.{model}.{DEFERRED}: false"
+                raise UsageError(f"{no_deferral(model)}; to ask it live: {name} in the sweep file")
             chosen.append(model)
         return tuple(chosen)
 
@@ -310,18 +310,18 @@ def provider_settings(node: Node) -> ProviderSettings:
     return settings
 
 
-def batched(node: Node) -> bool:
-    """Whether a model's calls go in batches. UsageError if its provider has no batch endpoint."""
+def deferred(node: Node) -> bool:
+    """Return whether a model's calls are deferred. UsageError if its provider cannot do that."""
     enabled = bool(checked_value(node, bool))
     model = str(node.key[-2])
-    if enabled and not entry(provider_of(model)).batches:
-        raise node.fault(no_batches(model), f"leave {BATCHED} out, or choose another model")
+    if enabled and not entry(provider_of(model)).deferred:
+        raise node.fault(no_deferral(model), f"leave {DEFERRED} out, or choose another model")
     return enabled
 
 
-def no_batches(model: str) -> str:
-    """Message for a model without a batch endpoint."""
-    providers = " and ".join(name for name in provider_names() if entry(name).batches)
+def no_deferral(model: str) -> str:
+    """Return the message for a model whose calls cannot be deferred."""
+    providers = " and ".join(name for name in provider_names() if entry(name).deferred)
     return f"{model}: {provider_of(model)} has no batch endpoint; {providers} have one"
 
 

@@ -29,7 +29,7 @@ _SDKS = ("openai", "azure", *_ANTHROPIC)
 
 
 def wire_of(settings: Settings) -> Wire:
-    """The wire of a provider, for single calls and batch submissions."""
+    """The wire of a provider, for single calls and deferred ones."""
     name, models = settings.provider, settings.models
     if name in _ANTHROPIC:
         return AnthropicWire(name, models, settings.option("version"), name in _CLOUDS)

@@ -41,8 +41,8 @@ class Entry:
     """Whether it has the dated versions of Anthropic's API, on which abilities depend."""
     local_api: LocalApi = ""
     """The API with which a self-hosted server states its context and slots."""
-    batches: bool = False
-    """Whether it has a batch endpoint, with separate prices."""
+    deferred: bool = False
+    """Whether calls can be deferred: it has a batch endpoint, with separate prices."""
     tells_models: bool = False
     """Whether its Models endpoint states retirement dates and the like."""
     models: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ PROVIDERS: dict[str, Entry] = {
         api="openai chat.completions v1",
         options=(("organization", "OPENAI_ORG_ID", ""), ("project", "OPENAI_PROJECT_ID", "")),
         has_responses=True,
-        batches=True,
+        deferred=True,
         tells_models=True,
     ),
     "anthropic": Entry(
@@ -95,7 +95,7 @@ PROVIDERS: dict[str, Entry] = {
         api="anthropic messages {version}",
         options=(("version", "", "2023-06-01"),),
         dated=True,
-        batches=True,
+        deferred=True,
         tells_models=True,
     ),
     "deepseek": _vendor("deepseek", "https://api.deepseek.com/v1"),

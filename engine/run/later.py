@@ -81,7 +81,7 @@ class Entry(ABC):
     """The object that an extension registers. Every run loads it, so its imports stay light."""
 
     defers = False
-    """Whether it takes the calls of models that are set to `batch`."""
+    """Whether it takes deferred calls."""
 
     def outlives(self, folder: Path) -> bool:
         """Whether earlier sessions left something in a folder that has to be brought to an end."""
@@ -174,9 +174,9 @@ def added_to(work: ExecutionWork) -> Addition | None:
 
 
 def require_extensions(models: Directory, names: Sequence[str], settings: AskSettings) -> None:
-    """UsageError if models are to be asked in batches and cannot be."""
-    batched = models.batched(names, settings.batch)
-    if settings.batch and not batched:
+    """UsageError if calls are to be deferred and cannot be."""
+    deferred = models.deferred(names, settings.batch)
+    if settings.batch and not deferred:
         raise UsageError(f"no model of this sweep can be asked in batches: {', '.join(names)}")
-    if batched and not any(entry.defers for entry in entries()):
-        raise UsageError(f"{batched[0]}: batches are not installed; ask it live")
+    if deferred and not any(entry.defers for entry in entries()):
+        raise UsageError(f"{deferred[0]}: batches are not installed; ask it live")

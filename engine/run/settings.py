@@ -46,7 +46,7 @@ _cost, _execution, _sweep = (partial(flag, under=it) for it in ("Cost", "Executi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskSettings:
-    """Cost limits of the calls of a command, and whether they go in batches."""
+    """Cost limits of the calls of a command, and whether they are deferred."""
 
     max_cost: float | None = _cost(
         "Budget: stop before the total cost could exceed it.",

@@ -14,7 +14,7 @@ class BatchEntry(Entry):
         return any((folder / FOLDER).glob("*.calls"))
 
     def made(self, work: ExecutionWork) -> Addition | None:
-        batched = work.models.directory.batched(work.names, work.settings.batch)
+        batched = work.models.directory.deferred(work.names, work.settings.batch)
         if not batched and not (work.folder / FOLDER).exists():
             return None
         if work.mode == "off":

@@ -202,4 +202,4 @@ def result_bytes(call: Call) -> int:
 
 def price_of(accounting: Accounting, model: str) -> Price | None:
     """Price of a model in batches."""
-    return (price := accounting.prices.find(model)) and price.batched()
+    return (price := accounting.prices.find(model)) and price.deferred()

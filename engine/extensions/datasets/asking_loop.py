@@ -142,7 +142,7 @@ def go_through(
     with ExitStack() as stack:
         store = stack.enter_context(contextlib.closing(open_store(store_name(settings.store))))
         cached = CachedModels(models, store)
-        if directory.batched((model,), settings.batch) or folder.exists():
+        if directory.deferred((model,), settings.batch) or folder.exists():
             folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(folder))
             execution = ExecutionWork(folder, models, (model,), cached.cache, settings)

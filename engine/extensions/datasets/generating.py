@@ -400,7 +400,7 @@ def generate_all(work: Production, source: Path, seed: int, settings: GenerateSe
     with ExitStack() as stack:
         store = stack.enter_context(contextlib.closing(open_store(store_name(settings.store))))
         asked = CachedModels(models, store)
-        if directory.batched((model,), settings.batch) or books.exists():
+        if directory.deferred((model,), settings.batch) or books.exists():
             books.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(books))
             work_asked = ExecutionWork(books, models, (model,), asked.cache, settings)

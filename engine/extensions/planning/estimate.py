@@ -277,7 +277,7 @@ def _model_plan(
         round(amounts.stored),
         round(amounts.input[1]),
         round(amounts.output[1]),
-        None if price is None else cost(price.batched() if batched else price),
+        None if price is None else cost(price.deferred() if batched else price),
         None if batched else _pace(amounts, limits or Limits()),
         "" if price is None else price.stated_by,
         round(amounts.cache_read if cached is None else cached[0] * amounts.input[1]),

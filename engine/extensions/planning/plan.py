@@ -227,7 +227,7 @@ def command(
     there = (Path(place) / STORE_FILE).exists()
     needs, retired = None, opened.models.retirements(opened.sweep.models)
     with closing(open_for_reading(place)) if there else nullcontext() as replies:
-        batched = opened.models.batched(opened.sweep.models, batch)
+        batched = opened.models.deferred(opened.sweep.models, batch)
         timed, latencies = _latencies(opened.sweep.name, pilot)
         plan = asyncio.run(plan_sweep(opened, replies, known, batched, latencies, progress))
         if apart.contrast is not None:
@@ -385,7 +385,7 @@ def _dry_run(opened: LoadedSweep, file: Path, batch: bool, prices: PriceList) ->
     grid, models = opened.sweep, opened.models
     asyncio.run(require_abilities(grid, models.simulated, models.reach))
     require_service(models.retirements(grid.models), today())
-    models.batched(grid.models, batch)
+    models.deferred(grid.models, batch)
     Router(models, grid.roles, Accounting(prices), opened.stop_token)
     for model in grid.models:
         if not (model.startswith(PREFIX) or entry(provider_of(model)).own or prices.find(model)):

@@ -115,7 +115,7 @@ def _rehearsed(
     file: SweepFile, url: str, profile: str, speed: float, settings: RunSettings
 ) -> tuple[Rehearsed, Halt | None]:
     ready, seconds = staged(file, url), 0.0
-    batched = ready.models.batched(ready.sweep.models, bool(settings.batch))
+    batched = ready.models.deferred(ready.sweep.models, bool(settings.batch))
     with TemporaryDirectory(prefix="rehearsal-") as place:
         settings = replace(settings, store=Path(place) / "store", folder=Path(place) / "run")
         planned = asyncio.run(plan_sweep(ready, None, settings.price_list, batched))

@@ -43,8 +43,8 @@ PUBLIC_PROVIDERS = {
 }
 """Our provider -> its name in genai-prices."""
 
-HALF_IN_BATCHES = ("openai", "anthropic")
-"""Vendors whose batches cost half for every model; genai-prices states it for new models only."""
+HALF_WHEN_DEFERRED = ("openai", "anthropic")
+"""Vendors whose deferred calls cost half. genai-prices states this for new models only."""
 
 _SNAPSHOT = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
 """Suffix of a dated snapshot, which has the price of its model family."""
@@ -61,7 +61,7 @@ class Price:
     cache_write: float
     """Input that was written to the provider's prompt cache."""
     batch: float
-    """Price factor of the batch endpoint; 1 without one."""
+    """Price factor of deferred calls; 1 if the model has none."""
     as_of: date
     """Date of the list; `date.min` if unknown."""
     source: str
@@ -78,8 +78,8 @@ class Price:
         """The date of the list, or the package and its version; empty for a free model."""
         return self.source if self.as_of == date.min else str(self.as_of)
 
-    def batched(self) -> "Price":
-        """The prices for calls through the batch endpoint."""
+    def deferred(self) -> "Price":
+        """Return the prices of deferred calls."""
         return replace(self.times(self.batch), batch=1.0)
 
     def times(self, part: float) -> "Price":
@@ -149,7 +149,7 @@ class PriceList:
             if (price := self.find(name)) is not None and price.output:
                 factors = [price.tiers.get(tier, 1.0 if tier in USUAL else 0) for tier in tiers]
                 top = max(factors) if all(factors) else 0
-                # Batches have a separate price, independent of the tier.
+                # The price of deferred calls does not depend on the tier.
                 prices[name] = replace(price.times(top), batch=price.batch / top) if top else None
         return PriceList({**self.models, **prices}) if prices else self
 
@@ -247,7 +247,7 @@ def public_price(model: str) -> Price | None:
             factors[part] = max(other.input / price.input, other.output / price.output)
     return replace(
         price,
-        batch=factors.pop("batch", 0.5 if provider in HALF_IN_BATCHES else 1.0),
+        batch=factors.pop("batch", 0.5 if provider in HALF_WHEN_DEFERRED else 1.0),
         tiers=factors,
     )
 

@@ -123,14 +123,14 @@ class Capture:
         came = self._sources.get((model, source)) or self._source(call, source)
         origin: Origin = "stored"
         at: int | None = None
-        batch = source.startswith("batch ")
-        ours = batch and bool(self._run) and source.endswith(f" {self._run}")
+        deferred = source.startswith("batch ")
+        ours = deferred and bool(self._run) and source.endswith(f" {self._run}")
         if ours or call.address in self._new:
             self._new.discard(call.address)
             at = int(time.time())
             origin = "new" if model.startswith(PREFIX) else entry(provider_of(model)).origin
-            if batch:
-                origin, price = "batch", price and price.batched()
+            if deferred:
+                origin, price = "batch", price and price.deferred()
         return CallCost(
             self._identity(call),
             reply.served_model,

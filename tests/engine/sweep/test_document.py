@@ -243,7 +243,7 @@ def test_a_model_costs_what_the_dearest_service_tier_of_its_roles_costs():
     whole = listed().need(model)
     half = opened(flex, flex).models.priced(listed()).need(model)
     assert (half.input, half.output) == (whole.input / 2, whole.output / 2)
-    assert half.batched().input == whole.batched().input
+    assert half.deferred().input == whole.deferred().input
     mixed = opened(flex, f"{{model: {model}}}").models.priced(listed()).need(model)
     assert mixed.input == whole.input
     assert opened(flex, dear).models.priced(listed()).need(model).input == 1.8 * whole.input

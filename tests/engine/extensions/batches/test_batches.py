@@ -162,7 +162,7 @@ async def test_a_budget_holds_back_the_worst_case_of_batches_at_half_the_price(b
 
 async def test_what_a_line_cost_above_its_worst_case_is_held_back_for_the_next(openai):
     usage = Usage(1_000, 100_000)
-    bill = listed().need(MODELS["openai"][0]).batched().cost(usage)
+    bill = listed().need(MODELS["openai"][0]).deferred().cost(usage)
     # The first speech of each side of each problem fits, and one line more.
     cap = (2 * openai.problems + 1.5) * bill
     async with openai.server() as server:

@@ -79,7 +79,7 @@ def test_a_long_prompt_is_priced_by_its_own_rates_and_a_sum_of_short_ones_is_not
 
 def test_a_batch_costs_its_part_of_all_prices_those_of_long_prompts_included():
     price = listed().need("openai/gpt-6-sol")
-    half = price.batched()
+    half = price.deferred()
     for usage in (Usage(1_000, 50, 400, 100), Usage(300_000, 50)):
         assert half.cost(usage) == pytest.approx(0.5 * price.cost(usage))
     assert half.worst(300_000, 9) == pytest.approx(0.5 * price.worst(300_000, 9))
