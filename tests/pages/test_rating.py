@@ -19,7 +19,7 @@ from tests.command_line import running
 from tests.pages.browser import asked_by, faults_in, opened, violations
 from tests.pages.rated import TASKS, at_desk, begin, filled
 from tests.pages.speaking import BIDI, LONG, MARKUP
-from tests.persons.queues import MODEL, PLAIN, judgement, what
+from tests.persons.queues import MODEL, PLAIN, event_kind, judgement
 from tests.world import shipment
 
 pytestmark = pytest.mark.browser
@@ -173,7 +173,7 @@ def test_without_scripts_everything_can_be_done(browser: Any, tmp_path: Path) ->
             page.locator("#p1").fill("20")
             page.get_by_role("button", name=name).click()
         page.get_by_text("Saved.").wait_for()
-    told = [what(each) for each in read_journal(tmp_path)]
+    told = [event_kind(each) for each in read_journal(tmp_path)]
     assert told == ["consent", "given", "before", "answered"]
 
 

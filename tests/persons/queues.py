@@ -22,8 +22,8 @@ PLAIN = QueueSettings(before=False)
 MODEL = "person/raters"
 
 
-def what(event: RaterEvent) -> str:
-    """What kind of event it is, as the journal has it."""
+def event_kind(event: RaterEvent) -> str:
+    """The kind of an event, as in the journal."""
     return str(event.__struct_config__.tag)
 
 
@@ -35,18 +35,18 @@ def judgement(
     *,
     exchange: bool = False,
 ) -> Call:
-    """The call that asks a judge after the world in which `side` was argued. exchange: with the
-    labels, answers and speeches in the other order."""
+    """The call that asks a judge about the world in which `side` was argued. exchange: swap the
+    labels, answers and speeches."""
     judge = DistributionJudge(MODEL, persona=rules)
     answer = question.answers[side]
-    said = Turn("Consultant", f"I say ({answer.label}).", answer)
-    case = Case(Transcript(question).then(said))
+    turn = Turn("Consultant", f"I say ({answer.label}).", answer)
+    case = Case(Transcript(question).then(turn))
     call = judge.compose(judge.shown(exchanged(case) if exchange else case, range(2)))
     return Call(call.request, draw)
 
 
 def worlds(problems: int) -> list[Call]:
-    """Both worlds of so many problems."""
+    """Both worlds of some problems."""
     return [judgement(shipment(n).question, side) for n in range(problems) for side in (0, 1)]
 
 
@@ -74,12 +74,12 @@ class Work:
         await self.queue.answer(self.rater(number), offer.ticket, fields)
 
     async def finish(self, number: int) -> list[Call]:
-        """Answer all that the rater gets."""
-        had = []
+        """Answer all tasks that the rater gets."""
+        calls = []
         while (offer := await self.queue.offer(self.rater(number))) is not None:
-            had.append(offer.task.call)
+            calls.append(offer.task.call)
             await self.answer(number, offer)
-        return had
+        return calls
 
 
 @asynccontextmanager

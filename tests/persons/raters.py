@@ -1,4 +1,4 @@
-"""Raters who answer by script, over real HTTP, and keep every byte that they were sent."""
+"""Raters who answer by script over real HTTP, and keep every byte that they receive."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ Answer = Callable[["Page"], dict[str, str]]
 
 
 class Page:
-    """What a rater sees now."""
+    """The current page of a rater."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -32,24 +32,24 @@ class Page:
 
     @property
     def question(self) -> str:
-        found = re.search(r'id="about">Question</h2>\s*<p[^>]*>(.*?)</p>', self.text, re.DOTALL)
-        return unescape(found[1]) if found else ""
+        match = re.search(r'id="about">Question</h2>\s*<p[^>]*>(.*?)</p>', self.text, re.DOTALL)
+        return unescape(match[1]) if match else ""
 
     @property
     def labels(self) -> list[str]:
         return re.findall(r'<label for="p\d+">\((.*?)\)', self.text)
 
     @property
-    def said(self) -> list[str]:
-        """Every turn that is shown, with its speaker, as markup."""
-        found = re.findall(r'<article class="turn".*?</article>', self.text, re.DOTALL)
-        return [unescape(each) for each in found]
+    def turns(self) -> list[str]:
+        """Every turn on the page, with its speaker, as markup."""
+        articles = re.findall(r'<article class="turn".*?</article>', self.text, re.DOTALL)
+        return [unescape(article) for article in articles]
 
 
 def percents(page: Page, first: float = 70.0) -> dict[str, str]:
-    """A belief: so many percent for the first option, the others share the rest."""
-    rest = (100 - first) / max(len(page.labels) - 1, 1)
-    return {f"p{n}": f"{first if n == 0 else rest:g}" for n, _ in enumerate(page.labels)}
+    """A belief: `first` percent for the first option; the others share the rest."""
+    others = (100 - first) / max(len(page.labels) - 1, 1)
+    return {f"p{n}": f"{first if n == 0 else others:g}" for n, _ in enumerate(page.labels)}
 
 
 class ScriptedRater:
@@ -62,7 +62,7 @@ class ScriptedRater:
         self.answered: list[Page] = []
 
     async def headers(self) -> dict[str, str]:
-        """What a browser sends after it opened the link."""
+        """The headers of a browser after it opened the link."""
         if not self.cookie:
             link = f"{self.root}?token={self.token}"
             async with self.session.get(link, allow_redirects=False) as answer:
@@ -90,20 +90,20 @@ class ScriptedRater:
         return await self.post(path, {"ticket": page.ticket, **how(page)})
 
     async def work(self, how: Answer = percents, most: int = 10_000) -> int:
-        """Answer whatever comes, until there is nothing more; how many were answered."""
+        """Answer until no task is left; the number answered."""
         await self.post("begin", {})
-        done = 0
-        while done < most:
+        answered = 0
+        while answered < most:
             page = await self.get()
             if "That was the last one" in page.text:
                 break
             if not page.is_task:
                 await self.news()
                 continue
-            status, said = await self.answer(page, how)
-            assert status == 303, said
-            done += not page.is_before
-        return done
+            status, body = await self.answer(page, how)
+            assert status == 303, body
+            answered += not page.is_before
+        return answered
 
     async def news(self) -> None:
         """Wait as the page does."""

@@ -1,4 +1,4 @@
-"""Figures of raters against what is reckoned by hand from what they answered."""
+"""Figures of raters, compared with figures calculated by hand from their answers."""
 
 from pathlib import Path
 
@@ -46,17 +46,17 @@ def answered(
     if turned:
         order, probs = order[::-1], probs[::-1]
     task = f"{digest}-{rater}"
-    given = TaskGiven(rater, task, digest, digest, order, MOMENT, 0)
-    return given, TaskAnswered(rater, task, {}, probs, seconds, 0)
+    task_given = TaskGiven(rater, task, digest, digest, order, MOMENT, 0)
+    return task_given, TaskAnswered(rater, task, {}, probs, seconds, 0)
 
 
-def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(run):
+def test_figures_do_not_depend_on_the_order_of_answers(run):
     a, b, c = open_run(run).sweep.problems
     seated_raters(run / "persons", ["raters"], 3)
     one, two = "raters-1", "raters-2"
-    given, first = answered(one, a, 0.9, seconds=20)
+    task_given, first = answered(one, a, 0.9, seconds=20)
     for event in (
-        given,
+        task_given,
         BeliefBefore(one, first.task, tuple(reversed(first.probs or ())), 5.0),
         first,
         *answered(two, a, 0.8, turned=True),
@@ -69,28 +69,32 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
         Withdrawn("raters-3", False, 0),
     ):
         note(run, event)
-    found = rater_agreement(run).plain()
-    raters = {each["judge"]: each for each in found["raters"]}
-    its, other = raters[one], raters[two]
+    figures = rater_agreement(run).plain()
+    raters = {rater["judge"]: rater for rater in figures["raters"]}
+    first_rater, second_rater = raters[one], raters[two]
     # Brier of two answers is -2 (1 - p)^2.
-    assert its["score"]["value"] == pytest.approx(-(0.02 + 0.98) / 2)
-    assert (its["n"], its["right"]) == (2, 0.5)
-    assert its["moved"]["value"] == pytest.approx(-0.02 + 1.62)
+    assert first_rater["score"]["value"] == pytest.approx(-(0.02 + 0.98) / 2)
+    assert (first_rater["n"], first_rater["right"]) == (2, 0.5)
+    assert first_rater["moved"]["value"] == pytest.approx(-0.02 + 1.62)
     # Sure to 0.9 and 0.7, right in one of two.
-    assert its["calibration"]["overconfidence"] == pytest.approx(0.8 - 0.5)
-    assert other["score"]["value"] == pytest.approx(-(0.08 + 0.32 + 0.18) / 3)
+    assert first_rater["calibration"]["overconfidence"] == pytest.approx(0.8 - 0.5)
+    assert second_rater["score"]["value"] == pytest.approx(-(0.08 + 0.32 + 0.18) / 3)
     probs = [
-        [(p, 1 - p) if problem.best == 0 else (1 - p, p) for p in stated]
-        for problem, stated in ((a, (0.9, 0.8)), (b, (0.3, 0.6)))
+        [(p, 1 - p) if problem.best == 0 else (1 - p, p) for p in probs_of]
+        for problem, probs_of in ((a, (0.9, 0.8)), (b, (0.3, 0.6)))
     ]
     by_hand = krippendorff_alpha(probs)
-    interval = found["agreement"][0]
+    interval = figures["agreement"][0]
     assert by_hand is not None and interval["alpha"]["value"] == pytest.approx(by_hand.alpha.value)
     assert (interval["units"], interval["values"]) == (2, 4)
-    assert found["beside"] == []
-    standing = {each.rater: each for each in rater_standings(run)}
-    assert (standing[one].answered, standing[one].abstained, standing[one].under_way) == (2, 1, 0)
-    assert (standing[two].answered, standing[two].under_way) == (3, 1)
-    assert standing[one].seconds == 15.0
-    told = within("measure", "people", run, cwd=run.parent.parent)
-    assert told.code == 0 and "Krippendorff's alpha" in told.out
+    assert figures["beside"] == []
+    standings = {standing.rater: standing for standing in rater_standings(run)}
+    assert (standings[one].answered, standings[one].abstained, standings[one].under_way) == (
+        2,
+        1,
+        0,
+    )
+    assert (standings[two].answered, standings[two].under_way) == (3, 1)
+    assert standings[one].seconds == 15.0
+    ran = within("measure", "people", run, cwd=run.parent.parent)
+    assert ran.code == 0 and "Krippendorff's alpha" in ran.out

@@ -37,10 +37,10 @@ http {{
 
 @contextmanager
 def nginx(folder: Path, port: int, behind: int, host: str) -> Iterator[None]:
-    made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    made += ["-subj", "/CN=study.example.org"]
+    request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    request += ["-subj", "/CN=study.example.org"]
     files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    subprocess.run(["openssl", *made, *files], check=True, capture_output=True)
+    subprocess.run(["openssl", *request, *files], check=True, capture_output=True)
     file = folder / "nginx.conf"
     file.write_text(CONFIGURATION.format(folder=folder, port=port, behind=behind, host=host))
     process = subprocess.Popen([str(NGINX), "-c", str(file)], stderr=subprocess.DEVNULL)
@@ -64,7 +64,7 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("host", ["proxy_set_header Host $http_host;", ""])
-async def test_raters_get_in_through_a_proxy_that_ends_tls(host, tmp_path):
+async def test_pages_work_behind_a_proxy_that_ends_tls(host, tmp_path):
     """host: whether the proxy passes on the name under which it was asked."""
     port = free_port()
     url = f"https://localhost:{port}"
@@ -82,8 +82,8 @@ async def test_raters_get_in_through_a_proxy_that_ends_tls(host, tmp_path):
                 rater, other = (
                     ScriptedRater(link, session) for _, link in list(server.links(root))[:2]
                 )
-                for each in (rater, other):
-                    await each.post("begin", {})
+                for visitor in (rater, other):
+                    await visitor.post("begin", {})
                 pages = await asyncio.gather(rater.get(), other.get())
                 sent = (rater.answer(pages[0]), other.answer(pages[1]))
                 assert [status for status, _ in await asyncio.gather(*sent)] == [303, 303]

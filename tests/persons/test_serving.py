@@ -1,4 +1,4 @@
-"""Persons at pages of a real process: nothing is lost, and nothing is told that must not be."""
+"""People at the pages of a real process: nothing is lost, and nothing is revealed."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ from oversight.engine.views.pages.links import Asked, ServerLinks
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
 from tests.command_line import Ran, Running, run_in, running, within
-from tests.persons.queues import judgement, what, work, worlds
+from tests.persons.queues import event_kind, judgement, work, worlds
 from tests.persons.raters import Page, ScriptedRater, percents
 from tests.run_folders import moved, recorded
 from tests.waiting import PATIENCE
@@ -58,8 +58,8 @@ protocols: {naive_judge: , debate: {rounds: 1}}
 
 @pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession() as made:
-        yield made
+    async with aiohttp.ClientSession() as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +73,11 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def finished(original: Path, tmp_path: Path) -> Path:
-    return own(original, tmp_path)
+    return copied(original, tmp_path)
 
 
-def own(original: Path, place: Path) -> Path:
-    """The run, with a store that is the test's own."""
+def copied(original: Path, place: Path) -> Path:
+    """A copy of the run and its store."""
     copytree(original, place, dirs_exist_ok=True)
     run = next((place / "runs").glob("hidden-name-*"))
     moved(run, original, place)
@@ -91,13 +91,13 @@ class Judged(NamedTuple):
     report: str
     """Before they began, as JSON."""
     raters: list[ScriptedRater]
-    told: Ran
-    """What the server said to the end."""
+    server: Ran
+    """The end of the server, with its output."""
 
 
 @pytest.fixture(scope="module")
 def judged(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    run = own(original, tmp_path_factory.mktemp("judged"))
+    run = copied(original, tmp_path_factory.mktemp("judged"))
     cwd = run.parent.parent
     report = within("report", run, "--json", cwd=cwd).out
     (cwd / "consent.txt").write_text("I agree to <b>this</b>.")
@@ -116,17 +116,17 @@ def judged(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Judged:
 
 @contextmanager
 def served(
-    what: Path | str, cwd: Path, *flags: str, **variables: str
+    target: Path | str, cwd: Path, *flags: str, **variables: str
 ) -> Iterator[tuple[Running, list[str]]]:
     """The server, and a link for each rater."""
-    words = ("human", "serve", what, *(() if "--port" in flags else ("--port", "0")), *flags)
+    words = ("human", "serve", target, *(() if "--port" in flags else ("--port", "0")), *flags)
     with running(*words, cwd=cwd, **variables) as server:
         server.until(r"send each link to one person")
         yield server, re.findall(r"-\d+  (http://\S+\?token=\S+)", server.err)
 
 
 async def ended(server: Running) -> Ran:
-    """The end of a server whose work is done, by its owner."""
+    """End a server whose work is done, as its owner does."""
 
     def end() -> Ran:
         if "until Ctrl-C" not in server.err:
@@ -137,46 +137,46 @@ async def ended(server: Running) -> Ran:
     return await asyncio.to_thread(end)
 
 
-def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged):
+def test_raters_judge_all_transcripts_and_the_score_of_the_run_stays(judged):
     finished, cwd = judged.run, judged.run.parent.parent
-    assert judged.told.code == 0, judged.told.err
-    assert "40 judgements of 40 transcripts" in judged.told.err
+    assert judged.server.code == 0, judged.server.err
+    assert "40 judgements of 40 transcripts" in judged.server.err
     events = list(read_journal(finished))
     answered = [e for e in events if isinstance(e, TaskAnswered)]
     problem_of = {e.task: e.problem for e in events if isinstance(e, TaskGiven)}
     for rater in ("raters-1", "raters-2"):
-        own = [each for each in answered if each.rater == rater]
-        assert len(own) == len({problem_of[each.task] for each in own}) == 20
+        copied = [event for event in answered if event.rater == rater]
+        assert len(copied) == len({problem_of[event.task] for event in copied}) == 20
     truths = {
         p.question.text: p.question.answers[p.best].label for p in open_run(finished).sweep.problems
     }
     for rater in judged.raters:
         pages = [page for page in rater.answered if page.question in truths]
-        speeches = [next(said for said in page.said if "Consultant" in said) for page in pages]
+        speeches = [next(turn for turn in page.turns if "Consultant" in turn) for page in pages]
         argued = [re.findall(r"\(([AB])\)", speech)[0] for speech in speeches]
         true = [label == truths[page.question] for label, page in zip(argued, pages, strict=True)]
-        assert (sum(true), len(true)) == (10, 20), "as many truths as lies"
+        assert (sum(true), len(true)) == (10, 20), "half of them argue for the truth"
     assert within("report", finished, "--json", cwd=cwd).out == judged.report
     status = orjson.loads(within("human", "status", finished, "--json", cwd=cwd).out)
-    assert [each["answered"] for each in status] == [20, 20]
+    assert [rater["answered"] for rater in status] == [20, 20]
     figures = orjson.loads(within("measure", "people", finished, "--json", cwd=cwd).out)
-    assert [each["n"] for each in figures["raters"]] == [20, 20]
+    assert [rater["n"] for rater in figures["raters"]] == [20, 20]
     [beside] = figures["beside"]
     assert beside["transcripts"] == 40
     # All said 70 % for the first answer, whichever it is.
     share = sum(p.best == 0 for p in open_run(finished).sweep.problems) / 20
     assert beside["second_score"]["value"] == pytest.approx(share * -0.18 + (1 - share) * -0.98)
     again = within("human", "serve", finished, "--port", "0", cwd=cwd)
-    assert "40 judgements of 40 transcripts" in again.err, "all of them come from the store"
+    assert "40 judgements of 40 transcripts" in again.err, "all come from the store"
 
 
-def test_the_export_scores_and_what_a_rater_takes_back_is_in_it_no_more(judged, tmp_path):
-    run = own(judged.run.parent.parent, tmp_path)
+def test_export_is_scored_and_lacks_withdrawn_answers(judged, tmp_path):
+    run = copied(judged.run.parent.parent, tmp_path)
 
     def lines() -> list[Any]:
         within("human", "export", run, "-o", "people.jsonl", cwd=tmp_path)
         return [
-            orjson.loads(each) for each in (tmp_path / "people.jsonl").read_bytes().splitlines()
+            orjson.loads(line) for line in (tmp_path / "people.jsonl").read_bytes().splitlines()
         ]
 
     exported = lines()
@@ -191,22 +191,22 @@ def test_the_export_scores_and_what_a_rater_takes_back_is_in_it_no_more(judged, 
     gone = within("human", "withdraw", run, "raters-2", "--erase", cwd=tmp_path)
     assert gone.code == 0 and "deleted: 20 stored replies" in gone.err, gone.err
     assert len(lines()) == 20
-    left = [event for event in read_journal(run) if event.rater == "raters-2"]
-    answers = [(e.posted, e.probs) for e in left if isinstance(e, TaskAnswered)]
+    events_left = [event for event in read_journal(run) if event.rater == "raters-2"]
+    answers = [(e.posted, e.probs) for e in events_left if isinstance(e, TaskAnswered)]
     assert answers == [({}, None)] * 20
-    assert {event.probs for event in left if isinstance(event, BeliefBefore)} == {()}
+    assert {event.probs for event in events_left if isinstance(event, BeliefBefore)} == {()}
     agreement = orjson.loads(within("measure", "people", run, "--json", cwd=tmp_path).out)
-    assert [each["rater"] for each in agreement["standings"]] == ["raters-1"]
+    assert [rater["rater"] for rater in agreement["standings"]] == ["raters-1"]
     assert "unknown rater 'nobody'" in within("human", "withdraw", run, "nobody", cwd=tmp_path).err
 
 
-async def test_nothing_saved_is_lost_when_the_server_is_killed(finished, session):
+async def test_saved_answers_survive_a_killed_server(finished, session):
     cwd = finished.parent.parent
     saved: list[tuple[str, str, dict[str, str]]] = []
     port = ""
 
     async def work(rater: ScriptedRater, name: str) -> None:
-        """As a page does: send again until it is saved, whatever becomes of the server."""
+        """Send again until it is saved, as a page does, even if the server ends."""
         while True:
             try:
                 await rater.post("begin", {})
@@ -216,20 +216,20 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(finished, session
                 if not page.is_task:
                     await rater.news()
                     continue
-                # What every one of the answers is tells them apart.
+                # Every answer is different.
                 how = percents(page, float(2 + len(saved) % 97))
                 path = "believe" if page.is_before else "answer"
                 fields = {"ticket": page.ticket, **how}
                 while True:
                     try:
-                        status, said = await rater.post(path, fields)
+                        status, body = await rater.post(path, fields)
                     except aiohttp.ClientError:
                         await up.wait()
                         continue
                     if status != 503:
                         break
                     await asyncio.sleep(0.05)
-                assert status == 303, said
+                assert status == 303, body
                 if not page.is_before:
                     saved.append((name, page.question, how))
                     progress.set()
@@ -256,29 +256,29 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(finished, session
                     await progress.wait()
                 if goal > 40:
                     over.set()
-                    told = await ended(server)
+                    ran = await ended(server)
                     break
                 up.clear()
                 server.process.send_signal(signal.SIGKILL)
                 await asyncio.to_thread(server.end)
         await asyncio.gather(*workers)
-    assert told.code == 0, told.err
-    kept = [e for e in read_journal(finished) if isinstance(e, TaskAnswered)]
-    assert len(kept) == len({each.task for each in kept}) == len(saved) == 40
+    assert ran.code == 0, ran.err
+    answers = [e for e in read_journal(finished) if isinstance(e, TaskAnswered)]
+    assert len(answers) == len({event.task for event in answers}) == len(saved) == 40
     for n, (rater, _, how) in enumerate(saved):
-        assert any(each.rater == rater and each.posted == how for each in kept), n
+        assert any(event.rater == rater and event.posted == how for event in answers), n
     [beside] = (await asyncio.to_thread(rater_agreement, finished)).plain()["beside"]
     assert beside["transcripts"] == 40
 
 
-def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_path):
+def test_sweep_with_people_in_every_role_resumes_and_replays_to_the_byte(tmp_path):
     (tmp_path / "live.yaml").write_text(LIVE)
 
     def how(page: Page) -> dict[str, str]:
         return {"text": "I say (A) & <b>so</b>."} if 'name="text"' in page.text else percents(page)
 
     async def serve(most: int | None = None) -> Ran:
-        """Raters at their pages; to the end, or until each has answered so many."""
+        """Serve raters to the end, or until each has answered `most` tasks."""
         # Both worlds of a debate, and no debate: three conversations about a problem.
         with served("live.yaml", tmp_path, "--raters", "3") as (server, links):
             async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE):
@@ -299,14 +299,14 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_
     stopped = command("run", "live.yaml")
     assert stopped.code == 3
     assert "serve their pages with: oversight human serve live.yaml\n" in stopped.err
-    told = asyncio.run(serve())
-    assert told.code == 0, told.err
-    assert "person/lay" in told.out
+    ran = asyncio.run(serve())
+    assert ran.code == 0, ran.err
+    assert "person/lay" in ran.out
     run = next((tmp_path / "runs").glob("live-*"))
-    assert not [*run.rglob("lock")], "who ends leaves no lock behind"
+    assert not [*run.rglob("lock")], "a server that ends leaves no lock"
     outcomes = (run / "outcomes.jsonl").read_bytes()
     assert "outcomes are equal to the byte" in command("replay", run).err
-    # Who has the store needs no persons any more.
+    # With the store, no people are needed.
     elsewhere = command("run", "live.yaml", "--run-folder", "other")
     assert elsewhere.code == 0, elsewhere.err
     assert (tmp_path / "other" / "outcomes.jsonl").read_bytes() == outcomes
@@ -314,12 +314,12 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_
     exported = command("cache", "export", run, "-o", "replies.oversight")
     assert exported.code == 0, exported.err
     figures = orjson.loads(command("measure", "people", run, "--json").out)
-    assert {each["rater"] for each in figures["standings"]} == {
+    assert {rater["rater"] for rater in figures["standings"]} == {
         f"{panel}-{n}" for panel in ("experts", "lay") for n in (1, 2, 3)
     }
-    # What a person takes back is in no place from which it could be read or packed again.
+    # Erased answers cannot be read or packed again.
     answers = [e for e in read_journal(run) if isinstance(e, TaskAnswered)]
-    theirs = {each.task for each in answers if each.rater == "lay-1"}
+    theirs = {event.task for event in answers if event.rater == "lay-1"}
     gone = command("human", "withdraw", run, "lay-1", "--erase")
     assert gone.code == 0 and f"deleted: {len(theirs)} stored repl" in gone.err, gone.err
     with RunTables.open(run) as tables:
@@ -327,25 +327,25 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_
     assert {
         call.text for cell in cells.values() for call in cell.calls if call.address in theirs
     } == {TAKEN_BACK}
-    left = recorded(run)
-    kept = [place for place, cell in cells.items() if cell.outcome != NotRun("withdrawn")]
-    assert len(left) == len(kept) < len(outcomes.splitlines())
+    events_left = recorded(run)
+    answers = [place for place, cell in cells.items() if cell.outcome != NotRun("withdrawn")]
+    assert len(events_left) == len(answers) < len(outcomes.splitlines())
     assert command("export", "pack", run, "-o", "left.oversight").code == 0
     verified = command("export", "verify", "left.oversight")
     assert verified.code == 0, verified.out
 
 
-def test_no_byte_that_a_rater_is_sent_tells_gold_world_or_model(judged):
+def test_pages_of_raters_reveal_no_truth_world_or_model(judged):
     finished = judged.run
     sent = b"\n".join(body for rater in judged.raters for body in rater.sent).lower()
     assert len(sent) > 1_000_000
     hidden = ["sim/", "person/", "raters-", "hidden-name", str(finished).lower(), "consultancy"]
     hidden += [problem.id for problem in open_run(finished).sweep.problems]
-    hidden += [each.task for each in read_journal(finished) if isinstance(each, TaskGiven)]
+    hidden += [event.task for event in read_journal(finished) if isinstance(event, TaskGiven)]
     assert [word for word in hidden if word.encode() in sent] == []
 
 
-async def test_every_byte_is_the_same_where_the_other_answer_is_the_right_one(tmp_path, session):
+async def test_pages_do_not_depend_on_which_answer_is_right(tmp_path, session):
     sent: list[dict[str, str]] = []
     for name, sign in (("a", 1.0), ("b", -1.0)):
         cwd = tmp_path / name
@@ -364,19 +364,19 @@ async def test_every_byte_is_the_same_where_the_other_answer_is_the_right_one(tm
             async with asyncio.timeout(PATIENCE):
                 assert await rater.work() == 6
             await ended(server)
-        # What differs by study is the ticket; how many came before, by the moment.
-        told = {
+        # The ticket differs by study, and the counts by moment.
+        pages = {
             page.question: re.sub(
                 r'value="\w{16}"|\d+ (answered|waiting)[^<]*| open>', "", page.text
             )
             for page in rater.answered
         }
-        assert len(told) == 6
-        sent.append(told)
+        assert len(pages) == 6
+        sent.append(pages)
     assert sent[0] == sent[1]
 
 
-async def test_who_has_no_link_and_who_comes_from_elsewhere_changes_nothing(tmp_path, session):
+async def test_requests_without_link_or_from_other_origins_change_nothing(tmp_path, session):
     async with work(tmp_path) as at_work, (server := RaterServer(at_work.queue)).serving(0) as root:
         await at_work.put(worlds(2))
         first, second = (ScriptedRater(link, session) for _, link in server.links(root))
@@ -385,18 +385,18 @@ async def test_who_has_no_link_and_who_comes_from_elsewhere_changes_nothing(tmp_
         await first.post("begin", {})
         page = await first.get()
         fields = {"ticket": page.ticket, **percents(page)}
-        known = await first.headers()
-        guessed = known["Cookie"].replace(first.token, "guessed")
+        cookies = await first.headers()
+        guessed = cookies["Cookie"].replace(first.token, "guessed")
         for headers in (
-            {"Cookie": known["Cookie"]},
-            {"Cookie": known["Cookie"], "Origin": "http://evil.example"},
-            {"Cookie": known["Cookie"], "Origin": "null"},
+            {"Cookie": cookies["Cookie"]},
+            {"Cookie": cookies["Cookie"], "Origin": "http://evil.example"},
+            {"Cookie": cookies["Cookie"], "Origin": "null"},
             {"Cookie": guessed, "Origin": root.rstrip("/")},
-            {**known, "Host": "evil.example"},
+            {**cookies, "Host": "evil.example"},
         ):
             answer = await session.post(f"{root}answer", data=fields, headers=headers)
             assert answer.status in (403, 421), headers
-        assert (await session.put(f"{root}answer", headers=known)).status == 405
+        assert (await session.put(f"{root}answer", headers=cookies)).status == 405
         await second.post("begin", {})
         assert (await second.post("answer", fields))[0] == 409
         assert (await second.post("answer", {**fields, "ticket": "0" * 16}))[0] == 409
@@ -411,40 +411,44 @@ async def test_who_has_no_link_and_who_comes_from_elsewhere_changes_nothing(tmp_
 
 
 @pytest.mark.parametrize("host", ["study.example", None])
-async def test_raters_get_in_through_a_proxy_that_ends_tls(host, tmp_path, session):
-    """host: the name that the proxy passes on; None: that of the server behind it."""
+async def test_pages_work_behind_a_proxy_that_ends_tls(host, tmp_path, session):
+    """host: the name that the proxy forwards; None: the name of the server behind it."""
     url, passed = "https://study.example", {"Host": host} if host else {}
     async with work(tmp_path, raters=1) as at_work:
         server = RaterServer(at_work.queue, url=url)
         async with server.serving(0) as root:
             [(_, link)] = server.links(root)
             assert root == f"{url}/" and link.startswith(f"{url}/?token=")
-            here = f"http://127.0.0.1:{server.port}/"
-            got = await session.get(link.replace(root, here), headers=passed, allow_redirects=False)
-            cookie = got.headers["Set-Cookie"]
-            assert got.status == 303 and "Secure" in cookie
-            known = {**passed, "Cookie": cookie.partition(";")[0]}
+            base = f"http://127.0.0.1:{server.port}/"
+            answer = await session.get(
+                link.replace(root, base), headers=passed, allow_redirects=False
+            )
+            cookie = answer.headers["Set-Cookie"]
+            assert answer.status == 303 and "Secure" in cookie
+            cookies = {**passed, "Cookie": cookie.partition(";")[0]}
             for origin, status in ((url, 303), ("https://evil.example", 403)):
-                headers = {**known, "Origin": origin}
-                begun = await session.post(f"{here}begin", headers=headers, allow_redirects=False)
-                assert begun.status == status
+                headers = {**cookies, "Origin": origin}
+                response = await session.post(
+                    f"{base}begin", headers=headers, allow_redirects=False
+                )
+                assert response.status == status
 
 
 def test_two_processes_cannot_serve_one_run(finished):
     cwd = finished.parent.parent
     with served(finished, cwd):
         journal, panel = finished / "events.jsonl", finished / "persons/panel.json"
-        # As a line is found while the first server is writing it.
+        # A line that the first server is still writing.
         journal.write_bytes(b'{"what":"answ')
         seated = panel.read_bytes()
-        told = within("human", "serve", finished, "--port", "0", "--raters", "9", cwd=cwd)
+        ran = within("human", "serve", finished, "--port", "0", "--raters", "9", cwd=cwd)
         assert journal.read_bytes() == b'{"what":"answ'
         assert panel.read_bytes() == seated
-    assert told.code == 7
-    assert "another process" in told.err
+    assert ran.code == 7
+    assert "another process" in ran.err
 
 
-async def test_an_answer_that_is_not_saved_is_told_so_and_taken_later(tmp_path, session, caplog):
+async def test_unsaved_answer_is_reported_and_accepted_later(tmp_path, session, caplog):
     calls = [judgement(shipment(n).question, 0) for n in range(2)]
     async with work(tmp_path, raters=1) as at_work:
         await at_work.put(calls)
@@ -457,13 +461,13 @@ async def test_an_answer_that_is_not_saved_is_told_so_and_taken_later(tmp_path, 
             fields = {"ticket": page.ticket, **percents(page)}
             journal, aside = tmp_path / EVENTS, tmp_path / "aside"
             journal.rename(aside)
-            journal.mkdir()  # what cannot be appended to, also by root
+            journal.mkdir()  # a folder cannot be appended to, even by root
             for path in ("answer", "leave"):
-                status, said = await rater.post(path, fields)
+                status, body = await rater.post(path, fields)
                 assert status == 500, path
-                assert "could not be saved" in said and str(tmp_path) not in said
+                assert "could not be saved" in body and str(tmp_path) not in body
             assert f"{journal} cannot be written" in caplog.text
-            assert not any(each.done() for each in at_work.waiting.values())
+            assert not any(reply.done() for reply in at_work.waiting.values())
             journal.rmdir()
             aside.rename(journal)
             async with session.post(
@@ -480,18 +484,21 @@ async def test_an_answer_that_is_not_saved_is_told_so_and_taken_later(tmp_path, 
             rater = ScriptedRater(server.links(root)[0][1], session)
             # The page that was left open is sent before the run has come to this call again.
             fields = {"ticket": page.ticket, **percents(page), "reason": "As I see it."}
-            status, said = await rater.post("answer", fields)
-            assert status == 503 and "As I see it." in said
+            status, body = await rater.post("answer", fields)
+            assert status == 503 and "As I see it." in body
             await again.put(calls)
             assert await rater.post("answer", fields) == (303, "/?said=saved")
-            assert {(await each).outcome for each in again.waiting.values()} == {"ok"}
-    assert [what(e) for e in read_journal(tmp_path)] == ["consent", *("given", "answered") * 2]
+            assert {(await reply).outcome for reply in again.waiting.values()} == {"ok"}
+    assert [event_kind(e) for e in read_journal(tmp_path)] == [
+        "consent",
+        *("given", "answered") * 2,
+    ]
 
 
-def test_no_batch_is_waited_for_while_people_are(tmp_path):
+def test_batches_are_refused_while_people_answer(tmp_path):
     batched = "models: {openai/gpt-4o: {batch: true}}\n"
     (tmp_path / "live.yaml").write_text(LIVE.replace("person/experts", "openai/gpt-4o") + batched)
     words = ("human", "serve", "live.yaml", "--raters", "3", "--port", "0")
-    for asked in (words, (*words, "--batch")):
-        told = within(*asked, cwd=tmp_path, OPENAI_API_KEY="sk-1")
-        assert told.code == 2 and "batches cannot be used while people answer" in told.err, told.err
+    for command_line in (words, (*words, "--batch")):
+        ran = within(*command_line, cwd=tmp_path, OPENAI_API_KEY="sk-1")
+        assert ran.code == 2 and "batches cannot be used while people answer" in ran.err, ran.err

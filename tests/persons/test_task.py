@@ -1,4 +1,4 @@
-"""A person reads what a model reads, and answers in the form that the seat demands."""
+"""A person reads the same words as a model, and answers in the form that the role asks for."""
 
 import math
 from pathlib import Path
@@ -27,15 +27,15 @@ TRANSCRIPT = Transcript(CRATES).then(
 
 
 def posted(task: PersonTask, first: float = 80.0) -> dict[str, str]:
-    """What an obliging person fills in."""
+    """The form of an obliging person."""
     if task.is_probable:
-        rest = (100 - first) / (len(task.options) - 1)
-        return {f"p{n}": f"{rest if n else first}" for n in range(len(task.options))}
+        others = (100 - first) / (len(task.options) - 1)
+        return {f"p{n}": f"{others if n else first}" for n in range(len(task.options))}
     if task.kind == "vote":
         return {"choice": "0", "reason": "The sum is right."}
     if task.kind == "text":
         return {"text": "Look at the second step (A)."}
-    return {f"f-{each.name}": filled(each) for each in task.fields}
+    return {f"f-{field.name}": filled(field) for field in task.fields}
 
 
 def filled(field: FormField) -> str:
@@ -45,7 +45,7 @@ def filled(field: FormField) -> str:
         case "number" | "whole":
             return "1"
         case "texts" if field.columns:
-            row = " | ".join(filled(each) for each in field.columns)
+            row = " | ".join(filled(column) for column in field.columns)
             return f"{row}\n{row} "
         case "texts":
             return "The first step.\nThe second step.\n"
@@ -65,7 +65,7 @@ class Person:
 
 
 @pytest.mark.parametrize("name", [name for name in JUDGES if name != "ensemble"])
-async def test_every_kind_of_judge_reads_what_a_person_states(name):
+async def test_every_judge_reads_a_persons_answer(name):
     verdict = await JUDGES[name].judge(TRANSCRIPT, Person())
     # In both orders, the first option is (A) both times, and each answer is (A) once.
     expected = {"both orders": 0.5, "votes": 1.0}.get(name, 0.8)
@@ -80,7 +80,7 @@ async def test_every_kind_of_judge_reads_what_a_person_states(name):
         ("votes", "The sum is right.\nAnswer: A"),
     ],
 )
-async def test_what_a_person_states_is_written_as_a_model_writes_it(judge, text):
+async def test_answers_of_people_have_the_form_of_a_models(judge, text):
     person = Person()
     await JUDGES[judge].judge(TRANSCRIPT, person)
     task = person.tasks[0]
@@ -89,7 +89,7 @@ async def test_what_a_person_states_is_written_as_a_model_writes_it(judge, text)
 
 @pytest.mark.parametrize("judge", ["stated", "distribution", "logprob"])
 @pytest.mark.parametrize("name", PROTOCOLS)
-async def test_a_person_takes_every_seat_of_every_mechanism(name, judge):
+async def test_person_can_take_every_role_of_every_mechanism(name, judge):
     if name == "weak_to_strong":
         judge = "distribution"
     question = shipment(0).question
@@ -101,7 +101,7 @@ async def test_a_person_takes_every_seat_of_every_mechanism(name, judge):
     assert {task.problem for task in person.tasks} == {answer_digests(question)[0]}
 
 
-async def test_the_question_its_answers_and_what_was_said_are_read_out_of_the_prompt():
+async def test_task_parses_question_answers_and_turns_from_the_prompt():
     passage = Question("Who left?", CRATES.answers, "Ada left <b>early</b>.")
     turn = Turn(
         "Consultant",
@@ -134,7 +134,7 @@ async def test_the_question_its_answers_and_what_was_said_are_read_out_of_the_pr
     assert person.tasks[1].passage == ""
 
 
-async def test_worlds_orders_and_draws_of_a_question_are_one_problem():
+async def test_worlds_orders_and_repeats_of_a_question_are_one_problem():
     person = Person()
     both: Judge = DistributionJudge("person/x", both_orders=True)
     await both.judge(Transcript(CRATES), person)
@@ -145,25 +145,25 @@ async def test_worlds_orders_and_draws_of_a_question_are_one_problem():
     assert first.order == tuple(reversed(second.order))
 
 
-def speech(*said: str, side: int | None = 0, task: str = "argue", draw: int = 0) -> PersonTask:
-    transcript = Transcript(CRATES, tuple(Turn("Speaker", each) for each in said))
+def speech(*texts: str, side: int | None = 0, task: str = "argue", draw: int = 0) -> PersonTask:
+    transcript = Transcript(CRATES, tuple(Turn("Speaker", text) for text in texts))
     argued = "" if side is None else CRATES.answers[side].label
-    told = laid_out("Rules.", transcript, task, f"Do {task}.", argued)
-    return PersonTask(Call(Request("person/raters", told), (draw,)))
+    prompt = laid_out("Rules.", transcript, task, f"Do {task}.", argued)
+    return PersonTask(Call(Request("person/raters", prompt), (draw,)))
 
 
-def test_a_conversation_goes_on_where_more_was_said_in_the_same_part_of_it():
+def test_conversation_continues_after_more_turns_in_the_same_role():
     first = speech("a")
     assert speech("a", "b").continues(first.moment)
     assert speech("a", task="ask").continues(first.moment)
-    assert not speech("a").continues(first.moment), "the same again is another draw of it"
-    assert not speech("b", "a").continues(first.moment), "that is the other world"
+    assert not speech("a").continues(first.moment), "the same again is another repeat"
+    assert not speech("b", "a").continues(first.moment), "the other world"
     assert not speech("a", "b", side=1).continues(first.moment)
     assert not speech("a", "b", draw=1).continues(first.moment)
 
 
 def typed(first: str, second: str | None, **more: str) -> tuple[float, ...]:
-    """What is recorded of the percentages that a person types for two answers."""
+    """The recorded probabilities of the percentages that a person types for two answers."""
     judge = DistributionJudge("person/lay")
     task = PersonTask(Call(judge.compose(judge.shown(Case(TRANSCRIPT), range(2))).request, (0,)))
     fields = {"p0": first} | ({} if second is None else {"p1": second}) | more
@@ -172,22 +172,22 @@ def typed(first: str, second: str | None, **more: str) -> tuple[float, ...]:
 
 
 @sessions(Path(__file__).with_name("typed.md"))
-def test_what_is_recorded_is_what_was_meant(session, request):
+def test_typed_percentages_are_recorded_as_meant(session, request):
     session.check(request, expressions({"typed": typed}))
 
 
-async def test_an_abstention_is_a_refusal_and_never_a_default():
+async def test_abstention_is_a_refusal_and_never_a_default():
     async def abstains(call: Call) -> Reply:
         return PersonTask(call).reply(None, "raters-2")
 
     reply = await abstains(speech("a").call)
     assert (reply.outcome, reply.text, reply.served_model) == ("refused", "", "raters-2")
     for judge in ("stated", "distribution", "logprob", "votes"):
-        with pytest.raises(Unreadable) as told:
+        with pytest.raises(Unreadable) as raised:
             await JUDGES[judge].judge(TRANSCRIPT, abstains)
-        assert judge == "logprob" or isinstance(told.value, Declined), judge
+        assert judge == "logprob" or isinstance(raised.value, Declined), judge
 
 
-def test_a_call_of_another_layout_is_shown_as_it_is():
+def test_call_of_an_unknown_layout_is_shown_unchanged():
     task = PersonTask(Call(Request("person/x", (Message("user", "Say <b>hello</b>."),))))
     assert (task.kind, task.todo.told, task.turns) == ("text", "Say <b>hello</b>.", [])

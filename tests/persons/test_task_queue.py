@@ -1,4 +1,4 @@
-"""Who gets what, and what is kept of it when a process ends at any moment."""
+"""The assignment of tasks, and the journal after a process ends at any moment."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ from oversight.engine.extensions.people.task_queue import (
     TaskKind,
     balanced_assignment,
 )
-from tests.persons.queues import PLAIN, judgement, what, work, worlds
+from tests.persons.queues import PLAIN, event_kind, judgement, work, worlds
 from tests.persons.test_task import speech
 from tests.virtual import run
 from tests.world import shipment
@@ -33,26 +33,26 @@ from tests.world import shipment
 ONE = judgement(shipment(0).question, 0)
 
 
-async def test_nobody_gets_two_worlds_of_one_problem_and_all_are_judged(tmp_path):
+async def test_raters_never_get_two_worlds_of_one_problem(tmp_path):
     async with work(tmp_path) as at_work:
         calls = worlds(20)
         await at_work.put(calls)
         first, second = await at_work.finish(1), await at_work.finish(2)
         assert len(first) == len(second) == 20
-        for had in (first, second):
-            assert len({PersonTask(call).problem for call in had}) == 20
+        for calls_of_rater in (first, second):
+            assert len({PersonTask(call).problem for call in calls_of_rater}) == 20
         assert {call.address for call in (*first, *second)} == {call.address for call in calls}
         replies = [await task for task in at_work.waiting.values()]
         assert {reply.served_model for reply in replies} == {"raters-1", "raters-2"}
 
 
-def told(folder: Path) -> list[str]:
-    """What the journal has, in order."""
-    return [what(event) for event in read_journal(folder)]
+def kinds(folder: Path) -> list[str]:
+    """The kinds of the journal's events, in order."""
+    return [event_kind(event) for event in read_journal(folder)]
 
 
 def kinds_of(calls: list[Call]) -> dict[str, TaskKind]:
-    """Of both worlds of problems, one after the other: of the first half the truth is (A)."""
+    """The kinds of both worlds of problems in turn; (A) is right in the first half."""
     half = len(calls) / 2
     return {
         call.address: TaskKind(PersonTask(call).problem, (n % 2 == 0) == (n < half))
@@ -60,34 +60,34 @@ def kinds_of(calls: list[Call]) -> dict[str, TaskKind]:
     }
 
 
-@pytest.mark.parametrize(("each", "raters"), [(1, 2), (1, 3), (1, 4), (1, 7), (2, 4), (2, 7)])
-def test_loads_and_kinds_are_as_equal_as_numbers_allow(each, raters):
+@pytest.mark.parametrize(("persons", "raters"), [(1, 2), (1, 3), (1, 4), (1, 7), (2, 4), (2, 7)])
+def test_loads_and_kinds_are_balanced(persons, raters):
     names = [f"raters-{n}" for n in range(raters)]
     tasks = {
         f"{problem} {world} {person}": TaskKind(str(problem), world)
         for problem in range(42)
         for world in (True, False)
-        for person in range(each)
+        for person in range(persons)
     }
-    found = balanced_assignment(tasks, names, seed=3)
-    assert found == balanced_assignment(tasks, names, seed=3)
-    assert found != balanced_assignment(tasks, names, seed=4)
-    assert found.keys() == tasks.keys()
-    loads = Counter(found.values())
+    assigned = balanced_assignment(tasks, names, seed=3)
+    assert assigned == balanced_assignment(tasks, names, seed=3)
+    assert assigned != balanced_assignment(tasks, names, seed=4)
+    assert assigned.keys() == tasks.keys()
+    loads = Counter(assigned.values())
     assert max(loads.values()) - min(loads.values()) <= 1
     for rater in names:
-        own = [tasks[task] for task, who in found.items() if who == rater]
-        assert len({task.problem for task in own}) == len(own)
-        truths = sum(task.kind is True for task in own)
-        assert abs(2 * truths - len(own)) <= 2
-    # What was given before stays, and counts.
-    given = dict(sorted(found.items())[::3])
-    again = balanced_assignment(tasks, names, given, seed=4)
-    assert given.items() <= again.items() and again.keys() == tasks.keys()
-    assert len({(tasks[task].problem, who) for task, who in again.items()}) == len(tasks)
+        of_rater = [tasks[task] for task, name in assigned.items() if name == rater]
+        assert len({task.problem for task in of_rater}) == len(of_rater)
+        truths = sum(task.kind is True for task in of_rater)
+        assert abs(2 * truths - len(of_rater)) <= 2
+    # Earlier assignments stay, and count.
+    earlier = dict(sorted(assigned.items())[::3])
+    again = balanced_assignment(tasks, names, earlier, seed=4)
+    assert earlier.items() <= again.items() and again.keys() == tasks.keys()
+    assert len({(tasks[task].problem, name) for task, name in again.items()}) == len(tasks)
 
 
-async def test_more_raters_than_before_share_what_is_left(tmp_path):
+async def test_additional_raters_share_the_remaining_tasks(tmp_path):
     calls = worlds(12)
     async with work(tmp_path) as at_work:
         at_work.queue.assignment.assign(kinds_of(calls))
@@ -97,12 +97,11 @@ async def test_more_raters_than_before_share_what_is_left(tmp_path):
     async with work(tmp_path, raters=4) as again:
         again.queue.assignment.assign(kinds_of(calls))
         await again.put(calls)
-        had = [len(await again.finish(n)) for n in (1, 2, 3, 4)]
-        assert sum(had) == 24 - 6
-        assert had[0] == 0 and sorted(had[1:]) == [6, 6, 6]
+        counts = [len(await again.finish(n)) for n in (1, 2, 3, 4)]
+        assert counts[0] == 0 and sorted(counts[1:]) == [6, 6, 6]
 
 
-def test_a_task_whose_rater_never_comes_goes_to_another_one(tmp_path):
+def test_task_of_an_absent_rater_goes_to_another_rater(tmp_path):
     async def absent() -> None:
         async with work(tmp_path, replace(PLAIN, returned_after=600.0), raters=3) as at_work:
             calls = worlds(6)
@@ -116,7 +115,7 @@ def test_a_task_whose_rater_never_comes_goes_to_another_one(tmp_path):
     run(absent())
 
 
-async def test_the_order_of_tasks_is_by_the_seed_and_differs_between_raters(tmp_path):
+async def test_order_of_tasks_depends_on_seed_and_rater(tmp_path):
     orders = []
     for name, seed, rater in (("a", 0, 1), ("b", 0, 1), ("c", 1, 1), ("d", 0, 2)):
         async with work(tmp_path / name, replace(PLAIN, seed=seed)) as at_work:
@@ -138,7 +137,7 @@ async def test_the_order_of_tasks_is_by_the_seed_and_differs_between_raters(tmp_
     ],
     ids=["other world", "another person's", "another draw", "other protocol", "other order"],
 )
-async def test_who_has_seen_a_problem_gets_nothing_else_about_it(other, tmp_path):
+async def test_rater_gets_only_one_task_per_problem(other, tmp_path):
     async with work(tmp_path) as at_work:
         await at_work.put([ONE])
         assert len(await at_work.finish(1)) == 1
@@ -147,7 +146,7 @@ async def test_who_has_seen_a_problem_gets_nothing_else_about_it(other, tmp_path
         assert await at_work.finish(2) == [other]
 
 
-async def test_an_answer_that_is_sent_twice_is_one_and_another_is_refused(tmp_path):
+async def test_repeated_answer_counts_once_and_a_different_one_is_refused(tmp_path):
     async with work(tmp_path) as at_work:
         await at_work.put([ONE])
         offer = await at_work.take(1)
@@ -156,28 +155,28 @@ async def test_an_answer_that_is_sent_twice_is_one_and_another_is_refused(tmp_pa
             await at_work.answer(1, offer, 20)
         with pytest.raises(NotTheirs, match="the first answer that was saved stands"):
             await at_work.queue.abstain(at_work.rater(1), offer.ticket)
-        assert told(tmp_path) == ["given", "answered"]
+        assert kinds(tmp_path) == ["given", "answered"]
         [task] = at_work.waiting.values()
         assert '"A":0.6' in (await task).text
 
 
-async def test_an_answer_saved_before_a_kill_is_the_reply_after_it(tmp_path):
+async def test_answer_saved_before_a_kill_is_the_reply_after_it(tmp_path):
     async with work(tmp_path) as at_work:
         await at_work.put([ONE])
         await at_work.answer(1, await at_work.take(1), 65)
-        said = await at_work.waiting[ONE.address]
+        reply = await at_work.waiting[ONE.address]
     async with work(tmp_path) as again:
         await again.put([ONE])
-        assert await asyncio.wait_for(again.waiting[ONE.address], 120) == said
+        assert await asyncio.wait_for(again.waiting[ONE.address], 120) == reply
 
 
-async def test_what_a_rater_takes_back_is_asked_of_another_one(tmp_path):
+async def test_erased_answers_are_asked_of_another_rater(tmp_path):
     async with work(tmp_path) as at_work:
         await at_work.put([ONE])
         offer = await at_work.take(1)
         await at_work.answer(1, offer, 65)
         await at_work.queue.withdraw("raters-1", erasing=True)
-        # The page that was left open must not say that this is saved.
+        # The page that was left open must not report it as saved.
         with pytest.raises(NotTheirs, match="You have left this study"):
             await at_work.answer(1, offer, 65)
         with pytest.raises(NotTheirs, match="You have left this study"):
@@ -190,7 +189,7 @@ async def test_what_a_rater_takes_back_is_asked_of_another_one(tmp_path):
         assert reply.served_model == "raters-2"
 
 
-async def test_a_task_under_way_stays_with_its_rater_over_a_restart(tmp_path):
+async def test_open_task_stays_with_its_rater_after_a_restart(tmp_path):
     async with work(tmp_path) as at_work:
         await at_work.put([ONE])
         offer = await at_work.take(1)
@@ -204,7 +203,7 @@ async def test_a_task_under_way_stays_with_its_rater_over_a_restart(tmp_path):
         assert (await again.waiting[ONE.address]).outcome == "ok"
 
 
-def test_keys_are_the_owners_alone_and_stay_the_same(tmp_path):
+def test_rater_keys_are_private_and_permanent(tmp_path):
     first = seated_raters(tmp_path, ["raters"], 2)
     more = seated_raters(tmp_path, ["raters", "others"], 3)
     assert stat.S_IMODE(os.stat(tmp_path / PANEL).st_mode) == 0o600
@@ -216,7 +215,7 @@ def test_keys_are_the_owners_alone_and_stay_the_same(tmp_path):
     assert "key" not in repr(more[0])
 
 
-async def test_a_panel_answers_its_own_calls_alone(tmp_path):
+async def test_panel_answers_only_its_calls(tmp_path):
     async with work(tmp_path) as at_work:
         await at_work.put([ONE.changed(model="person/experts")])
         assert await at_work.finish(1) == []
@@ -241,7 +240,7 @@ async def test_a_cancelled_call_is_offered_to_nobody(tmp_path):
         assert await at_work.finish(1) == []
 
 
-async def test_a_belief_before_is_asked_without_the_transcript(tmp_path):
+async def test_belief_before_is_asked_without_the_transcript(tmp_path):
     async with work(tmp_path, QueueSettings()) as at_work:
         await at_work.put([ONE])
         offer = await at_work.take(1)
@@ -250,10 +249,10 @@ async def test_a_belief_before_is_asked_without_the_transcript(tmp_path):
         await at_work.queue.believe(at_work.rater(1), offer.ticket, belief)
         await at_work.queue.believe(at_work.rater(1), offer.ticket, belief)
         assert not (await at_work.take(1)).before
-        assert told(tmp_path) == ["given", "before"]
+        assert kinds(tmp_path) == ["given", "before"]
 
 
-async def test_a_desk_that_nobody_may_serve_says_so(tmp_path, caplog):
+async def test_queue_warns_if_no_rater_may_get_its_tasks(tmp_path, caplog):
     async with work(tmp_path, raters=1) as at_work:
         await at_work.put(worlds(3))
         await at_work.finish(1)
@@ -261,32 +260,32 @@ async def test_a_desk_that_nobody_may_serve_says_so(tmp_path, caplog):
         assert at_work.queue.progress(at_work.rater(1)).answered == 3
 
 
-def test_a_task_that_is_let_lie_goes_to_another_rater(tmp_path):
+def test_abandoned_task_goes_to_another_rater(tmp_path):
     async def left_lying() -> None:
         async with work(tmp_path, replace(PLAIN, returned_after=600.0)) as at_work:
             await at_work.put([ONE])
             lying = await at_work.take(1)
             await asyncio.sleep(590)
-            assert (await at_work.take(1)).ticket == lying.ticket, "a page that is opened again"
+            assert (await at_work.take(1)).ticket == lying.ticket, "the page is opened again"
             assert await at_work.queue.offer(at_work.rater(2)) is None
             with pytest.raises(NotTheirs, match="is not yours"):
                 await at_work.answer(2, lying)
             await asyncio.sleep(20)
-            taken = await at_work.take(2)
-            assert taken.task.call == lying.task.call
-            assert taken.ticket != lying.ticket
+            second = await at_work.take(2)
+            assert second.task.call == lying.task.call
+            assert second.ticket != lying.ticket
             with pytest.raises(NotTheirs, match="someone else has it"):
                 await at_work.answer(1, lying)
-            # Who has seen the problem is not given its other world either.
+            # A rater who has seen the problem does not get its other world.
             await at_work.put([judgement(shipment(0).question, 1)])
             assert await at_work.queue.offer(at_work.rater(1)) is None
-            await at_work.answer(2, taken)
+            await at_work.answer(2, second)
 
     run(left_lying())
-    assert told(tmp_path) == ["given", "given", "answered"]
+    assert kinds(tmp_path) == ["given", "given", "answered"]
 
 
-async def test_who_began_a_conversation_goes_on_with_it(tmp_path):
+async def test_rater_continues_a_conversation(tmp_path):
     async with work(tmp_path) as at_work:
         await at_work.put([speech("a").call])
         offer = await at_work.take(2)

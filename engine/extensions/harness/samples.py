@@ -39,9 +39,9 @@ class Samples(ScoreSource):
         copies = dict[tuple[str, str], dict[str, int]]()
         for line, sample in _lines(file):
             doc, hashed, by = str(sample["doc_id"]), str(sample["doc_hash"]), str(sample["filter"])
-            # Documents that occur twice in a task are told apart, and are one group.
-            of = copies.setdefault((by, hashed), {})
-            nth = of.setdefault(doc, len(of))
+            # A document that occurs twice in a task is two questions in one group.
+            numbers = copies.setdefault((by, hashed), {})
+            nth = numbers.setdefault(doc, len(numbers))
             group = hashed if not cluster else _field(file, line, sample, cluster)
             for metric in sample["metrics"]:
                 row = ScoreRow(task, model, str(metric), "" if by == "none" else by, str(file))

@@ -1,9 +1,8 @@
-"""A run as logs of Inspect: one log a row, one sample a world.
+"""A run as logs of Inspect: one log per row, one sample per world.
 
-Written by Inspect's own `write_eval_log`, since the form of an `.eval` file is not frozen, and read
-by `inspect view`, `samples_df` and Scout. The same run gives the same bytes: ids are derived from
-row, problem, answer and draw (`samples_df` drops samples that share a `uuid`), times are those at
-which replies were recorded, and the dates within the file are fixed.
+Written by Inspect's `write_eval_log`, since the format of `.eval` files may change. The same run
+gives the same bytes: ids are derived from row, problem, answer and draw (`samples_df` drops samples
+that share a `uuid`), times are the recording times of replies, and dates in the file are fixed.
 """
 
 import re
@@ -37,14 +36,11 @@ except ImportError as exc:
     raise UsageError(f"this needs inspect-ai: {install_command('inspect')}") from exc
 
 NO_MODEL = "none/none"
-"""Name of the agent's model where a protocol has no agent."""
-
+"""Name of the agent's model for a protocol without an agent."""
 FIRST_DATE = (1980, 1, 1, 0, 0, 0)
-"""The date of every member of a log, the first that the form can hold."""
-
+"""The date of every member of a log, the earliest that zip files can hold."""
 OUTCOMES = {"ok": "stop", "truncated": "max_tokens", "refused": "content_filter", "empty": "stop"}
-"""How a reply ended, as Inspect calls it."""
-
+"""Inspect's name of each outcome of a reply."""
 MESSAGES = {
     "system": model.ChatMessageSystem,
     "user": model.ChatMessageUser,
@@ -60,10 +56,10 @@ def write_logs(
     requests: Callable[[], AbstractContextManager[Reader]] | None,
     folder: Path,
 ) -> list[Path]:
-    """Write a log for each row that fits into a folder, which is made; the files, row by row.
+    """Write a log for each matching row into a folder; the files, row by row.
 
-    requests: opens the store, from which requests are taken; None leaves them out. UsageError if
-    no row fits; RunFolderError without a record.
+    requests: opens the store with the requests; None leaves them out. UsageError if no row matches;
+    RunFolderError without a record.
     """
     numbers = rows_that_fit(run, parts)
     results = collect(run.sweep, run.outcomes(), score=score, mixed=run.manifest.mixed)
@@ -86,19 +82,19 @@ class _RowLog:
         self._score, self._store = score, store
         self._row = run.sweep.rows[number]
         self._name = f"oversight {run.manifest.identity} {self._row.address or number}"
-        # When its first and last reply were recorded; 1970 where nobody knows.
+        # The recording times of the first and last reply; 1970 if unknown.
         ((first, last),) = run.tables.fetched("SELECT min(at), max(at) FROM calls")
         self._began, self._ended = (datetime.fromtimestamp(at or 0, UTC) for at in (first, last))
 
     def write(self, folder: Path) -> Path:
-        told = self._log()
-        began = re.sub(r"[:+]", "-", self._began.isoformat(timespec="seconds"))
-        path = folder / f"{began}_{told.eval.task}_{told.eval.task_id}.eval"
+        eval_log = self._log()
+        spec, began = eval_log.eval, re.sub(r"[:+]", "-", self._began.isoformat(timespec="seconds"))
+        path = folder / f"{began}_{spec.task}_{spec.task_id}.eval"
         unfinished = path.with_name(f".{path.name}")
-        unfinished.unlink(missing_ok=True)  # a pipe of that name would be waited for
+        unfinished.unlink(missing_ok=True)  # opening a pipe of that name would block
         try:
-            log.write_eval_log(told, str(unfinished), format="eval")
-            _settle_dates(unfinished, path)
+            log.write_eval_log(eval_log, str(unfinished), format="eval")
+            _fix_dates(unfinished, path)
         finally:
             unfinished.unlink(missing_ok=True)
         return path
@@ -121,7 +117,7 @@ class _RowLog:
             run_id=self._id("run"),
             task_id=self._id("task"),
             created=began,
-            # Whoever reads the name of the file takes it apart at underscores.
+            # Readers split the name of the file at underscores.
             task=re.sub(r"[^A-Za-z0-9]+", "-", row.kind).strip("-"),
             task_args={"protocol": row.kind, "agent": row.agent, "judge": row.judge},
             dataset=log.EvalDataset(
@@ -140,7 +136,7 @@ class _RowLog:
             },
         )
         return log.EvalLog(
-            # A world without a verdict is an error of its sample: the evaluation ended.
+            # A world without a verdict is an error of its sample, not of the evaluation.
             status="success",
             eval=spec,
             results=self._results(samples),
@@ -153,16 +149,16 @@ class _RowLog:
     def _results(self, samples: list[Any]) -> Any:
         result = self._result
         estimates = {"asd": result.asd, "lift": result.lift}
-        estimates |= {f"jse_{beta:g}": each for beta, each in result.jse.items()}
+        estimates |= {f"jse_{beta:g}": estimate for beta, estimate in result.jse.items()}
         metrics = {
             name: log.EvalMetric(
                 name=name,
-                value=each.value,
-                metadata={"interval": each.interval, "n": result.n},
+                value=estimate.value,
+                metadata={"interval": estimate.interval, "n": result.n},
             )
-            for name, each in estimates.items()
-            # A value must be a number: what was not estimated is left out.
-            if each is not None and each.value == each.value
+            for name, estimate in estimates.items()
+            # A value must be a number.
+            if estimate is not None and estimate.value == estimate.value
         }
         scored = sum(sample.error is None for sample in samples)
         score = log.EvalScore(
@@ -195,7 +191,7 @@ class _RowLog:
         scores, output, error = {}, model.ModelOutput(), None
         if isinstance(outcome, Verdict):
             probs = {a.label: p for a, p in zip(question.answers, outcome.probs, strict=True)}
-            said = next((each.text for each in outcome.judgements), "")
+            judgement = next((judgement.text for judgement in outcome.judgements), "")
             metadata |= {"measures": dict(outcome.measures), "probs": probs}
             best = [n for n, value in enumerate(problem.values) if value == max(problem.values)]
             names = {
@@ -206,17 +202,18 @@ class _RowLog:
             }
             scores = {
                 name: Score(
-                    value=sum(ALL_SCORES[score](outcome.probs, answer) for answer in of),
+                    value=sum(ALL_SCORES[score](outcome.probs, n) for n in answers),
                     answer=label,
-                    explanation=said or None,
+                    explanation=judgement or None,
                     metadata={"probs": probs},
                 )
-                for name, (score, of) in names.items()
+                for name, (score, answers) in names.items()
             }
-            output = self._output(self._row.axes.judge_model or "", said, "stop", f"{world} end")
+            judge_model = self._row.axes.judge_model or ""
+            output = self._output(judge_model, judgement, "stop", f"{world} end")
         else:
-            told = f"{outcome.kind}: {outcome.message}" if isinstance(outcome, Failure) else ""
-            error = log.EvalError(message=told, traceback=told, traceback_ansi=told)
+            cause = f"{outcome.kind}: {outcome.message}" if isinstance(outcome, Failure) else ""
+            error = log.EvalError(message=cause, traceback=cause, traceback_ansi=cause)
         return log.EvalSample(
             id=f"{problem.id}|{label}",
             epoch=cell.draw + 1,
@@ -233,12 +230,12 @@ class _RowLog:
         )
 
     def _messages(self, cell: RecordedCell, world: str) -> list[Any]:
-        """What was said, turn by turn, after the question."""
+        """The question, then the turns."""
         question = self._run.problems[cell.problem].question
         choices = "\n".join(f"({answer.label}) {answer.text}" for answer in question.answers)
-        asked = f"{question.text}\n\n{choices}"
-        said: list[Any] = [model.ChatMessageUser(id=self._id(f"{world} question"), content=asked)]
-        said += [
+        text, id = f"{question.text}\n\n{choices}", self._id(f"{world} question")
+        messages: list[Any] = [model.ChatMessageUser(id=id, content=text)]
+        messages += [
             model.ChatMessageAssistant(
                 id=self._id(f"{world} turn {n}"),
                 content=f"{turn.speaker}: {turn.text}",
@@ -246,17 +243,17 @@ class _RowLog:
             )
             for n, turn in enumerate(turns_of(cell.outcome, cell.calls, question))
         ]
-        return said
+        return messages
 
     def _events(self, cell: RecordedCell, world: str, scores: Mapping[str, Any]) -> Iterator[Any]:
-        """A span with every call of the world, in the order of the record, and its scores."""
+        """A span with every call of the world, in recorded order, and its scores."""
         span = self._id(f"{world} span")
-        known = [call.cost.at for call in cell.calls if call.cost.at is not None]
-        began = datetime.fromtimestamp(min(known), UTC) if known else self._began
-        ended = datetime.fromtimestamp(max(known), UTC) if known else self._began
+        times = [call.cost.at for call in cell.calls if call.cost.at is not None]
+        began = datetime.fromtimestamp(min(times), UTC) if times else self._began
+        ended = datetime.fromtimestamp(max(times), UTC) if times else self._began
 
-        def about(what: str, at: datetime) -> dict[str, Any]:
-            id = self._id(f"{world} {what}")
+        def about(item: str, at: datetime) -> dict[str, Any]:
+            id = self._id(f"{world} {item}")
             return {"uuid": id, "span_id": span, "timestamp": at, "working_start": 0.0}
 
         yield event.SpanBeginEvent(
@@ -265,8 +262,8 @@ class _RowLog:
         for n, call in enumerate(cell.calls):
             cost = call.cost
             at = began if cost.at is None else datetime.fromtimestamp(cost.at, UTC)
-            stop, thoughts = OUTCOMES[call.outcome], call.reasoning
-            output = self._output(call.model, call.text, stop, f"{world} {n}", thoughts)
+            stop, reasoning = OUTCOMES[call.outcome], call.reasoning
+            output = self._output(call.model, call.text, stop, f"{world} {n}", reasoning)
             output.usage = model.ModelUsage(
                 input_tokens=cost.input_tokens,
                 output_tokens=cost.output_tokens,
@@ -296,39 +293,39 @@ class _RowLog:
             yield event.ScoreEvent(**about(f"score {name}", ended), score=score, scorer=name)
         yield event.SpanEndEvent(id=span, **about("end", ended))
 
-    def _request(self, call: RecordedCall, what: str) -> list[Any]:
-        """The messages that were sent, where the store has them."""
+    def _request(self, call: RecordedCall, item: str) -> list[Any]:
+        """The messages that were sent, if the store has them."""
         key = store_key(call.address, call.cost.identity)
         value = self._store.get(key) if self._store else None
         stored = read_entry(key, value) if value else None
         if stored is None or not stored.call_size:
             return []
         return [
-            MESSAGES[each.role](id=self._id(f"{what} message {n}"), content=each.text)
-            for n, each in enumerate(stored.call().messages)
+            MESSAGES[message.role](id=self._id(f"{item} message {n}"), content=message.text)
+            for n, message in enumerate(stored.call().messages)
         ]
 
-    def _output(self, served: str, text: str, stop: str, what: str, thoughts: str = "") -> Any:
+    def _output(self, served: str, text: str, stop: str, item: str, reasoning: str = "") -> Any:
         content: Any = text
-        if thoughts:
-            content = [model.ContentReasoning(reasoning=thoughts), model.ContentText(text=text)]
+        if reasoning:
+            content = [model.ContentReasoning(reasoning=reasoning), model.ContentText(text=text)]
         message = model.ChatMessageAssistant(
-            id=self._id(f"{what} output"), content=content, model=served
+            id=self._id(f"{item} output"), content=content, model=served
         )
         return model.ModelOutput(
             model=served, choices=[model.ChatCompletionChoice(message=message, stop_reason=stop)]
         )
 
-    def _id(self, what: str) -> str:
-        """An id that is equal in every export of this run, and unique to it."""
-        return str(uuid5(NAMESPACE_URL, f"{self._name} {what}"))
+    def _id(self, item: str) -> str:
+        """An id that is unique to this run, and the same in each export of it."""
+        return str(uuid5(NAMESPACE_URL, f"{self._name} {item}"))
 
 
-def _settle_dates(file: Path, to: Path) -> None:
-    """Write a zip file again as it is, but for the dates of its members."""
+def _fix_dates(file: Path, to: Path) -> None:
+    """Copy a zip file with fixed dates of its members."""
     with ZipFile(file) as source, ZipFile(to, "w") as target:
         for member in source.infolist():
-            again = ZipInfo(member.filename, FIRST_DATE)
-            again.compress_type = member.compress_type
-            with source.open(member) as content, target.open(again, "w", force_zip64=False) as out:
+            copy = ZipInfo(member.filename, FIRST_DATE)
+            copy.compress_type = member.compress_type
+            with source.open(member) as content, target.open(copy, "w", force_zip64=False) as out:
                 shutil.copyfileobj(content, out)

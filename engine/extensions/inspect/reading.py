@@ -1,4 +1,4 @@
-"""Scores from logs of Inspect, read by its own reader: headers and summaries of samples alone."""
+"""Scores from logs of Inspect, by its reader: headers and summaries of samples alone."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -35,8 +35,8 @@ class Logs(ScoreSource):
     def scores(self, file: Path, cluster: str) -> Iterator[Scored]:
         spec = _read(file, "read_eval_log", header_only=True).eval
         summaries = _read(file, "read_eval_log_sample_summaries")
-        values = [{} if each.error else _values(each.scores or {}) for each in summaries]
-        metrics = dict.fromkeys(metric for each in values for metric in each)
+        values = [{} if sample.error else _values(sample.scores or {}) for sample in summaries]
+        metrics = dict.fromkeys(metric for by_metric in values for metric in by_metric)
         for sample, by_metric in zip(summaries, values, strict=True):
             group = ""
             if cluster:

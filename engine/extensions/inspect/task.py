@@ -1,4 +1,4 @@
-"""An oversight protocol as a task of Inspect: a sample a world, and its metric the ASD."""
+"""An oversight protocol as a task of Inspect: one sample per world; the metric is the ASD."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
@@ -27,8 +27,8 @@ PROBS = "oversight_probs"
 """Key of the verdict in a sample's store: a probability for each answer."""
 
 ROLE = "role/"
-"""Begins the name of a model that is given by its role: `role/judge` is `--model-role judge=…`, and
-where that is not given, the model of the evaluation."""
+"""Prefix of a model's name by role: `role/judge` is the model of `--model-role judge=…`, or of the
+evaluation."""
 
 OUTCOMES: dict[str, Outcome] = {
     "max_tokens": "truncated",
@@ -42,71 +42,73 @@ def oversight_task(
 ) -> Any:
     """An `inspect_ai.Task` that runs a protocol on every world of some problems.
 
-    Models go by their names at Inspect, or by role: `Agent("role/agent")` is the model of the
-    evaluation unless `--model-role agent=…` names another. Its metrics are `asd`, the mean over
+    Models have their Inspect names, or names by role: `Agent("role/agent")` is the model of the
+    evaluation unless `--model-role agent=…` names another. Metrics are `asd`, the mean over
     problems of the agent score difference (Sudhir et al. 2025), and its standard error over
-    problems. A world in which nothing could be read counts as the verdict worst for the agent.
+    problems. An unreadable world counts as the worst verdict for the agent.
 
     score: a name in oversight.protocols.scores. name: of the task; empty for the protocol's.
-    UsageError, before anything is sent, for a score that does not exist, a protocol that cannot run
-    on a problem, or one whose calls Inspect's providers do not carry.
+    UsageError, before anything is sent, for an unknown score, a protocol that cannot run on a
+    problem, or one whose calls Inspect's providers do not support.
     """
     if find_spec("inspect_ai") is None:
         raise UsageError(f"this needs inspect-ai: {install_command('inspect')}")
     from inspect_ai import Task
     from inspect_ai.dataset import MemoryDataset, Sample
 
-    known = {problem.id: problem for problem in problems}
+    by_id = {problem.id: problem for problem in problems}
     if score not in ALL_SCORES:
         raise UsageError(unknown("score", score, ALL_SCORES))
-    if not known:
+    if not by_id:
         raise UsageError("problems: at least one is required")
     require_carried(protocol)
-    for problem in known.values():
+    for problem in by_id.values():
         protocol.check(problem.question)
     samples = [
         Sample(
             id=f"{problem.id}|{answer.label}",
             input=problem.question.text,
-            choices=[each.text for each in problem.question.answers],
+            choices=[answer.text for answer in problem.question.answers],
             target=problem.question.answers[problem.best].label,
             metadata=_about(problem, place),
         )
-        for problem in known.values()
+        for problem in by_id.values()
         for place, answer in enumerate(problem.question.answers)
     ]
-    named = name or "oversight-" + protocol.name.replace(" ", "-")
-    solver, scorer = _parts(protocol, known, score)
+    task_name = name or "oversight-" + protocol.name.replace(" ", "-")
+    solver, scorer = _parts(protocol, by_id, score)
     return Task(
-        dataset=MemoryDataset(samples, name=named),
+        dataset=MemoryDataset(samples, name=task_name),
         solver=solver,
         scorer=scorer,
-        name=named,
+        name=task_name,
         metadata={"protocol": protocol.name, "score": score},
     )
 
 
 async def judged(protocol: Protocol, question: Question, side: Answer, ask: Ask) -> Verdict:
-    """The verdict of a world; of one in which nothing could be read, the worst for the agent."""
-    found = await parse_all(protocol.run(question, side, ask), needed=False)
-    return found.read.get(0) or Verdict.unread(question, side, found.doubts[0])
+    """The verdict of a world; if it is unreadable, the worst one for the agent."""
+    parsed = await parse_all(protocol.run(question, side, ask), needed=False)
+    return parsed.read.get(0) or Verdict.unread(question, side, parsed.doubts[0])
 
 
 def difference(worlds: Sequence[Mapping[str, Any]]) -> tuple[float, float | None, int]:
-    """(ASD, its standard error over problems, number of problems whose worlds are all there).
+    """(ASD, its standard error over problems, number of problems with all worlds).
 
-    worlds: of each, `problem`, `value`, `values` of all answers of the problem, and `score`. The
-    error is None with fewer than two problems.
+    worlds: `problem`, `value`, `values` of all answers of the problem, and `score`. The error is
+    None for fewer than two problems.
     """
-    each = []
+    differences = []
     for _, group in groupby(sorted(worlds, key=itemgetter("problem")), itemgetter("problem")):
-        there = list(group)
-        values = there[0]["values"]
-        if len(there) == len(values):
-            each.append(sum((w["value"] - fmean(values)) * w["score"] for w in there))
-    if not each:
+        of_problem = list(group)
+        values = of_problem[0]["values"]
+        if len(of_problem) == len(values):
+            scores = ((world["value"] - fmean(values)) * world["score"] for world in of_problem)
+            differences.append(sum(scores))
+    n = len(differences)
+    if not n:
         return float("nan"), None, 0
-    return fmean(each), stdev(each) / sqrt(len(each)) if len(each) > 1 else None, len(each)
+    return fmean(differences), stdev(differences) / sqrt(n) if n > 1 else None, n
 
 
 def _about(problem: Problem, place: int) -> dict[str, Any]:
@@ -123,13 +125,13 @@ def _about(problem: Problem, place: int) -> dict[str, Any]:
 
 
 def _parts(protocol: Protocol, problems: Mapping[str, Problem], score: str) -> tuple[Any, Any]:
-    """Solver and scorer. They take no arguments: Inspect would write these into its log."""
+    """Solver and scorer, without arguments, since Inspect would write these into its log."""
     from inspect_ai.model import ChatMessageAssistant, ModelOutput
     from inspect_ai.scorer import SampleScore, Score, Target, metric, scorer
     from inspect_ai.solver import Generate, TaskState, solver
 
     def worlds(scores: list[SampleScore]) -> list[dict[str, Any]]:
-        return [{**(each.sample_metadata or {}), "score": each.score.as_float()} for each in scores]
+        return [{**(s.sample_metadata or {}), "score": s.score.as_float()} for s in scores]
 
     @metric(name="asd")
     def asd() -> Any:
@@ -158,8 +160,8 @@ def _parts(protocol: Protocol, problems: Mapping[str, Problem], score: str) -> t
                 )
                 for turn in verdict.transcript.turns
             ]
-            said = next((each.text for each in verdict.judgements), "")
-            state.output = ModelOutput.from_content(str(state.model), said)
+            judgement = next((judgement.text for judgement in verdict.judgements), "")
+            state.output = ModelOutput.from_content(str(state.model), judgement)
             return state
 
         return solve
@@ -184,14 +186,14 @@ def _parts(protocol: Protocol, problems: Mapping[str, Problem], score: str) -> t
 async def inspect_ask(call: Call) -> Reply:
     """An `Ask` within a running evaluation: each call is a model event of the current sample.
 
-    `provider/name` is the model of that name, `role/NAME` the one that has this role. There is no
-    store behind it: nothing is shared, and nothing can be replayed. UsageError for a call with
-    tools, a response format, an effort or logprobs.
+    `provider/name` is the model of that name, `role/NAME` the one that has this role. Replies are
+    not stored, so nothing is reused or replayed. UsageError for a call with tools, a response
+    format, an effort or logprobs.
     """
     from inspect_ai import model as models
 
     request = call.request
-    for what, there in (
+    for kind, wants in (
         ("tools", request.tools),
         ("response formats", request.response_format),
         ("efforts", request.effort),
@@ -199,8 +201,8 @@ async def inspect_ask(call: Call) -> Reply:
         ("min_p", request.min_p is not None),
         ("service tiers", request.service_tier),
     ):
-        if there:
-            raise _not_carried(what, f"a call to {call.model} has them")
+        if wants:
+            raise _not_carried(kind, f"a call to {call.model} has them")
     role = call.model.removeprefix(ROLE)
     model = models.get_model(call.model) if role == call.model else models.get_model(role=role)
     config = models.GenerateConfig(
@@ -217,14 +219,14 @@ async def inspect_ask(call: Call) -> Reply:
         "user": models.ChatMessageUser,
         "assistant": models.ChatMessageAssistant,
     }
-    messages = [kinds[each.role](content=each.text) for each in request.messages]
-    # Draws differ in nothing that a cache of Inspect's would see.
+    messages = [kinds[message.role](content=message.text) for message in request.messages]
+    # Inspect's cache does not distinguish draws.
     options: dict[str, Any] = {"cache": False} if call.draw else {}
     return _reply(call, await model.generate(messages, config=config, **options))
 
 
 def require_carried(protocol: Protocol) -> None:
-    """UsageError, with the remedy, for settings that make calls which `inspect_ask` refuses."""
+    """UsageError, with the fix, for settings whose calls `inspect_ask` refuses."""
     for part in dataclasses_in(protocol):
         name = type(part).__name__
         if getattr(part, "tools", ()):
@@ -235,10 +237,10 @@ def require_carried(protocol: Protocol) -> None:
             raise _not_carried("logprobs", "take a stated judge")
 
 
-def _not_carried(what: str, remedy: str) -> UsageError:
+def _not_carried(settings: str, fix: str) -> UsageError:
     return UsageError(
-        f"Inspect's providers change or drop {what} where a model has no such setting, and a "
-        f"verdict must rest on the settings asked for: {remedy}"
+        f"Inspect's providers change or drop {settings} where a model has no such setting, and a "
+        f"verdict must rest on the settings asked for: {fix}"
     )
 
 
@@ -247,7 +249,7 @@ def _reply(call: Call, output: Any) -> Reply:
 
     usage, stop = output.usage, output.stop_reason if output.choices else "unknown"
     parts = output.message.content if output.choices else ""
-    thoughts = [
+    reasoning = [
         part.reasoning
         for part in ([] if isinstance(parts, str) else parts)
         if isinstance(part, ContentReasoning) and not part.redacted
@@ -262,5 +264,5 @@ def _reply(call: Call, output: Any) -> Reply:
         usage=Usage(usage.input_tokens, usage.output_tokens) if usage else Usage(),
         served_model=output.model,
         call=call.address,
-        reasoning="\n\n".join(thoughts),
+        reasoning="\n\n".join(reasoning),
     )

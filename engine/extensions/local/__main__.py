@@ -14,31 +14,31 @@ from .server import MODEL, weights
 
 
 @click.command()
-@click.option("--slots", default=2, show_default=True, help="Calls that are answered at once.")
+@click.option("--slots", default=2, show_default=True, help="Concurrent calls.")
 @click.option("--context", default=4096, show_default=True, help="Tokens of each slot.")
 @click.option("--cache", default=512, show_default=True, help="MiB for prompts kept in memory.")
 def main(slots: int, context: int, cache: int) -> None:
-    """llama.cpp's own server of OpenAI chat completions, on a free port of the loopback."""
+    """Run llama.cpp's server of OpenAI chat completions on a free loopback port."""
     # On a busy machine, threads that spin while they wait are several times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import xllamacpp
 
-    wanted = xllamacpp.CommonParams()
-    wanted.model.path = str(weights())
-    wanted.model_alias = {MODEL}
-    wanted.hostnames = ["127.0.0.1"]
-    wanted.port = 0
-    wanted.n_parallel = slots
+    params = xllamacpp.CommonParams()
+    params.model.path = str(weights())
+    params.model_alias = {MODEL}
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.n_parallel = slots
     # The context is divided among the slots.
-    wanted.n_ctx = context * slots
+    params.n_ctx = context * slots
     # One thread per usable core: threads wait for each other at every step, so more are slower.
     affinity = getattr(os, "sched_getaffinity", None)
     threads = len(affinity(0)) if affinity else os.cpu_count() or 1
-    wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = threads
-    wanted.n_gpu_layers = 0
-    wanted.cache_ram_mib = cache
-    wanted.verbosity = 0
-    server = xllamacpp.Server(wanted)
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+    params.n_gpu_layers = 0
+    params.cache_ram_mib = cache
+    params.verbosity = 0
+    server = xllamacpp.Server(params)
     print(server.listening_address, flush=True)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

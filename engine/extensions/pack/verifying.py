@@ -113,12 +113,12 @@ def _wrong(run: RunReader, loaded: LoadedSweep | None, contents: Contents) -> It
             if loaded:
                 yield from _run_again(run, loaded, replies)
     try:
-        stated = read_bounded(run.folder / FIGURES, MAX_FIGURES)
+        packed = read_bounded(run.folder / FIGURES, MAX_FIGURES)
     except FileNotFoundError:
         yield f"{RUN}{FIGURES}: it is missing"
         return
-    if stated != (now := figures_of(run)):
-        for path in _unlike(stated, now) or ["it is spelled differently"]:
+    if packed != (now := figures_of(run)):
+        for path in _unlike(packed, now) or ["it is spelled differently"]:
             yield f"{RUN}{FIGURES}: {path}"
 
 
@@ -126,11 +126,11 @@ def _unlike_replies(run: RunReader, replies: Reader, contents: Contents) -> Iter
     cells = checked_cells(run)
     for cell, change in unlike_replies(cells, replies, tags_named(run)):
         yield f"{RUN}{RUN_DB}: {named(run, cell.place)}: {change}"
-    asked, counts = run.keys(), {"replies": 0, "requests": 0}
+    keys, counts = run.keys(), {"replies": 0, "requests": 0}
     for key, entry in read_entries(replies.items()):
         counts["replies"] += 1
         counts["requests"] += isinstance(entry, StoreEntry) and entry.call_size > 0
-        if key not in asked:
+        if key not in keys:
             yield f"replies: {key}: no cell asks for it"
     for name, count in counts.items():
         if (listed := contents.counts.get(name)) != count:
@@ -187,10 +187,10 @@ def named(run: RunReader, place: int) -> str:
     return f"cell {place} ({row.title}; {problem.id}, side {label}, draw {where.draw})"
 
 
-def _unlike(stated: bytes, now: bytes) -> list[str]:
+def _unlike(packed: bytes, now: bytes) -> list[str]:
     """`differences` of two JSON texts, of which only the first may be damaged."""
     try:
-        return list(differences(orjson.loads(stated), orjson.loads(now)))
+        return list(differences(orjson.loads(packed), orjson.loads(now)))
     except orjson.JSONDecodeError as exc:
         return [f"it cannot be read: {exc}"]
 

@@ -54,7 +54,7 @@ def _judgement(data: StudyData, row: JudgementRow, line: int) -> Judgement:
     problem, argued = data.problems[conversation.problem], conversation.argued
     answers = problem.question.answers
     at = [conversation.order.index(answer_digest(answer.text)) for answer in answers]
-    beliefs = tuple((each.round, tuple(each.probs[n] for n in at)) for each in row.beliefs)
+    beliefs = tuple((b.round, tuple(b.probs[n] for n in at)) for b in row.beliefs)
     verdict, (first_round, first) = beliefs[-1][1], beliefs[0]
     worlds = tuple(verdict if argued in (None, LABELS[n]) else () for n in at)
     people = [name for seat, name in sorted(conversation.speakers.items()) if seat != "Judge"]
@@ -126,11 +126,11 @@ def command(
     "repeat". Questions with the same "group" (a shared source text) depend on each other. "first"
     is the belief before anything was said. Log odds need two answers.
     """
-    every = any(condition.startswith("mode=") for condition in conditions)
-    kept = where(read_judgements(verdicts, columns=columns, aside=every), conditions)
+    aside = any(condition.startswith("mode=") for condition in conditions)
+    judgements = where(read_judgements(verdicts, columns=columns, aside=aside), conditions)
     scores_of = score_finding(
         "<stdin>" if verdicts == STDIN else str(verdicts),
-        kept,
+        judgements,
         betas=tuple(sorted({*BETAS, *betas})),
         compat=compat,
         by=by,
@@ -139,5 +139,5 @@ def command(
         error=error,
         interval=interval or "t",
     )
-    finding = Finding((*scores_of.parts, trajectory_part(kept)), scores_of.about, scores_of.lead)
-    show(finding.text(format, width()))
+    parts = (*scores_of.parts, trajectory_part(judgements))
+    show(Finding(parts, scores_of.about, scores_of.lead).text(format, width()))

@@ -1,4 +1,4 @@
-"""A sweep at either vendor, and a run that waits for no vendor, and for a slow machine."""
+"""A sweep at either vendor, whose waits are short."""
 
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from tests.waiting import PATIENCE
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vendors take hours; this server takes none. What it denies or lacks comes in time, however
-    slow the machine; who tests what never comes sets `NOT_FOUND_SECONDS` to 0."""
+    """Polls are frequent, and vendors have time to correct denials and missing lines. Tests of a
+    lasting fault set `NOT_FOUND_SECONDS` to 0."""
     monkeypatch.setattr(batches, "SETTLE", 0.05)
     monkeypatch.setattr(batches, "NOT_FOUND_SECONDS", PATIENCE)
     monkeypatch.setattr(batches, "LAST_SECONDS", PATIENCE)

@@ -1,4 +1,4 @@
-"""The journal of batches, and the rehearsal server's endpoints under the vendors' own clients."""
+"""The journal of batches: restored after every prefix, and safe from strangers."""
 
 import copy
 from dataclasses import asdict
@@ -19,15 +19,15 @@ FIRST = Batch(A, "openai/gpt-4o", 3, 100.0, 0.5)
 SECOND = Batch(B, "openai/gpt-4o", 2, 200.0, 0.4)
 
 
-def standing(journal: BatchJournal) -> Any:
-    return copy.deepcopy({name: told for name, told in vars(journal).items() if name[0] != "_"})
+def state(journal: BatchJournal) -> Any:
+    return copy.deepcopy({name: value for name, value in vars(journal).items() if name[0] != "_"})
 
 
-def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(tmp_path, monkeypatch):
-    """Otherwise it would be looked for, for a day, though it never left."""
+def test_failed_ledger_write_leaves_no_submitting_event(tmp_path, monkeypatch):
+    """Otherwise the batch would be looked for during a day, although it never left."""
     journal = BatchJournal(tmp_path)
 
-    def full(*given: object) -> None:
+    def full(*args: object) -> None:
         raise RunFolderError("no space left")
 
     with monkeypatch.context() as patched:
@@ -38,7 +38,7 @@ def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(tmp
 
 
 def test_batch_whose_request_never_left_is_free_again(tmp_path):
-    """A process was killed between the event and the name under which the calls may leave."""
+    """A kill between the event and the rename of the calls."""
     journal = BatchJournal(tmp_path)
     journal.file(A, "packing").write_bytes(b"{}\n")
     journal.note(submitting=asdict(FIRST))
@@ -48,9 +48,9 @@ def test_batch_whose_request_never_left_is_free_again(tmp_path):
 
 
 @pytest.mark.wire
-def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
+def test_every_prefix_of_the_journal_restores_its_state(tmp_path):
     journal = BatchJournal(tmp_path)
-    file, stood = tmp_path / EVENTS, {0: standing(journal)}
+    file, states = tmp_path / EVENTS, {0: state(journal)}
     steps = [
         lambda: journal.send(FIRST),
         lambda: journal.note(denied=A),
@@ -67,31 +67,31 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
     ]
     for step in steps:
         step()
-        stood[file.stat().st_size] = standing(journal)
+        states[file.stat().st_size] = state(journal)
         if step is steps[-2]:
             assert journal.faults == {"00": (400, b"no")}
     assert (journal.pending, journal.out, journal.faults) == ({}, {}, {})
     assert journal.tries == {"11": 1, "22": 1}
-    whole, last = file.read_bytes(), stood[0]
-    for size in range(len(whole) + 1):
-        file.write_bytes(whole[:size])
-        last = stood.get(size, last)
-        assert standing(BatchJournal(tmp_path, reads_only=True)) == last
-        if size - 1 in stood:
-            # What is written after a torn line begins a line of its own.
+    content, last = file.read_bytes(), states[0]
+    for size in range(len(content) + 1):
+        file.write_bytes(content[:size])
+        last = states.get(size, last)
+        assert state(BatchJournal(tmp_path, reads_only=True)) == last
+        if size - 1 in states:
+            # After a torn line, the next event starts a new line.
             again = BatchJournal(tmp_path)
-            assert standing(again) == last
+            assert state(again) == last
             again.note(denied="another")
             assert "another" in BatchJournal(tmp_path, reads_only=True).denied
 
 
-def test_a_book_of_another_version_is_not_guessed_at(tmp_path):
+def test_journal_of_another_version_is_refused(tmp_path):
     add_event(tmp_path, FOLDER, {"handed": "over"})
     with pytest.raises(RunFolderError, match="does not know"):
         BatchJournal(tmp_path)
 
 
-def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path):
+def test_journal_deletes_only_its_files(tmp_path):
     journal = BatchJournal(tmp_path)
     journal.send(FIRST)
     folder = tmp_path / "batches"
@@ -100,16 +100,16 @@ def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path):
     for name in (*ours, *theirs):
         (folder / name).write_bytes(b"")
     BatchJournal(tmp_path)
-    kept = {file.name for file in folder.iterdir()}
-    assert kept == {f"{A}.calls", *theirs}
-    # Renamed, by whatever advice: its open batches are not submitted again.
+    names = {file.name for file in folder.iterdir()}
+    assert names == {f"{A}.calls", *theirs}
+    # With renamed events, open batches are not submitted again.
     (tmp_path / EVENTS).rename(tmp_path / "events.old")
     with pytest.raises(RunFolderError, match="bring the events back under their name"):
         BatchJournal(tmp_path)
-    assert {file.name for file in folder.iterdir()} == kept
+    assert {file.name for file in folder.iterdir()} == names
 
 
-def test_no_mark_is_a_path(tmp_path):
+def test_mark_with_a_path_is_refused(tmp_path):
     BatchJournal(tmp_path).send(FIRST)
     [sent] = read_events(tmp_path, FOLDER, msgspec.json.Decoder(dict[str, Any]))
     (tmp_path / EVENTS).unlink()
@@ -119,7 +119,7 @@ def test_no_mark_is_a_path(tmp_path):
 
 
 @pytest.mark.parametrize("link", ["batches", f"batches/{A}.calls"])
-def test_no_link_is_followed(tmp_path, link):
+def test_links_are_not_followed(tmp_path, link):
     target = tmp_path / "target"
     target.mkdir()
     (target / "thesis.tex").write_bytes(b"years of work")

@@ -23,7 +23,7 @@ async def found(transcripts: Any) -> int:
         return len([each async for each in reader.index()])
 
 
-def test_every_world_is_a_sample_that_four_readers_and_scout_find(kept, command, place):
+def test_every_world_is_a_sample_for_four_readers_and_scout(kept, command, place):
     """40 cells, some of which failed: 10 rows of 2 problems in 2 worlds."""
     from inspect_ai.analysis import evals_df, messages_df, samples_df
     from inspect_ai.log import list_eval_logs, read_eval_log
@@ -83,7 +83,7 @@ def test_two_exports_are_equal_to_the_byte(kept, command, place):
     assert not any("_" in name.split("_", 1)[1].rsplit("_", 1)[0] for name in one)
 
 
-def test_what_was_thought_is_reasoning_of_its_message(place, command):
+def test_reasoning_is_exported_as_reasoning(place, command):
     from inspect_ai.log import list_eval_logs, read_eval_log
     from inspect_ai.model import ContentReasoning
 

@@ -99,7 +99,7 @@ def test_models_are_paired_by_sample(format, place: Path, command: Command) -> N
     assert ran.code == 2 and f"copy.{format}: not a log that Inspect can read" in ran.err
 
 
-def test_other_texts_are_refused_and_unfinished_logs_are_named(
+def test_invalid_logs_are_refused_and_unfinished_ones_are_named(
     place: Path, command: Command
 ) -> None:
     evaluated(place / "logs", "one", ONE, value="blue")
@@ -133,7 +133,7 @@ def test_an_exported_run_has_the_figures_of_the_run(kept, command, place: Path) 
             assert found["mean"]["value"] == pytest.approx(mean, abs=1e-12)
 
 
-def test_the_accuracy_of_logs_is_the_one_of_the_report(kept, command, place: Path) -> None:
+def test_accuracy_of_logs_equals_the_report(kept, command, place: Path) -> None:
     run = kept(muddled(0))
     assert command("export", "inspect", run, "-o", "logs").code == 0
     report = json.loads(command("report", run, "--json").out)["rows"]
@@ -151,7 +151,7 @@ def _row_of(file: Path) -> str:
     return str(read_eval_log(str(file), header_only=True).eval.metadata["row"])
 
 
-def test_a_log_of_100_megabytes_is_read_with_less_than_300(place: Path) -> None:
+def test_log_of_100_megabytes_is_read_with_less_than_300(place: Path) -> None:
     """2,500 samples with messages of 40 kB."""
     from inspect_ai import log
     from inspect_ai.model import ChatMessageUser

