@@ -134,9 +134,7 @@ def test_a_wrong_task_is_refused_with_its_line(rows, message, tmp_path):
 async def test_a_reference_that_its_checker_does_not_grade_right_is_refused(tmp_path):
     row = {"question": "?", "answer": 3, "reference": "4"}
     tasks = read_tasks(written(tmp_path, row), Checker("numeric"))
-    with pytest.raises(
-        DatasetError, match="tasks.jsonl:1: reference: tasks-1: its own reference is graded wrong"
-    ):
+    with pytest.raises(DatasetError, match=r"jsonl:1: reference: .* is graded wrong"):
         await check_references(tasks, Checker("numeric"), "tasks.jsonl")
 
 

@@ -139,7 +139,7 @@ def test_answers_are_graded_elsewhere_and_come_back_with_a_label(tasks, command:
         ("--agent sim/strong --tolerance 0.1 -o p", 2, "--tolerance is for the checker numeric"),
         ("--agent sim/strong --instruct wright -o p", 2, "unknown instruction 'wright'"),
         ("--agent sim/strong --column key -o p", 2, "no column 'key'"),
-        ("--agent sim/nobody -o p", 2, "there is no simulated model 'sim/nobody'"),
+        ("--agent sim/nobody -o p", 2, "unknown simulated model 'sim/nobody'"),
         ("--agent best.yaml -o p", 2, "a proposer is one agent"),
         ("--agent two.yaml -o p", 2, "a proposer is one agent"),
         ("--agent sim/strong --checker numeric -o p", 1, "12 × the answer states no number"),
