@@ -85,7 +85,7 @@ class Snapshot:
     """Calls on the wire."""
     at_risk: float = 0.0
     """Dollars that those may cost at most."""
-    awaited: str = ""
+    pending: str = ""
     """Work that goes on even if this process ends, such as at a vendor; empty if none does."""
     waits: tuple[str, ...] = ()
     """Models that wait after failures, each with its fault."""

@@ -72,7 +72,7 @@ class CachedModels:
         )
 
     @property
-    def awaited(self) -> str:
+    def pending(self) -> str:
         return "" if self.added is None else self.added.pending
 
     @property
@@ -105,6 +105,6 @@ class CachedModels:
             note=f"stopping: {halt}" if halt else "",
             in_flight=self.in_flight,
             at_risk=sum_usage(self.accounts().values()).at_risk,
-            awaited=self.awaited,
+            pending=self.pending,
             waits=self.waits,
         )

@@ -92,7 +92,7 @@ class RunSession(CachedModels):
         if self.added is not None:
             async with self.cache:
                 await self.added.end()
-        return self._stop_token.halt if self.awaited or not self._run.folder.complete else None
+        return self._stop_token.halt if self.pending or not self._run.folder.complete else None
 
     async def run(self) -> Halt | None:
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
@@ -114,7 +114,7 @@ class RunSession(CachedModels):
                     stop_token.stop(halt)
                 if self.added is not None and run.folder.complete:
                     await self.added.end()
-        return stop_token.halt if self.awaited or not run.folder.complete else None
+        return stop_token.halt if self.pending or not run.folder.complete else None
 
     def mix_up(self, provider: str, calls: tuple[str, ...]) -> None:
         """Note that a provider may have mixed up its replies to calls."""
@@ -280,7 +280,7 @@ class Execution:
                 if run.folder.complete:
                     halt = run.settle() or halt
                 elif isinstance(halt, BudgetReached) and not (
-                    self.awaited or sum_usage(self.accounts().values()).sent
+                    self.pending or sum_usage(self.accounts().values()).sent
                 ):
                     run.folder.refuse()
         finally:
@@ -307,9 +307,9 @@ class Execution:
         )
 
     @property
-    def awaited(self) -> str:
+    def pending(self) -> str:
         """Names the work that outlives this process; empty if none does."""
-        return self.session.awaited if self.session else ""
+        return self.session.pending if self.session else ""
 
     def accounts(self) -> Mapping[str, UsageTotals]:
         """Usage since the run began, by model; earlier sessions included."""

@@ -231,8 +231,8 @@ def _stopped(halt: Halt, execution: Execution, shown: Presentation) -> int:
         say(f"{unsaved or 'all completed cells are saved'}. {done}.")
     else:
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
-    if execution.awaited and not isinstance(halt, Later):
-        say(f"in flight at the vendors, and left there: {execution.awaited}")
+    if execution.pending and not isinstance(halt, Later):
+        say(f"in flight at the vendors, and left there: {execution.pending}")
     _why_failed(run)
     _caveats(origins(run.loaded.sweep, run.folder.path))
     say(f"run folder  {run.folder.path}")

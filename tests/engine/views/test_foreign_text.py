@@ -29,7 +29,7 @@ def planted(folder: Path) -> None:
     with closing(RunDatabase(folder)) as database:
         database.db.execute(f"UPDATE rows SET {names}", (NAME,))
         reseal(database, "rows")
-        database.tell("progress", json.dumps({"awaited": NAME, "note": NAME}).encode())
+        database.tell("progress", json.dumps({"pending": NAME, "note": NAME}).encode())
 
 
 def test_no_command_prints_them_as_they_are(finished: Finished, command: Command) -> None:

@@ -77,7 +77,7 @@ def _status(run: Path, as_json: bool) -> None:
             for model, account in ledger.items()
             if account.latency.replies
         },
-        "awaited": read_progress(run).get("awaited", ""),
+        "pending_batches": read_progress(run).get("pending", ""),
     }
     if as_json:
         show_json(summary)
@@ -91,7 +91,9 @@ def _status(run: Path, as_json: bool) -> None:
         *mixed_lines(run),
         f"{asked(paid)}, {dollars(paid.dollars)}{unconfirmed}" if paid.sent else "",
         *(f"{model}: {each.latency}" for model, each in ledger.items() if each.latency.replies),
-        f"in flight at the vendors: {summary['awaited']}" if summary["awaited"] else "",
+        f"in flight at the vendors: {summary['pending_batches']}"
+        if summary["pending_batches"]
+        else "",
         f"running: {running}" if running else "no process is running it",
     )
     for line in filter(None, lines):

@@ -51,7 +51,7 @@ async def test_batches_stay_out_after_a_stop_and_the_same_command_collects_them(
         loaded.stop_token.sleep = interrupted
         stopped = await bench.run(server, loaded=loaded)
         assert isinstance(stopped.halt, Interrupted)
-        assert stopped.execution.awaited == f"2 batches of {server.counts()['lines']} calls"
+        assert stopped.execution.pending == f"2 batches of {server.counts()['lines']} calls"
         assert stopped.account.sent == 0, "batches that are out are not paid yet"
         end_batches(server, BatchProfile())
         went = await bench.whole(server)
@@ -100,12 +100,12 @@ async def test_batches_without_a_waiting_cell_are_cancelled_and_counted(bench, m
             if fault is not None:
                 patched.setattr(ENDPOINTS[bench.vendor], "cancel", refused)
             went = await bench.run(server, loaded=loaded)
-        assert isinstance(fault, Interrupted) == bool(went.execution.awaited) == bool(went.halt)
+        assert isinstance(fault, Interrupted) == bool(went.execution.pending) == bool(went.halt)
         # Every cell has an outcome by now.
         went = await bench.run(server, batch=False)
         counted = server.counts()
     assert went.halt is None
-    assert not went.execution.awaited
+    assert not went.execution.pending
     assert counted["lines"] == out == counted.get("lines_ok", 0) + counted.get("lines_cancelled", 0)
     assert went.account.sent == out
     assert went.account.stored == counted.get("lines_ok", 0)
@@ -238,7 +238,7 @@ async def test_batch_without_a_noted_id_is_found_and_not_paid_twice(bench, monke
             patched.setattr(batch_journal, "add_event", torn)
             stopped = await bench.run(server)
         assert isinstance(stopped.halt, StoreFailed)
-        assert stopped.execution.awaited == "1 submission of 3 calls without an answer"
+        assert stopped.execution.pending == "1 submission of 3 calls without an answer"
         assert stopped.account.count("unconfirmed") == server.counts()["lines"] == 3
         went = await bench.whole(server)
         assert (went.account.sent, went.account.unconfirmed) == (server.counts()["lines"], 0)
@@ -273,7 +273,7 @@ async def test_stop_does_not_wait_for_a_silent_vendor(openai, monkeypatch):
         async with asyncio.timeout(PATIENCE):
             stopped = await openai.run(server, loaded=loaded)
     assert isinstance(stopped.halt, Interrupted)
-    assert stopped.execution.awaited == out.execution.awaited
+    assert stopped.execution.pending == out.execution.pending
 
 
 async def test_unavailable_vendor_is_waited_for_once_for_all_batches(openai, monkeypatch):
@@ -294,7 +294,7 @@ async def test_unavailable_vendor_is_waited_for_once_for_all_batches(openai, mon
     assert isinstance(down.halt, ProviderDown)
     # It does not sleep past the limit.
     assert sum(waits) <= batches.GIVE_UP
-    assert down.execution.awaited == out.execution.awaited
+    assert down.execution.pending == out.execution.pending
     with pytest.raises(ProviderDown, match="it asks to wait 2 hours"):
         endpoints.backoff(1, RateLimited("429", 7_200.0))
 
