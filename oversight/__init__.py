@@ -4,14 +4,30 @@ The public names are declared in `__init__.pyi` and imported on first use. The t
 `engine`, `protocols` and `cache` lie next to this folder in a checkout, and inside it in a wheel.
 """
 
-from pathlib import Path as _Path
+import os
+from functools import cache
+from typing import Any
 
-import lazy_loader
-
-_here = _Path(__file__).resolve().parent
+_here = os.path.dirname(os.path.realpath(__file__))
+_engine = os.path.join(_here, "engine")
 # A checkout has links to the packages here, for type checkers and editors. Python must not
 # follow them: each file would become two modules.
-if not (_here / "engine").is_dir() or (_here / "engine").is_symlink():
-    __path__.insert(0, str(_here.parent))
+if not os.path.isdir(_engine) or os.path.islink(_engine):
+    __path__.insert(0, os.path.dirname(_here))
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+@cache
+def _public() -> tuple[Any, Any, list[str]]:
+    # Read on first use: the command line needs no public name.
+    import lazy_loader
+
+    return lazy_loader.attach_stub(__name__, __file__)  # type: ignore[no-any-return]
+
+
+def __getattr__(name: str) -> Any:
+    named, _, names = _public()
+    return names if name == "__all__" else named(name)
+
+
+def __dir__() -> list[str]:
+    return _public()[1]()  # type: ignore[no-any-return]

@@ -7,12 +7,9 @@ points of a package. A command also states its heading and summary for the help.
 import gc
 import os
 import resource
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import UsageError
@@ -39,12 +36,12 @@ _MOST = 2**16
 
 def event_loop() -> "Callable[[], asyncio.AbstractEventLoop]":
     """The factory of event loops: uvloop's, or asyncio's if that is not installed."""
-    if find_spec("uvloop") is None:
+    try:
+        import uvloop
+    except ModuleNotFoundError:
         import asyncio
 
         return asyncio.new_event_loop
-    import uvloop
-
     return uvloop.new_event_loop
 
 
@@ -113,7 +110,7 @@ STORES_GROUP = "oversight.stores"
 OPENERS_GROUP = "oversight.openers"
 ANALYSES_GROUP = "oversight.analyses"
 
-_EXTENSIONS = Path(__file__).parents[1] / "extensions"
+_EXTENSIONS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "extensions")
 
 Kind = TypeVar("Kind")
 
@@ -121,8 +118,15 @@ Kind = TypeVar("Kind")
 @cache
 def extensions() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """Registrations of each extension, by its folder's name and by group. Read once."""
-    files = sorted(_EXTENSIONS.glob("*/extension.toml"))
-    return {file.parent.name: tomllib.loads(file.read_text(encoding="utf-8")) for file in files}
+    import tomllib
+
+    groups = {}
+    for name in sorted(os.listdir(_EXTENSIONS)):
+        file = os.path.join(_EXTENSIONS, name, "extension.toml")
+        if os.path.isfile(file):
+            with open(file, "rb") as text:
+                groups[name] = tomllib.load(text)
+    return groups
 
 
 @cache

@@ -1,6 +1,5 @@
 """The command group: names and one-line helps at hand, everything else imported when called."""
 
-import difflib
 import importlib
 import os
 from collections.abc import Callable, Collection
@@ -97,6 +96,8 @@ class NamedGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not ctx.resilient_parsing and args[0] not in (names := self.list_commands(ctx)):
+            import difflib
+
             near = difflib.get_close_matches(args[0], names, n=3)
             hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
             raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
@@ -121,6 +122,10 @@ class CommandTree(NamedGroup):
         every = (name for commands in headings().values() for name in commands)
         return {name: name for name in every if name not in self.modules}
 
+    def get_help(self, ctx: click.Context) -> str:
+        ctx.terminal_width = _columns() - 2
+        return super().get_help(ctx)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
@@ -142,6 +147,18 @@ class CommandTree(NamedGroup):
             with formatter.section(title):
                 rows = [(name.ljust(width), summary) for name, summary in section.items()]
                 formatter.write_dl(rows)
+
+
+def _columns() -> int:
+    """Columns of the terminal, 52 to 80, as click finds them; it would import `shutil` and zlib."""
+    try:
+        columns = int(os.environ["COLUMNS"])
+    except (KeyError, ValueError):
+        try:
+            columns = os.get_terminal_size(1).columns
+        except OSError:
+            columns = 0
+    return max(min(columns or 80, 80), 52)
 
 
 LOG = "OVERSIGHT_LOG"
