@@ -12,7 +12,7 @@ import orjson
 
 @dataclass(frozen=True)
 class Asked:
-    """One request; the body is empty where there was none."""
+    """One request; the body is empty if it had none."""
 
     path: str
     key: str
@@ -21,7 +21,7 @@ class Asked:
 
 
 Answer: TypeAlias = Callable[[Asked], tuple[int, bytes]]
-"""The status and the body of what is answered."""
+"""Status and body of the answer."""
 
 
 def alike(status: int, body: bytes) -> Answer:

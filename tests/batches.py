@@ -142,7 +142,7 @@ class BatchBench:
             return RunEnd(await execution.execute(*observers, ends=ends), execution, folder)
 
     async def whole(self, server: MockServer, **options: Any) -> RunEnd:
-        """Go on with a run to its end: that of a live one, and no line of it went out twice."""
+        """Resume a run to its end: its results equal a live run's, and no line was sent twice."""
         live, went = await self.live(), await self.run(server, **options)
         assert (went.halt, went.bytes) == (None, live.bytes)
         assert server.counts()["lines_twice"] == 0

@@ -1,6 +1,6 @@
-"""The best that one player of a protocol can do, found by trying every sequence of its moves.
+"""The best response of one player of a protocol, by trying every sequence of moves.
 
-What a call asks for, and the best play for or against a side of an instance of tests/formal.py.
+For an instance of tests/formal.py: the kind of each call, and the best play for or against a side.
 """
 
 import re
@@ -31,13 +31,13 @@ CAP = 2
 """The most that a prover may list; a sound argument needs no more in these domains."""
 
 Moves = Callable[[Call], Sequence[str] | None]
-"""The moves of the player at a call of its own; None at a call of somebody else's."""
+"""The moves of the player at a call; None at calls of other players."""
 
 Score = Callable[[Instance], Awaitable[tuple[float, int]]]
 """ASD with the best liar and the honest prover, and how many plays that took."""
 
 NOTHING = float("-inf")
-"""What a play is worth that ends without a verdict: less than any verdict."""
+"""Value of a play without a verdict: less than any verdict."""
 
 
 class _Branch(Exception):
@@ -59,7 +59,7 @@ class Search:
     """
 
     play: Callable[[Ask], Awaitable[float]]
-    """What one play is worth to the player."""
+    """Value of one play for the player."""
     moves: Moves
     others: Callable[[Call], str]
     forgetful: bool = False
@@ -68,10 +68,10 @@ class Search:
     plays: int = 0
     """How many were played to their end, or to a position whose worth is known."""
     known: dict[str, float] = field(default_factory=dict)
-    """What positions are worth."""
+    """Values of positions."""
 
     async def value(self, chosen: tuple[str, ...] = ()) -> float:
-        """What the best play is worth that starts with these moves."""
+        """Value of the best play that starts with these moves."""
         try:
             worth = await self._played(chosen)
         except _Branch as branch:
@@ -114,11 +114,11 @@ def as_claim(text: str) -> str:
 
 
 told_in = lru_cache(maxsize=64)(read_instructions)
-"""What a prompt tells: every player looks for it in each."""
+"""Facts in a prompt that players look for."""
 
 
 def task(call: Call) -> str:
-    """What a call asks for; `statement` where a judge is asked whether one is true."""
+    """The kind of a call; `statement` if a judge is asked whether one is true."""
     told = told_in(call.messages[-1].text)
     if told and told.options:
         return "statement"
@@ -138,7 +138,7 @@ def judged(call: Call) -> str:
 
 
 def speeches(call: Call) -> list[str]:
-    """What a prompt shows of what was said."""
+    """The speeches that a prompt shows."""
     return [said for _, said in read_turns(call.messages[-1].text)]
 
 

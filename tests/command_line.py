@@ -1,4 +1,4 @@
-"""The command line as a user has it: in a process of its own, or in this one."""
+"""The command line, in a separate process or in this one."""
 
 import io
 import os
@@ -40,7 +40,7 @@ class Calls(NamedTuple):
 
     @property
     def new(self) -> int:
-        """What was really asked of a model."""
+        """The calls that a model really received."""
         return self.asked - self.stored - self.shared
 
 
@@ -56,7 +56,7 @@ def calls(err: str) -> Calls:
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a process that is to read no settings of whoever runs the tests."""
+    """Environment of a process that must not read the settings of the person running the tests."""
     kept = {
         name: os.environ[name]
         for name in ("PATH", "HOME", "LANG", "XDG_DATA_HOME", "XDG_CACHE_HOME")
@@ -97,13 +97,13 @@ def within(*words: str | Path, cwd: Path, **variables: str) -> Ran:
 
 
 def run_in(place: Path, name: str, sweep: str, *flags: str) -> Ran:
-    """Write a sweep file into a folder, and run it there; its store is beside it."""
+    """Write a sweep file into a folder, and run it there; its store is next to it."""
     (place / name).write_text(sweep)
     return within("run", name, *flags, cwd=place, OVERSIGHT_STORE=str(place / "store"))
 
 
 class Running:
-    """A command that runs under a terminal of its own, whose stderr is read as it comes."""
+    """A command under a pseudo-terminal, whose stderr is read as it comes."""
 
     def __init__(self, process: "subprocess.Popen[str]", terminal: int) -> None:
         self.process = process
@@ -111,14 +111,14 @@ class Running:
         self._terminal = terminal
 
     def until(self, pattern: str) -> "re.Match[str]":
-        """Read on until the pattern is found in what is told from now on."""
+        """Read on until the pattern occurs in new output."""
         start = len(self.err)
         while not (found := re.search(pattern, self.err[start:])):
             assert self._read(), f"it ended before it told {pattern!r}:\n{self.err}"
         return found
 
     def until_cells(self, count: int) -> None:
-        """Read on until so many cells are finished."""
+        """Read on until this many cells are finished."""
         start = len(self.err)
         while all(
             int(told.replace(",", "")) < count

@@ -23,12 +23,12 @@ from hypothesis import HealthCheck, settings
 from tests.databases import Server, lacking, serving
 from tests.starting import Started
 
-# What differs is shown there too.
+# Differences are shown there too.
 pytest.register_assert_rewrite("tests.sessions")
 
 SEED = 6
 
-# A slow machine is no fault of what is tested.
+# Slow machines must not fail tests.
 settings.register_profile(
     "short", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -37,14 +37,14 @@ settings.register_profile("long", settings.get_profile("short"), max_examples=50
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(config.getoption("--campaign"))
-    # The unit ring's folders are in memory where there is room: nothing waits for a disk.
+    # Folders of unit tests are in memory if there is room: nothing waits for a disk.
     asked, memory = config.option, Path("/dev/shm")
     fits = memory.is_dir() and shutil.disk_usage(memory).free > 2**31
     if asked.markexpr == "unit" and not asked.basetemp and fits:
         asked.basetemp = tempfile.mkdtemp(prefix="oversight-", dir=memory)
         config.add_cleanup(lambda: shutil.rmtree(asked.basetemp, ignore_errors=True))
-    # Jobs in the background of a script ignore Ctrl-C, and those of nohup hang-ups: so would all
-    # that tests start, and a run obeys no signal that it is told to ignore.
+    # Background jobs of a script ignore Ctrl-C, and jobs of nohup ignore hang-ups. The tests'
+    # processes would inherit that, and a run does not obey an ignored signal.
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
     for number, handler in usual.items():
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -61,12 +61,13 @@ FOREIGN = re.compile(r"\w+_proxy|columns|force_color|tty_compatible|oversight_lo
 
 
 TODAY = date(2026, 11, 28)
-"""The day of all tests: what vendors stop to serve later is served."""
+"""The day of all tests: models that are retired later are still served."""
 
 
 @pytest.fixture(scope="session", autouse=True)
 def own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A folder for the user's data, and no settings nor calendar, of whoever runs the tests."""
+    """A folder for the user's data, without the settings and calendar of the person running the
+    tests."""
     with pytest.MonkeyPatch.context() as patch:
         for name in filter(FOREIGN.fullmatch, [*os.environ]):
             patch.delenv(name)
@@ -109,23 +110,23 @@ RINGS = ("real", "browser", "campaign", "bench", "wire", "unit")
 """Widest reach first: a test that is marked with two is in the wider."""
 
 OUTSIDE = ("subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "socket.connect")
-"""What Python reports when a test leaves its process."""
+"""Python's report when a test leaks its process."""
 FONT_TOOLS = ("fc-list", "system_profiler")
 """Programs that matplotlib starts where no user has drawn before, to list the fonts."""
 
 
 def ring(item: pytest.Item, marks: Container[str]) -> str:
-    """The one ring that a test is in: that of its folder, or that of a marker, or else `unit`."""
+    """The ring of a test: its folder's, a marker's, or else `unit`."""
     folder = item.nodeid.split("/", 2)[1]
     return next((name for name in RINGS if name in marks or name == folder), "unit")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Each test in its ring, and those marked whose docstrings, or whose module's, say that they
-    are of a planted world in which the right outcome is known.
+    """Sort tests into rings, and mark those whose docstrings, or whose module's, mention a planted
+    world with a known right outcome.
 
-    What is marked nightly comes first, and then the longest rings; each worker is dealt whole files
-    of everything, so that what they all end with is short.
+    Nightly tests come first, then the longest rings; each worker gets whole files of every kind, so
+    that all workers end with short ones.
     """
     rank = dict[pytest.Item, tuple[bool, int]]()
     for item in items:
@@ -191,7 +192,7 @@ def _watched(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    # What a run has unfrozen when it ended.
+    # Objects that a run has unfrozen at its end.
     gc.freeze()
     with _watched(item):
         return (yield)
@@ -214,14 +215,14 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    # Without the plugin that keeps a cache (-p no:cacheprovider) there is no such attribute.
+    # Missing without the cache plugin (-p no:cacheprovider).
     cache = getattr(session.config, "cache", None)
     if cache is not None and not hasattr(session.config, "workerinput"):
         cache.set(SKIPPED, _skipped)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What was not tested, as the last lines: a reason, and for how many tests it holds."""
+    """Skipped tests, as the last lines: a reason and the number of tests."""
     for reason, times in sorted(Counter(_skipped.values()).items()):
         tests = "1 test" if times == 1 else f"{times} tests"
         terminalreporter.line(f"· not tested: {reason} ({tests})")

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.waiting import PATIENCE
 
 SYSTEM_USER = "postgres"
-"""Who runs the server where the tests run as root, whom PostgreSQL refuses."""
+"""User of the server if the tests run as root, whom PostgreSQL refuses."""
 
 
 class Server:

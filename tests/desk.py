@@ -89,7 +89,7 @@ line of the journal, a reply into the store."""
 
 @dataclass
 class Desk:
-    """A working folder. Sittings are processes of their own, or run in that of the tests."""
+    """A working folder. Sittings are processes, or run in the process of the tests."""
 
     folder: Path
     problems: int = 2
@@ -143,7 +143,7 @@ class Desk:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A group of its own, as a terminal gives one: signals may be sent to all of it.
+            # A process group, as a terminal creates: signals may be sent to all of it.
             process_group=0,
         )
 
@@ -169,5 +169,5 @@ class Desk:
         return ["run", "sweep.yaml", "--limit", str(self.problems), *places, *flags]
 
     def account(self) -> UsageTotals:
-        """What all sittings asked, as the run folder has it."""
+        """All calls of all sittings, from the run folder."""
         return sum_usage(read_ledger(self.run).values())

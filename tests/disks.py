@@ -34,13 +34,13 @@ permissions of files stand in for them."""
 
 
 class Disk:
-    """A disk of its own, mounted on a folder."""
+    """A small file system, mounted on a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def leave(self, room: int) -> None:
-        """Make it so small that there is room for so many more bytes, give or take 4,096."""
+        """Shrink it to this many free bytes, within 4,096."""
         status = os.statvfs(self.folder)
         used = (status.f_blocks - status.f_bfree) * status.f_frsize
         self._resize(used + room)
@@ -58,12 +58,12 @@ class Disk:
         self._resize(LARGE)
 
     def _resize(self, size: int) -> None:
-        # To a size of 0 there is no limit.
+        # A size of 0 means no limit.
         assert _mount("-o", f"remount,size={max(size, 4096)}", self.folder)
 
 
 class Limit(Disk):
-    """Stands in for a disk: no file may grow beyond so many bytes."""
+    """Stands in for a disk: limits the size of all files."""
 
     def leave(self, room: int) -> None:
         self._resize(room)
@@ -78,7 +78,7 @@ LARGE = 2**26
 
 @contextmanager
 def disk(folder: Path) -> Iterator[Disk]:
-    """A new folder on a disk of its own, large at first."""
+    """A new folder on a separate disk, large at first."""
     folder.mkdir()
     if MOUNTS:
         assert _mount("-t", "tmpfs", "-o", f"size={LARGE}", "tmpfs", folder)
@@ -127,7 +127,7 @@ OVERRIDE = 0b110
 
 
 def _without_override() -> bytes:
-    """Let permissions bind this thread, root's too; what it could do before."""
+    """Make permissions bind this thread, even as root; returns its former abilities."""
     before = ctypes.create_string_buffer(24)
     assert ctypes.CDLL(None).capget(HEADER, before) == 0
     effective = int.from_bytes(before.raw[:4], "little") & ~OVERRIDE

@@ -34,7 +34,7 @@ def blocks(page: Path, *languages: str) -> list[Block]:
 
 
 def shown(page: str, name: str) -> dict[str, Any]:
-    """What the Python file of that name defines, as a page of docs shows it."""
+    """A definition in the Python file of that name, as a page of docs shows it."""
     (text,) = (each.text for each in blocks(ROOT / "docs" / page, "python") if each.name == name)
     scope: dict[str, Any] = {"__name__": Path(name).stem}
     exec(text, scope)

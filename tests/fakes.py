@@ -42,7 +42,7 @@ class Scripted:
 
     @property
     def distinct(self) -> int:
-        """How many different calls were asked: what a cache would pay for."""
+        """Number of distinct calls: the number that a cache would pay for."""
         return len({call.address for call in self.calls})
 
 
@@ -76,11 +76,11 @@ A, B = CRATES.answers
 
 JUDGE = StatedJudge("judge")
 ALICE, BOB = Agent("alice"), Agent("bob")
-"""Who takes part in most scripts; `call.model` tells them apart."""
+"""The models of most scripts; `call.model` distinguishes them."""
 
 
 class Prompt(NamedTuple):
-    """What a call asks of whom: read off its prompt, as a scripted model must."""
+    """The kind of a call, read from its prompt as a scripted model must."""
 
     task: str
     """`statement` where a judge is asked whether a statement is true, however it is asked."""
@@ -89,11 +89,11 @@ class Prompt(NamedTuple):
     system: str
     user: str
     speakers: tuple[str, ...]
-    """Whose turns the reader hears, in order."""
+    """Speakers of the turns that the reader hears, in order."""
     speeches: tuple[str, ...]
-    """What they said."""
+    """Texts of these turns."""
     statement: str = ""
-    """What the reader decides about, where it is a statement."""
+    """The statement to decide about, if there is one."""
 
     @property
     def asks(self) -> str:
@@ -134,19 +134,19 @@ def draft(call: Call) -> int:
 
 
 def held(share: object) -> str:
-    """What a judge says that finds a statement true with this probability."""
+    """Reply of a judge that finds a statement true with this probability."""
     if not isinstance(share, (int, float)):
         return f"Yes: {share}%\nNo: {share}%"
     return f"Yes: {100 * share:.9g}%\nNo: {100 - 100 * share:.9g}%"
 
 
 def form(**fields: object) -> str:
-    """What a seat says that fills in a form."""
+    """Reply of a role that fills in a form."""
     return orjson.dumps(fields).decode()
 
 
 def addresses(ask: Scripted) -> set[str]:
-    """The different calls that were asked: what a cache would pay for."""
+    """The distinct calls, which a cache would pay for."""
     return {call.address for call in ask.calls}
 
 

@@ -1,7 +1,7 @@
-"""Tiny formal domains, in which a prover's statements are few and every step can be decided.
+"""Tiny formal domains with few possible statements, in which every step can be decided.
 
-Whoever decides about a step sees no more than a judge does: one small rule, the question, and the
-statements that are taken as given. Nobody here works out the answer to decide about a step.
+A decision uses only what a judge sees: one small rule, the question, and the statements that are
+taken as given. The answer is never computed to decide about a step.
 """
 
 import random

@@ -137,7 +137,7 @@ async def listening(
             for task in serving:
                 task.cancel()
             await asyncio.gather(*serving, return_exceptions=True)
-            # What was closed just now is closed in the loop's next turn.
+            # Connections that were just closed are gone in the loop's next turn.
             await asyncio.sleep(0)
 
 
@@ -165,13 +165,13 @@ async def request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 async def canned(
     line: str, answer: bytes, key: str = CANARY
 ) -> AsyncIterator[tuple[Provider, list[bytes]]]:
-    """A provider whose server sends the same bytes to whatever it is sent, and then hangs up."""
+    """A provider whose server always sends the same bytes, and then closes."""
     requests: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError):
             head = await reader.readexactly(1)
-            # Who begins with TLS ends no line.
+            # Clients that start with TLS send no line.
             if head.isalpha():
                 head += await reader.readuntil(b"\r\n\r\n")
             if size := re.search(rb"content-length: (\d+)", head.lower()):

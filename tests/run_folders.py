@@ -65,12 +65,12 @@ def land(into: RunFolder, cells: Sequence[Cell], failed: Sequence[int] = ()) -> 
 
 
 def recorded(folder: Path) -> list[bytes]:
-    """The lines of what a run has by now, in the order of the sweep."""
+    """The recorded lines of a run, in the order of the sweep."""
     return [each.line for each in outcomes(folder)]
 
 
 def recorded_so_far(folder: Path) -> list[bytes]:
-    """As `recorded`; nothing where a process was killed before there was a run."""
+    """As `recorded`; empty if a process was killed before it created the run."""
     try:
         return recorded(folder)
     except RunFolderError:
@@ -83,8 +83,8 @@ def outcomes(folder: Path) -> list[OutcomeRecord]:
 
 
 def spoken(run: Path) -> list[bytes]:
-    """What was said in each cell of a run, without what its calls took: that may differ between
-    two runs of one sweep."""
+    """The texts in each cell of a run, without the usage of its calls, which may differ between two
+    runs of one sweep."""
 
     def free(call: RecordedCall) -> RecordedCall:
         return structs.replace(call, cost=CallCost(call.cost.identity))
@@ -161,12 +161,12 @@ SWAPPED = "probs = '[' || (probs -> 1) || ',' || (probs -> 0) || ']'"
 
 
 def cut(folder: Path, cells: int) -> None:
-    """Leave the first so many cells, as if the run had been stopped after them."""
+    """Keep the first cells, as if the run had been stopped after them."""
     edited(folder, f"DELETE FROM cells WHERE place >= {cells}")
 
 
 def with_failures(folder: Path, kind: str, places: set[int]) -> bytes:
-    """Put failures in place of outcomes, as if a provider had been down; the lines before."""
+    """Replace outcomes by failures, as if a provider had been down; returns the lines before."""
     before = b"".join(recorded(folder))
     with RunTables.open(folder) as tables:
         cells = list(tables.cells(places))

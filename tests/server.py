@@ -32,10 +32,10 @@ class Arrival:
 
 
 class Server:
-    """Answers after `latency` seconds; `fault` may have it raise instead.
+    """Answers after `latency` seconds; `fault` may make it raise.
 
-    fault: called with the request as it arrives; what it returns is raised once the latency has
-    passed (None: the call is answered). An Unreachable never gets into the book.
+    fault: called with the request as it arrives; its result is raised after the latency (None: the
+    call is answered). An Unreachable is not recorded in the book.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ def mixed_sizes(count: int, seed: int, least: int = 50, most: int = 4_000) -> li
 
 
 def busiest(times: list[tuple[float, float]], window: float) -> float:
-    """The greatest sum of amounts in any window of so many seconds.
+    """Maximum sum of amounts in any window of this many seconds.
 
     times: (loop time, amount), in order of time.
     """

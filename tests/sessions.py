@@ -1,12 +1,11 @@
-"""Sessions: command lines and what they print, in Markdown files that read as a user's screen.
+"""Sessions: command lines and their output, in Markdown files that read like a user's screen.
 
-In a block of `console`, `$ oversight …` is run in this process; below it stand the lines of its
-stdout, those of its stderr after `! `, and `[3]` for an exit code that is not 0. `<<< y` answers a
-question. `$ cat FILE` and `$ python EXAMPLE …` do as they say. `>>> …` is Python, with names of the
-test's. In tables `$ …` is a text, on more lines after `> `, and below it stands what is read or
-refused. Each heading is a test of its own; files
-that stand under their names at the top, or below it, lie in the working folder.
-`pytest --accept` writes down what is printed now: read the difference before you commit it.
+In a block of `console`, `$ oversight …` is run in this process. Below it stand the lines of stdout,
+the lines of stderr after `! `, and `[3]` for a non-zero exit code. `<<< y` answers a question. `$
+cat FILE` and `$ python EXAMPLE …` are supported. `>>> …` is Python, with names of the test. In
+tables `$ …` is a text, continued after `> `, and below it stands the result or refusal. Each
+heading is a test. Files at the top, or below a heading, are in the working folder. `pytest
+--accept` writes the current output: read the difference before committing it.
 """
 
 import re
@@ -32,11 +31,11 @@ Answer: TypeAlias = Callable[[str], Iterable[str]]
 """The lines that stand below a line."""
 Names: TypeAlias = dict[str, Any] | None
 Shape: TypeAlias = Callable[[str], str]
-"""Puts names in place of what differs from run to run: folders, sizes."""
+"""Replaces values that differ between runs by names: folders, sizes."""
 
 
 class Session(NamedTuple):
-    """What stands below one heading."""
+    """The content below one heading."""
 
     file: Path
     heading: str
@@ -46,7 +45,7 @@ class Session(NamedTuple):
         return dict(_sections(self.file))[self.heading]
 
     def check(self, request: pytest.FixtureRequest, answer: Answer, names: Names = None) -> None:
-        """What is answered to each line must stand below it. names: of the Python lines."""
+        """Compares each answer with the text below its line. names: for the Python lines."""
         top, before = _HEADING.split(self.file.read_text())[0], self.text
         for name, text in _FILE.findall(f"{top}\n{before}"):
             Path(name).parent.mkdir(exist_ok=True)
@@ -70,7 +69,7 @@ def _answered(block: str, answer: Answer, names: Names) -> str:
 
 
 def commands(names: dict[str, Any], shape: Shape, monkeypatch: pytest.MonkeyPatch) -> Answer:
-    """Answers with what a command line prints, run in the working folder."""
+    """The output of a command line, run in the working folder."""
 
     def answer(line: str) -> Iterator[str]:
         words, _, typed = line.partition(" <<< ")
@@ -88,7 +87,7 @@ def commands(names: dict[str, Any], shape: Shape, monkeypatch: pytest.MonkeyPatc
 
 
 def _example(*words: str) -> Ran:
-    """What a program of the examples prints, run in this process."""
+    """The output of an example program, run in this process."""
     script = ROOT / "examples" / words[0]
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
         patch.setattr("sys.argv", list(words))
@@ -101,7 +100,7 @@ def _example(*words: str) -> Ran:
 
 
 def refusals(read: Callable[[str], object], fault: type[Exception]) -> Answer:
-    """Answers with what is told of a text that is refused."""
+    """The result or refusal of a text."""
 
     def answer(text: str) -> list[str]:
         with pytest.raises(fault) as told:
@@ -124,8 +123,8 @@ def _sections(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def sessions(*files: Path) -> pytest.MarkDecorator:
-    """A test for each heading of the files; it takes `session`. What starts a server is `wire`, and
-    what draws all pictures of a site."""
+    """A test per heading of the files, with the fixture `session`. Commands that start a server are
+    marked `wire`, and so is the drawing of a site's pictures."""
     found = [
         pytest.param(
             Session(file, heading),

@@ -41,7 +41,7 @@ FLIGHTS = 2 * CONCURRENCY
 """Calls on the wire at most: each of two models has its own limit."""
 
 Prompt = tuple[str, ...]
-"""The texts of a call: what tells the calls of these sweeps apart."""
+"""The texts of a call, which distinguish the calls of these sweeps."""
 
 
 def prompt_of(call: Call) -> Prompt:
@@ -75,7 +75,7 @@ class Answered:
 
 
 class Vendor:
-    """A rehearsal server in a thread of its own; a context manager."""
+    """A rehearsal server in a thread; a context manager."""
 
     def __init__(self, answer: Callable[[Call], Reply] = opinion, **profile: Any) -> None:
         """profile: settings of the server, as its latency in seconds."""
@@ -206,7 +206,7 @@ class Bench:
         (self.folder / "problems.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
 
     def start(self, *flags: str, command: tuple[str, ...] = ("run",)) -> "Sitting":
-        """Start or resume; it runs beside the test."""
+        """Start or resume in the background."""
         target = str(self.sweep if command == ("run",) else self.run)
         own = ("--run-folder", str(self.run)) if command == ("run",) else ()
         line = [sys.executable, "-m", "oversight.engine", *command, target]
@@ -214,7 +214,7 @@ class Bench:
         return Sitting(self, [*line, *store, *own, *flags])
 
     def ends(self, code: int, *flags: str, command: tuple[str, ...] = ("run",)) -> str:
-        """A sitting to its end, which must have this exit code; what it told."""
+        """Run a sitting to its end, with this exit code; returns its output."""
         sitting = self.start(*flags, command=command)
         assert sitting.wait() == code, sitting.told
         return sitting.told
@@ -230,7 +230,7 @@ class Bench:
     def cut(
         self, vendor: Vendor, requests: int, number: int = signal.SIGINT, *flags: str
     ) -> "Sitting":
-        """A sitting that got a signal after so many requests, to its end."""
+        """Run a sitting that gets a signal after this many requests, to its end."""
         with vendor.held(requests) as reached:
             sitting = self.start(*flags)
             assert reached.wait(PATIENCE)
@@ -255,7 +255,7 @@ class Bench:
         try:
             return recorded(self.run)
         except RunFolderError:
-            # It was killed before there was a run.
+            # It was killed before it created the run.
             return []
 
     def stored(self) -> set[Prompt]:
@@ -263,7 +263,7 @@ class Bench:
         return {prompt_of(record.call()) for record in self.records()}
 
     def records(self) -> list[StoreEntry]:
-        """What the store holds, without its damaged entries; nothing where it was not made yet."""
+        """The intact entries of the store; empty if it does not exist yet."""
         try:
             opened = open_for_reading(str(self.store))
         except StoreError as fault:

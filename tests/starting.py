@@ -1,10 +1,9 @@
-"""Processes that start in milliseconds: forked off one that has imported the program.
+"""Processes that start in milliseconds: forked from one that has imported the program.
 
-A process of Python's own needs half a second of a core before it has imported the command line,
-and the tests start hundreds. `Started` is `subprocess.Popen` in all that its caller sees: the
-process has a pid, an environment, a working folder, file descriptors, signals and an exit code of
-its own. It differs in what precedes the first line of the program, so what concerns the start of
-Python itself (import time, memory, `python -X`) is started by `subprocess`.
+A new Python process needs half a second of a core to import the command line, and the tests start
+hundreds. For its caller, `Started` behaves like `subprocess.Popen`: pid, environment, working
+folder, file descriptors, signals and exit code. Only the start of Python differs, so tests of it
+(import time, memory, `python -X`) use `subprocess`.
 """
 
 import atexit
@@ -89,7 +88,7 @@ class Started(subprocess.Popen[Any]):
         except BlockingIOError:
             return 0, 0
         except OSError:
-            told = b""  # closed with what nobody waits for any more
+            told = b""  # close pipes of unwaited processes
         self._ended.close()
         # Without a word, what forked it is gone.
         return self.pid, _STATUS.unpack(told)[0] if told else signal.SIGKILL
@@ -99,7 +98,7 @@ _PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 
 def run(*given: Any, **settings: Any) -> Any:
-    """A process to its end, as `subprocess.run` has it, with what it says as text."""
+    """Run a process to its end, like `subprocess.run` with text output."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with Started(*given, **{"stdin": subprocess.DEVNULL} | pipes | settings) as process:
         out, err = process.communicate()
@@ -115,7 +114,7 @@ def _forks(told: dict[str, Any]) -> bool:
         and words[0] == sys.executable
         and words[1] in ("-m", "-c")
         and not (told["preexec_fn"] or told["pass_fds"] or told["shell"] or told["executable"])
-        # What Python reads before anything else is as it is here.
+        # Settings that Python reads at its start are the same as here.
         and environment.get("PYTHONPATH", str(ROOT)) == str(ROOT)
         and all(
             os.environ.get(name) == value
@@ -161,12 +160,11 @@ def _forker() -> Forker:
     return _made[0]
 
 
-# What follows runs in the process that forks.
+# The rest runs in the forking process.
 
 
 def serve(asking: socket.socket) -> dict[str, Any]:
-    """Fork a process for whatever is asked, and tell each one's end. Returns in the child alone,
-    with what it is to do."""
+    """Fork a process per request, and report its end. Returns only in the child, with its task."""
     running: dict[int, socket.socket] = {}
     woken, waking = socket.socketpair()
     waking.setblocking(False)

@@ -16,8 +16,8 @@ PUBLIC = {name: getattr(protocols, name) for name in protocols.__all__}
 
 
 def expressions(names: dict[str, Any]) -> Answer:
-    """Answers with the value of an expression of these names, of a list each entry in a line of its
-    own, or with the fault that it raises."""
+    """The value of an expression of these names (one line per list entry), or the exception that it
+    raises."""
     return printed(names, _short)
 
 

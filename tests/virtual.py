@@ -37,7 +37,7 @@ class _Jump(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`time()` starts at 0 s and moves only by what the loop would have waited."""
+    """`time()` starts at 0 s and advances only by the time that the loop would have waited."""
 
     def __init__(self) -> None:
         self._jump = _Jump()
@@ -48,13 +48,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """`main` from start to end under a clock of its own."""
+    """Run `main` under a virtual clock."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
 
 
 def virtually(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """A test from start to end under a clock of its own."""
+    """Run a test under a virtual clock."""
 
     @wraps(test)
     def ran(*given: P.args, **named: P.kwargs) -> T:

@@ -12,7 +12,7 @@ machine that rests. A loaded machine is slow, and no failure."""
 def until(
     holds: Callable[[], object], process: "subprocess.Popen[str] | None" = None, every: float = 0.01
 ) -> None:
-    """Look every so many seconds until it holds. process: a failure if it ends before."""
+    """Check at this interval until it holds. process: a failure if it ends before."""
     deadline = time.monotonic() + PATIENCE
     while not holds():
         assert process is None or process.poll() is None, "the process ended before"

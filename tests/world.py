@@ -1,5 +1,5 @@
-"""What tests stand on: problems and a world in which they are known, stores, mechanisms at their
-defaults and what they ask of a model."""
+"""Common test data: problems and a world that knows them, stores, and mechanisms with defaults and
+their calls."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -18,7 +18,7 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem, labelled
 
 QUIET = SimModel(persuasion=1.25, honesty_gap=0.5, insight=0.75, noise=0)
-"""A model without chance: 1.5 nats for the truth, 1 against it, and 0.75 of its own."""
+"""A deterministic model: 1.5 nats for the truth, 1 against it, and 0.75 for its own view."""
 
 
 @cache
@@ -55,7 +55,7 @@ def simulated(problems: list[Problem], model: SimModel = QUIET) -> SimProvider:
 
 
 def within(count: int, n: int, p: float) -> bool:
-    """Whether a count among n is no more than 4.5 standard errors from what p lets expect."""
+    """Whether a count of n trials is at most 4.5 standard errors from its expectation under p."""
     return abs(count - n * p) <= 4.5 * (n * p * (1 - p)) ** 0.5
 
 

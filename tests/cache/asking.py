@@ -1,4 +1,4 @@
-"""Calls and replies, single ones and of every shape; who answers them, and all asked at once."""
+"""Calls and replies of every shape, an `Ask` that answers them, and many calls at once."""
 
 import asyncio
 from collections.abc import Iterable
@@ -56,7 +56,7 @@ REPLY = Reply(
 )
 """A reply with every field set but the address, which is the cache's to set."""
 
-# Lone surrogates are no text; they have tests of their own.
+# Lone surrogates have separate tests.
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 logprobs = st.floats(-1e9, 0.0)
 tool_calls = st.builds(ToolCall, texts, texts, texts)

@@ -185,7 +185,7 @@ async def test_a_failed_flight_that_everybody_left_is_not_reported_as_lost():
 
 @pytest.mark.parametrize("clock", [0, 10**9, 10**11])
 async def test_a_refresh_that_goes_on_asks_again_for_all_but_what_it_stored_itself(clock):
-    """Whatever the clocks say: what a run stored before its refresh is not refreshed either."""
+    """By any clock, an entry that a run stored before its refresh is not refreshed."""
     store, numbers = MemoryStore(), iter(range(10))
     inner = Scripted(lambda call: str(next(numbers)))
     for run, call in zip("78", calls(2), strict=True):
@@ -336,7 +336,7 @@ def speech(*texts: str, fault: Exception | None = None) -> Callable[[Ask], Await
     return said
 
 
-async def test_what_was_done_before_is_noted_by_everybody_and_counted():
+async def test_repeated_work_is_noted_by_every_caller_and_counted():
     told = Told()
     first, second = told.cell(), told.cell()
     for cell in (first, second):
@@ -373,7 +373,7 @@ async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(
     assert not told.spared
 
 
-async def test_what_is_under_way_is_joined_and_its_fault_shared_but_not_remembered():
+async def test_running_work_is_joined_and_its_fault_reaches_all_but_is_not_kept():
     told, fault = Told(delay=0.01), ValueError("cut")
     cells = [told.cell(), told.cell()]
     ends = await asyncio.gather(
@@ -387,7 +387,7 @@ async def test_what_is_under_way_is_joined_and_its_fault_shared_but_not_remember
     assert len(told.model.calls) == 2
 
 
-async def test_whoever_joined_does_it_where_the_first_was_cancelled():
+async def test_joined_caller_repeats_cancelled_work():
     told = Told(delay=0.01)
     first, second = (asyncio.create_task(run_once(told.cell(), speech("a"), (), "t")) for _ in "12")
     await asyncio.sleep(0)
@@ -411,14 +411,14 @@ async def test_a_kind_of_work_that_nobody_asks_for_again_is_shared_no_more():
     for n in range(TRIED):
         await run_once(told.cell(), speech("a"), (settings,), n)
     await run_once(told.cell(), speech("a"), (settings,), 0)
-    assert not told.spared  # asked anew, which the cache answers
+    assert not told.spared  # asked again, and answered by the cache
     await run_once(told.cell(), speech("a"), (("judge",),), 0)
     await run_once(told.cell(), speech("a"), (("judge",),), 0)
     assert told.spared == [(1, False)]
 
 
 @pytest.mark.parametrize("asked", [("a",), ()], ids=["asked", "asked nobody"])
-async def test_what_was_done_long_ago_is_forgotten(asked):
+async def test_old_work_is_forgotten(asked):
     told = Told()
     # Done twice, its kind is shared from then on, however seldom it is repeated.
     for _ in range(2):

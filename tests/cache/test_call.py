@@ -1,6 +1,5 @@
-"""Calls: one address for equal ones, another for every difference; frozen; what they keep. Replies:
-thoughts are no speech, however a server gives them: `reasoning.md`; what nobody sees is dropped.
-"""
+"""Calls: equal ones have one address, and any difference changes it. Replies: reasoning is
+separated (`reasoning.md`), and invisible characters are removed."""
 
 import math
 import pickle
@@ -76,7 +75,7 @@ def test_every_field_of_every_part_moves_the_address(part, field):
     assert held(changed).address != held(whole).address
 
 
-# Who changes these empties everybody's store: raise SCHEMA, and say so in the changelog.
+# A change empties all users' stores: raise SCHEMA, and say so in the changelog.
 def test_addresses_are_those_that_stores_were_filled_with():
     assert SMALL.address == "3d885474658cd5ad7a5228955bbcb3de3abec5eb0fc467f0206ad8e8a5f011e2"
     assert FIRST.address == "00995c3ebf8fa3b90b2f989e7920e63ab0ff6468c5db1ea3c0734f43d9b56ae2"
@@ -167,7 +166,7 @@ def test_the_class_of_a_value_is_part_of_its_address():
         *((Plain(each), r"\[1\]\.size: .* no") for each in (math.nan, math.inf, -math.inf)),
     ],
 )
-def test_what_has_no_stable_form_has_no_address(stranger, told):
+def test_values_without_stable_form_have_no_address(stranger, told):
     with pytest.raises(AddressError, match=f"^{told}"):
         value_address((Plain(1.0), stranger))
 
@@ -205,7 +204,7 @@ def test_each_result_is_computed_once_for_the_same_arguments():
     assert COMPUTED == ["yes", (1, ""), (2, ""), (2, "!")]
 
 
-def test_an_equal_value_keeps_results_of_its_own_and_they_are_no_part_of_it():
+def test_equal_values_cache_results_separately_and_outside_of_their_value():
     word, same = Word("yes"), Word("yes")
     assert word.times(1) == same.times(1)
     assert COMPUTED == [(1, ""), (1, "")]
@@ -213,7 +212,7 @@ def test_an_equal_value_keeps_results_of_its_own_and_they_are_no_part_of_it():
     assert pickle.loads(pickle.dumps(word)) == word
 
 
-def test_what_raises_is_computed_again():
+def test_failed_computation_is_retried():
     for _ in range(2):
         with pytest.raises(ValueError, match="-1") as raised:
             Word("yes").times(-1)
@@ -221,7 +220,7 @@ def test_what_raises_is_computed_again():
     assert len(COMPUTED) == 2
 
 
-def test_no_more_than_so_many_results_are_kept():
+def test_number_of_cached_results_is_bounded():
     word = Word("yes")
     for count in range(MAX_RESULTS + 1):
         word.times(count)
@@ -248,7 +247,7 @@ def scored(text: str, *given: str, reasoning: str = "") -> str:
 
 
 @sessions(Path(__file__).with_name("reasoning.md"))
-def test_thoughts_are_no_part_of_what_is_said(session, request):
+def test_reasoning_is_separated_from_text(session, request):
     session.check(request, printed(globals()))
 
 
@@ -258,7 +257,7 @@ pieces = st.sampled_from([*TAGS.either, *OTHERS, "`", " ", "\n", "a", "It is (A)
 
 @examples(8)
 @given(st.lists(pieces, max_size=12).map("".join), st.sampled_from(["", "a"]))
-def test_what_is_split_stays_as_it_is_in_a_store_too(text, reasoning):
+def test_split_reply_stays_equal_in_a_store(text, reasoning):
     reply = Reply(text, reasoning=reasoning)
     assert read_reply("", write_reply(reply), "") == reply
     assert not reply.text.lstrip().startswith(TAGS.either)
@@ -300,7 +299,7 @@ def test_a_reply_stored_before_is_split_when_it_is_read():
         assert older.imported().outcome == outcome
 
 
-def test_a_model_may_have_tags_of_its_own():
+def test_a_model_may_have_extra_tags():
     """A cut reply without them is all thoughts: the prompt of such a model opens them."""
     tags = Tags(("<plan>", "</plan>"))
     for outcome in ("ok", "truncated"):
@@ -324,14 +323,14 @@ def test_characters_that_nobody_sees_are_dropped_and_counted():
 
 
 @given(st.text() | st.text("\u0301\u0344\u0f73\ufb2a", min_size=MAX_MARKS))
-def test_what_is_folded_is_in_nfc_and_folding_it_again_changes_nothing(text):
+def test_normalized_text_is_nfc_and_normalizing_is_idempotent(text):
     once, hidden = normalized(text)
     assert is_normalized("NFC", once)
     assert normalized(once) == (once, 0)
     assert hidden or once == normalize("NFC", text)
 
 
-def test_a_heap_of_marks_is_cut_to_what_can_be_sorted_at_once():
+def test_long_runs_of_marks_are_cut():
     """In the order in which they come here they would take minutes to sort."""
     text, hidden = normalized("e" + "\u0301\u0316" * 500_000)
     assert len(text) <= MAX_MARKS + 1
@@ -339,7 +338,7 @@ def test_a_heap_of_marks_is_cut_to_what_can_be_sorted_at_once():
 
 
 def test_a_reply_is_folded_wherever_it_comes_from():
-    """Of a store that others have filled, too; the address is that of the call, and stays."""
+    """Also for a store that others have filled; the call's address stays."""
     assert Reply("So\u200b it is.") == Reply("So it is.", hidden=1)
     stored = '{"text":"So\u200b it is."}'.encode()
     assert read_reply("key", stored, "address") == Reply("So it is.", call="address", hidden=1)

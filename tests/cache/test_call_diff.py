@@ -1,4 +1,4 @@
-"""What a replay tells of a call that was never recorded: the nearest one, and what differs."""
+"""The report on a call that was never recorded: the nearest one, and the differences."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def differs(draw: tuple[int, ...] = (), **changed: object) -> list[str]:
 
 
 def nearest(recorded: Call, place: str = "here/v1", **changed: object) -> str:
-    """What is told of the recorded call that is nearest to one; a damaged entry lies beside it."""
+    """The report on the nearest recorded call; a damaged entry is in the store too."""
     store = store_of(recorded, place=place)
     store.put_many([("0", b"\x01 no record")])
     return str(nearest_recorded(store, ASKED.changed(**changed), "here/v1"))
@@ -49,7 +49,7 @@ def test_a_difference_is_named_with_its_place_and_both_values(session, request):
 
 
 @given(any_calls, any_calls)
-def test_there_are_no_differences_exactly_between_equal_calls(one, other):
+def test_differences_are_empty_exactly_for_equal_calls(one, other):
     assert (differences(one, other) == ()) == (one == other)
 
 
@@ -63,7 +63,7 @@ TYPO = f"{WORDS[:80]}!{WORDS[81:]}"
         ({"messages": said(TYPO, "Speak.")}, "messages[0].text differs at character 80: "),
     ],
 )
-def test_what_was_changed_is_found_among_other_questions_that_begin_alike(changed, told):
+def test_changed_call_is_found_among_similar_questions(changed, told):
     cuts = [text[:n] + "?" for text in (WORDS, TYPO) for n in range(5, 90, 5)]
     others = [ASKED.changed(messages=said(cut, "Speak.")) for cut in cuts]
     nearest = nearest_recorded(store_of(ASKED, *others), ASKED.changed(**changed), "here/v1")

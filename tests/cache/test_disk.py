@@ -95,7 +95,7 @@ def test_nothing_is_added_to_the_file_of_another_program(folder, table):
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_what_is_written_to_a_store_that_is_gone_is_not_acknowledged(folder, tmp_path, replaced):
+def test_writes_to_a_deleted_store_are_not_acknowledged(folder, tmp_path, replaced):
     with closing(DiskStore(folder)) as store:
         store.put_many([("a", b"1")])
         store.check()
@@ -155,7 +155,7 @@ def test_a_planted_row_cannot_have_a_file_removed(folder, tmp_path):
     assert precious.read_text() == "keep"
 
 
-def test_a_planted_trigger_does_not_run_and_those_of_diskcache_go(folder):
+def test_planted_triggers_do_not_run_and_diskcache_triggers_are_dropped(folder):
     filled(folder, {"a": b"1"})
     for what in ("INSERT", "DELETE"):
         sql(
@@ -361,7 +361,7 @@ def test_keys_that_are_not_ascii_any_more_are_reported(folder):
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs a list of open files")
-def test_what_cannot_be_opened_is_not_held_open(folder):
+def test_failed_open_leaves_no_file_open(folder):
     filled(folder, {"k": b"v"})
     sql(folder, "DROP TABLE Cache")
     with pytest.raises(StoreError) as reading:

@@ -1,4 +1,4 @@
-"""What was acknowledged is found again; what was flipped, cut or filled up serves nothing wrong."""
+"""Acknowledged entries are found again; flipped, truncated or full files serve nothing wrong."""
 
 import os
 import random
@@ -24,7 +24,7 @@ from tests.world import filled
 
 
 def leave_pages(store: DiskStore, count: int) -> None:
-    """Let a store's file grow by so many pages, and no more, on the connection that is open."""
+    """Limit a store's file to this many pages on the open connection."""
     ((pages,),) = store._writing.execute("PRAGMA page_count").fetchall()
     store._writing.execute(f"PRAGMA max_page_count = {pages + count}")
 
@@ -100,7 +100,7 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(folder, tmp_
         store.close()
     print(f"{flips} flips: {dict(ends)}; so many replies were lost to a recover: {dict(lost)}")
     assert len(ends) == 4, "the flips must have met every kind of page"
-    # A page that is hit where it leads to others takes them with it; there are few such places.
+    # A damaged inner page takes its children with it; only few pages are inner ones.
     assert sum(count for missing, count in lost.items() if missing > 1) <= 0.02 * flips
 
 
@@ -129,7 +129,7 @@ def test_flipped_bytes_are_refused_or_survived_by_a_store_that_writes(folder, tm
         store.close()
 
 
-def test_a_full_disk_loses_nothing_and_can_go_on_once_there_is_room(folder):
+def test_full_disk_loses_nothing_and_writing_resumes_with_room(folder):
     store = DiskStore(folder)
     store.put_many([(f"{n:03}", b"x" * 1000) for n in range(50)])
     leave_pages(store, 5)
@@ -203,7 +203,7 @@ def test_two_processes_write_one_store_at_once(folder):
     store.close()
 
 
-def test_a_new_store_waits_for_who_begins_it_at_the_same_time(folder, monkeypatch):
+def test_two_processes_can_create_a_store_at_once(folder, monkeypatch):
     folder.mkdir()
     with closing(sqlite3.connect(folder / STORE_FILE, isolation_level=None)) as other:
         other.executescript("CREATE TABLE Settings (key UNIQUE, value); BEGIN IMMEDIATE")

@@ -85,7 +85,7 @@ def test_a_clock_that_is_wrong_costs_no_reply(clock):
     assert 0 <= record.stored_at <= 253_370_764_800
 
 
-def test_the_beginning_that_calls_share_is_a_part_of_its_own():
+def test_common_beginning_of_calls_is_a_separate_part():
     passage = 'It was "so" – they said.\n' * 400
     call = FULL.changed(messages=(Message("system", passage + "Rules."), *FULL.messages))
     new = new_entry(store_key(call.address, "here/v1"), call, REPLY, "here/v1", 7)
@@ -117,7 +117,7 @@ BOMB = zstandard.ZstdCompressor().compress(bytes(2**20))
 
 
 def read(value: bytes) -> str:
-    """What is wrong with bytes that are no record."""
+    """The damage of bytes that are not an entry."""
     with pytest.raises(DamagedEntry) as damage:
         read_entry(KEY, value)
     return str(damage.value)
@@ -150,7 +150,7 @@ NAMES = {"math": math, "Token": Token, "Usage": Usage, "MOST": MAX_UNPACKED_BYTE
 
 
 @sessions(Path(__file__).with_name("entry.md"))
-def test_what_was_altered_is_not_believed(session, request):
+def test_altered_entries_are_refused(session, request):
     def told(text: str) -> list[str]:
         """Without what is said of each, and the words of libraries."""
         often = rf"stored reply {ADDRESS[:12]} is damaged: |; list all damage with: .*|: \w+\(.*"

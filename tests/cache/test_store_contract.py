@@ -172,7 +172,7 @@ class Full(MemoryStore):
 
 
 def put(writer: Writer, key: str, pack: Callable[[], bytes]) -> "asyncio.Future[Kept]":
-    """What became of an entry, once it is known."""
+    """The result of an entry, once it is known."""
     known = asyncio.get_running_loop().create_future()
     writer.put((key, pack, known.set_result))
     return known
@@ -227,7 +227,7 @@ async def test_a_value_that_cannot_be_packed_takes_no_neighbour_down_with_it():
     ("count", "sizes"),
     [(200, [1, 200]), (2 * MAX_COMMIT_ENTRIES + 1, [1, MAX_COMMIT_ENTRIES, MAX_COMMIT_ENTRIES, 1])],
 )
-async def test_what_is_queued_during_a_commit_shares_the_next_up_to_its_bound(count, sizes):
+async def test_entries_queued_during_a_commit_form_the_next_up_to_its_bound(count, sizes):
     store, names = Slow(), [f"{n:05}" for n in range(count)]
     writer = Writer(store)
     puts = await begun(store, writer, names)
@@ -238,7 +238,7 @@ async def test_what_is_queued_during_a_commit_shares_the_next_up_to_its_bound(co
     assert [key for commit in store.commits for key in commit] == ["first", *names]
 
 
-async def test_what_comes_within_a_moment_of_the_first_shares_its_commit():
+async def test_entries_within_a_moment_form_one_commit():
     store = Slow()
     store.go.set()
     writer = Writer(store)

@@ -25,7 +25,7 @@ protocols:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder, with `small.yaml` in it, and a store of its own."""
+    """The working folder, with `small.yaml` and an empty store."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
     (tmp_path / "small.yaml").write_text(SWEEP)

@@ -11,8 +11,8 @@ from tests.command_line import run_in
 from tests.engine.conftest import SWEEP
 
 Kept: TypeAlias = Callable[..., Path]
-"""The folder of a finished run, from the text of its sweep file (that of `small.yaml`) and flags of
-`oversight run`; its store is beside it."""
+"""The folder of a finished run, from the text of its sweep file (default: `small.yaml`) and flags
+of `oversight run`; its store is next to it."""
 
 
 def muddled(share: float) -> str:

@@ -1,6 +1,6 @@
-"""Asks so many calls of a server at once, when told to, and says how many replies came.
+"""Asks many calls of a server at once, on command, and prints the number of replies.
 
-Arguments: the line, the server's URL, the deadline of a call (s), and how many.
+Arguments: the line, the server's URL, the deadline of a call (s), and the number of calls.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ async def reply(ask: Provider, line: str, question: str) -> Reply | None:
 
 async def main(line: str, url: str, deadline: float, count: int) -> int:
     async with reached(line, url, deadline=deadline) as ask:
-        # What the first call loads takes a slow machine longer than the deadline.
+        # Imports of the first call may exceed the deadline on a slow machine.
         while await reply(ask, line, "ready?") is None:
             pass
         print("ready", flush=True)

@@ -1,5 +1,5 @@
-"""What holds for whoever answers a call, and for whoever looks on at a run: each implementation is
-a line. Those of stores, wires and commands stand with their subjects."""
+"""Contracts of every `Ask` and every observer: one line per implementation. Stores, wires and
+commands have their own tests."""
 
 import asyncio
 import runpy
@@ -34,11 +34,11 @@ from tests.server import call_of, sender
 from tests.world import shipments, simulated
 
 ONE = Limits(concurrency=1)
-"""Whoever holds a slot for longer than it asks is asked in vain ever after."""
+"""An `Ask` that holds a slot too long is asked in vain afterwards."""
 
 
 class Inner:
-    """Who is asked in the end: answers after a second, raises `fault`, or hangs."""
+    """The innermost `Ask`: answers after a second, raises `fault`, or hangs."""
 
     def __init__(self) -> None:
         self.fault: Exception | None = None
@@ -67,11 +67,11 @@ AROUND: dict[str, Callable[[Inner], Ask]] = {
     "client": client,
     "warm prefixes": lambda inner: PrefixWarmup(inner, lambda call: call.request.model),
 }
-"""Whoever hands a call on to another `Ask`."""
+"""An `Ask` that wraps another `Ask`."""
 
 
 @pytest.mark.parametrize("name", AROUND)
-def test_who_hands_a_call_on_alters_none_raises_what_it_meets_and_keeps_nothing(name):
+def test_wrappers_alter_no_call_pass_exceptions_on_and_keep_nothing(name):
     inner, calls = Inner(), [call_of(100, n) for n in range(3)]
     ask = AROUND[name](inner)
 
@@ -99,7 +99,7 @@ def test_who_hands_a_call_on_alters_none_raises_what_it_meets_and_keeps_nothing(
     virtual.run(main())
 
 
-def test_who_answers_a_call_itself_says_the_same_to_the_same_call():
+def test_answering_asks_are_deterministic():
     asks: list[Callable[[Call], Awaitable[Reply]]] = [simulated(shipments(1))]
     asks.append(shown("extending.md", "echo.py")["Echo"]())
 
@@ -145,7 +145,7 @@ class Probe(Observer):
 
 @pytest.mark.wire
 @pytest.mark.parametrize("name", OBSERVERS)
-def test_who_looks_on_changes_no_outcome_and_leaves_with_the_run(name, place):
+def test_observers_change_no_outcome_and_leave_with_the_run(name, place):
     def sit(folder: str, *observers: Observer) -> None:
         async def run() -> None:
             with Run.open(

@@ -64,7 +64,7 @@ def test_short_and_long_answers_are_learned_apart():
 
 
 def taught(usage, times=200, **more):
-    """What is expected of a call once so many like it took that much."""
+    """The estimate for a call after this usage of many similar ones."""
     estimator = TokenEstimator()
     for _ in range(times):
         estimator.observe(estimator.demand(call(**more)), usage)

@@ -1,6 +1,5 @@
-"""What a process may not have: larger files, more memory. A run stops, and says how to go on; of
-answers that are far too large the sum is bounded, not only each.
-"""
+"""Limits of a process: file size and memory. A run stops, and says how to continue. Not only each
+answer is bounded, but also the sum of very large ones."""
 
 import asyncio
 import subprocess
@@ -46,7 +45,7 @@ LINES = (
 
 
 def run_with(limit: str, most: int, place: Path, *line: str) -> Ran:
-    """A command in a process that may have so many bytes."""
+    """A command in a process with this much memory."""
     bound = f"import resource as r; r.setrlimit(r.{limit}, ({most}, {most}))"
     code = f"{bound}\nfrom oversight.engine.__main__ import main\nmain()"
     own = environment({"OVERSIGHT_STORE": str(place / "store")})

@@ -1,4 +1,4 @@
-"""Outcomes made by hand, for tests of what is reckoned from them."""
+"""Hand-made outcomes, for tests of the analysis."""
 
 from collections.abc import Callable, Iterator, Mapping
 

@@ -83,7 +83,7 @@ def gaps(times):
     ],
     ids=lambda of: type(of).__name__,
 )
-def test_a_call_is_tried_again_by_what_its_fault_costs_and_no_more(fault, retries):
+def test_retries_depend_on_the_cost_of_the_fault(fault, retries):
     outcome, times = tried(*[fault] * retries)
     assert isinstance(outcome, Reply)
     outcome, times = tried(*[fault] * (retries + 1))
@@ -100,7 +100,7 @@ def test_the_waits_double_and_are_drawn_from_their_upper_half():
 def test_a_server_that_asks_for_a_longer_wait_than_the_backoff_gets_it():
     faults = [Overloaded("503", delay) for delay in (30.0, 0.1, 0.0, 300.0)]
     _, times = tried(*faults, jitter=lambda: 0.5)
-    # Up to a tenth more, so that not all who were told so come back at one moment.
+    # Up to a tenth more, so that calls with the same delay do not return at one moment.
     assert gaps(times) == pytest.approx([30 * 1.05, 1.5, 3, 300 * 1.05])
 
 
@@ -228,7 +228,7 @@ def test_vendors_keep_long_marked_prefixes_with_their_tools():
     tool = ToolSpec("calculator", "computes", "{}")
     armed = Call(Request(CLAUDE, long.messages, tools=(tool,)))
     assert kept_prefix(armed) not in (None, kept_prefix(long))
-    # OpenAI keeps prefixes of its own accord, and charges nothing for writing them.
+    # OpenAI caches prefixes automatically, and charges nothing for writing them.
     assert kept_prefix(Call(Request("openai/gpt-4o", long.messages))) is None
 
 
@@ -333,7 +333,7 @@ class Canned(Transport):
 
 
 @virtually
-async def test_what_the_wire_cannot_write_was_never_sent_and_what_the_server_rejects_was():
+async def test_unwritable_call_was_never_sent_and_rejected_call_was():
     transport = Canned(400, b'{"error": {"message": "no"}}')
     one = endpoint(HttpProvider(OpenAIWire("openai"), lambda: transport))
     rejected = call_of(10, model="openai/gpt-4o")

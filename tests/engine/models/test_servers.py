@@ -1,4 +1,4 @@
-"""What servers say of themselves, and of their models: asked before a run, and heeded in it."""
+"""Information of servers and models about themselves: queried before a run, and obeyed in it."""
 
 import asyncio
 import itertools
@@ -64,7 +64,7 @@ SAID = {
 
 @contextmanager
 def telling(at: dict[str, Any]) -> Iterator[tuple[str, list[Asked]]]:
-    """A server that has JSON at some paths, and answers each call; what it was asked."""
+    """A server with JSON at some paths, which answers each call; and its requests."""
 
     def answer(asked: Asked) -> tuple[int, bytes]:
         if asked.path.endswith("/chat/completions"):
@@ -85,7 +85,7 @@ ONE = {"max_running_requests": 64, "internal_states": [{"last_gen_throughput": 1
 
 
 async def own(provider: str, pages: dict[str, Any]) -> str:
-    """The context and the places of a server of one's own that has these pages."""
+    """Context and slots of a self-hosted server with these pages."""
     with telling(pages) as (url, asked):
         there = settings_of(provider, {}, base_url=url if provider == "ollama" else f"{url}/v1")
         found = await local_server(there, "llama3")
@@ -100,7 +100,7 @@ def ollama(*loaded: str, **show: Any) -> dict[str, Any]:
 
 
 async def vendor(model: str) -> ModelFacts:
-    """What a vendor of the profile says of a model, without a request."""
+    """A profile's facts about a model, without a request."""
     provider, _, name = model.partition("/")
     async with MockServer(PROFILES["2026"]) as server:
         base = f"{server.url}/v1" if provider == "openai" else server.url
@@ -110,19 +110,19 @@ async def vendor(model: str) -> ModelFacts:
 
 
 def otherwise(model: str, **facts: Any) -> list[str]:
-    """What is told where a vendor says this of its model."""
+    """The report on a model with these vendor's facts."""
     return list(ModelFacts(**facts).differences(abilities(model), retirement(model)))
 
 
 def probed(shape: dict[str, Any], reply: Reply) -> str:
-    """What is wrong with this reply to the probe of a call's shape."""
+    """The fault of this reply to the probe of a call's shape."""
     (probe,) = probes_of([SHAPE.changed(**shape)])["compatible/lab/m"]
     assert probe.call.messages[0].role == "user"
     return probe.fault(reply) or "nothing"
 
 
 @sessions(Path(__file__).with_name("servers.md"))
-def test_what_servers_and_vendors_say_of_themselves(session, request):
+def test_servers_and_vendors_describe_themselves(session, request):
     session.check(request, printed({"Token": Token, "date": date} | globals()))
 
 
@@ -158,7 +158,7 @@ def test_load_is_read_from_the_metrics_of_vllm_and_sglang():
         'sglang:num_running_reqs{model_name="m"} 8.0\nsglang:num_queue_reqs{model_name="m"} 4\n'
     ) == ServerLoad(8, 4)
     assert load_in("python_info 1.0\n") is None
-    # What a page says wrongly is no reason to stop looking at it.
+    # An unreadable page does not end the watching.
     assert load_in("vllm:num_requests_running 1e+\nsglang:num_queue_reqs 1e999999\n") is not None
 
 
@@ -310,7 +310,7 @@ async def test_a_checkup_of_tools_hands_their_results_back(end, told):
     assert looked.fine == bool(end)
 
 
-def test_messages_of_a_shape_are_no_part_of_its_probe():
+def test_probe_of_a_shape_omits_its_messages():
     told = Call(Request("compatible/lab/m", (Message("user", "secret"),), tools=(TOOL,)))
     (probe,) = probes_of([told])["compatible/lab/m"]
     assert "secret" not in probe.call.messages[0].text

@@ -1,4 +1,4 @@
-"""What models can do and until when they are served: `capabilities.md`."""
+"""Abilities of models and their retirement: `capabilities.md`."""
 
 import ast
 import re
@@ -21,11 +21,11 @@ from tests.tables import printed
 
 TOOLS, FORM = (ToolSpec("t", "d", "{}"),), ResponseFormat("v", "{}")
 JUDGES = {"temperature": 0.4, "top_logprobs": 5}
-"""What a judge by logprobs asks with."""
+"""The settings of a logprob judge."""
 
 
 def lacks(model: str, **settings: Any) -> list[str]:
-    """What a model does not take of a call with these settings, and why."""
+    """Parameters of a call with these settings that a model does not take, and why."""
     call = Call(Request(model, (Message("user", "?"),), **settings))
     return [str(lack) for lack in missing_abilities(call)] or ["nothing"]
 
@@ -51,7 +51,7 @@ def ends(*models: str) -> list[str]:
 
 
 @sessions(Path(__file__).with_name("capabilities.md"))
-def test_what_a_model_does_not_take_is_told_before_it_is_asked(session, request):
+def test_unsupported_parameters_are_reported_before_any_call(session, request):
     session.check(request, printed(globals()))
 
 

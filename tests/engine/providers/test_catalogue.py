@@ -36,7 +36,7 @@ EVERYTHING = {
 
 
 def place(provider: str, variables: Mapping[str, str] = EVERYTHING, **own: Any) -> str:
-    """Who is asked, where, and through which proxy."""
+    """The provider, its address, and the proxy."""
     found = settings_of(provider, variables, **own)
     assert "canary" not in repr(found)
     return " ".join(
@@ -56,7 +56,7 @@ def keys(*uses: tuple[str, str], **variables: str) -> str:
 
 
 @sessions(Path(__file__).with_name("catalogue.md"))
-def test_who_is_asked_where_and_with_which_key(session, request):
+def test_provider_address_and_key_are_resolved(session, request):
     session.check(request, printed({"provider_of": provider_of, **globals()}))
 
 
@@ -231,7 +231,7 @@ def test_a_key_is_found_and_hidden_however_it_is_escaped(form):
 
 
 @pytest.mark.parametrize("key", ["none", "test", "EMPTY", "token", "x", "1", "key", "lm-studio"])
-def test_a_dummy_key_changes_nothing_of_what_a_model_says(key):
+def test_dummy_key_leaves_replies_unchanged(key):
     words = f"none of the key tests says that x is an EMPTY token 1 of lm-studio, nor {key}."
     secret = Secret(key)
     assert not secret.guarded and not secret.repeated(words.encode())

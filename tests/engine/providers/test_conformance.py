@@ -1,6 +1,5 @@
-"""What goes out and what comes back, also in place of a reply, and how servers are reached, or are
-not: over every wire and both transports.
-"""
+"""Requests, answers and errors, and the ways to reach servers, over every wire and both
+transports."""
 
 import asyncio
 import gzip
@@ -133,7 +132,7 @@ async def test_no_whole_http_answer_is_ambiguous(line, answer):
         ("gzip", gzip.compress(b"x" * 10_000, mtime=0)[:-20]),
     ],
 )
-async def test_what_cannot_be_decompressed_is_malformed(line, encoding, body):
+async def test_undecompressable_body_is_malformed(line, encoding, body):
     packed = http("200 OK", f"content-encoding: {encoding}\r\n", body)
     async with canned(line, packed) as (ask, _):
         with pytest.raises(Malformed) as caught:
@@ -235,7 +234,7 @@ async def test_a_base_url_that_mixes_up_http_and_https_is_named_with_its_mend(li
 SETTINGS = bytes((0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100))
 """A frame of HTTP/2 with which servers begin: a hundred streams at one time."""
 NO_SUCH_PROTOCOL = bytes((21, 3, 3, 0, 2, 2, 120))
-"""What TLS says to clients that offer no protocol which the server speaks."""
+"""TLS's answer to clients that offer no common protocol."""
 
 
 @pytest.mark.parametrize(("scheme", "says"), [("http", SETTINGS), ("https", NO_SUCH_PROTOCOL)])
@@ -247,7 +246,7 @@ async def test_a_server_of_http_2_alone_is_named_with_the_mend(line, scheme, say
                 await ask(asked(line))
 
 
-async def test_once_a_server_has_answered_its_faults_are_no_mix_up(line):
+async def test_faults_after_an_answer_are_not_diagnosed_as_wrong_address(line):
     says = [http("200 OK", "connection: close\r\n", good_body(line))]
     async with talking(says) as url, reached(line, url) as ask:
         assert (await ask(asked(line))).text == "4"
@@ -406,7 +405,7 @@ async def test_a_key_that_comes_back_is_in_no_error_body_or_log(
     assert not [form for form in FORMS.values() if form in seen]
 
 
-async def test_a_key_beside_the_reply_leaves_the_reply_as_it_is(line):
+async def test_key_outside_of_the_reply_leaves_it_unchanged(line):
     body = good_body(line).replace(b"{", b'{"debug":"%s",' % SLASHED.encode(), 1)
     async with canned(line, http("200 OK", "", body), SLASHED) as (ask, _):
         assert (await ask(asked(line))).text == "4"

@@ -1,4 +1,4 @@
-"""The HTTP client against servers that nobody here wrote, each with what it does by default."""
+"""The HTTP client against servers of other projects, with their default behaviour."""
 
 import asyncio
 import gzip
@@ -33,7 +33,7 @@ LONG = b"crates " * 40_000
 
 
 def named() -> dict[str, str]:
-    """An id of its own for each answer."""
+    """A unique id per answer."""
     return {"x-request-id": f"req-{next(NUMBERS):020}"}
 
 

@@ -50,7 +50,7 @@ async def served(
 
 
 @pytest.mark.wire
-async def test_what_is_sent_is_named_once_and_our_headers_give_way():
+async def test_headers_are_sent_once_and_given_ones_replace_ours():
     async with served(OK) as (client, url, heard):
         headers = {"User-Agent": "theirs", "Content-Length": "999", "Host": "elsewhere"}
         await client.send(Target("POST", url, headers), b"body")
@@ -62,7 +62,7 @@ async def test_what_is_sent_is_named_once_and_our_headers_give_way():
 
 @pytest.mark.wire
 @pytest.mark.parametrize(("ids", "opened"), [(True, PROVEN), (False, PROVEN + 5)])
-async def test_a_connection_is_used_again_once_answers_have_shown_ids_of_their_own(ids, opened):
+async def test_connection_is_reused_after_answers_with_unique_ids(ids, opened):
     """Elsewhere a stale answer without an id would be taken for the next one."""
     told = [http("200 OK", f"x-request-id: {n:020}\r\n" * ids, b"hi") for n in range(PROVEN + 5)]
     async with served(*told) as (client, url, heard):
@@ -122,7 +122,7 @@ async def test_each_form_of_an_answer_is_read_however_it_is_cut(form, piece):
 
 
 @pytest.mark.wire
-async def test_fields_behind_a_body_in_chunks_are_no_headers():
+async def test_trailer_fields_are_not_headers():
     whole = (
         b"HTTP/1.1 200 OK\r\nx-kind: head\r\ntransfer-encoding: chunked\r\n\r\n"
         b"2\r\nhi\r\n0\r\nX-Kind: trailer\r\nContent-Encoding: br\r\n\r\n"
@@ -133,7 +133,7 @@ async def test_fields_behind_a_body_in_chunks_are_no_headers():
 
 
 @pytest.mark.wire
-async def test_who_waits_for_a_connection_is_not_overtaken():
+async def test_request_waiting_for_a_connection_is_not_overtaken():
     answers = [http("200 OK", f"x-request-id: {n:020}\r\n", b"hi") for n in range(PROVEN + 4)]
     async with served(*answers, connections=1) as (client, url, heard):
         target = Target("POST", url, {})
@@ -225,8 +225,8 @@ Unasked = Callable[[bytes], bytes]
 async def talkative(
     line: str, unasked: Unasked, after: float, every: int = 1, takes: float = 0.0, ids: bool = True
 ) -> AsyncIterator[tuple[Provider, list[asyncio.StreamWriter]]]:
-    """A server that answers with the question, and sends more `after` so many seconds, after
-    `every` so many answers; and each question's connection. takes: seconds. ids: one an answer."""
+    """A server that echoes the question, and sends `after` that many seconds later, after `every`
+    answers; and each question's connection. takes: seconds. ids: one per answer."""
     used: list[asyncio.StreamWriter] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -306,7 +306,7 @@ async def test_a_stale_answer_is_never_the_reply_to_another_call(
 @EACH_LINE
 @pytest.mark.wire
 async def test_the_call_before_one_answer_too_many_is_named(line, caplog):
-    """It has an id of its own and comes while a request is out, whose answer then is too many."""
+    """It has a new id and arrives while a request is pending, whose answer is then one too many."""
     put_in = 12
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -356,13 +356,13 @@ async def test_each_call_of_a_connection_out_of_step_is_named_however_long_it_wa
 
 
 LATE = http("408 Request Timeout", "connection: close\r\n", b"")
-"""What load balancers say to a connection on which nothing was asked for a while."""
+"""Message of load balancers to an idle connection."""
 
 
 @pytest.mark.wire
 @pytest.mark.parametrize(("behind", "told"), [(LATE, False), (OK + LATE, True), (b"HT", True)])
-async def test_a_408_that_is_read_with_an_answer_is_no_fault_either(behind, told, caplog):
-    """As by a process that stood still. What is no 408, or came before one, may be stale."""
+async def test_408_read_together_with_an_answer_is_harmless(behind, told, caplog):
+    """As after a suspended process. Data other than a 408, or before one, may be stale."""
     answers = [http("200 OK", f"x-request-id: {n:020}\r\n", b"hi") for n in range(PROVEN + 2)]
     answers[PROVEN] += behind
     async with served(*answers) as (client, url, heard):
@@ -380,10 +380,10 @@ def half(answer: bytes) -> bytes:
 @EACH_LINE
 @pytest.mark.wire
 @pytest.mark.parametrize("trusted", [True, False])
-async def test_what_comes_between_calls_is_no_answer_and_no_fault(line, trusted, caplog):
+async def test_data_between_calls_is_neither_answer_nor_fault(line, trusted, caplog):
     async with talkative(line, (lambda _: LATE) if trusted else half, 0.0, 12) as (ask, used):
         await chat(ask, line, 1, 12)
-        # What came is read, and the client has hung up.
+        # The received data is read, and the client has closed.
         await used[-1].wait_closed()
         await chat(ask, line, 1, 8)
     assert ("nobody had asked for" in caplog.text) is not trusted

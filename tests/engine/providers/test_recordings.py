@@ -1,4 +1,4 @@
-"""Recorded answers of real servers: what their models thought is in none of their texts."""
+"""Recorded answers of real servers: none of their texts contains reasoning."""
 
 import lzma
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ def test_every_recorded_reply_that_says_what_it_cost_is_charged_so():
     assert (len(costs), [found for stated, found in costs if found != stated]) == (34, [0.0002265])
 
 
-def test_what_a_gateway_says_beside_a_reply_that_it_cost_is_kept_with_its_usage():
+def test_stated_cost_of_a_gateway_is_kept_with_the_usage():
     body = next(body for body, reply in recorded() if reply.outcome == "ok" and "choices" in body)
     costs = {"2.5e-05": 2.5e-05} | dict.fromkeys(("unknown", "None", "", "$0.01", "nan"))
     for stated, cost in costs.items():

@@ -1,4 +1,4 @@
-"""Whatever a server sends, a wire gives a sound Reply or one of our errors, and nothing else."""
+"""For any bytes of a server, a wire gives a valid Reply or one of our errors."""
 
 import copy
 from typing import Any

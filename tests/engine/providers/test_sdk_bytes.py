@@ -1,9 +1,9 @@
-"""What the vendors' own clients send for a call, and what goes out here: the same.
+"""Requests of the vendors' clients for a call equal ours.
 
-Bodies are compared byte by byte in canonical JSON, as the order of names has no meaning; of the
-headers, those that say who asks and for what. Each call is made twice against a recorder of this
-machine: once by the typed method of the official client, with the arguments of its documentation,
-and once by the provider.
+Bodies are compared in canonical JSON, since the order of names has no meaning; of the headers,
+those that identify the sender and the purpose. Each call is made twice against a local recorder: by
+the typed method of the official client, with the arguments of its documentation, and by the
+provider.
 """
 
 import asyncio
@@ -226,7 +226,7 @@ def headers(head: bytes) -> dict[str, str]:
 
 @pytest.mark.wire
 @pytest.mark.parametrize(("wire", "call", "given"), CALLS)
-async def test_what_goes_out_is_what_the_vendors_client_sends(wire, call, given):
+async def test_requests_equal_the_vendors_clients(wire, call, given):
     async with recorder() as (url, noted):
         await by_the_vendors_client(wire, call, given, url)
         await by_ours(wire, call, url)
@@ -245,7 +245,7 @@ ANSWERS = (Answer("A", "48"), Answer("B", "36"))
 
 
 def calls_of(problem: str, model: str) -> list[Call]:
-    """What several mechanisms ask about one problem, everybody reading the passage."""
+    """Calls of several mechanisms about one problem, with the passage for everybody."""
     question = Question(f"What of {problem}?", ANSWERS, f"A long story of {problem}. " * 400)
     judge, agent = StatedJudge(model, reads_passage=True), Agent(model)
 
@@ -261,7 +261,7 @@ def calls_of(problem: str, model: str) -> list[Call]:
     return ask.calls
 
 
-def test_all_calls_of_a_problem_go_to_one_machine_and_those_of_another_to_another():
+def test_calls_are_routed_by_problem():
     for wire in (OpenAIWire(), ResponsesWire()):
         keys = [
             {
@@ -273,14 +273,14 @@ def test_all_calls_of_a_problem_go_to_one_machine_and_those_of_another_to_anothe
         assert [len(each) for each in keys] == [1, 1] and keys[0] != keys[1]
 
 
-def test_what_a_problem_has_in_common_is_marked_and_what_a_protocol_has():
+def test_common_parts_of_problem_and_protocol_are_marked():
     calls = calls_of("apples", "anthropic/claude-opus-4-8")
     bodies = [orjson.loads(AnthropicWire().body(call)) for call in calls]
     first, last = ({str(body["system"][place]) for body in bodies} for place in (0, -1))
     assert (len(first), len(last)) == (1, 3)
     assert all("cache_control" in block for body in bodies for block in body["system"])
     assert len({kept_prefix(call) for call in calls}) == 1
-    # What a store keeps once.
+    # The part that a store keeps once.
     assert len({shared_beginning(call) for call in calls}) == 1
     for call, body in zip(calls, bodies, strict=True):
         assert "".join(block["text"] for block in body["system"]) == call.messages[0].text

@@ -1,6 +1,5 @@
-"""Three wires: what their bodies say, what is read in their replies, and what is refused, in
-`wires.md`; what a server says in place of a reply, and which error that is, in `faults.md`.
-"""
+"""Three wires: their bodies, the reading of replies, and refusals, in `wires.md`; error answers in
+`faults.md`."""
 
 import re
 from pathlib import Path
@@ -104,10 +103,10 @@ WISH = {
 }
 
 
-# What goes out; the bodies of whole calls are compared with the vendors' own: test_sdk_bytes.py.
+# Requests. Whole bodies are compared with the vendors' in test_sdk_bytes.py.
 
 
-def test_what_servers_are_told_in_words_of_their_own():
+def test_vendor_specific_fields_are_sent():
     body = written(OpenAIWire("compatible/lab"), "compatible/lab/org/llama-3")
     assert (body["model"], body["max_tokens"]) == ("org/llama-3", 1024)
     assert "max_completion_tokens" not in body
@@ -126,7 +125,7 @@ def test_what_servers_are_told_in_words_of_their_own():
     assert (told["include"], told["model"]) == (["reasoning.encrypted_content"], "mine")
 
 
-def test_each_draw_is_asked_for_with_a_seed_of_its_own():
+def test_each_draw_has_a_different_seed():
     asked = Call(Request("openai/gpt-4o", ASKED, seed=7))
     calls = [asked, asked.drawn(1), asked.drawn(2)]
     told = [orjson.loads(CHAT.body(call))["seed"] for call in calls]
@@ -141,7 +140,7 @@ TURN = (
 )
 
 
-# What comes back, and goes out again with the next call.
+# Answers, and the next request that continues them.
 
 
 def turn(reply: Reply, text: str | None = None) -> Message:
@@ -218,7 +217,7 @@ def test_tool_calls_are_kept_as_written_and_marks_on_them_go_back_with_them():
     assert sent[2] == {"role": "assistant", "content": None, "tool_calls": marked}
 
 
-def test_a_remark_on_the_way_is_no_part_of_the_answer():
+def test_commentary_is_not_part_of_the_answer():
     remark = item(words("Thinking about it."), phase="commentary")
     final = item(words("4"), phase="final_answer")
     assert read(RESPONSES, response(remark, final)).text == "4"
@@ -238,14 +237,14 @@ WINDOW = "model_context_window_exceeded"
 
 
 def answer(wire: Wire, *bodies: Any) -> list[str]:
-    """What a wire makes of each body: how the reply ended, or the error, without the words of
-    Python's own and of a parser's."""
+    """The results of a wire by body: the outcome of the reply, or the error without the words of
+    Python or a parser."""
     told = (answered(200, body, wire) for body in bodies)
     return [re.sub(r" \(\w+Error.*|(?<=no JSON): .*", "", each) for each in told]
 
 
 def malformed(wire: Wire, *bodies: bytes) -> list[str]:
-    """What is said of bodies that hold no reply; each is kept with its error."""
+    """The errors for bodies without a reply; each keeps its body."""
     for body in bodies:
         with pytest.raises(Malformed) as caught:
             wire.reply(200, {}, body)
@@ -273,8 +272,8 @@ SOUND = {CHAT: chat(), MESSAGES: message(), RESPONSES: response(item(words("4"))
 
 
 def replaced(old: bytes, new: bytes) -> list[str]:
-    """What each wire makes of a sound body with something put in place of what matches; its reply
-    is stored, and read again the same."""
+    """The results of each wire for a valid body with replaced parts; its reply can be stored and
+    read back."""
     lines = []
     for wire, body in SOUND.items():
         raw, found = re.subn(old, lambda _: new, orjson.dumps(body))
@@ -287,7 +286,7 @@ def replaced(old: bytes, new: bytes) -> list[str]:
 
 
 @sessions(Path(__file__).with_name("wires.md"))
-def test_what_a_wire_writes_and_makes_of_what_comes_back(session, request):
+def test_wires_write_requests_and_read_answers(session, request):
     session.check(request, printed({**globals(), "ResponseFormat": ResponseFormat}))
 
 
@@ -330,7 +329,7 @@ DATE = "Fri, 20 Nov 2026 12:00:00 GMT"
 
 
 def answered(status: int, body: Any, wire: Wire = OPENAI) -> str:
-    """What a wire makes of an answer: its error, or a reply that is none."""
+    """The error of a wire for an answer, or its refused reply."""
     try:
         reply = wire.reply(status, {}, body if isinstance(body, bytes) else orjson.dumps(body))
     except EngineError as fault:
@@ -356,7 +355,7 @@ def boom(code: Any) -> dict[str, Any]:
 
 
 def routed(code: int) -> dict[str, Any]:
-    """An error in place of the message of a choice."""
+    """An error instead of the message of a choice."""
     said = {"message": "the server behind failed", "code": code}
     return {"choices": [{"error": said, "finish_reason": "error"}]}
 
@@ -370,7 +369,7 @@ def wait(status: int = 429, **told: str) -> float:
 
 
 def limits(**told: str) -> list[str]:
-    """What is left of each limit that is stated."""
+    """The remaining amount of each stated limit."""
     found = stated_limits(named(told))
     each = {name: getattr(found, name) for name in HeaderLimits.__dataclass_fields__}
     return [

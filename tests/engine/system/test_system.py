@@ -24,7 +24,7 @@ from tests.sittings import Bench, Vendor
 
 @pytest.mark.parametrize("fault", [None, RuntimeError])
 def test_the_collector_rests_while_the_body_runs_and_is_as_it_was_afterwards(fault):
-    gc.unfreeze()  # what was frozen when the tests had been collected
+    gc.unfreeze()  # objects frozen after collection of the tests
     before = gc.get_threshold()
     with pytest.raises(fault) if fault else nullcontext(), gc_relaxed():
         assert gc.get_threshold()[0] == YOUNG > before[0]
@@ -34,7 +34,7 @@ def test_the_collector_rests_while_the_body_runs_and_is_as_it_was_afterwards(fau
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
 
 
-def test_a_file_that_cannot_be_replaced_whole_stays_as_it_was_and_nothing_lies_beside_it(tmp_path):
+def test_failed_replacement_keeps_the_old_file_and_leaves_no_other(tmp_path):
     def parts() -> Iterator[bytes]:
         yield b"half"
         raise OSError(errno.ENOSPC, "no room")
@@ -55,7 +55,7 @@ def test_a_file_that_cannot_be_replaced_whole_stays_as_it_was_and_nothing_lies_b
     ],
     ids=["what is owed", "an event", "a file", "exported replies"],
 )
-def test_what_is_to_outlast_a_power_failure_is_synced_whole(write, name, tmp_path, monkeypatch):
+def test_durable_files_are_synced(write, name, tmp_path, monkeypatch):
     DiskStore(tmp_path).close()
     write(tmp_path, 1)
     synced: dict[int, int] = {}

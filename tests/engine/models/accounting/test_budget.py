@@ -1,4 +1,4 @@
-"""P11: a budget of X is not exceeded by more than the worst case in flight; what answers cost."""
+"""P11: a budget is not exceeded by more than the worst case in flight; costs of answers."""
 
 import asyncio
 import random
@@ -55,7 +55,7 @@ def by_chance():
 
 
 def spend(server, budget, lanes=50, models=(MODEL,)):
-    """Ask until the budget is reached; what ended the lanes, and the books."""
+    """Ask until the budget is reached; returns the Halts of the lanes, and the accounts."""
 
     async def main():
         stop_token, accounting = StopToken(), Accounting(listed(), budget)
@@ -97,7 +97,7 @@ def test_p11_the_bill_stays_below_the_cap_and_most_of_the_cap_is_used(cap, model
     budget = Budget(cap)
     ends, account = spend(server, budget, models=models)
     assert server.bill <= cap and 0.9 * cap < most <= cap
-    # What is left would not have paid for the dearest call there was to make.
+    # The rest would not have paid for the most expensive call.
     assert server.bill >= cap - PRICE.worst(1.5 * 4_000, 1_000)
     assert account.dollars == pytest.approx(server.bill)
     assert budget.spent == pytest.approx(server.bill)
@@ -158,7 +158,7 @@ async def test_in_a_small_budget_calls_wait_for_each_other_instead_of_giving_up(
 
 
 @virtually
-async def test_nobody_halts_while_a_call_may_still_leave_room_nor_asks_for_what_one_cut_off_took():
+async def test_callers_wait_while_calls_in_flight_may_free_budget():
     server = Billing(latency=10.0, tokens=lambda call: (10, 1))
     budget = Budget(PRICE.worst(1.5 * 100, 1_000) * 1.5)
     endpoint, other = (sender(server, model=MODEL, budget=budget) for _ in "12")
@@ -172,7 +172,7 @@ async def test_nobody_halts_while_a_call_may_still_leave_room_nor_asks_for_what_
 
 
 @virtually
-async def test_what_earlier_starts_of_the_run_have_spent_counts():
+async def test_costs_of_earlier_sessions_count():
     server = Billing()
     paid = UsageTotals((), (), Usage(300, 40), 0.5, 0.4999, 0)
     budget = Accounting.capped(listed(), 1.0, paid=paid).budget
@@ -211,7 +211,7 @@ def test_the_cap_that_is_advised_lets_the_next_call_out(spent, cap, worst):
 
 
 @pytest.mark.parametrize("cap", [-1, float("nan"), float("inf")])
-def test_a_cap_that_is_no_sum_of_dollars_is_named(cap):
+def test_invalid_cap_is_refused(cap):
     with pytest.raises(ValueError, match=f"max_cost: {cap} is not a number of dollars"):
         Budget(cap)
 
@@ -234,7 +234,7 @@ async def charged(line: str, fault: FaultKind) -> tuple[float, float, float]:
 
 @EACH_LINE
 @pytest.mark.wire
-async def test_what_a_call_costs_that_meets_a_fault(line):
+async def test_cost_of_a_failed_call(line):
     """Nothing where no model read it, and what it took where the model refused or stopped oddly."""
     for fault in ("policy", "too_long"):
         assert await charged(line, fault) == (0.0, 0.0, 0.0)

@@ -54,7 +54,7 @@ MODEL = "openai/gpt-4o"
     "limits", [Limits(), Limits(requests=3_000, input_tokens=600_000, concurrency=40)]
 )
 @virtually
-async def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(seed, limits):
+async def test_p12_stored_failed_and_unconfirmed_add_up_to_the_servers_requests(seed, limits):
     rng = random.Random(seed)
 
     def fault(request):
@@ -141,7 +141,7 @@ async def test_outcomes_are_counted_apart_and_models_add_up():
 
 
 @virtually
-async def test_what_is_out_is_at_risk_and_if_it_is_cut_off_it_counts_as_abandoned():
+async def test_requests_in_flight_are_at_risk_and_count_as_abandoned_when_cut_off():
     ledger = Ledger()
     metered = sender(Server(), ledger=ledger, model=MODEL)
     asking = [asyncio.create_task(metered(call_of(100, n))) for n in range(3)]
@@ -274,7 +274,7 @@ async def test_of_a_torn_slot_what_was_saved_before_stands(tmp_path, left):
     ("at", "stored", "late"), [(None, 5, 0), (None, 5, 2), (20, 3, 1), (200, 5, 0)]
 )
 @virtually
-async def test_what_came_since_the_last_note_counts_and_a_changed_byte_loses_its_part_alone(
+async def test_requests_since_the_last_save_count_and_a_changed_byte_loses_only_its_part(
     tmp_path, at, stored, late
 ):
     """Figures, of five replies, stand before what was noted of three, `late` more being out."""
@@ -293,7 +293,7 @@ async def test_what_came_since_the_last_note_counts_and_a_changed_byte_loses_its
 
 
 @virtually
-async def test_what_is_owed_outlives_sessions_and_counts_as_ambiguous(tmp_path):
+async def test_uncollected_calls_outlive_sessions_and_count_as_unconfirmed(tmp_path):
     write_uncollected(tmp_path, {})
     assert read_ledger(tmp_path) == {}
     write_uncollected(tmp_path, {MODEL: (7, 1.5)})
@@ -339,13 +339,13 @@ def timed(seconds: list[float], tokens: int = 10) -> Latency:
 
 @pytest.mark.parametrize("count", [7, 5_000])
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.95, 0.99, 1.0])
-def test_a_quantile_is_that_of_the_durations_to_within_its_bin(share, count):
+def test_quantile_is_exact_within_its_bin(share, count):
     seconds = np.random.default_rng(0).lognormal(0.5, 1.2, count).tolist()
     exact = sorted(seconds)[int(np.ceil(share * count)) - 1]
     assert timed(seconds).quantile(share) == pytest.approx(exact, rel=2 ** (1 / 16) - 1 + 1e-9)
 
 
-def test_parts_add_up_to_what_all_of_them_would_have_counted():
+def test_summed_latencies_equal_one_of_all_replies():
     seconds = np.random.default_rng(1).exponential(3, 300).tolist()
     whole = sum_latency([timed(seconds[:100]), timed(seconds[100:], 20), Latency()])
     assert whole.bins == timed(seconds).bins

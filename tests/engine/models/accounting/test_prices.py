@@ -1,4 +1,4 @@
-"""What tokens cost, and what happens where nobody knows: `prices.md`."""
+"""Prices of tokens, and unknown prices: `prices.md`."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ MILLION = 1_000_000
 
 
 def price(model: str, file: str = "") -> str:
-    """What a million tokens of input and of output cost, by the list or a file of one's own."""
+    """Price per million tokens of input and output, by the list or a user's file."""
     if file:
         Path("mine.toml").write_text(file)
     found = (load_prices(Path("mine.toml")) if file else listed()).need(model)
@@ -34,14 +34,14 @@ def price(model: str, file: str = "") -> str:
 
 
 def said(raw: str) -> list[float | None]:
-    """What a call cost where the vendor says this: of a model at one dollar by the list, and of
-    one without a price."""
+    """Cost of a call with this stated usage: for a model at one dollar by the list, and for one
+    without a price."""
     nano = listed().need("openai/gpt-4.1-nano")
     return [charged(Usage(10 * MILLION, raw=raw), each) for each in (nano, None)]
 
 
 @sessions(Path(__file__).with_name("prices.md"))
-def test_what_tokens_cost_by_the_list_a_file_or_the_vendor(session, request, tmp_path, monkeypatch):
+def test_price_comes_from_list_file_or_vendor(session, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     session.check(request, printed(globals()))
 
@@ -77,7 +77,7 @@ def test_a_long_prompt_is_priced_by_its_own_rates_and_a_sum_of_short_ones_is_not
     assert price.worst(100_001, 1_000) >= price.cost(Usage(100_001, 1_000))
 
 
-def test_a_batch_costs_its_part_of_all_prices_those_of_long_prompts_included():
+def test_batch_factor_applies_to_all_prices_including_long_prompts():
     price = listed().need("openai/gpt-6-sol")
     half = price.deferred()
     for usage in (Usage(1_000, 50, 400, 100), Usage(300_000, 50)):

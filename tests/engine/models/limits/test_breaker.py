@@ -377,7 +377,7 @@ async def test_one_request_that_hangs_does_not_hold_back_all_others():
 
 
 async def fails_alike(server, calls):
-    """(kinds of what came, requests that were sent, the stop token's Halt)."""
+    """(kinds of results, number of requests sent, the stop token's Halt)."""
     retry = sender(server, Limits(concurrency=5))
     gate, kinds = asyncio.Semaphore(5), []
 

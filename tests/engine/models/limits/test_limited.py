@@ -74,7 +74,7 @@ def test_p9_waiting_calls_of_mixed_size_use_97_percent_of_the_tokens_and_no_more
 
 
 @pytest.mark.campaign
-def test_p9_estimates_that_are_wrong_are_settled_by_what_the_replies_report():
+def test_p9_wrong_estimates_are_settled_by_reported_usage():
     rng = random.Random(2)
 
     def surprising(call):
@@ -174,9 +174,9 @@ async def test_cancelled_callers_leave_the_line_and_nothing_leaks(callers, width
 
 
 @virtually
-async def test_who_is_cancelled_at_the_door_gives_back_its_tokens():
-    """100 tokens a second. The second has its 3000 after 30 s and waits for the slot; what it gives
-    back is what the third still lacks, which so leaves as soon as the slot is free."""
+async def test_call_cancelled_at_the_gate_returns_its_tokens():
+    """100 tokens per second. The second has its 3000 after 30 s and waits for the slot; when it is
+    cancelled, its tokens complete the third's, which leaves as soon as the slot is free."""
 
     server = Server(latency=45, tokens=estimated)
     limited = sender(server, Limits(input_tokens=6_000, concurrency=1))
@@ -329,7 +329,7 @@ async def test_statistics_name_the_limit_that_binds(limits, speed, shown):
 
 
 @virtually
-async def test_a_pause_and_an_outage_are_shown_with_what_is_left_of_them():
+async def test_pause_and_outage_are_shown_with_remaining_time():
     faults = iter([RateLimited("429", 30.0)] + [Overloaded("down")] * 12)
     server = Server(latency=0.0, fault=lambda request: next(faults, None))
     retry = sender(server, jitter=lambda: 0.0)

@@ -1,4 +1,4 @@
-"""What a 429 does to everyone: pause, slower pace, recovery, and throughput meanwhile. P8, P9."""
+"""Effects of a 429 on all callers: pause, slower pace, recovery, and throughput. P8, P9."""
 
 import asyncio
 import math
@@ -152,7 +152,7 @@ async def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_co
     assert now() < 2 and len(server.book) == 1
 
 
-def test_the_time_to_come_back_is_that_of_the_servers_delay():
+def test_time_to_resume_follows_the_servers_delay():
     earliest = datetime.now() + timedelta(hours=2)
     told = str(overlong_delay(RateLimited("429", 7_200)))
     end = datetime.strptime(told.partition("resume at ")[2], "%H:%M on %d %B %Y")

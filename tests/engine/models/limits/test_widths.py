@@ -46,8 +46,8 @@ MODEL = "compatible/lab/model"
 
 
 class Queueing:
-    """A server of `slots` places; further calls queue. Who waits for longer than `deadline` s, all
-    told, gets an OutcomeUnknown."""
+    """A server with `slots` slots; further calls queue. A call that takes longer than `deadline` s
+    in all gets an OutcomeUnknown."""
 
     def __init__(self, slots, latency=1.0, deadline=600.0, spread=0.0):
         self.places = asyncio.Semaphore(slots)
@@ -74,7 +74,7 @@ def endpoint(server, limits=None, *, own=True):
 
 
 async def ask_all(one, count):
-    """Ask so many at once; the errors that came."""
+    """Ask many calls at once; returns their errors."""
     asked = [one(call_of(100, n, model=MODEL)) for n in range(count)]
     said = await asyncio.gather(*asked, return_exceptions=True)
     return [one for one in said if isinstance(one, BaseException)]
@@ -134,7 +134,7 @@ async def test_a_deadline_that_passes_in_a_crowd_lowers_the_width_and_fails_no_c
     account = one.page.account()
     assert server.late > 0
     assert account.stored == 60
-    # What is too late is told in the books as what it is, and is not most of the work.
+    # Late calls are counted as such, and are a minority.
     assert account.count("unconfirmed") == server.late <= 30
 
 
@@ -147,7 +147,7 @@ async def test_a_vendor_is_not_asked_again_and_again_where_each_time_may_be_bill
 
 
 @virtually
-async def test_what_the_sweep_file_says_of_concurrency_stands():
+async def test_concurrency_of_the_sweep_file_is_kept():
     server = Queueing(100)
     await ask_all(endpoint(server, Limits(concurrency=16)), 100)
     assert server.most == 16
@@ -270,7 +270,7 @@ def test_a_stated_load_widens_while_nothing_waits_and_keeps_a_short_queue():
     assert slots.width == 8
     slots.load_stated(2, 2)
     assert slots.width == 2.5
-    # Half of what is there is somebody else's.
+    # Half of the load comes from other users.
     slots.load_stated(4, 4)
     assert slots.width == 2.5
 
@@ -328,13 +328,13 @@ async def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_too
     total = 0.0
     for which, when, left in done:
         total += takers[which][0]
-        # All that was let through by now has drained, but for one window, and no time passed in
-        # vain: what the cancelled had taken has served those behind them, or is left for them.
+        # All admitted tokens have drained, except for one window, and no time was lost: tokens of
+        # cancelled calls served those behind them, or are left for them.
         assert RATE * when - 1e-3 <= total + left <= RATE * (when + BURST_WINDOW) + 1e-3
 
 
 @virtually
-async def test_what_a_call_took_too_little_is_paid_by_the_next():
+async def test_too_small_reservation_is_paid_by_the_next_call():
     tank = bucket()
     await tank.take(1)
     tank.settle(1, 501)
@@ -343,7 +343,7 @@ async def test_what_a_call_took_too_little_is_paid_by_the_next():
 
 
 @virtually
-async def test_what_is_given_back_serves_those_who_wait():
+async def test_returned_units_serve_waiting_callers():
     tank = bucket()
     await tank.take(10)
     waiting = asyncio.create_task(tank.take(1_000))
