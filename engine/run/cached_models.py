@@ -48,27 +48,27 @@ class CachedModels:
 
     @property
     def statistics(self) -> CacheStatistics:
-        known = self.cache.statistics
-        return known if self.added is None else self.added.counted(known)
+        statistics = self.cache.statistics
+        return statistics if self.added is None else self.added.counted(statistics)
 
     def accounts(self) -> dict[str, UsageTotals]:
         return self.models.accounting.ledger.accounts()
 
     def lines(self) -> tuple[str, ...]:
         lines: tuple[str, ...] = ()
-        if known := self.models.statistics():
+        if statistics := self.models.statistics():
             from ..display.console import lines as told
 
-            lines = told(known, self.cache.held)
+            lines = told(statistics, self.cache.held)
         return lines if self.added is None else (*self.added.lines(lines),)
 
     @property
     def waits(self) -> tuple[str, ...]:
         """The models that wait after failures, each with its fault and its pace of probes."""
         return tuple(
-            f"{model}: {known.words or known.fault}: every {known.probes_every:.0f} s"
-            for model, known in self.models.statistics().items()
-            if known.waits
+            f"{model}: {state.words or state.fault}: every {state.probes_every:.0f} s"
+            for model, state in self.models.statistics().items()
+            if state.waits
         )
 
     @property

@@ -109,17 +109,17 @@ async def require_distinct(
         shape = value_address(_without_roles(row.protocol)), trace
         settings.setdefault(shape, []).append(row)
     alike = [rows for rows in settings.values() if len(rows) > 1]
-    known = _known(sweep, sweep.problems[:1])
+    problems = _known(sweep, sweep.problems[:1])
     for salt, cast in enumerate(by.casts):
         if not alike:
             return
-        models = by.models(known, dict.fromkeys(sweep.models, cast))
+        models = by.models(problems, dict.fromkeys(sweep.models, cast))
         apart: list[list[Row]] = []
         for rows in alike:
-            told: dict[object, list[Row]] = {}
+            by_probe: dict[object, list[Row]] = {}
             for row in rows:
-                told.setdefault(await _probe(sweep, row, models, by, salt), []).append(row)
-            apart += [each for each in told.values() if len(each) > 1]
+                by_probe.setdefault(await _probe(sweep, row, models, by, salt), []).append(row)
+            apart += [equal_rows for equal_rows in by_probe.values() if len(equal_rows) > 1]
         alike = apart
     if alike:
         pairs = "\n  ".join(" = ".join(row.title for row in rows) for rows in alike)
@@ -151,11 +151,15 @@ async def _probe(
 
 def _signature(row: Row, calls: set[str], outcomes: Sequence[Verdict | Failure]) -> object:
     """Equal for rows that ask the same calls and end alike."""
-    if all(isinstance(each, Failure) and each.kind in (NOT_RUN, CRASH) for each in outcomes):
+    if all(
+        isinstance(outcome, Failure) and outcome.kind in (NOT_RUN, CRASH) for outcome in outcomes
+    ):
         return row.address  # unknown: the row is for another problem, or its code is wrong
     ends = tuple(
-        (each.kind, each.message) if isinstance(each, Failure) else (each.probs, each.measures)
-        for each in outcomes
+        (outcome.kind, outcome.message)
+        if isinstance(outcome, Failure)
+        else (outcome.probs, outcome.measures)
+        for outcome in outcomes
     )
     return frozenset(calls), ends
 
@@ -179,15 +183,15 @@ async def shapes(sweep: Sweep, simulated: Mapping[str, SimulatedModel]) -> dict[
     answering = stand_ins(sweep, simulated, [*problems.values()])
     calls: list[Call] = []
     walker = Walker(answering.reply, lambda call, reply: calls.append(call))
-    found: dict[Call, Row] = {}
+    rows: dict[Call, Row] = {}
     for row in sweep.rows:
         alone = Sweep(sweep.name, tuple(problems.values()), (row,))
         await walker.walk(cell for cell in alone.cells() if cell.side == 0)
         for call in calls:
             if not call.model.startswith(PREFIX):
-                found.setdefault(Call(structs.replace(call.request, messages=())), row)
+                rows.setdefault(Call(structs.replace(call.request, messages=())), row)
         calls.clear()
-    return found
+    return rows
 
 
 async def chains(
@@ -222,8 +226,8 @@ async def _steps(cell: Cell, answer: Callable[[Call], Reply]) -> list[frozenset[
             await asyncio.sleep(0)
         if waiting:
             steps.append(frozenset(model for model, _ in waiting))
-        asked, waiting = waiting, []
-        for _, turn in asked:
+        ready, waiting = waiting, []
+        for _, turn in ready:
             turn.set_result(None)
     work.result()
     return steps
@@ -249,24 +253,24 @@ async def require_abilities(
         raise UsageError(str(missing()))
     if not distinct:
         await require_distinct(sweep)
-    found = await shapes(sweep, simulated)
-    if not found:
-        return found
+    calls = await shapes(sweep, simulated)
+    if not calls:
+        return calls
     from ..providers.capabilities import default_endpoint, missing_abilities
 
     lacks: dict[Unsupported, Row] = {}
-    for shape, row in found.items():
+    for shape, row in calls.items():
         for lack in missing_abilities(shape, (reach or default_endpoint)(shape.model)):
             lacks.setdefault(lack, row)
     if lacks:
-        told = "\n".join(f"{lack}\n  asked for in: {row.title}" for lack, row in lacks.items())
-        raise UsageError(f"{told}\nNothing was sent.")
-    return found
+        lines = "\n".join(f"{lack}\n  asked for in: {row.title}" for lack, row in lacks.items())
+        raise UsageError(f"{lines}\nNothing was sent.")
+    return calls
 
 
 def require_service(retirements: "Iterable[Retirement]", today: date) -> None:
     """UsageError, with the remedy, if a model is no longer served."""
-    gone = [told for told in retirements if told.past(today)]
+    gone = [retirement for retirement in retirements if retirement.past(today)]
     if gone:
         lines = "\n".join(map(str, gone))
         raise UsageError(

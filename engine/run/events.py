@@ -43,17 +43,17 @@ def add_event(run: Path, kind: str, *events: Any, durable: bool = True) -> None:
         return
     lines = b"".join([event_line(kind, event) for event in events])
     with _locked(run) as file:
-        whole = file.seek(0, os.SEEK_END)
+        size = file.seek(0, os.SEEK_END)
         try:
             if file.write(lines) != len(lines):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if durable:
                 os.fsync(file.fileno())
-                if not whole:
+                if not size:
                     sync_folder(run)
         except OSError:
             # The next line would go on with a part of this one.
-            file.truncate(whole)
+            file.truncate(size)
             raise
 
 

@@ -149,14 +149,16 @@ class RunSession(CachedModels):
         earlier = None if run.settings.keep_going else run.earlier()
         if not self.holds_back or self.added is not None:
             return StagedStart(schedule, sweep.rows, earlier, first_cells=None)
-        left = len(run.folder) - run.folder.finished
+        missing_count = len(run.folder) - run.folder.finished
         if self.models.bills:
-            return StagedStart(schedule, sweep.rows, earlier, total=left)
+            return StagedStart(schedule, sweep.rows, earlier, total=missing_count)
         # Where nothing is billed, idle slots are the greater waste. Simulated models have none.
         simulated = self._run.loaded.models.simulated
         walked = await chains(sweep, simulated) if self.models.statistics() else {}
-        steps = {row: len(found) for row, found in walked.items()}
-        return StagedStart(schedule, sweep.rows, earlier, first_cells=None, total=left, steps=steps)
+        steps = {row: len(chain) for row, chain in walked.items()}
+        return StagedStart(
+            schedule, sweep.rows, earlier, first_cells=None, total=missing_count, steps=steps
+        )
 
     async def work(self, schedule: Schedule[Cell, RecordedCell]) -> None:
         """Attempt the cells of an order."""
@@ -186,10 +188,10 @@ class RunSession(CachedModels):
     def lines(self) -> tuple[str, ...]:
         lines = super().lines()
         full = self._begun - self._kept >= self.max_cells
-        if full and self.added is None and (known := self.models.statistics()):
+        if full and self.added is None and (statistics := self.models.statistics()):
             from ..display.console import busy
 
-            if not busy(known):
+            if not busy(statistics):
                 free = f"limited by max_cells {self.max_cells:,}: the models have free slots"
                 lines = (*lines, free)
         return lines
@@ -208,12 +210,12 @@ class RunSession(CachedModels):
 
 def first_cells(rows: Sequence[Row]) -> "FirstCells | None":
     """The check of the first cell of each row with the user's own code; None if no row has any."""
-    own = [row for row in rows if own_classes(row)]
-    if not own:
+    user_rows = [row for row in rows if own_classes(row)]
+    if not user_rows:
         return None
     from .first_cells import FirstCells
 
-    return FirstCells(own)
+    return FirstCells(user_rows)
 
 
 MakeSession: TypeAlias = Callable[[Run, Mapping[str, UsageTotals], int], RunSession]

@@ -72,7 +72,7 @@ async def _difference(cell: Cell, first: NotedOutcome) -> str:
 def nearest_difference(calls: Iterable[Call], other: Call) -> str:
     """How another call differs from the most similar of these calls."""
     lines = [differences(call, other) for call in calls]
-    nearest = min(lines, key=lambda each: (len(each), sum(map(len, each))), default=())
+    nearest = min(lines, key=lambda line: (len(line), sum(map(len, line))), default=())
     return nearest[0] if nearest else "it asks a call that it did not ask before"
 
 

@@ -27,7 +27,7 @@ MAX_NOTE = 2**16
 def run_folders(place: Path) -> Iterator[Path]:
     """Yield the run folders in a folder, by name; none if the folder does not exist."""
     if place.is_dir():
-        yield from sorted(each for each in place.iterdir() if is_run(each))
+        yield from sorted(folder for folder in place.iterdir() if is_run(folder))
 
 
 def is_run(folder: Path) -> bool:
@@ -62,7 +62,7 @@ def beside(folder: Path) -> list[Path]:
     """Return the other run folders in `runs/`, the newest first; none for a folder elsewhere."""
     if folder.parent.resolve() != RUNS.resolve():
         return []
-    return newest_first(each for each in run_folders(folder.parent) if each.name != folder.name)
+    return newest_first(other for other in run_folders(folder.parent) if other.name != folder.name)
 
 
 class _Note(msgspec.Struct, frozen=True):

@@ -80,7 +80,7 @@ async def run_lanes(
     """
     _SHOWN.clear()
     most = lanes if callable(lanes) else lambda: lanes
-    begun, pieces, under_way, few = 0, 0, 0, True
+    started, pieces, under_way, few = 0, 0, 0, True
     at_work = asyncio.Event()
 
     async def lane() -> None:
@@ -119,9 +119,9 @@ async def run_lanes(
         at_work.set()
 
     def widen(count: int) -> None:
-        nonlocal begun
-        while begun < count:
-            begun += 1
+        nonlocal started
+        while started < count:
+            started += 1
             task = group.create_task(lane())
             if few:
                 running.add(task)

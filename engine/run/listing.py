@@ -89,22 +89,22 @@ def folder_named(word: str) -> Path:
     """
     path = Path(word)
     place = RUNS if path.parent == Path() else path.parent
-    for whole in (path, place / path.name):
-        if path.name and is_run(whole):
-            return whole
-    begun = [each for each in run_folders(place) if path.name and each.name.startswith(path.name)]
-    if len(begun) == 1:
-        return begun[0]
-    if begun:
+    for exact in (path, place / path.name):
+        if path.name and is_run(exact):
+            return exact
+    starting = [run for run in run_folders(place) if path.name and run.name.startswith(path.name)]
+    if len(starting) == 1:
+        return starting[0]
+    if starting:
         raise RunFolderError(
-            f"{word!r} may be one of these, the newest first; choose one:\n{_listed(begun)}"
+            f"{word!r} may be one of these, the newest first; choose one:\n{_listed(starting)}"
         )
     if path.is_dir():
         place, fault = path, str(no_run(path))
     else:
         fault = f"no run folder in {place} has a name that begins with {path.name!r}"
-    if there := list(run_folders(place)):
-        raise RunFolderError(f"{fault}: choose from\n{_listed(there)}")
+    if folders := list(run_folders(place)):
+        raise RunFolderError(f"{fault}: choose from\n{_listed(folders)}")
     raise RunFolderError(f"{fault}\n  to list runs: oversight status; to start one: oversight run")
 
 
@@ -120,7 +120,7 @@ def summaries(folders: Iterable[Path]) -> tuple[list[RunSummary], list[str]]:
 
 
 def _listed(folders: Sequence[Path]) -> str:
-    names = [f"  {each}" for each in newest_first(folders)[:MAX_NAMED]]
+    names = [f"  {folder}" for folder in newest_first(folders)[:MAX_NAMED]]
     return "\n".join([*names, "  …"] if len(folders) > MAX_NAMED else names)
 
 

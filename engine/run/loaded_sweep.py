@@ -121,9 +121,13 @@ def run_folder(
         return structs.replace(known, code=code)
 
     grid = replace(sweep, code=combined(now))
-    given = loaded.file.providers.items()
-    named = (base_url_of(name, each["base_url"]) for name, each in given if "base_url" in each)
-    addresses = tuple(name for key, name in named if not sweep_file.is_foreign(key, name))
+    providers = loaded.file.providers.items()
+    pairs = (
+        base_url_of(name, provider["base_url"])
+        for name, provider in providers
+        if "base_url" in provider
+    )
+    addresses = tuple(name for key, name in pairs if not sweep_file.is_foreign(key, name))
     text = _started_with(loaded.file, settings.part)
     shots = dict(shots_files(sweep_file.shots))
     return RunFolder(folder, manifest, text, grid, resume, replace_lost, addresses, shots)
@@ -133,10 +137,10 @@ def part_of(file: SweepFile, part: str) -> SweepFile:
     """Return a sweep of every Nth problem from the Kth on, for a part `K/N`.
 
     UsageError if the part is malformed or empty."""
-    found = re.fullmatch(r"(\d+)/(\d+)", part)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"(\d+)/(\d+)", part)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise UsageError(f"--part {part}: a part is written as 3/16, the third of sixteen")
-    number, count = int(found[1]), int(found[2])
+    number, count = int(match[1]), int(match[2])
     if number > len(file.problems):
         raise UsageError(
             f"--part {part}: the sweep has {len(file.problems):,} problems, so that this part has "
@@ -149,10 +153,10 @@ def _started_with(file: SweepFile, part: str) -> bytes:
     """The text of a sweep file; what else the run was started with, as a comment after it."""
     lines = file.document.text.splitlines(keepends=True)
     text = "".join(line for line in lines if not line.startswith(STARTED))
-    told = Started(file.overrides, file.limit, part)
-    if told == Started():
+    options = Started(file.overrides, file.limit, part)
+    if options == Started():
         return text.encode()
-    return b"".join((text.rstrip().encode(), b"\n", STARTED.encode(), encode(told), b"\n"))
+    return b"".join((text.rstrip().encode(), b"\n", STARTED.encode(), encode(options), b"\n"))
 
 
 def _free(folder: Path) -> Path:
@@ -182,10 +186,10 @@ def loaded(
     """As `load_sweep`, without its check for settings without effect: runs made with such settings
     can be opened. apis: which endpoint answers for each model, if that is decided already."""
     stop_token = StopToken()
-    known = (*file.problems, *problems_of(file.protocols))
+    problems = (*file.problems, *problems_of(file.protocols))
     if variables is None:
         variables = environment(Path())
-    models = Directory(file.document, file.models, file.providers, known, variables)
+    models = Directory(file.document, file.models, file.providers, problems, variables)
     draft = file.sweep({})
     models.tiers = service_tiers([row.protocol for row in draft.rows])
     if apis is None:

@@ -22,11 +22,11 @@ MAX_LISTED = 20
 def rows_that_fit(run: RunReader, parts: Parts) -> list[int]:
     """Return the numbers of the selected rows. UsageError, listing all rows, if none fits."""
     rows = run.sweep.rows
-    found = [n for n, row in enumerate(rows) if parts.fit(row)]
-    if not found:
+    numbers = [n for n, row in enumerate(rows) if parts.fit(row)]
+    if not numbers:
         names = "\n  ".join(" · ".join(row.shown_names) for row in rows[:MAX_LISTED])
         raise UsageError(f"no row of {run.folder} fits: choose from\n  {names}")
-    return found
+    return numbers
 
 
 def cells_with_verdict(
@@ -41,29 +41,29 @@ def cells_with_verdict(
     if not any(parts.fit(row) for row in sweep.rows):
         raise UsageError(f"no row of {run} fits; list them: oversight report {run}")
     first = {problem.id for problem in sweep.problems[:problems]}
-    done = {
+    decided = {
         record.place
         for record in RunReader(run).outcomes()
         if record.failure is None and record.problem in first
     }
-    return [cell for cell in sweep.cells() if cell.place in done and parts.fit(cell.row)]
+    return [cell for cell in sweep.cells() if cell.place in decided and parts.fit(cell.row)]
 
 
-def locate(run: RunReader, wanted: str, parts: Parts, draw: int | None = None) -> list[Place]:
+def locate(run: RunReader, name: str, parts: Parts, draw: int | None = None) -> list[Place]:
     """Return the places that a user names, at least one, in the order of the rows.
 
-    wanted: id of a problem, or of a cell as outcomes.jsonl has it; empty for the first problem.
+    name: id of a problem, or of a cell as outcomes.jsonl has it; empty for the first problem.
     draw: None for the cell's, or the first. UsageError, with the candidates, if nothing matches.
     """
     numbers = {problem.id: n for n, problem in enumerate(run.problems)}
-    if not wanted or wanted in numbers:
-        about, drawn, rows = numbers.get(wanted, 0), 0, rows_that_fit(run, parts)
+    if not name or name in numbers:
+        about, drawn, rows = numbers.get(name, 0), 0, rows_that_fit(run, parts)
     else:
-        record = next((each for each in run.outcomes() if each.cell == wanted), None)
+        record = next((outcome for outcome in run.outcomes() if outcome.cell == name), None)
         if record is None:
             some = f"{', '.join(list(numbers)[:8])}{', …' if len(numbers) > 8 else ''}"
             raise UsageError(
-                f"{wanted!r} is neither a problem nor a cell of {run.folder}; problems: {some}"
+                f"{name!r} is neither a problem nor a cell of {run.folder}; problems: {some}"
             )
         place, _ = run.where(record.place)
         about, drawn, rows = place.problem, place.draw, [place.row]
@@ -78,7 +78,7 @@ def fullest(run: RunReader, places: Sequence[Place]) -> Place:
     if len(places) == 1:
         return places[0]
     # A world that failed has no turns: its calls but the judge's count as such.
-    cells = (each.cell for place in places for each in run.tables.ended(run.worlds(place)))
+    cells = (stored.cell for place in places for stored in run.tables.ended(run.worlds(place)))
     turns = {cell.place: cell.turn_count or cell.call_count - 1 for cell in cells}
     return max(places, key=lambda place: max(turns.get(at, 0) for at in run.worlds(place)))
 

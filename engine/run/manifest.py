@@ -34,19 +34,21 @@ class RunCode:
     def adopting(self, codes: "Mapping[str, RowCode]", rows: Iterable[str]) -> Self:
         """Return this code, with the given code as the latest of some rows. rows: addresses."""
         adopted = {row: (*self.rows.get(row, ()), codes[row].digest) for row in rows}
-        known = {codes[row].digest: codes[row].parts for row in adopted}
-        return type(self)({**self.rows, **adopted}, {**self.codes, **known})
+        parts = {codes[row].digest: codes[row].parts for row in adopted}
+        return type(self)({**self.rows, **adopted}, {**self.codes, **parts})
 
     def changes(self, now: "Mapping[str, RowCode]", rows: "Iterable[Row]") -> dict[str, str]:
         """The rows whose code is not the latest that the run had: address -> the row's name, with
         the files and the blocks of prompts that differ."""
-        told = {}
+        changes = {}
         for row in rows:
             before, after = "".join(self.rows.get(row.address, ())[-1:]), now[row.address]
             if before != after.digest:
                 differ = self.codes.get(before, {}).items() ^ after.parts.items()
-                told[row.address] = f"{row.title}: {listed({place for place, _ in differ}, ', ')}"
-        return told
+                changes[row.address] = (
+                    f"{row.title}: {listed({place for place, _ in differ}, ', ')}"
+                )
+        return changes
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -86,15 +88,15 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     def mixed(self) -> frozenset[str]:
         """Addresses of the rows whose cells were run with several codes, one after the other."""
         codes = self.code.rows.items()
-        return frozenset(row for row, known in codes if len(set(known)) > 1)
+        return frozenset(row for row, digests in codes if len(set(digests)) > 1)
 
     def code_of(self, sweep: "Sweep") -> RunCode | None:
         """The code behind the rows of the run, if it is one of this sweep; None if of another."""
         return self.code if self.identity == sweep.identity else None
 
 
-def listed(named: Iterable[str], between: str) -> str:
-    every = sorted(named)
+def listed(names: Iterable[str], between: str) -> str:
+    every = sorted(names)
     more = [f"and {len(every) - MAX_SHOWN} more"] if len(every) > MAX_SHOWN else []
     return between.join((*every[:MAX_SHOWN], *more))
 
@@ -105,12 +107,12 @@ def encoded(manifest: Manifest) -> bytes:
     return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=str))
 
 
-def decoded(content: bytes, named: Path) -> Manifest:
-    """Read a manifest from JSON. named: its file, for the RunFolderError."""
+def decoded(content: bytes, file: Path) -> Manifest:
+    """Read a manifest from JSON. file: its file, for the RunFolderError."""
     try:
         return msgspec.json.decode(content, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-        raise RunFolderError(f"{named}: its manifest is damaged: {exc}") from exc
+        raise RunFolderError(f"{file}: its manifest is damaged: {exc}") from exc
 
 
 def manifest_in(tables: RunTables) -> Manifest:

@@ -47,11 +47,11 @@ def pending(run: Path) -> tuple[str, ...]:
 
 def mixed_lines(run: Path) -> Iterator[str]:
     """A line for each time that a server mixed up replies. RunFolderError."""
-    left = {*pending(run)}
+    pending_calls = {*pending(run)}
     for event in read_mixed(run):
         if event.calls:
             again = "the next oversight run asks for them again"
-            if not left.intersection(event.calls):
+            if not pending_calls.intersection(event.calls):
                 again = "they were asked for again"
             yield (
                 f"{event.provider} sent an answer that nobody had asked for: "

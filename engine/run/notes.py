@@ -61,10 +61,10 @@ def read_progress(folder: Path) -> dict[str, Any]:
     """Return the last state written; empty if none can be read."""
     try:
         with RunTables.open(folder) as tables:
-            told = orjson.loads(tables.told("progress") or b"{}")
+            state = orjson.loads(tables.told("progress") or b"{}")
     except (RunFolderError, orjson.JSONDecodeError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return state if isinstance(state, dict) else {}
 
 
 NOTE_EVERY = 10.0
@@ -90,7 +90,7 @@ async def store_watermark(
     async def note() -> None:
         try:
             await asyncio.to_thread(store.check)
-            replies = held + added()
+            replies = count + added()
             if not exact:
                 replies = min(replies, await asyncio.to_thread(len, store))
             folder.note(replies=replies, store_id=store.id)
@@ -100,7 +100,7 @@ async def store_watermark(
     async def lost() -> None:
         """Stop where the store holds fewer replies than were there and were added."""
         try:
-            missing = held + added() - await asyncio.to_thread(len, store)
+            missing = count + added() - await asyncio.to_thread(len, store)
         except StoreError as fault:
             stop_token.stop(StoreFailed(str(fault)))
             return
@@ -118,7 +118,7 @@ async def store_watermark(
             await note()
             await asyncio.sleep(NOTE_EVERY)
 
-    held = await asyncio.to_thread(len, store)
+    count = await asyncio.to_thread(len, store)
     recording = asyncio.create_task(periodically())
     try:
         yield

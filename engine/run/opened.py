@@ -78,8 +78,8 @@ def tags_named(run: RunReader) -> TagsOf:
     for assignment in run.manifest.overrides:
         document.set(assignment)
     models = Node.section(document, "models").settings()
-    stated = {name: model.settings().get(THINKING) for name, model in models.items()}
-    return {name: thinking_tags(node) for name, node in stated.items() if node}.get
+    nodes = {name: model.settings().get(THINKING) for name, model in models.items()}
+    return {name: thinking_tags(node) for name, node in nodes.items() if node}.get
 
 
 def _open_python_run(
@@ -123,39 +123,39 @@ def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Pro
     source: a file or folder with the texts, as fields of a table that data sets may have, or as
     whole text files, with or without surrounding white space; or a run that has them.
     """
-    given = tuple(problems)
-    wanted = {digest for problem in given if (digest := _left_out(problem))}
-    if not wanted:
-        return given
+    every = tuple(problems)
+    digests = {digest for problem in every if (digest := _left_out(problem))}
+    if not digests:
+        return every
     if source is None:
         raise UsageError(
-            f"{len(wanted)} source texts were left out of the pack that this run came in, and "
+            f"{len(digests)} source texts were left out of the pack that this run came in, and "
             "requests quote them: oversight replay RUN --passages FROM, a file or a folder with "
             "the data set"
         )
-    found = {}
-    for there in _texts(source):
-        for text in (there, there.strip()):
-            if (digest := _digest(text)) in wanted:
-                found[digest] = text
-        if len(found) == len(wanted):
+    texts = {}
+    for source_text in _texts(source):
+        for text in (source_text, source_text.strip()):
+            if (digest := _digest(text)) in digests:
+                texts[digest] = text
+        if len(texts) == len(digests):
             break
-    whole = []
-    for problem in given:
+    restored = []
+    for problem in every:
         digest = _left_out(problem)
-        if digest and digest not in found:
+        if digest and digest not in texts:
             raise UsageError(
-                f"--passages {source}: it has {len(found)} of the {len(wanted)} source texts; "
+                f"--passages {source}: it has {len(texts)} of the {len(digests)} source texts; "
                 f"the text of {problem.id}, with sha256 {digest}, is missing"
             )
-        whole.append(_with(problem, found[digest]) if digest else problem)
-    return tuple(whole)
+        restored.append(_with(problem, texts[digest]) if digest else problem)
+    return tuple(restored)
 
 
 def _left_out(problem: Problem) -> str:
     """Return the digest of a left-out source text; empty if the problem has its text."""
-    told = problem.question.passage
-    return told[len(_BEFORE) : -len(_AFTER)] if told.startswith(_BEFORE) else ""
+    passage = problem.question.passage
+    return passage[len(_BEFORE) : -len(_AFTER)] if passage.startswith(_BEFORE) else ""
 
 
 def _mark(text: str) -> str:

@@ -111,11 +111,11 @@ class Outcomes:
 
     def all(self) -> Iterator[OutcomeRecord]:
         """Every outcome that has completed, in the order of the sweep."""
-        return self._read(each.cell for some in self._tables.stored() for each in some)
+        return self._read(stored.cell for some in self._tables.stored() for stored in some)
 
     def at(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
         """The outcomes of these cells, so far as they have completed, by place in the sweep."""
-        rows = (each.cell for some in self._tables.stored([*places]) for each in some)
+        rows = (stored.cell for some in self._tables.stored([*places]) for stored in some)
         return {record.place: record for record in self._read(rows)}
 
     def since(self, completed: int) -> Iterator[tuple[int, OutcomeRecord]]:
@@ -150,7 +150,7 @@ class Outcomes:
                     yield OutcomeRecord(*about, failure=failure, not_run=reason)
                     continue
                 probs, figures = read_probs(row.probs or ""), read_figures(row)
-                for each in (probs, *figures.redraws):
-                    if len(each) != len(problem.values) or not are_probabilities(each):
-                        raise ValueError(f"cell {row.place}: {list(each)} are not probabilities")
+                for values in (probs, *figures.redraws):
+                    if len(values) != len(problem.values) or not are_probabilities(values):
+                        raise ValueError(f"cell {row.place}: {list(values)} are not probabilities")
                 yield OutcomeRecord(*about, probs, None, "", *figures)

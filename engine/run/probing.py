@@ -51,29 +51,29 @@ class Probes:
         """RunFolderError if it cannot be read or written."""
         sync_events(run)
         self._run = run
-        self.known = {(each.cell, each.turns) for each in read_events(run, PROBES, _heard)}
+        self.known = {(event.cell, event.turns) for event in read_events(run, PROBES, _heard)}
 
     def keep(self, probe: BeliefProbe, verdict: Verdict | Failure) -> None:
         """RunFolderError if the disk takes no more."""
         cell, turns = probe.cell, len(probe.transcript.turns)
-        told = _Heard(cell.place, cell.id, turns)
+        event = _Heard(cell.place, cell.id, turns)
         if isinstance(verdict, Failure):
-            told = replace(told, failure=verdict.kind)
+            event = replace(event, failure=verdict.kind)
         else:
             best = best_mass(verdict.probs, cell.problem)
-            told = replace(told, best=best, probs=verdict.probs)
+            event = replace(event, best=best, probs=verdict.probs)
         # Its reply is in the store.
-        add_event(self._run, PROBES, told, durable=False)
+        add_event(self._run, PROBES, event, durable=False)
         self.known.add((cell.id, turns))
 
 
 def read_probes(run: Path) -> dict[int, list[tuple[int, float]]]:
     """By place of the cell: (turns heard, P(a best answer)), in the order of the turns."""
-    found: dict[int, dict[int, float]] = {}
-    for each in read_events(run, PROBES, _heard):
-        if each.best is not None:
-            found.setdefault(each.place, {})[each.turns] = each.best
-    return {at: sorted(points.items()) for at, points in found.items()}
+    beliefs: dict[int, dict[int, float]] = {}
+    for event in read_events(run, PROBES, _heard):
+        if event.best is not None:
+            beliefs.setdefault(event.place, {})[event.turns] = event.best
+    return {at: sorted(points.items()) for at, points in beliefs.items()}
 
 
 async def belief_probes(cells: Iterable[Cell], recorded: Ask) -> list[BeliefProbe]:
@@ -82,16 +82,16 @@ async def belief_probes(cells: Iterable[Cell], recorded: Ask) -> list[BeliefProb
     recorded: answers from the store alone. The whole transcript is left out: the run itself asked
     about it. Turns that were spoken at once are heard one after another here.
     """
-    found = []
+    probes = []
     for cell in cells:
         outcome = await attempt(cell, recorded)
         if isinstance(outcome, Verdict):
-            said = outcome.transcript
-            found += [
-                BeliefProbe(cell, replace(said, turns=said.turns[:heard]))
-                for heard in range(len(said.turns))
+            transcript = outcome.transcript
+            probes += [
+                BeliefProbe(cell, replace(transcript, turns=transcript.turns[:count]))
+                for count in range(len(transcript.turns))
             ]
-    return found
+    return probes
 
 
 async def run_probes(

@@ -120,10 +120,10 @@ class RunReader:
     @property
     def sides(self) -> Mapping[int, SidesRead]:
         """By place, what checkers found after the run in the speeches of a cell. RunFolderError."""
-        stamp, known = _stamp(self.folder / EVENTS), self._kept.get(SIDES)
-        if known is None or known[0] != stamp:
-            known = self._kept[SIDES] = stamp, read_sides(self.folder)
-        sides: Mapping[int, SidesRead] = known[1]
+        stamp, kept = _stamp(self.folder / EVENTS), self._kept.get(SIDES)
+        if kept is None or kept[0] != stamp:
+            kept = self._kept[SIDES] = stamp, read_sides(self.folder)
+        sides: Mapping[int, SidesRead] = kept[1]
         return sides
 
     def outcomes(self) -> Iterator[OutcomeRecord]:
@@ -144,8 +144,8 @@ class RunReader:
 
     def records(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
         """The outcomes of a few cells, by place in the sweep, without a look at the others."""
-        found, sides = Outcomes(self.tables).at(places), self.sides
-        return {place: with_sides(record, sides) for place, record in found.items()}
+        outcomes, sides = Outcomes(self.tables).at(places), self.sides
+        return {place: with_sides(record, sides) for place, record in outcomes.items()}
 
     @property
     def tables(self) -> RunTables:
@@ -169,11 +169,11 @@ class RunReader:
     def keys(self) -> set[str]:
         """The store's keys of every call of a cell that has ended. RunFolderError."""
         tables = self.tables
-        asked = {row[2] for stored in tables.ended(None, "asked") for row in stored.asked}
+        numbers = {row[2] for stored in tables.ended(None, "asked") for row in stored.asked}
         with damage_named(tables.file):
             return {
                 store_key(address.hex(), tables.endpoint(endpoint)[1])
-                for _, address, endpoint, *_ in tables.stored_calls(asked)
+                for _, address, endpoint, *_ in tables.stored_calls(numbers)
             }
 
     def stored(self, call: RecordedCall) -> tuple[Call, Reply] | None:
@@ -208,8 +208,8 @@ class RunReader:
         with self._opening:
             if make not in self._kept:
                 self._kept[make] = make(self)
-            made: Made = self._kept[make]
-            return made
+            value: Made = self._kept[make]
+            return value
 
     def where(self, at: int) -> tuple[Place, int]:
         """The reading, and the side, of the cell at a place in the sweep."""
@@ -271,20 +271,20 @@ REPLIES = "replies"
 
 
 @contextmanager
-def recorded(run: Path, given: Path | str | None) -> Iterator[Reader]:
+def recorded(run: Path, chosen: Path | str | None) -> Iterator[Reader]:
     """The store given, else the one that the run was made with on this machine, or the replies that
     came with it, else the user's; read-only. A store that a folder names is not opened.
 
     RunFolderError, with the next step, if the store is missing.
     """
-    told = str(given or _named_by(run))
-    name = told if given or _is_there(told) else store_name(None)
+    wanted_name = str(chosen or _named_by(run))
+    name = wanted_name if chosen or _is_there(wanted_name) else store_name(None)
     if not _is_there(name):
         raise RunFolderError(
             f"{name}: no store found; name the store that has the replies of {run} with --store"
         )
-    if not given and name != told:
-        why = "its store is not there" if told else "it was not made on this machine"
+    if not chosen and name != wanted_name:
+        why = "its store is not there" if wanted_name else "it was not made on this machine"
         _log.warning(
             "%s: %s; replies are looked for in your store, %s (--store names another)",
             run,

@@ -97,11 +97,11 @@ def difference(recorded: OutcomeRecord, replayed: OutcomeRecord) -> str:
     then, now = orjson.loads(recorded.line), orjson.loads(replayed.line)
     for key in dict.fromkeys((*then, *now)):
         if key != "cell" and then.get(key) != now.get(key):
-            shown = (
-                f"{orjson.dumps(each[key]).decode():.200}" if key in each else "nothing"
-                for each in (then, now)
+            values = (
+                f"{orjson.dumps(record[key]).decode():.200}" if key in record else "nothing"
+                for record in (then, now)
             )
-            return f"{key}: {next(shown)} recorded, {next(shown)} now"
+            return f"{key}: {next(values)} recorded, {next(values)} now"
     return ""
 
 
@@ -154,12 +154,12 @@ def unlike_replies(
                 continue
             compared.add(call)
             stored = _stored(call, store, tags)
-            named = f"call {call.address[:12]}"
+            name = f"call {call.address[:12]}"
             if stored is None:
-                yield cell, f"{named}: {NO_REPLY}"
-            elif found := next(unlike(call, stored), None):
-                field, was, in_store = found
-                yield cell, f"{named}, {field}: {was!r:.60} recorded, {in_store!r:.60} in its reply"
+                yield cell, f"{name}: {NO_REPLY}"
+            elif difference := next(unlike(call, stored), None):
+                field, was, in_store = difference
+                yield cell, f"{name}, {field}: {was!r:.60} recorded, {in_store!r:.60} in its reply"
 
 
 def _stored(call: RecordedCall, store: Reader, tags: TagsOf) -> RecordedCall | None:
@@ -207,33 +207,35 @@ async def rebuild(
     UsageError for a run in which nothing is wrong, or of another sweep; RunFolderError; StoreError.
     """
     refuse_links_within(folder)
-    known = _known(folder)
+    before = _known(folder)
     began = _started(folder)
     started = began.overrides, began.limit
     file = read_sweep_file(
         own or folder / SWEEP, *started, inert=inert(folder), own=own is not None
     )
     loaded = load_sweep(part_of(file, began.part) if began.part else file)
-    if known.identity not in ("", loaded.sweep.identity):
+    if before.identity not in ("", loaded.sweep.identity):
         raise UsageError(
             f"{folder} was a run of another sweep than {own or folder / SWEEP} is: name the one "
             "that it was started with"
         )
-    named = store_name(store or store_noted(folder, known.id) or None)
-    if not store and known.store not in ("", shown_name(named)):
+    store_url = store_name(store or store_noted(folder, before.id) or None)
+    if not store and before.store not in ("", shown_name(store_url)):
         raise UsageError(
-            f"{folder} names the store {known.store}, and a store that only a run folder names is "
-            f"not opened. If it is yours: --store {known.store}"
+            f"{folder} names the store {before.store}, and a store that only a run folder names is "
+            f"not opened. If it is yours: --store {before.store}"
         )
-    with closing(open_store(named)) as replies:
+    with closing(open_store(store_url)) as replies:
         let_go(folder, take_lock(folder))  # FolderBusy while somebody runs it
         wrong = _wrong(folder, replies, loaded)
         for name in (RUN_DB, f"{RUN_DB}-wal", f"{RUN_DB}-shm", f"{RUN_DB}-journal"):
             if (folder / name).exists():
                 (folder / name).rename(folder / name.replace(RUN_DB, f"damaged-{RUN_DB}"))
         settings = RunSettings(folder=folder, part=began.part)
-        made = run_folder(loaded, settings, shown_name(named), replies, replace_lost=True)
-        with made as run:
+        folder_made = run_folder(
+            loaded, settings, shown_name(store_url), replies, replace_lost=True
+        )
+        with folder_made as run:
             missing = await _cells(loaded, run, replies)
             run.note(replies=len(replies), store_id=replies.id)
             if run.complete:

@@ -43,20 +43,20 @@ class Run:
         RunFolderError for a folder of another sweep, or in use, and for a store that is not the
         run's or has lost replies; StoreError; UsageError for settings that do not fit the sweep.
         """
-        named, prices = store_name(settings.store), settings.price_list
-        if settings.ray and not is_url(named):
+        name, prices = store_name(settings.store), settings.price_list
+        if settings.ray and not is_url(name):
             raise UsageError(
-                f"--ray {settings.ray}: {named} is a folder, which the machines of a "
+                f"--ray {settings.ray}: {name} is a folder, which the machines of a "
                 "cluster do not share: name a database with --store postgresql://…"
             )
         require_extensions(loaded.models, loaded.sweep.models, settings)
         with (
-            closing(open_store(named)) as store,
-            run_folder(loaded, settings, shown_name(named), store) as folder,
+            closing(open_store(name)) as store,
+            run_folder(loaded, settings, shown_name(name), store) as folder,
         ):
             asks, stored = not folder.complete or folder.failed, settings.cache in ("use", "replay")
             if stored and asks and not settings.allow_missing_replies:
-                folder.check_store(store.__len__, named, store.id)
+                folder.check_store(store.__len__, name, store.id)
             # Since the last session a crash may have been fixed, or a model's settings.
             if settings.cache != "replay":
                 ask_again(folder, store if settings.cache != "off" else None)
@@ -64,8 +64,8 @@ class Run:
             dropped = folder.forget_failures(kinds)
             if not settings.prices:
                 prices = PriceList({**prices.models, **folder.manifest.prices})
-            known = prices.named(loaded.sweep.meanings)
-            if not folder.manifest.prices and (billed := known.billed(loaded.sweep.models)):
+            priced = prices.named(loaded.sweep.meanings)
+            if not folder.manifest.prices and (billed := priced.billed(loaded.sweep.models)):
                 folder.keep_prices(billed)
             yield cls(loaded, settings, prices, folder, store, len(dropped))
 
@@ -82,9 +82,9 @@ class Run:
         """The outcomes of earlier sessions, if some cells failed: the row of each cell, and its
         failure, or None."""
         sweep = self.loaded.sweep
-        for each in self.folder.outcomes() if self.folder.failed else ():
-            if not each.not_run:
-                yield sweep.rows[sweep.row_at(each.place)], each.failure
+        for outcome in self.folder.outcomes() if self.folder.failed else ():
+            if not outcome.not_run:
+                yield sweep.rows[sweep.row_at(outcome.place)], outcome.failure
 
     def settle(self) -> Halt | None:
         """Write what follows from all outcomes; why it cannot be written, or None."""

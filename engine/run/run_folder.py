@@ -101,7 +101,7 @@ class RunFolder:
         RunFolderError if it cannot be written, or is not the folder of this run. FolderBusy, with
         the process that has the lock, if it is running.
         """
-        with ExitStack() as held:
+        with ExitStack() as stack:
             if not (self.path / RUN_DB).exists():
                 # Before anything is made: problems that could not be read back are told.
                 deque(jsonl(self._grid.problems), 0)
@@ -111,15 +111,15 @@ class RunFolder:
                 refuse_links_within(self.path)
                 self._refuse_foreign()
                 self._lock = take_lock(self.path)
-                held.callback(let_go, self.path, self._lock)
+                stack.callback(let_go, self.path, self._lock)
                 self.database = RunDatabase(self.path)
-                held.callback(self.database.db.close)
+                stack.callback(self.database.db.close)
                 self._begin()
                 self._mark_ended()
-                known = store_noted(self.path) if self.complete else ""
+                remembered = store_noted(self.path) if self.complete else ""
                 if self.complete:
                     # Its replies stay where they are, whatever store it is opened with.
-                    self._store = known or self._store
+                    self._store = remembered or self._store
                 else:
                     # It says what was, until the run settles again.
                     (self.path / OUTCOMES).unlink(missing_ok=True)
@@ -129,9 +129,9 @@ class RunFolder:
                 _log.warning(
                     "%s lies on a network file system: run it from one machine at a time", self.path
                 )
-            if not known:
+            if not remembered:
                 note_run(self.path, self.manifest.id, self._store, self._addresses)
-            held.pop_all()
+            stack.pop_all()
         return self
 
     def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
@@ -249,7 +249,7 @@ class RunFolder:
         self.database.settle()
         file = self.path / OUTCOMES
         if not file.exists():
-            replace_file(file, (each.line for each in self.outcomes()))
+            replace_file(file, (outcome.line for outcome in self.outcomes()))
 
     def check_store(self, count: Callable[[], int], store: Path | str, id: str = "") -> None:
         """RunFolderError if a store lacks replies of the run, or is not the store of the run.
@@ -257,10 +257,10 @@ class RunFolder:
         Otherwise the run would silently pay for them again. count: counts the replies, if the run
         left any. id: of the store, if it has one; a run without a known id accepts any store.
         """
-        left = max(self.manifest.replies, self.finished > self.failed)
-        if left and (held := count()) < left:
+        expected = max(self.manifest.replies, self.finished > self.failed)
+        if expected and (stored := count()) < expected:
             raise RunFolderError(
-                f"{store} holds {held:,} replies, and {self.path} left {left:,} or more "
+                f"{store} holds {stored:,} replies, and {self.path} left {expected:,} or more "
                 "there: name the right store with --store, bring them back with oversight cache "
                 f"import BACKUP --store {store}, or pay again for lost replies with "
                 "--allow-missing-replies"
@@ -274,8 +274,8 @@ class RunFolder:
 
     def note(self, *, replies: int, store_id: str = "") -> None:
         """Record the number of replies in the store, and the store's id. RunFolderError."""
-        known = store_id or self.manifest.store_id
-        self.manifest = replace(self.manifest, replies=replies, store_id=known)
+        id = store_id or self.manifest.store_id
+        self.manifest = replace(self.manifest, replies=replies, store_id=id)
         self.database.tell("manifest", encoded(self.manifest))
 
     def keep_prices(self, prices: Mapping[str, Price]) -> None:
@@ -292,10 +292,10 @@ class RunFolder:
         database = self.path / RUN_DB
         if database.exists() and (database.stat().st_size or (self.path / JOURNAL).exists()):
             return
-        strange = sorted({each.name for each in self.path.iterdir()} - OWN_FILES)
-        there = self.path / SWEEP
-        if there.exists():
-            if read_bounded(there, MAX_SWEEP) != self._sweep:
+        strange = sorted({file.name for file in self.path.iterdir()} - OWN_FILES)
+        sweep_file = self.path / SWEEP
+        if sweep_file.exists():
+            if read_bounded(sweep_file, MAX_SWEEP) != self._sweep:
                 strange.append(SWEEP)
             elif strange and not self._replace_lost:
                 raise RunFolderError(f"{self.path} has lost its {RUN_DB}; {made_again(self.path)}")
@@ -319,14 +319,15 @@ class RunFolder:
             meta = {"manifest": encoded(self.manifest), "grid": stored_grid(self._grid)}
             database.begin(self._grid.problems, self._grid.rows, meta)
         else:
-            known = manifest_in(database)
-            if known.identity != self.manifest.identity:
+            manifest = manifest_in(database)
+            if manifest.identity != self.manifest.identity:
                 raise RunFolderError(
-                    f"{self.path} was made from a different sweep ({known.name}, {known.cells} "
-                    "cells), settings or --limit; choose another folder with --run-folder"
+                    f"{self.path} was made from a different sweep ({manifest.name}, "
+                    f"{manifest.cells} cells), settings or --limit; "
+                    "choose another folder with --run-folder"
                 )
-            self.manifest = self._resume(known) if self._resume else known
-            if self.manifest != known:
+            self.manifest = self._resume(manifest) if self._resume else manifest
+            if self.manifest != manifest:
                 database.tell("manifest", encoded(self.manifest))
         # With its problems a folder is whole without the data set, wherever it is taken.
         database.problems = self._grid.problems

@@ -148,11 +148,15 @@ def first_guess(tables: RunTables, sweep: Grid, unchecked: Container[int]) -> tu
         for stored in tables.ended(sweep.span(problem), "asked", "turns"):
             if stored.cell.place not in unchecked:
                 continue
-            asked = {number for _, _, number, role, *_ in stored.asked if role in SPEECHES}
+            numbers = {number for _, _, number, role, *_ in stored.asked if role in SPEECHES}
             for _, _, _, side, number, text, more in stored.turns:
                 details = orjson.loads(more or "{}")
                 silent = text == "" or details.get("outcome") == "refused"
-                if side is not None and not (silent or details.get("conceded")) and number in asked:
+                if (
+                    side is not None
+                    and not (silent or details.get("conceded"))
+                    and number in numbers
+                ):
                     speeches[number] = text
     replies = {number: call.text for number, call in tables.calls(speeches).items()}
     texts = (text or replies[number] for number, text in speeches.items())

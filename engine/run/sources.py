@@ -40,9 +40,9 @@ class ReplySource:
         if provider.own and kind in ("live", "batch"):
             return False
         # The address of a cloud contains the name of a region.
-        start, _, rest = provider.base_url.partition("{")
-        known = bool(start) and address.startswith(start)
-        return self.elsewhere or not (known and address.endswith(rest.rpartition("}")[2]))
+        start, _, _end = provider.base_url.partition("{")
+        is_known = bool(start) and address.startswith(start)
+        return self.elsewhere or not (is_known and address.endswith(_end.rpartition("}")[2]))
 
 
 def origins(sweep: Grid, folder: Path, *, addresses: bool = True) -> tuple[str, ...]:
@@ -54,13 +54,13 @@ def origins(sweep: Grid, folder: Path, *, addresses: bool = True) -> tuple[str, 
     """
     made_up = [model for model in sweep.models if model.startswith(PREFIX)]
     simulated = [f"SIMULATED models: {', '.join(made_up)}"] if made_up else []
-    known = source_lines(read_sources(folder), addresses=addresses)
-    return (*simulated, *mixed_lines(folder), *known)
+    lines = source_lines(read_sources(folder), addresses=addresses)
+    return (*simulated, *mixed_lines(folder), *lines)
 
 
 def read_sources(folder: Path) -> list[ReplySource]:
     """Every call counts once; calls of simulated models not at all. RunFolderError."""
-    found = Counter[tuple[str, str, str, bool]]()
+    counts = Counter[tuple[str, str, str, bool]]()
     with RunTables.open(folder) as tables:
         sources = {
             number: (model, served, came, bool(elsewhere))
@@ -70,29 +70,29 @@ def read_sources(folder: Path) -> list[ReplySource]:
         by_endpoint = "SELECT endpoint, count(*) FROM calls GROUP BY endpoint"
         for number, count in tables.fetched(by_endpoint) if sources else ():
             if number in sources:
-                found[sources[number]] += count
-    return [ReplySource(*source, count) for source, count in sorted(found.items())]
+                counts[sources[number]] += count
+    return [ReplySource(*source, count) for source, count in sorted(counts.items())]
 
 
 def source_lines(sources: list[ReplySource], *, addresses: bool = True) -> list[str]:
     """Return the lines of `origins` about replies of real models."""
     lines = []
-    for model in dict.fromkeys(each.asked for each in sources):
-        ours = [each for each in sources if each.asked == model]
-        total = sum(each.replies for each in ours)
+    for model in dict.fromkeys(source.asked for source in sources):
+        ours = [source for source in sources if source.asked == model]
+        total = sum(source.replies for source in ours)
         others: Counter[str] = Counter()
         elsewhere: Counter[str] = Counter()
-        for each in ours:
-            if each.served and not same_model(model.rpartition("/")[2], each.served):
-                others[each.served] += each.replies
-            if each.foreign:
-                elsewhere[each.origin] += each.replies
+        for source in ours:
+            if source.served and not same_model(model.rpartition("/")[2], source.served):
+                others[source.served] += source.replies
+            if source.foreign:
+                elsewhere[source.origin] += source.replies
         for served, replies in others.most_common():
             lines.append(f"{model}: {replies:,} of {total:,} replies were given by {served}")
         if elsewhere:
-            named = ", ".join(f"{count:,} {origin}" for origin, count in elsewhere.most_common())
+            names = ", ".join(f"{count:,} {origin}" for origin, count in elsewhere.most_common())
             lines.append(
                 f"{model}: {elsewhere.total():,} of {total:,} replies came from a different address"
-                + (f": {named}" if addresses else "")
+                + (f": {names}" if addresses else "")
             )
     return lines

@@ -24,37 +24,37 @@ def store_name(given: Path | str | None) -> str:
 
     A folder is made absolute, so that other processes find it. UsageError for an invalid name.
     """
-    told = str(given) if given is not None else os.environ.get(STORE_VARIABLE, "")
-    if is_url(named := checked_name(told)):
-        return named
-    folder = Path(named).expanduser() if named else platformdirs.user_cache_path("oversight")
+    text = str(given) if given is not None else os.environ.get(STORE_VARIABLE, "")
+    if is_url(name := checked_name(text)):
+        return name
+    folder = Path(name).expanduser() if name else platformdirs.user_cache_path("oversight")
     return str(folder.absolute())
 
 
-def shown_name(named: str) -> str:
+def shown_name(name: str) -> str:
     """The name for files that others read: with `~` for the user's home folder."""
-    if is_url(named):
-        return named
-    whole, home = Path(named).resolve(), Path.home().resolve()
-    return f"~/{whole.relative_to(home)}" if whole.is_relative_to(home) else str(whole)
+    if is_url(name):
+        return name
+    folder, home = Path(name).resolve(), Path.home().resolve()
+    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
 
 
-def open_store(named: str, id: str = "") -> Store:
+def open_store(name: str, id: str = "") -> Store:
     """Open a store for reading and writing; create a missing one. StoreError.
 
     id: given to a new store in a folder that takes another's place.
     """
-    return _database(named, True) if is_url(named) else DiskStore(Path(named), id)
+    return _database(name, True) if is_url(name) else DiskStore(Path(name), id)
 
 
-def open_for_reading(named: str) -> Reader:
+def open_for_reading(name: str) -> Reader:
     """Open a store that is there. StoreError if it is not, UsageError for a file."""
-    if is_url(named):
-        return _database(named, False)
-    if (folder := Path(named).expanduser()).is_file():
+    if is_url(name):
+        return _database(name, False)
+    if (folder := Path(name).expanduser()).is_file():
         raise UsageError(
-            f"{named} is a file, and a store is a folder; add its replies to one: oversight cache "
-            f"import {named} --store FOLDER"
+            f"{name} is a file, and a store is a folder; add its replies to one: oversight cache "
+            f"import {name} --store FOLDER"
         )
     return ReadOnlyStore(folder)
 
@@ -67,37 +67,37 @@ def _database(url: str, make: bool) -> Store:
     return store
 
 
-def is_url(named: str) -> bool:
+def is_url(name: str) -> bool:
     """Whether a store has the name of a database, and not of a folder."""
-    return _SCHEME.match(named) is not None
+    return _SCHEME.match(name) is not None
 
 
-def checked_name(named: str) -> str:
+def checked_name(text: str) -> str:
     """Return the name of a store as it is recorded.
 
     UsageError if it is neither the URL of a known database nor a folder. The message does not
     repeat the name, which may hold a password.
     """
-    name = named.strip()
+    name = text.strip()
     scheme = _SCHEME.match(name)
-    known = ", ".join(f"{each}://" for each in registered(STORES_GROUP)) or "none"
+    schemes = ", ".join(f"{each_scheme}://" for each_scheme in registered(STORES_GROUP)) or "none"
     if scheme is None:
         if _KEYWORDS.search(name):
             raise UsageError(
-                f"the store is given in keywords: write it as a folder or a URL ({known}), and put "
-                "a password into ~/.pgpass, or into the variable PGPASSWORD"
+                f"the store is given in keywords: write it as a folder or a URL ({schemes}), "
+                "and put a password into ~/.pgpass, or into the variable PGPASSWORD"
             )
-        return named
+        return text
     if (lower := scheme[1].lower()) in registered(STORES_GROUP):
         return lower + name[scheme.end(1) :]
     raise UsageError(
         f"the store begins with {scheme[1]}:, which names no database that can be a store "
-        f"(those are: {known})"
+        f"(those are: {schemes})"
     )
 
 
 def store_path(given: Path | str | None) -> Path:
     """The folder of the store that `store_name` names. UsageError for a database."""
-    if is_url(named := store_name(given)):
+    if is_url(name := store_name(given)):
         raise UsageError("the store is a database; this needs a folder: name it with --store")
-    return Path(named)
+    return Path(name)

@@ -47,22 +47,22 @@ SOURCE = "__source__"
 def own_class(node: Node, base: type[_Base], group: str) -> type[_Base]:
     """The class that a node is named after, by module, file or entry point. UsageError."""
     name, role = node.name, base.__name__
-    found = _imported(node, name) if is_elsewhere(name) else _registered(node, group)
-    if not (isinstance(found, type) and issubclass(found, base)):
+    cls = _imported(node, name) if is_elsewhere(name) else _registered(node, group)
+    if not (isinstance(cls, type) and issubclass(cls, base)):
         raise node.fault(
-            f"{name} is {found!r}, not a class of {role}",
+            f"{name} is {cls!r}, not a class of {role}",
             f"inherit from {base.__module__}.{role}",
         )
-    params = vars(found).get("__dataclass_params__")
+    params = vars(cls).get("__dataclass_params__")
     if params is None or not params.frozen:
         raise node.fault(
             f"{name} is not a frozen dataclass, so its settings have no identity",
             "write @dataclass(frozen=True) above the class",
         )
-    if inspect.isabstract(found):
-        missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
+    if inspect.isabstract(cls):
+        missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
         raise node.fault(f"{name} lacks {missing}, which every {role} has")
-    return found
+    return cls
 
 
 def _registered(node: Node, group: str) -> object:
@@ -90,8 +90,8 @@ def _imported(node: Node, name: str) -> object:
 
 def classes_in(module: ModuleType) -> str:
     """Return a hint for a class name that a module lacks."""
-    classes = [each for each, value in vars(module).items() if isinstance(value, type)]
-    ours = [each for each in classes if vars(module)[each].__module__ == module.__name__]
+    classes = [name for name, value in vars(module).items() if isinstance(value, type)]
+    ours = [name for name in classes if vars(module)[name].__module__ == module.__name__]
     return f"classes in it: {', '.join(ours)}" if ours else "it defines no class"
 
 
@@ -150,8 +150,8 @@ def _executed(path: Path, source: bytes) -> ModuleType:
         del sys.modules[module.__name__]
         if isinstance(exc, (Exception, KeyboardInterrupt)):
             raise
-        told = ImportError(f"it ends the program: {exc!r}")
-        raise told.with_traceback(exc.__traceback__) from None
+        error = ImportError(f"it ends the program: {exc!r}")
+        raise error.with_traceback(exc.__traceback__) from None
     return module
 
 
@@ -180,10 +180,10 @@ def row_codes(rows: Iterable[Row]) -> dict[str, RowCode]:
         kind = lineage(row.protocol), row.reads
         if kind not in alike:
             parts = _parts(kind[0], HOME, read)
-            named = {f"prompt {name}": _digest(text) for name, text in row.protocol.read.blocks}
+            prompts = {f"prompt {name}": _digest(text) for name, text in row.protocol.read.blocks}
             # A file may be renamed; a block of prompts is found by its name.
-            counted = sorted((*parts.values(), *map("=".join, named.items())))
-            alike[kind] = RowCode(_digest(*counted, digits=16), parts | named)
+            counted = sorted((*parts.values(), *map("=".join, prompts.items())))
+            alike[kind] = RowCode(_digest(*counted, digits=16), parts | prompts)
         codes[row.address] = alike[kind]
     _code_files().save()
     return codes
@@ -194,8 +194,8 @@ def with_own_code(rows: Iterable[Row]) -> Iterator[Row]:
     of that code counts in `reads`."""
     read = cache(_module_named)
     for row in rows:
-        if own := own_classes(row):
-            parts = sorted(_parts(own, "", read).values())
+        if classes := own_classes(row):
+            parts = sorted(_parts(classes, "", read).values())
             row = replace(row, reads=_digest(row.reads, *parts, digits=64))
         yield row
 
@@ -207,7 +207,7 @@ def own_classes(row: Row) -> set[type]:
 
 def combined(codes: Mapping[str, RowCode]) -> str:
     """Digest of the code behind some rows, 12 hex digits."""
-    return _digest(*sorted(each.digest for each in codes.values()))
+    return _digest(*sorted(code.digest for code in codes.values()))
 
 
 def lineage(protocol: Protocol) -> frozenset[type]:
@@ -252,7 +252,7 @@ def _parts(classes: Set[type], home: str, read: Callable[[str], Module]) -> dict
 
 def _module_named(name: str) -> Module:
     """Return a module, or the module behind a name that the stub of a package declares."""
-    package, _, wanted = name.rpartition(".")
+    package, _, attribute = name.rpartition(".")
     if path := _place(name)[0]:
         file = Path(path)
         # On another machine a file of the user's is missing, but was sent along.
@@ -265,7 +265,7 @@ def _module_named(name: str) -> Module:
     stub, imports = Path(f"{_place(package)[0]}i"), ()
     if stub.is_file():
         _, imports = _code_files().code(stub, package)
-    lazy = (each for each in imports if wanted in ("*", each.rpartition(".")[2]))
+    lazy = (imported for imported in imports if attribute in ("*", imported.rpartition(".")[2]))
     return Module("", "", (package, *lazy))
 
 
@@ -311,10 +311,10 @@ class CodeFiles:
 
     def code(self, file: Path, package: str) -> tuple[str, Sequence[str]]:
         """Return `module_code` of a file."""
-        status, known = file.stat(), self._known.get(str(file))
+        status, entry = file.stat(), self._known.get(str(file))
         state = status.st_size, status.st_mtime_ns, package
-        if known is not None and (known.size, known.modified, known.package) == state:
-            return known.digest, known.imports
+        if entry is not None and (entry.size, entry.modified, entry.package) == state:
+            return entry.digest, entry.imports
         digest, imports = module_code(file.read_bytes(), package)
         if time.time() - status.st_mtime > self.RACY_SECONDS:
             self._known[str(file)] = _KnownCode(*state, digest, (*imports,))
@@ -338,10 +338,10 @@ def module_code(source: bytes, package: str) -> tuple[str, Sequence[str]]:
     imports: list[str] = []
     try:
         tree = ast.parse(source)
-        tree.body = [each for each in tree.body if not _is_guarded(each)]
+        tree.body = [statement for statement in tree.body if not _is_guarded(statement)]
         for node in ast.walk(tree):
             if isinstance(body := getattr(node, "body", None), list):
-                body[:] = [each for each in body if not _says_nothing(each)]
+                body[:] = [statement for statement in body if not _says_nothing(statement)]
             # A class's fields are what their annotations say; a function does the same without.
             if isinstance(node, ast.arg):
                 node.annotation = None

@@ -66,7 +66,7 @@ class Document:
             # Path.resolve would raise a RuntimeError for circular links.
             text = read_bounded(Path(os.path.realpath(path)), MAX_SWEEP).decode()
         except FileNotFoundError:
-            near = suggestion(path.name, [each.name for each in path.parent.glob("*.y*ml")])
+            near = suggestion(path.name, [file.name for file in path.parent.glob("*.y*ml")])
             remedy = near or f"; start one with: oversight init {path}"
             raise UsageError(f"file not found: {path}{remedy}") from None
         except IsADirectoryError:
@@ -186,22 +186,22 @@ class Document:
         return value
 
     def _assign(self, at: Any, path: list[str], value: Any, key: Key, flag: str) -> None:
-        name, rest = path[0], path[1:]
+        name, inner = path[0], path[1:]
         if isinstance(at, list) and name.isdecimal():
             if int(name) >= len(at):
                 last = ".".join(map(str, (*key, len(at) - 1)))
                 raise UsageError(f"{flag}: unknown part {name}; the last one is {last}")
-            self._put(at, int(name), rest, value, key, flag)
+            self._put(at, int(name), inner, value, key, flag)
         elif isinstance(at, list):
-            for n in self._taking(at, name, rest, key, flag):
-                self._put(at[n], name, rest, value, (*key, n), flag)
+            for n in self._taking(at, name, inner, key, flag):
+                self._put(at[n], name, inner, value, (*key, n), flag)
         elif isinstance(at, dict):
             # A key may contain dots, as many model names do.
             for length in range(len(path), 1, -1):
-                if (whole := ".".join(path[:length])) in at:
-                    name, rest = whole, path[length:]
+                if (dotted := ".".join(path[:length])) in at:
+                    name, inner = dotted, path[length:]
                     break
-            self._put(at, name, rest, value, key, flag)
+            self._put(at, name, inner, value, key, flag)
         else:
             raise UsageError(
                 f"{flag}: {'.'.join(map(str, key))} is {at!r}, which has no settings; "
@@ -209,34 +209,34 @@ class Document:
             )
 
     def _taking(
-        self, at: list[Any], name: str, rest: list[str], key: Key, flag: str
+        self, at: list[Any], name: str, inner: list[str], key: Key, flag: str
     ) -> Iterator[int]:
         """Indices of the elements to set: those that have the next key of the path, such as the
         kind of a protocol, or else all of them."""
         for n, part in enumerate(at):
-            if part == name and rest:
+            if part == name and inner:
                 at[n] = {name: None}
             elif isinstance(part, str) and len(key) == 1 and key[0] in BARE:
                 at[n] = {BARE[key[0]]: part}
         parts = [n for n, part in enumerate(at) if isinstance(part, dict)]
         if not parts:
             raise UsageError(f"{flag}: unknown name {name!r} in {'.'.join(map(str, key))}")
-        having = [n for n in parts if name in at[n]] if rest else parts
+        having = [n for n in parts if name in at[n]] if inner else parts
         yield from having or parts
 
     def _put(
-        self, at: Any, name: str | int, rest: list[str], value: Any, key: Key, flag: str
+        self, at: Any, name: str | int, inner: list[str], value: Any, key: Key, flag: str
     ) -> None:
-        here = (*key, name)
-        if not rest or (isinstance(at, dict) and at.get(name) is None):
+        path = (*key, name)
+        if not inner or (isinstance(at, dict) and at.get(name) is None):
             # The old value goes, and with it the lines of its parts.
-            self._places = {k: v for k, v in self._places.items() if k[: len(here)] != here}
-            self._places[here] = flag
-            at[name] = {} if rest else value
-        if rest:
-            if isinstance(at[name], str) and (not key or isinstance(name, int)) and here[0] in BARE:
-                at[name] = {BARE[here[0]]: at[name]}
-            self._assign(at[name], rest, value, here, flag)
+            self._places = {k: v for k, v in self._places.items() if k[: len(path)] != path}
+            self._places[path] = flag
+            at[name] = {} if inner else value
+        if inner:
+            if isinstance(at[name], str) and (not key or isinstance(name, int)) and path[0] in BARE:
+                at[name] = {BARE[path[0]]: at[name]}
+            self._assign(at[name], inner, value, path, flag)
 
 
 class _Loader(yaml.SafeLoader):
@@ -255,10 +255,10 @@ _Loader.add_implicit_resolver(
 
 
 def _build(loader: _Loader, node: yaml.Node, key: Key, source: str, places: dict[Key, str]) -> Any:
-    here = _at(source, node.start_mark.line)
+    place = _at(source, node.start_mark.line)
     if node.tag not in _TAGS:
-        raise UsageError(f"{here}: the tag {node.tag} is not read here")
-    places.setdefault(key, here)
+        raise UsageError(f"{place}: the tag {node.tag} is not read here")
+    places.setdefault(key, place)
     if isinstance(node, yaml.SequenceNode):
         return [
             _build(loader, part, (*key, n), source, places) for n, part in enumerate(node.value)
@@ -279,14 +279,14 @@ def _build(loader: _Loader, node: yaml.Node, key: Key, source: str, places: dict
             places[(*key, name)] = at
             built[name] = _build(loader, value_node, (*key, name), source, places)
         return built
-    return _scalar(loader, node, f"{here}: {'.'.join(map(str, key))}" if key else here)
+    return _scalar(loader, node, f"{place}: {'.'.join(map(str, key))}" if key else place)
 
 
 def _scalar(loader: _Loader, node: yaml.Node, at: str) -> Any:
     """The value of a scalar node. at: beginning of an error message."""
-    whole = node.tag == "tag:yaml.org,2002:int"
+    is_integer = node.tag == "tag:yaml.org,2002:int"
     # Python refuses to convert integers of several thousand digits.
-    if whole and len(node.value) > MAX_DIGITS:
+    if is_integer and len(node.value) > MAX_DIGITS:
         raise UsageError(f"{at}: a number of {len(node.value):,} digits: no setting takes that")
     try:
         return loader.construct_object(node, deep=True)
@@ -364,8 +364,8 @@ class Node:
 
     def settings(self) -> "dict[str, Node]":
         """The parts of a mapping by name; None has none. UsageError for any other value."""
-        named = self.document.mapping(self.key, self.value)
-        return {name: self.child(name, value) for name, value in named.items()}
+        mapping = self.document.mapping(self.key, self.value)
+        return {name: self.child(name, value) for name, value in mapping.items()}
 
     def alternatives(self) -> "Iterator[Node]":
         """Each part of a list; any other value is its only alternative."""
@@ -413,13 +413,13 @@ _Filled = TypeVar("_Filled")
 
 def filled(node: Node, cls: type[_Filled]) -> _Filled:
     """A `cls` with the settings of a mapping. UsageError names line, value and remedy."""
-    known = fields_of(cls)
+    types = fields_of(cls)
     faults, values = Faults(), {}
     for name, setting in node.settings().items():
         with faults.noted():
-            if name not in known:
-                raise setting.unknown(known)
-            values[name] = checked_value(setting, known[name])
+            if name not in types:
+                raise setting.unknown(types)
+            values[name] = checked_value(setting, types[name])
     faults.settle()
     return made_of(node, cls, values)
 
@@ -427,13 +427,13 @@ def filled(node: Node, cls: type[_Filled]) -> _Filled:
 def checked_value(node: Node, type_: Any) -> Any:
     """The value, validated as a type; lists become tuples, and numbers must be finite.
     UsageError for any other value."""
-    given = value = node.value
+    choice = value = node.value
     if get_origin(type_) is tuple:
         # Within an axis, one alternative of a list field is `none`, one name or a list of names.
         names = [] if value in (None, "none") else [value] if isinstance(value, str) else value
-        given = tuple(names) if isinstance(names, list) else names
+        choice = tuple(names) if isinstance(names, list) else names
     try:
-        checked = TypeAdapter(type_, config=ConfigDict(strict=True)).validate_python(given)
+        checked = TypeAdapter(type_, config=ConfigDict(strict=True)).validate_python(choice)
     except ValidationError:
         # YAML 1.1 has four words for false, three of which are settings of somebody's.
         why = "YAML reads off, no, on and yes as false and true: write none, or use quotes"
@@ -477,10 +477,10 @@ def made_of(node: Node, cls: type[_Filled], settings: Mapping[str, Any]) -> _Fil
 
 def required_of(cls: type[Any]) -> tuple[str, ...]:
     """The fields of a role that have no default."""
-    return tuple(each.name for each in fields(cls) if each.default is MISSING)
+    return tuple(field.name for field in fields(cls) if field.default is MISSING)
 
 
 def fields_of(*classes: type[Any]) -> dict[str, Any]:
     """Name -> type of every field of a role, which may consist of several classes."""
     hints = {name: type_ for cls in classes for name, type_ in get_type_hints(cls).items()}
-    return {each.name: hints[each.name] for each in settings_of(*classes)}
+    return {field.name: hints[field.name] for field in settings_of(*classes)}

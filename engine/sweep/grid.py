@@ -225,7 +225,7 @@ STORED = tuple(name for name in _StoredGrid.__struct_fields__ if name != "format
 
 def stored_grid(grid: Grid) -> bytes:
     """A grid without its problems, as JSON; equal bytes for equal grids."""
-    names = [each.name for each in fields(GridRow)]
+    names = [field.name for field in fields(GridRow)]
     rows = [{name: getattr(row, name) for name in names} for row in grid.rows]
     stored = {"format": GRID_FORMAT} | {name: getattr(grid, name) for name in STORED}
     stored["rows"] = rows
@@ -275,8 +275,8 @@ def baselines(rows: Sequence[GridRow]) -> dict[int, int]:
     for n, row in enumerate(rows):
         if row.naive:
             naive.setdefault((row.judge_address, row.common), {}).setdefault(row.words, n)
-    found = {}
+    pairs = {}
     for n, row in enumerate(rows):
         if alone := naive.get((row.judge_address, row.common)):
-            found[n] = alone.get(row.words, next(iter(alone.values())))
-    return found
+            pairs[n] = alone.get(row.words, next(iter(alone.values())))
+    return pairs

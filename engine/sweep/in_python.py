@@ -70,18 +70,18 @@ def _without_refused(part: Any, settings: Sections) -> Any:
     Another value is kept, and refused later with the reason.
     """
     if isinstance(part, tuple):
-        return tuple(_without_refused(each, settings) for each in part)
+        return tuple(_without_refused(item, settings) for item in part)
     if not is_dataclass(part) or isinstance(part, type):
         return part
     changed: dict[str, Any] = {}
-    for each in fields(part):
-        value = getattr(part, each.name)
-        if each.init and (made := _without_refused(value, settings)) != value:
-            changed[each.name] = made
-        if each.name == "temperature" and value is not None and value == each.default:
+    for item in fields(part):
+        value = getattr(part, item.name)
+        if item.init and (without := _without_refused(value, settings)) != value:
+            changed[item.name] = without
+        if item.name == "temperature" and value is not None and value == item.default:
             agent = part if hasattr(part, "model") else getattr(part, "base_agent", None)
             if agent is not None and _refuses_temperature(agent, settings):
-                changed[each.name] = None
+                changed[item.name] = None
     return replace(part, **changed) if changed else part
 
 

@@ -71,9 +71,9 @@ def class_named(
         from .code import own_class
 
         return own_class(node, base, group)
-    known = [*catalogue, *registered(group)]
-    hint = f"{', '.join(known)}; or from elsewhere: my_module:MyClass, my_file.py:MyClass"
-    raise node.unknown(known, what, heading, shown=hint)
+    names = [*catalogue, *registered(group)]
+    hint = f"{', '.join(names)}; or from elsewhere: my_module:MyClass, my_file.py:MyClass"
+    raise node.unknown(names, what, heading, shown=hint)
 
 
 def load_problems(node: Node, folder: Path, seed: int = 0) -> Loaded:
@@ -87,18 +87,18 @@ def load_problems(node: Node, folder: Path, seed: int = 0) -> Loaded:
     name, settings = node.name, node.value
     if name != "bundled":
         values = settings.values() if isinstance(settings, dict) else (settings,)
-        named = (text for text in values if isinstance(text, str))
-        node.document.refuse_if_foreign(node.key, f"the data set {name}", name, *named)
-    if name not in LOADERS and any(name in fields_of(each) for each in LOADERS.values()):
-        shown = f"NAME: {{{name}: {settings}}}"
+        texts = (text for text in values if isinstance(text, str))
+        node.document.refuse_if_foreign(node.key, f"the data set {name}", name, *texts)
+    if name not in LOADERS and any(name in fields_of(kind) for kind in LOADERS.values()):
+        example = f"NAME: {{{name}: {settings}}}"
         raise node.fault(
-            "a setting of a data set, and no data set", f"write it within one: {shown}"
+            "a setting of a data set, and no data set", f"write it within one: {example}"
         )
     kind = class_named(node, LOADERS, Loader, DATASETS_GROUP, "data set", "data sets")
-    given = settings if isinstance(settings, dict) else {}
+    mapping = settings if isinstance(settings, dict) else {}
     try:
         data_loader = loader(name, settings, kind)
-        if "seed" not in given:
+        if "seed" not in mapping:
             data_loader = replace(data_loader, seed=seed)
         pinned = data_loader.pinned()
         problems, notes = pinned.read(_root(node, folder))
@@ -112,43 +112,45 @@ def load_problems(node: Node, folder: Path, seed: int = 0) -> Loaded:
         raise
     except ValueError as exc:
         setting, _, message = str(exc).removeprefix(f"{name}.").partition(": ")
-        if setting in given:
-            raise node.child(setting, given[setting]).fault(message) from None
+        if setting in mapping:
+            raise node.child(setting, mapping[setting]).fault(message) from None
         raise node.fault(str(exc)) from None
 
 
 def _pins(node: Node, loader: Loader, pinned: Loader) -> tuple[str, ...]:
     values = {
-        each.name: (getattr(loader, each.name), getattr(pinned, each.name))
-        for each in fields(loader)
+        field.name: (getattr(loader, field.name), getattr(pinned, field.name))
+        for field in fields(loader)
     }
     changed = {name: now for name, (before, now) in values.items() if before != now}
     path = ".".join(map(str, node.key))
     if changed and not isinstance(node.value, dict):
-        needed = next(each.name for each in fields(loader) if each.default is MISSING)
+        needed = next(field.name for field in fields(loader) if field.default is MISSING)
         return (f"{path}={json.dumps({needed: node.value, **changed})}",)
     return tuple(f"{path}.{name}={now}" for name, now in changed.items())
 
 
 def _root(node: Node, folder: Path) -> Path:
     """Where a relative path starts."""
-    named = ((*node.key, setting) for setting in ("path", "folder"))
-    return Path() if any(map(node.document.from_flag, named)) else folder
+    keys = ((*node.key, setting) for setting in ("path", "folder"))
+    return Path() if any(map(node.document.from_flag, keys)) else folder
 
 
 def shots(node: Node) -> tuple[Shot, ...]:
     """Examples from the data sets of a setting, which is written like `problems`; those that a run
     folder keeps, if it is one's."""
     examples: list[Shot] = []
-    known = node.document.shots
+    cache = node.document.shots
     for data_set in node.settings().values():
         name = shots_name(data_set)
-        if name not in known:
+        if name not in cache:
             loaded = load_problems(data_set, node.document.folder)
-            known[name] = loaded.problems, loaded.names_rows
-        problems, names_rows = known[name]
+            cache[name] = loaded.problems, loaded.names_rows
+        problems, names_rows = cache[name]
         decided = map(Shot.of, problems)
-        examples += decided if names_rows else (structs.replace(each, id="") for each in decided)
+        examples += (
+            decided if names_rows else (structs.replace(problem, id="") for problem in decided)
+        )
     return tuple(examples)
 
 

@@ -101,14 +101,14 @@ class _SetReader:
         else:
             written = Document.read(self._file(key, path))
             sections = dict(written.value)
-            given = {}
+            changes = {}
             if "name" in sections:
-                given["name"] = self._checked_name(written, (), sections.pop("name"))
+                changes["name"] = self._checked_name(written, (), sections.pop("name"))
             made_for = written.mapping(("made_for",), sections.pop("made_for", {}))
             for setting in made_for:
                 if setting not in _AGENT_SETTINGS:
                     raise written.unknown(("made_for", setting), _AGENT_SETTINGS, "agent setting")
-            self.blocks[path] = {**given, **self._blocks(written, (), sections)}
+            self.blocks[path] = {**changes, **self._blocks(written, (), sections)}
         texts = dict(self.blocks[path])
         name = texts.pop("name", Path(path).stem)
         try:
@@ -150,14 +150,14 @@ class _SetReader:
         self, document: Document, key: Key, sections: Mapping[str, Any]
     ) -> Mapping[str, str]:
         """The blocks of a mapping of sections; an error names the line of its block."""
-        known = self._default.names
+        names = self._default.names
         for section, blocks in sections.items():
             at = (*key, section)
-            if section not in known:
-                raise document.unknown(at, known, "section of prompts", "sections")
+            if section not in names:
+                raise document.unknown(at, names, "section of prompts", "sections")
             for block, text in document.mapping(at, blocks).items():
                 if f"{section}.{block}" not in self._default:
-                    raise document.unknown((*at, block), known[section], "block", f"in {section}")
+                    raise document.unknown((*at, block), names[section], "block", f"in {section}")
                 if not isinstance(text, str) or not text.strip():
                     raise document.fault((*at, block), f"{text!r} is not a text")
                 try:
@@ -244,5 +244,5 @@ def hint_of_missing(exc: DatasetError, name: str, where: str = "") -> str:
     fetch = f"\n  to have it: oversight dataset fetch {name}" if name in originals() else ""
     if name == "study":
         fetch = "\n  to have it: a script of examples/studies"
-    beside = [each.name for each in missing.parent.glob(f"*{missing.suffix}")]
+    beside = [file.name for file in missing.parent.glob(f"*{missing.suffix}")]
     return f"{suggestion(missing.name, beside)}{where}{fetch}"

@@ -88,8 +88,8 @@ def _speakers_from_elsewhere(
 ) -> Iterator[MakeSpeaker]:
     """Agents of a user-defined class, with the settings of that class."""
     for name in _values(kind, str):
-        named = kind.child(name, name)
-        cls = class_named(named, {}, Speaker, AGENTS_GROUP, "kind of agent", "kinds of agents")
+        kind_node = kind.child(name, name)
+        cls = class_named(kind_node, {}, Speaker, AGENTS_GROUP, "kind of agent", "kinds of agents")
         for point in _points(node, settings, fields_of(cls), needs=required_of(cls)):
             _check_calls(node, point)
             speaker = made_of(node, cls, point)
@@ -109,9 +109,9 @@ def judges(node: Node) -> list[Judge]:
         kinds = settings.pop("kind", role.child("kind", "stated"))
         for kind in _values(kinds, str):
             with faults.noted():
-                named = kinds.child(kind, kind)
+                kind_node = kinds.child(kind, kind)
                 cls = class_named(
-                    named, JUDGES, Judge, JUDGES_GROUP, "kind of judge", "kinds of judges"
+                    kind_node, JUDGES, Judge, JUDGES_GROUP, "kind of judge", "kinds of judges"
                 )
                 types_ = fields_of(cls)
                 for point in _points(role, settings, types_, needs=required_of(cls)):
@@ -179,22 +179,22 @@ def _rows_of(
     cls = _protocol(one)
     types_ = fields_of(cls)
     takes_agent = "agent" in types_
-    for taken in ("agent", "judge", "prompts"):
-        if taken in settings:
-            section = f"{taken.rstrip('s')}s"
-            raise settings[taken].fault(f"is set for all protocols at once, under '{section}'")
+    for role in ("agent", "judge", "prompts"):
+        if role in settings:
+            section = f"{role.rstrip('s')}s"
+            raise settings[role].fault(f"is set for all protocols at once, under '{section}'")
     if takes_agent and not seats:
         raise one.fault(f"{kind} needs agents; add a section 'agents'")
     types_ = {name: kind for name, kind in types_.items() if name not in SWEEP_AXES}
-    asked = benches
+    judges_asked = benches
     if "judge" in cls.ignores and len(benches) > 1:
         why = f"{kind} asks no judge, so its rows would be equal"
         if skipped is None:
             raise one.fault(why, "put it into another sweep, or write `grid: skip`")
         skipped.append(f"{one.document.place(one.key)}: {why}; one of them is run")
-        asked = benches[:1]
+        judges_asked = benches[:1]
     for point in _points(one, settings, types_, needs=()):
-        for make, judge, prompts in product(seats if takes_agent else [None], asked, words):
+        for make, judge, prompts in product(seats if takes_agent else [None], judges_asked, words):
             roles: RoleSettings = {"judge": judge, "prompts": _used(prompts, cls)}
             if make is not None:
                 roles["agent"] = make(judge)
@@ -282,8 +282,8 @@ def _tempered(
 def _quoted(node: Node) -> bool:
     """Whether the sweep has problems whose passages agents quote by default."""
     problems = node.document.value.get("problems")
-    named = problems if isinstance(problems, dict) else {}
-    return any(map(quotes_passages, named))
+    sections = problems if isinstance(problems, dict) else {}
+    return any(map(quotes_passages, sections))
 
 
 def _check_calls(node: Node, point: RoleSettings) -> None:
@@ -299,11 +299,11 @@ def _check_calls(node: Node, point: RoleSettings) -> None:
         check_parameters(node, point)
         return
     by = simulation()
-    known = [*(by.presets if by else ()), *Node.section(node.document, "models").settings()]
-    if model not in known:
+    names = [*(by.presets if by else ()), *Node.section(node.document, "models").settings()]
+    if model not in names:
         raise node.child("model", model).fault(
             f"unknown simulated model {model!r}",
-            f"describe it under 'models', or choose from {', '.join(known)}",
+            f"describe it under 'models', or choose from {', '.join(names)}",
         )
 
 
@@ -339,7 +339,7 @@ def _points(
                 axes.append([(name, _json_object(part)) for part in _different(setting)])
                 continue
             of_type = types_[name] | Literal["auto"] if name in TEMPERATURES else types_[name]
-            axes.append([(name, made) for made in _values(setting, of_type)])
+            axes.append([(name, value) for value in _values(setting, of_type)])
     faults.settle()
     for point in product(*axes):
         yield dict(point)
@@ -366,17 +366,17 @@ def _values(node: Node, type_: Any) -> list[Any]:
     if get_origin(type_) is tuple and get_args(type_)[0] is float and not nested:
         # Numbers belong together; a list of names is an axis, since most tools are used alone.
         return [checked_value(node, type_)]
-    return [made for part in _different(node) for made in _made(part, type_)]
+    return [value for part in _different(node) for value in _made(part, type_)]
 
 
 def _different(node: Node) -> Iterator[Node]:
     """Each part of a list that is an axis. UsageError for one that is there twice: its rows would
     be one."""
-    seen: list[str] = []
+    texts: list[str] = []
     for part in node.alternatives():
-        if (written := repr(part.value)) in seen:
+        if (written := repr(part.value)) in texts:
             raise part.fault(f"{part.value!r} is there twice", "leave one out")
-        seen.append(written)
+        texts.append(written)
         yield part
 
 
@@ -410,12 +410,12 @@ def check_parameters(node: Node, point: Mapping[str, Any]) -> None:
         provider_of(model)
     except UsageError as exc:
         raise node.child("model", model).fault(str(exc)) from None
-    given = {name: point[name] for name in PARAMETERS if name in point}
-    if given:
-        asked = made_of(node, Request, {"model": model, "messages": (), **given})
-        for lack in missing_abilities(Call(asked), _reach(node.document, model)):
-            if lack.parameter in given:
-                at = node.child(lack.parameter, given[lack.parameter])
+    parameters = {name: point[name] for name in PARAMETERS if name in point}
+    if parameters:
+        request = made_of(node, Request, {"model": model, "messages": (), **parameters})
+        for lack in missing_abilities(Call(request), _reach(node.document, model)):
+            if lack.parameter in parameters:
+                at = node.child(lack.parameter, parameters[lack.parameter])
                 raise at.fault(f"{model}: {lack.reason}", lack.remedy)
 
 
@@ -431,8 +431,11 @@ def reach_of(model: str, own: Mapping[str, Any], providers: Mapping[str, Any]) -
 
 
 def _reach(document: Document, model: str) -> Endpoint:
-    given = [
-        named.get(name) if isinstance(named := document.value.get(section), dict) else None
+    sections = [
+        mapping.get(name) if isinstance(mapping := document.value.get(section), dict) else None
         for section, name in (("models", model), ("providers", provider_of(model)))
     ]
-    return reach_of(model, *[each if isinstance(each, dict) else {} for each in given])
+    return reach_of(
+        model,
+        *[section_value if isinstance(section_value, dict) else {} for section_value in sections],
+    )

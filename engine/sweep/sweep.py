@@ -57,12 +57,12 @@ def report_rows(protocols: Iterable[Protocol]) -> tuple[Row, ...]:
     namesakes: dict[Names, list[Protocol]] = {}
     for protocol in distinct.values():
         namesakes.setdefault(_names(protocol), []).append(protocol)
-    taken: Counter[Names] = Counter()
+    counts: Counter[Names] = Counter()
     rows = []
     for protocol in distinct.values():
         its_kind, agent, judge = _told_apart(protocol, namesakes[_names(protocol)])
-        taken[its_kind, agent, judge] += 1
-        if (number := taken[its_kind, agent, judge]) > 1:
+        counts[its_kind, agent, judge] += 1
+        if (number := counts[its_kind, agent, judge]) > 1:
             its_kind = f"{its_kind} #{number}"
         rows.append(row_of(protocol, (its_kind, agent, judge)))
     return tuple(rows)
@@ -76,7 +76,7 @@ def _anonymous(protocol: Protocol) -> Protocol:
 
 
 def _lineage(part: object) -> tuple[str, ...]:
-    return tuple(each.__name__ for each in type(part).__mro__ if is_dataclass(each))
+    return tuple(cls.__name__ for cls in type(part).__mro__ if is_dataclass(cls))
 
 
 def _names(protocol: Protocol) -> Names:
@@ -87,14 +87,14 @@ def _names(protocol: Protocol) -> Names:
 def _told_apart(protocol: Protocol, alike: list[Protocol]) -> Names:
     """Names of a protocol, extended by the settings that differ from its namesakes."""
     its_kind, agent, judge = _names(protocol)
-    for name, told in _differing(protocol, alike):
+    for name, text in _differing(protocol, alike):
         match name:
             case "agent":
-                agent += f" {told}"
+                agent += f" {text}"
             case "judge":
-                judge += f" {told}"
+                judge += f" {text}"
             case _:
-                its_kind += f" {name.replace('_', ' ')} {told}"
+                its_kind += f" {name.replace('_', ' ')} {text}"
     if protocol.prompts is not None:
         its_kind += f" prompts {protocol.prompts}"
     return its_kind, agent, judge
@@ -105,14 +105,17 @@ def _differing(role: object, others: Sequence[object]) -> Iterator[tuple[str, st
     with an equal name are under that name. None is left out."""
     if not is_dataclass(role) or isinstance(role, type):
         return
-    for name in (each.name for each in fields(role) if each.name != "prompts"):
-        value, theirs = getattr(role, name), [getattr(each, name, None) for each in others]
-        shown = _shown(value)
-        if shown and any(_shown(each) != shown for each in theirs):
-            yield name, shown
+    for name in (other.name for other in fields(role) if other.name != "prompts"):
+        value, theirs = getattr(role, name), [getattr(other, name, None) for other in others]
+        text = _shown(value)
+        if text and any(_shown(other) != text for other in theirs):
+            yield name, text
         else:
             within = _differing(value, theirs)
-            yield from ((name, f"{its.replace('_', ' ')} {told}") for its, told in within)
+            yield from (
+                (name, f"{inner_name.replace('_', ' ')} {inner_text}")
+                for inner_name, inner_text in within
+            )
 
 
 def _shown(value: Any) -> str:

@@ -120,10 +120,10 @@ class SweepFile:
         return grid
 
     def _labelled(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
-        known = {name for row in rows for name in (row.kind, row.agent, row.judge) if name}
+        names = {name for row in rows for name in (row.kind, row.agent, row.judge) if name}
         for name in self.labels:
-            if name not in known:
-                raise self.document.unknown(("labels", name), sorted(known))
+            if name not in names:
+                raise self.document.unknown(("labels", name), sorted(names))
         return tuple(replace(row, labels=self.labels) for row in rows)
 
 
@@ -160,7 +160,7 @@ def checked_sweep(
     problems, prompts: those stored in a run folder, used instead of those the document names.
     """
     value = document.value
-    tops = {each.name for each in fields(Top)}
+    tops = {field.name for field in fields(Top)}
     faults = Faults()
     for name in value:
         with faults.noted():
@@ -181,16 +181,16 @@ def checked_sweep(
     top = Top(path.stem)
     with faults.noted():
         top = filled(Node(document, (), {"name": path.stem} | settings), Top)
-    of = partial(Node.section, document)
+    section_of = partial(Node.section, document)
     pins: tuple[str, ...] = ()
     data_notes: tuple[str, ...] = ()
     if problems is None:
         with faults.noted():
-            problems, pins, data_notes = _problems(of("problems"), path.parent, top.seed)
+            problems, pins, data_notes = _problems(section_of("problems"), path.parent, top.seed)
     sets: Sequence[PromptSet] = ()
     read: Mapping[str, Mapping[str, str]] = {}
     with faults.noted():
-        words = words_of(of("protocols"))
+        words = words_of(section_of("protocols"))
         sets = (words,)
         if "prompts" in value:
             from .named_files import prompt_sets
@@ -202,19 +202,19 @@ def checked_sweep(
     benches: list[Judge] = [StatedJudge("sim/judge")]
     listed: tuple[Protocol, ...] = ()
     with faults.noted():
-        seats = agents(of("agents")) if value.get("agents") else []
+        seats = agents(section_of("agents")) if value.get("agents") else []
     with faults.noted():
-        benches = judges(of("judges"))
+        benches = judges(section_of("judges"))
     with faults.noted():
         skipped = notes if top.grid == "skip" else None
-        listed = tuple(protocols(of("protocols"), seats, benches, sets, skipped))
+        listed = tuple(protocols(section_of("protocols"), seats, benches, sets, skipped))
     if read:
         from .named_files import unsuitable_agents
 
         notes += unsuitable_agents(listed)
     labels: dict[str, str] = {}
     with faults.noted():
-        labels = _labels(of("labels")) if value.get("labels") else {}
+        labels = _labels(section_of("labels")) if value.get("labels") else {}
     faults.settle()
     assert problems is not None, "a fault was noted otherwise"
     check_fit(document, listed, problems)
@@ -223,8 +223,8 @@ def checked_sweep(
         top,
         problems,
         listed,
-        _by_name(of("models")),
-        _by_name(of("providers")),
+        _by_name(section_of("models")),
+        _by_name(section_of("providers")),
         read,
         tuple(dict.fromkeys((*data_notes, *notes))),
         labels,
@@ -235,15 +235,15 @@ def checked_sweep(
 
 def _labels(node: Node) -> dict[str, str]:
     """The display names of protocols, agents and judges."""
-    found: dict[str, str] = {}
-    for name, each in node.settings().items():
-        label = each.value
+    labels: dict[str, str] = {}
+    for name, setting in node.settings().items():
+        label = setting.value
         if not isinstance(label, str) or not label.strip() or not label.isprintable():
-            raise each.fault(f"{label!r} is not a label: write one line of text")
-        if label in found.values():
-            raise each.fault(f"{label!r} is the label of another name already")
-        found[name] = label
-    return found
+            raise setting.fault(f"{label!r} is not a label: write one line of text")
+        if label in labels.values():
+            raise setting.fault(f"{label!r} is the label of another name already")
+        labels[name] = label
+    return labels
 
 
 def _problems(
@@ -266,16 +266,16 @@ def _problems(
                     raise data_set.fault(f"the problem {problem.id!r} already exists")
                 problems[problem.id] = problem
     faults.settle()
-    whole = grouped(problems.values())
-    return whole, tuple(pins), (*notes, *copies_line(whole))
+    grouped_problems = grouped(problems.values())
+    return grouped_problems, tuple(pins), (*notes, *copies_line(grouped_problems))
 
 
 def check_fit(
     document: Document, protocols: Sequence[Protocol], problems: Sequence[Problem]
 ) -> None:
     """Check that every protocol can run on every problem."""
-    for section, found in (("problem", problems), ("protocol", protocols)):
-        if not found:
+    for section, items in (("problem", problems), ("protocol", protocols)):
+        if not items:
             raise document.fault((f"{section}s",), f"at least one {section} is required")
     # The checks depend only on the number of answers, which most problems share.
     shapes = {len(problem.values): problem for problem in problems}
@@ -312,24 +312,24 @@ def check_names(
 ) -> None:
     """Check that every provider exists and every model has one; UsageError otherwise."""
     for name in providers:
-        kind, slash, own = name.partition("/")
+        kind, slash, name_after = name.partition("/")
         key = ("providers", name)
-        if kind == COMPATIBLE and (not own or "/" in own):
+        if kind == COMPATIBLE and (not name_after or "/" in name_after):
             raise document.fault(
                 key,
                 f"{name!r} is not a server name",
                 f"write {COMPATIBLE}/NAME, as in {COMPATIBLE}/NAME/MODEL",
             )
-        known = provider_names()
-        if kind not in known or (slash and kind != COMPATIBLE):
-            raise document.unknown(key, [*known, f"{COMPATIBLE}/NAME"], "provider", "providers")
+        vendors = provider_names()
+        if kind not in vendors or (slash and kind != COMPATIBLE):
+            raise document.unknown(key, [*vendors, f"{COMPATIBLE}/NAME"], "provider", "providers")
     for name in models:
         if not name.startswith(PREFIX):
             try:
                 provider_of(name)
             except UsageError as exc:
-                asked = (each for _, each in _mentions(document.value))
-                near = next((each for each in asked if each.endswith(f"/{name}")), "")
+                models_named = (model for _, model in _mentions(document.value))
+                near = next((model for model in models_named if model.endswith(f"/{name}")), "")
                 hint = f"did you mean {near!r}?" if near else "write PROVIDER/MODEL, as in a role"
                 raise document.fault(("models", name), str(exc), hint) from None
 
@@ -345,14 +345,16 @@ def check_use(
     asked: the models of the sweep. Models that only the file names, and a flag replaced, are
     allowed too. UsageError names settings without a use.
     """
-    named = {*asked, *(each for _, each in _mentions(document.written()))}
-    known = sorted(name for name in named if "/" in name)
+    mentioned = {*asked, *(model for _, model in _mentions(document.written()))}
+    known_models = sorted(name for name in mentioned if "/" in name)
     for name in models:
-        if name not in named:
+        if name not in mentioned:
             raise document.unknown(
-                ("models", name), known, "model in this sweep", "the models that it asks"
+                ("models", name), known_models, "model in this sweep", "the models that it asks"
             )
-    reached = {"/".join(name.split("/")[:2]) for name in known if name.startswith(f"{COMPATIBLE}/")}
+    reached = {
+        "/".join(name.split("/")[:2]) for name in known_models if name.startswith(f"{COMPATIBLE}/")
+    }
     for name in providers:
         if name.startswith(f"{COMPATIBLE}/") and name not in reached:
             raise document.unknown(
@@ -364,8 +366,8 @@ def naming(document: Document, provider: str) -> Key:
     """Key of a provider's settings, or else of the first model that names the provider."""
     if document.value.get("providers") and provider in document.value["providers"]:
         address = ("providers", provider, "base_url")
-        given = document.value["providers"][provider] or {}
-        return address if "base_url" in given else address[:2]
+        settings = document.value["providers"][provider] or {}
+        return address if "base_url" in settings else address[:2]
     mentions = (key for key, text in _mentions(document.value) if text.startswith(f"{provider}/"))
     return next(mentions, ())
 

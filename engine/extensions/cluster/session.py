@@ -244,8 +244,8 @@ class RaySession(RunSession):
                 try:
                     member = Member(actor=actor, node=await node)
                     nodes = await asyncio.to_thread(ray.nodes)
-                    shown = "{NodeManagerAddress} ({NodeManagerHostname})"
-                    names = {known["NodeID"]: shown.format_map(known) for known in nodes}
+                    label = "{NodeManagerAddress} ({NodeManagerHostname})"
+                    names = {machine["NodeID"]: label.format_map(machine) for machine in nodes}
                     name = names.get(member.node, member.node)
                     self._told(member, await actor.open.remote(f"node {name}"))
                 except RayTaskError as fault:
@@ -359,12 +359,12 @@ class RaySession(RunSession):
         standing = self._standings[member.life]
         used = standing.spent + standing.reserved
         elsewhere = sum(reach for life, reach in self._reach.items() if life != member.life)
-        left = max(self._dollars - used - elsewhere, 0.0)
+        dollars = max(self._dollars - used - elsewhere, 0.0)
         lacking = [other for other in self._alive() if other.wants]
         if not lacking:
-            more = left / len(self._members)
+            more = dollars / len(self._members)
         elif standing is min(lacking, key=attrgetter("wants")):
-            more = min(standing.wants, left)
+            more = min(standing.wants, dollars)
         else:
             more = 0.0
         self._reach[member.life] = max(used + more, self._reach.get(member.life, 0.0))

@@ -82,9 +82,9 @@ class PostgresStore(Store):
         return str(self._id)
 
     def get(self, key: str) -> bytes | None:
-        if isinstance(found := self.get_many([key]).get(key), DamagedEntry):
-            raise found
-        return found
+        if isinstance(value := self.get_many([key]).get(key), DamagedEntry):
+            raise value
+        return value
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes | DamagedEntry]:
         rows = self._rows("SELECT key, value FROM replies WHERE key = ANY(%s)", [*keys])
@@ -104,14 +104,14 @@ class PostgresStore(Store):
         self._run(lambda db: db.execute(_PUT, sealed))
 
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-        sealed = _sealed(given := [*entries])
-        if self._run(lambda db: db.execute(_KEEP, sealed).rowcount) == len(given):
+        sealed = _sealed(pairs := [*entries])
+        if self._run(lambda db: db.execute(_KEEP, sealed).rowcount) == len(pairs):
             return {}
         # Seldom: another process was first with some of them.
         stood = self.get_many(sealed[0])
         return {
             key: first
-            for key, value in given
+            for key, value in pairs
             if isinstance(first := stood.get(key), bytes) and first != value
         }
 
@@ -147,8 +147,8 @@ class PostgresStore(Store):
             yield from rows
             begin = f"{rows[-1][0]}\x01"
 
-    def _rows(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
-        return self._run(lambda db: db.execute(statement, given).fetchall())
+    def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        return self._run(lambda db: db.execute(statement, values).fetchall())
 
     def _run(self, work: Callable[["psycopg.Connection[Any]"], T]) -> T:
         """What `work` gives, on this thread's connection; again while the server is away."""
@@ -189,9 +189,9 @@ def settings_for(url: str) -> dict[str, Any]:
     try:
         parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
     except psycopg.Error as exc:
-        shown = re.sub(r"//.*@", "//…@", url.partition("?")[0])
-        said = _one_line(exc).replace(url, shown)
-        raise StoreError(f"{shown}: not the URL of a database: {said}") from None
+        safe_url = re.sub(r"//.*@", "//…@", url.partition("?")[0])
+        message = _one_line(exc).replace(url, safe_url)
+        raise StoreError(f"{safe_url}: not the URL of a database: {message}") from None
     if secret := [name for name in _SECRETS if parts.pop(name, None) is not None]:
         raise StoreError(
             f"{make_conninfo(**parts)}: the URL holds a password ({secret[0]}), and run folders "

@@ -62,20 +62,20 @@ class Capture:
         self, cell: Cell, outcome: Verdict | Failure | NotRun, notes: Sequence[object] = ()
     ) -> RecordedCell:
         """A cell that has ended. notes: of its `RecordingAsk`."""
-        for kept in (self._costs, self._calls, self._beliefs):
-            if len(kept) > MAX_MADE:
-                kept.clear()
-        asked: list[Placed] = []
+        for memory in (self._costs, self._calls, self._beliefs):
+            if len(memory) > MAX_MADE:
+                memory.clear()
+        placed: list[Placed] = []
         readings: list[ParsedReply] = []
-        for each in notes:
-            if isinstance(each, Exchange):
-                asked.append(self._asked(each.part, each.call, each.reply))
+        for note in notes:
+            if isinstance(note, Exchange):
+                placed.append(self._asked(note.part, note.call, note.reply))
             # The verdict itself holds the judgements that it combines.
-            elif isinstance(each, ParsedReply) and not _decides(each, outcome):
-                readings.append(each)
-        asked.sort(key=_PLACE)
+            elif isinstance(note, ParsedReply) and not _decides(note, outcome):
+                readings.append(note)
+        placed.sort(key=_PLACE)
         calls: dict[str, RecordedCall] = {}
-        for _, call, _ in asked:
+        for _, call, _ in placed:
             calls.setdefault(call.address, call)
         return RecordedCell(
             cell.place,
@@ -93,8 +93,8 @@ class Capture:
 
     def _asked(self, part: Part, call: Call, reply: Reply) -> Placed:
         address = call.address
-        made = self._calls.get((part, address))
-        if made is None or made[2] is not reply:
+        entry = self._calls.get((part, address))
+        if entry is None or entry[2] is not reply:
             cost = self._costs.get(address)
             if cost is None or (cost[0] is not reply and cost[0].text != reply.text):
                 cost = self._costs[address] = reply, self._cost(call, reply)
@@ -110,12 +110,12 @@ class Capture:
                 reply.reasoning,
                 stated_settings(call.request),
             )
-            role, seat, heard = part
+            role, seat, turns = part
             # Canonical: by nothing that depends on how long a reply took. A loop of tools makes
             # longer calls, step by step.
-            place = heard, role, seat, call.draw, len(call.request.messages), address
-            made = self._calls[part, address] = place, recorded, reply
-        return made
+            place = turns, role, seat, call.draw, len(call.request.messages), address
+            entry = self._calls[part, address] = place, recorded, reply
+        return entry
 
     def _cost(self, call: Call, reply: Reply) -> CallCost:
         model, usage, source = call.request.model, reply.usage, reply.origin
@@ -147,22 +147,22 @@ class Capture:
 
     def _source(self, call: Call, origin: str) -> tuple[str, bool]:
         """`CallCost.came` and `CallCost.elsewhere` of a reply with this origin."""
-        model, known = call.request.model, ("", False)
+        model, entry = call.request.model, ("", False)
         if not model.startswith(PREFIX):
             # Simulated models come from nowhere.
             from ....cache.entry import source
 
-            came, here = source(origin), self._live(call)
-            known = came, came not in (here, here.replace("live ", "batch ", 1))
-        self._sources[model, origin] = known
-        return known
+            came, live = source(origin), self._live(call)
+            entry = came, came not in (live, live.replace("live ", "batch ", 1))
+        self._sources[model, origin] = entry
+        return entry
 
     def _belief(self, reading: ParsedReply) -> RecordedJudgement:
-        known = self._beliefs.get(id(reading))
-        if known is None:
+        entry = self._beliefs.get(id(reading))
+        if entry is None:
             # It is kept, so that nothing else gets its address.
-            known = self._beliefs[id(reading)] = reading, _belief(reading)
-        return known[1]
+            entry = self._beliefs[id(reading)] = reading, _belief(reading)
+        return entry[1]
 
 
 def stated_settings(request: Request) -> str:
@@ -173,9 +173,9 @@ def stated_settings(request: Request) -> str:
 @lru_cache(1024)
 def _settings(values: tuple[Any, ...]) -> str:
     """Return the settings of a request as JSON. values: of all fields but the messages."""
-    stated = zip(_STATED, values, strict=True)
-    told = {name: value for name, value in stated if value not in (None, "", ())}
-    return orjson.dumps(told).decode()
+    pairs = zip(_STATED, values, strict=True)
+    settings = {name: value for name, value in pairs if value not in (None, "", ())}
+    return orjson.dumps(settings).decode()
 
 
 _PLACE: Callable[[tuple[Any, ...]], Any] = itemgetter(0)
@@ -200,14 +200,14 @@ def _decides(reading: ParsedReply, outcome: Verdict | Failure | NotRun) -> bool:
     )
 
 
-def _belief(each: ParsedReply) -> RecordedJudgement:
-    role, judge, case, verdict, fault = each
-    turns, said = case.transcript.turns, verdict.judgements if verdict else ()
-    words = said[0].text if said else ""
-    calls = tuple([part.call for part in said])
+def _belief(reading: ParsedReply) -> RecordedJudgement:
+    role, judge, case, verdict, fault = reading
+    turns, judgements = case.transcript.turns, verdict.judgements if verdict else ()
+    words = judgements[0].text if judgements else ""
+    calls = tuple([part.call for part in judgements])
     if fault is not None and fault.call:
         calls = (fault.call,)
-    captured = 1.0 if not said else min([part.captured for part in said])
+    captured = 1.0 if not judgements else min([part.captured for part in judgements])
     return RecordedJudgement(
         role,
         judge,

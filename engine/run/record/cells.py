@@ -84,8 +84,8 @@ def judgement_rows(cell: RecordedCell, numbers: Numbers) -> list[Row]:
         number, text = _worded(part.call, part.text, numbers)
         calls = f"[{number}]" if number else _encode([part.call]).decode() if part.call else "[]"
         stop = 1 if part.unknown_stop else None
-        rest = (None, None, None, share, text, calls, stop, None)
-        rows.append((place, len(rows), OF_VERDICT, "", None, probs, *rest))
+        columns = (None, None, None, share, text, calls, stop, None)
+        rows.append((place, len(rows), OF_VERDICT, "", None, probs, *columns))
     for belief in cell.judgements:
         _, text = _worded(belief.calls[0] if belief.calls else "", belief.text, numbers)
         about = str(numbers[belief.about][0]) if belief.about in numbers else belief.about
@@ -107,10 +107,10 @@ def _share(probability: float) -> float | None:
 
 def _worded(call: str, text: str, numbers: Numbers) -> tuple[int | None, str | None]:
     """The number of a call, and the text said with it unless it is the call's."""
-    known = numbers.get(call)
-    if known is None:
+    entry = numbers.get(call)
+    if entry is None:
         return None, text
-    return known[0], None if known[1].text == text else text
+    return entry[0], None if entry[1].text == text else text
 
 
 class StoredCell(msgspec.Struct, frozen=True, gc=False):
@@ -139,14 +139,14 @@ def read_cell(
     row, figures = stored.cell, read_figures(stored.cell)
     judged: list[Judgement] = []
     beliefs: list[RecordedJudgement] = []
-    for each in stored.judgements:
-        if each[2] == OF_VERDICT:
-            judged.append(_judgement(each, calls))
+    for judgement in stored.judgements:
+        if judgement[2] == OF_VERDICT:
+            judged.append(_judgement(judgement, calls))
         else:
-            beliefs.append(_belief(each, calls))
-    asked = [
-        msgspec.structs.replace(calls[number], role=role, seat=seat, heard=heard)
-        for _, _, number, role, seat, heard in stored.asked
+            beliefs.append(_belief(judgement, calls))
+    calls_asked = [
+        msgspec.structs.replace(calls[number], role=role, seat=seat, heard=turns_before)
+        for _, _, number, role, seat, turns_before in stored.asked
     ]
     end: Verdict | Failure | NotRun
     if row.status == VERDICT:
@@ -164,7 +164,7 @@ def read_cell(
     else:
         end = read_failure(row) or NotRun(row.message or "")
     return RecordedCell(
-        *(row.place, row.id, row.row, row.problem, row.side, row.repeat, end, tuple(asked)),
+        *(row.place, row.id, row.row, row.problem, row.side, row.repeat, end, tuple(calls_asked)),
         *(tuple(beliefs), figures.counts, figures.unparsed),
     )
 
@@ -207,8 +207,8 @@ def read_turn(row: Row, answers: Mapping[str, Answer], calls: Mapping[int, Recor
         return Turn(speaker, words, answers[label] if label is not None else None, address)
     details: Any = _details(more)
     side = details.answer or (answers[label] if label is not None else None)
-    rest = dict(zip(_DETAILS, _details_of(details), strict=True))
-    return Turn(speaker, words, side, address or details.address, **rest)
+    details_by_name = dict(zip(_DETAILS, _details_of(details), strict=True))
+    return Turn(speaker, words, side, address or details.address, **details_by_name)
 
 
 def _judgement(row: Row, calls: Mapping[int, RecordedCall]) -> Judgement:
@@ -218,12 +218,12 @@ def _judgement(row: Row, calls: Mapping[int, RecordedCall]) -> Judgement:
 
 
 def _belief(row: Row, calls: Mapping[int, RecordedCall]) -> RecordedJudgement:
-    _, _, role, judge, heard, probs, about, side, statement, share, _, _, _, error = row
+    _, _, role, judge, turns, probs, about, side, statement, share, _, _, _, error = row
     addresses, words = _named(row, calls)
     # An address has 64 digits.
     heard_last = calls[int(about)].address if about and len(about) < 64 else about or ""
     return RecordedJudgement(
-        *(role, judge, heard, read_probs(probs), heard_last, side or "", statement or ""),
+        *(role, judge, turns, read_probs(probs), heard_last, side or "", statement or ""),
         *(1.0 if share is None else share, words, addresses, error or ""),
     )
 

@@ -113,9 +113,13 @@ class RunDatabase(RunTables):
         meta: JSON by name, as `told` returns it, `grid` without its rows. DatasetError for problems
         that could not be read back.
         """
-        texts = dict.fromkeys(each.question.passage for each in problems if each.question.passage)
+        texts = dict.fromkeys(
+            problem.question.passage for problem in problems if problem.question.passage
+        )
         passages = {text: number for number, text in enumerate(texts)}
-        bare = [replace(each, question=each.question.without_passage()) for each in problems]
+        bare = [
+            replace(problem, question=problem.question.without_passage()) for problem in problems
+        ]
         lines = zip(problems, jsonl(bare), strict=True)
         tables: dict[str, list[tuple[Any, ...]]] = {
             "meta": [
@@ -124,8 +128,8 @@ class RunDatabase(RunTables):
             ],
             "passages": [(n, text) for text, n in passages.items()],
             "problems": [
-                _problem_row(n, passages.get(each.question.passage), line)
-                for n, (each, line) in enumerate(lines)
+                _problem_row(n, passages.get(problem.question.passage), line)
+                for n, (problem, line) in enumerate(lines)
             ],
             "rows": [_grid_row(n, row) for n, row in enumerate(rows)],
         }
@@ -162,9 +166,9 @@ class RunDatabase(RunTables):
         """Delete cells, which are run again; how each ended stays, as an event."""
         listed = list(places)
         ends = [
-            CellRunAgain(each.cell.place, each.cell.status, why, each.cell.failure)
+            CellRunAgain(stored.cell.place, stored.cell.status, why, stored.cell.failure)
             for some in self.stored(listed)
-            for each in some
+            for stored in some
         ]
         add_event(self.file.parent, AGAIN, *ends)
         with self._transaction():
@@ -203,8 +207,8 @@ class RunDatabase(RunTables):
                         self._replace(table, rows)
             for row in self.every_call():
                 if row[0] in calls:
-                    said = ("ok", row[4], TAKEN_BACK, None, None, None)
-                    self._replace("calls", [(*row[:3], *said, *row[9:])])
+                    columns = ("ok", row[4], TAKEN_BACK, None, None, None)
+                    self._replace("calls", [(*row[:3], *columns, *row[9:])])
             self._forgotten()
         self._restore()
         self._alone("PRAGMA secure_delete=ON")
@@ -216,8 +220,10 @@ class RunDatabase(RunTables):
     def forget_calls(self, addresses: Collection[str], why: str) -> bool:
         """Delete these calls, and as `forget` does the cells that asked them; whether any did."""
         calls = self._numbered(addresses)
-        cells = (each for some in self.stored(None, *CHILDREN) for each in some) if calls else ()
-        places = [each.cell.place for each in cells if not calls.isdisjoint(each.calls)]
+        cells = (
+            (stored for some in self.stored(None, *CHILDREN) for stored in some) if calls else ()
+        )
+        places = [stored.cell.place for stored in cells if not calls.isdisjoint(stored.calls)]
         self.forget(places, why)
         with self._transaction():
             self._delete("calls", calls)
@@ -227,8 +233,8 @@ class RunDatabase(RunTables):
     def _numbered(self, addresses: Collection[str]) -> set[int]:
         """The numbers of the calls with these addresses."""
         # Every one is read, not looked up: an address that was damaged would not be found.
-        wanted = set(map(bytes.fromhex, addresses))
-        return {row[0] for row in self.every_call() if row[1] in wanted}
+        addresses_wanted = set(map(bytes.fromhex, addresses))
+        return {row[0] for row in self.every_call() if row[1] in addresses_wanted}
 
     def _delete(self, table: str, keys: Iterable[int], more: str = "") -> None:
         key = "call" if table == "calls" else "place"
@@ -256,17 +262,17 @@ class RunDatabase(RunTables):
 
     def _add(self, cell: RecordedCell, rows: Mapping[str, list[Row]]) -> None:
         """Add the rows of a cell and of its new calls."""
-        place, end, asked = cell.place, cell.outcome, rows["asked"]
+        place, end, asked_rows = cell.place, cell.outcome, rows["asked"]
         numbers: dict[str, tuple[int, RecordedCall]] = {}
         for n, call in enumerate(cell.calls):
-            for known in self._numbers[call.address]:
-                if known[1] is call or _same(known[1], call):
+            for entry in self._numbers[call.address]:
+                if entry[1] is call or _same(entry[1], call):
                     break
             else:
                 # A different reply under a known address is another row.
-                known = self._new(call, rows["calls"])
-            numbers[call.address] = known
-            asked.append((place, n, known[0], call.role, call.seat, call.heard))
+                entry = self._new(call, rows["calls"])
+            numbers[call.address] = entry
+            asked_rows.append((place, n, entry[0], call.role, call.seat, call.heard))
         turns: list[Row] = []
         if isinstance(end, Verdict):
             answers = self.problems[cell.problem].question.answers
@@ -296,9 +302,9 @@ class RunDatabase(RunTables):
             self._insert("endpoints", [(number, *endpoint)])
         self._newest += 1
         rows.append((self._newest, bytes.fromhex(call.address), number, *call_columns(call)))
-        known = self._newest, call
-        self._numbers[call.address].append(known)
-        return known
+        entry = self._newest, call
+        self._numbers[call.address].append(entry)
+        return entry
 
     def _forgotten(self) -> None:
         """Have those who follow the run begin again."""
@@ -349,11 +355,11 @@ class RunDatabase(RunTables):
                 raise
 
 
-def _same(known: RecordedCall, call: RecordedCall) -> bool:
+def _same(earlier: RecordedCall, call: RecordedCall) -> bool:
     """Whether two calls under one address have the same reply, from the same endpoint."""
-    return replied(known) == replied(call) and (
-        known.cost is call.cost
-        or (_ASKED(known), _SOURCE(known.cost)) == (_ASKED(call), _SOURCE(call.cost))
+    return replied(earlier) == replied(call) and (
+        earlier.cost is call.cost
+        or (_ASKED(earlier), _SOURCE(earlier.cost)) == (_ASKED(call), _SOURCE(call.cost))
     )
 
 

@@ -48,8 +48,8 @@ class Query:
     @classmethod
     def read(cls, words: str) -> "Query":
         """UsageError for a query without a word."""
-        found = [quoted or word for quoted, word in re.findall(r'"([^"]*)"|([^\s"]+)', words)]
-        parts = tuple(part for part in found if re.search(r"\w", part))
+        matches = [quoted or word for quoted, word in re.findall(r'"([^"]*)"|([^\s"]+)', words)]
+        parts = tuple(part for part in matches if re.search(r"\w", part))
         if not parts:
             raise UsageError(f"{words!r} holds no word to search for")
         return cls(parts)
@@ -57,11 +57,11 @@ class Query:
     def snippet(self, text: str) -> str:
         """The text around the first of the words."""
         words = "|".join(re.escape(part.rstrip("*")) for part in self.parts)
-        found = re.search(rf"(?<!\w)(?:{words})", text, re.IGNORECASE)
-        at, end = found.span() if found else (0, 0)
+        match = re.search(rf"(?<!\w)(?:{words})", text, re.IGNORECASE)
+        at, end = match.span() if match else (0, 0)
         first, last = max(0, at - AROUND), min(len(text), end + AROUND)
-        shown = " ".join(text[first:last].split())
-        return f"{'…' if first else ''}{shown}{'…' if last < len(text) else ''}"
+        snippet = " ".join(text[first:last].split())
+        return f"{'…' if first else ''}{snippet}{'…' if last < len(text) else ''}"
 
 
 def search(tables: RunTables, query: Query, rows: Collection[int]) -> list[Hit]:
@@ -82,28 +82,28 @@ def search(tables: RunTables, query: Query, rows: Collection[int]) -> list[Hit]:
     for number, _, _, _, _, text, reasoning, *_ in tables.every_call():
         if any(fits := (fitting(text), fitting(reasoning or ""))):
             replies[number] = fits
-    found: dict[tuple[int, Source, int | None, int, str], list[tuple[int, int]]] = {}
+    spans_by_place: dict[tuple[int, Source, int | None, int, str], list[tuple[int, int]]] = {}
     with damage_named(tables.file):
         for stored in tables.ended(None, *CHILDREN[1:]):
             cell = stored.cell
             if cell.row not in rows:
                 continue
-            for turn, number, own, beside in _texts(stored):
+            for turn, number, text_here, beside in _texts(stored):
                 text, reasoning = replies.get(number, ("", ""))
                 source: Source = "judgement" if turn is None else "turn"
                 for kind, fit in (
-                    (source, text if own is None else fitting(own)),
+                    (source, text if text_here is None else fitting(text_here)),
                     ("reasoning", fitting(beside)),
                     ("reasoning", reasoning),
                 ):
                     if fit:
                         key = -1 - cell.place if number is None else number
-                        cells = found.setdefault((cell.problem, kind, turn, key, fit), [])
+                        cells = spans_by_place.setdefault((cell.problem, kind, turn, key, fit), [])
                         if not cells or cells[-1] != (cell.row, cell.place):
                             cells.append((cell.row, cell.place))
     hits = [
         (min(cells), Hit(min(cells)[1], len(cells), kind, turn, text))
-        for (_, kind, turn, _, text), cells in found.items()
+        for (_, kind, turn, _, text), cells in spans_by_place.items()
     ]
     hits.sort(key=lambda hit: (hit[0], hit[1].turn is None, hit[1].turn or 0))
     return [hit for _, hit in hits]

@@ -108,7 +108,7 @@ class RunTables:
     def statuses(self) -> Iterator[tuple[int, str]]:
         """(place, status) of every cell, in the order of the sweep."""
         for some in self.stored():
-            yield from ((each.cell.place, each.cell.status) for each in some)
+            yield from ((stored.cell.place, stored.cell.status) for stored in some)
 
     def count(self) -> tuple[int, int]:
         """(cells with an outcome, failures among them)."""
@@ -119,10 +119,10 @@ class RunTables:
         """The cells at these places that are recorded, or all, in the order of the sweep."""
         for some in self.stored(places, *CHILDREN):
             with damage_named(self.file):
-                calls = self.calls(row[2] for each in some for row in each.asked)
+                calls = self.calls(row[2] for stored in some for row in stored.asked)
                 read = [
-                    read_cell(each, self.problems[each.cell.problem].question, calls)
-                    for each in some
+                    read_cell(stored, self.problems[stored.cell.problem].question, calls)
+                    for stored in some
                 ]
             yield from read
 
@@ -130,21 +130,21 @@ class RunTables:
         """Each cell that has a verdict or failed, with its rows of these tables, in the order of
         the sweep. places: None for all."""
         for some in self.stored(places, *tables):
-            for each in some:
-                if each.cell.status in (VERDICT, FAILED):
-                    yield each
+            for stored in some:
+                if stored.cell.status in (VERDICT, FAILED):
+                    yield stored
 
     def calls(self, numbers: Iterable[int]) -> dict[int, RecordedCall]:
         """Calls by number, without their parts in a cell."""
-        wanted = dict.fromkeys(numbers)
+        numbers_wanted = dict.fromkeys(numbers)
         if len(self._known) > MAX_KNOWN:
             self._known = {}
-        known = self._known
-        missing = [number for number in wanted if number not in known]
+        calls = self._known
+        missing = [number for number in numbers_wanted if number not in calls]
         with damage_named(self.file):
             for columns in self.stored_calls(missing):
-                known[columns[0]] = self._call(columns)
-        return known
+                calls[columns[0]] = self._call(columns)
+        return calls
 
     def stored_calls(self, numbers: Collection[int]) -> Iterator[Sequence[Any]]:
         """The columns of calls. RunDamaged where one is missing."""
