@@ -37,15 +37,16 @@ def test_each_filter_is_a_row_and_equal_documents_are_one_group(
     )
     assert all((mean["n"], mean["clusters"]) == (6, 5) for mean in means.values())
     ran = command("compare", logs, "--json")
-    pairs = [(each["first"], each["second"]) for each in json.loads(ran.out)["contrasts"]]
+    contrasts = json.loads(ran.out)["contrasts"]
+    pairs = [(contrast["first"], contrast["second"]) for contrast in contrasts]
     assert pairs == [
         (f"lab__A {by}", f"lab__B {by}") for by in ("strict-match", "flexible-extract")
     ]
     chosen = ("--metric", "exact_match", "--filter", "strict-match")
     one, two = (next((logs / model).iterdir()) for model in ("lab__A", "lab__B"))
-    (found,) = json.loads(command("compare", one, two, *chosen, "--json").out)["contrasts"]
-    assert found["difference"]["value"] == pytest.approx(1 / 3)
-    assert [each["problem"] for each in found["apart"]] == ["1", "3", "4"]
+    (comparison,) = json.loads(command("compare", one, two, *chosen, "--json").out)["contrasts"]
+    assert comparison["difference"]["value"] == pytest.approx(1 / 3)
+    assert [contrast["problem"] for contrast in comparison["apart"]] == ["1", "3", "4"]
     text = command("compare", logs, *chosen, "--cluster", "doc.subject").out
     assert "McNemar: – (grouped samples" in " ".join(text.split())
 
@@ -54,22 +55,21 @@ def test_other_documents_and_broken_files_are_refused_with_the_place(
     logs: Path, command: Command
 ) -> None:
     file = next((logs / "lab__B").iterdir())
-    whole = file.read_text()
-    lines = whole.splitlines()
+    content = file.read_text()
+    lines = content.splitlines()
     for changed, message in (
-        (whole.replace("a7b04f46", "a7b04f47"), "sample 1 is another document in"),
-        (whole.replace('"exact_match": 0.0', '"exact_match": "no"', 1), ":2: doc 1: exact_match"),
-        (whole[:-40], ":12: not a line of lm-eval's samples"),
-        (whole.replace('"doc_hash"', '"hash"', 1), ":1: doc_hash: missing"),
+        (content.replace("a7b04f46", "a7b04f47"), "sample 1 is another document in"),
+        (content.replace('"exact_match": 0.0', '"exact_match": "no"', 1), ":2: doc 1: exact_match"),
+        (content[:-40], ":12: not a line of lm-eval's samples"),
+        (content.replace('"doc_hash"', '"hash"', 1), ":1: doc_hash: missing"),
         ("[]\n", ":1: not a line of lm-eval's samples"),
         ("\n".join([lines[0], *lines]), "sample 0 stands twice in one epoch"),
     ):
         file.write_text(changed)
         ran = command("compare", logs)
         assert ran.code == 2 and message in ran.err, ran.err
-    file.write_text(
-        whole.replace("9cd1b651", "9cd1b652").replace('"exact_match": 1.0', '"exact_match": NaN', 1)
-    )
+    content = content.replace("9cd1b651", "9cd1b652")
+    file.write_text(content.replace('"exact_match": 1.0', '"exact_match": NaN', 1))
     out = " ".join(command("measure", "scores", logs).out.split())
     assert "small_sums: 1 sample with another prompt in some file." in out
     rows = json.loads(command("measure", "scores", logs, "--json").out)["rows"]

@@ -17,10 +17,10 @@ from tests.engine.kept_runs import muddled
 pytestmark = [pytest.mark.wire, pytest.mark.filterwarnings("ignore")]
 
 
-async def found(transcripts: Any) -> int:
+async def logs(transcripts: Any) -> int:
     """How many transcripts Scout reads."""
     async with transcripts.reader() as reader:
-        return len([each async for each in reader.index()])
+        return len([summary async for summary in reader.index()])
 
 
 def test_every_world_is_a_sample_for_four_readers_and_scout(kept, command, place):
@@ -34,7 +34,7 @@ def test_every_world_is_a_sample_for_four_readers_and_scout(kept, command, place
     assert written.code == 0, written.err
     read = RunReader(run)
     cells = {cell.id: cell for cell in read.cells(range(len(read.sweep))).values()}
-    told = orjson.loads(command("report", run, "--json").out)
+    report = orjson.loads(command("report", run, "--json").out)
 
     logs = [read_eval_log(info) for info in list_eval_logs(str(place / "logs"))]
     assert len(logs) == len(read.sweep.rows)
@@ -65,9 +65,9 @@ def test_every_world_is_a_sample_for_four_readers_and_scout(kept, command, place
     )
     assert len(evals_df(str(place / "logs"))) == len(logs)
     assert len(messages_df(str(place / "logs"))) >= len(cells)
-    assert asyncio.run(found(transcripts_from(str(place / "logs")))) == len(cells)
+    assert asyncio.run(logs(transcripts_from(str(place / "logs")))) == len(cells)
     figures = {(log.eval.metadata["row"]): log.results.scores[0].metrics for log in logs}
-    for row, line in zip(read.sweep.rows, told["rows"], strict=True):
+    for row, line in zip(read.sweep.rows, report["rows"], strict=True):
         if line["asd"] is None:
             assert "asd" not in figures[row.address]
         else:
@@ -87,15 +87,15 @@ def test_reasoning_is_exported_as_reasoning(place, command):
     from inspect_ai.log import list_eval_logs, read_eval_log
     from inspect_ai.model import ContentReasoning
 
-    asked = bench(place, MODELS["chat"])
-    asyncio.run(run_thinking(asked, load_profile("thinking")))
+    thinking = bench(place, MODELS["chat"])
+    asyncio.run(run_thinking(thinking, load_profile("thinking")))
     assert command("export", "inspect", "run", "-o", "logs", "--protocol", "debate").code == 0
-    found = list_eval_logs(str(place / "logs"))
-    logs = [read_eval_log(info, resolve_attachments=True) for info in found]
+    logs = list_eval_logs(str(place / "logs"))
+    logs = [read_eval_log(info, resolve_attachments=True) for info in logs]
     events = [event for log in logs for sample in log.samples or () for event in sample.events]
     outputs = [event.output for event in events if event.event == "model"]
     assert outputs
     for output in outputs:
-        thought, said = output.message.content
+        thought, answer = output.message.content
         assert isinstance(thought, ContentReasoning) and thought.reasoning.startswith(THOUGHT)
-        assert said.text == output.completion and THOUGHT not in output.completion
+        assert answer.text == output.completion and THOUGHT not in output.completion

@@ -80,12 +80,12 @@ def test_models_are_paired_by_sample(format, place: Path, command: Command) -> N
     grouped = rows(command, "logs", "--metric", "match", "--cluster", "metadata.text")
     assert {row["mean"]["clusters"] for row in grouped.values()} == {4}
     ran = command("compare", "logs", "--metric", "match", "--json")
-    (found,) = json.loads(ran.out)["contrasts"]
+    (contrast,) = json.loads(ran.out)["contrasts"]
     # Logs of one second are in no order.
-    names = ["first", "second"] if found["first"] == "mockllm/one" else ["second", "first"]
-    assert [found[name] for name in names] == ["mockllm/one", "mockllm/two"]
-    assert found["difference"]["value"] == (3 / 8 if names[0] == "first" else -3 / 8)
-    assert [found["mcnemar"][name] for name in (*names, "exact_p")] == [3, 0, 0.25]
+    names = ["first", "second"] if contrast["first"] == "mockllm/one" else ["second", "first"]
+    assert [contrast[name] for name in names] == ["mockllm/one", "mockllm/two"]
+    assert contrast["difference"]["value"] == (3 / 8 if names[0] == "first" else -3 / 8)
+    assert [contrast["mcnemar"][name] for name in (*names, "exact_p")] == [3, 0, 0.25]
     assert "no metadata 'topic'" in command("compare", "logs", "--cluster", "metadata.topic").err
     files = sorted((place / "logs").iterdir())
     copy = place / f"copy.{format}"
@@ -125,12 +125,12 @@ def test_an_exported_run_has_the_figures_of_the_run(kept, command, place: Path) 
         ]
         for name, score in (("agent_score", "brier"), ("agent_accuracy", "accuracy")):
             scores = [ALL_SCORES[score](*verdict) for verdict in verdicts]
-            (found,) = (
+            (contrast,) = (
                 m for m in means if m["metric"] == name and m["file"] == f"logs/{file.name}"
             )
-            assert found["n"] == len(scores)
+            assert contrast["n"] == len(scores)
             mean = math.fsum(scores) / len(scores)
-            assert found["mean"]["value"] == pytest.approx(mean, abs=1e-12)
+            assert contrast["mean"]["value"] == pytest.approx(mean, abs=1e-12)
 
 
 def test_accuracy_of_logs_equals_the_report(kept, command, place: Path) -> None:
@@ -140,9 +140,9 @@ def test_accuracy_of_logs_equals_the_report(kept, command, place: Path) -> None:
     means = rows(command, "logs", "--metric", "judge_right", "--cluster", "metadata.problem")
     addresses = [row.address for row in RunReader(run).sweep.rows]
     assert len(means) == len(report)
-    for found in means.values():
-        row = report[addresses.index(_row_of(place / found["file"]))]
-        assert found["mean"]["value"] == pytest.approx(row["accuracy"]["value"], abs=1e-12)
+    for contrast in means.values():
+        row = report[addresses.index(_row_of(place / contrast["file"]))]
+        assert contrast["mean"]["value"] == pytest.approx(row["accuracy"]["value"], abs=1e-12)
 
 
 def _row_of(file: Path) -> str:
@@ -159,10 +159,10 @@ def test_log_of_100_megabytes_is_read_with_less_than_300(place: Path) -> None:
 
     evaluated(place / "logs", "one", ONE, value=1)
     (file,) = (place / "logs").iterdir()
-    whole = log.read_eval_log(str(file))
-    first = (whole.samples or [])[0]
+    eval_log = log.read_eval_log(str(file))
+    first = (eval_log.samples or [])[0]
     long = ChatMessageUser(content="word " * 8000)
-    whole.samples = [
+    eval_log.samples = [
         first.model_copy(
             update={
                 "id": n,
@@ -175,7 +175,7 @@ def test_log_of_100_megabytes_is_read_with_less_than_300(place: Path) -> None:
         )
         for n in range(2_500)
     ]
-    log.write_eval_log(whole, str(file))
+    log.write_eval_log(eval_log, str(file))
     code = (
         "import sys; from pathlib import Path\n"
         "from oversight.engine.analysis.scores import MeasureScores\n"

@@ -30,8 +30,8 @@ def mock(say: Any) -> Any:
     from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
     def answer(input: Any, tools: Any, tool_choice: Any, config: Any) -> Any:
-        told = say("\n".join(message.text for message in input))
-        output = ModelOutput.from_content("mockllm/model", told)
+        message = say("\n".join(message.text for message in input))
+        output = ModelOutput.from_content("mockllm/model", message)
         output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
         return output
 
@@ -91,15 +91,15 @@ def test_unreadable_world_counts_against_its_agent(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("protocol", "told"),
+    ("protocol", "message"),
     [
         (Debate(judge=JUDGE, agent=Agent("role/agent", tools=("calculator",))), "the tools of"),
         (Debate(judge=JUDGE, agent=Agent("role/agent", effort="low")), "the effort of"),
         (NaiveJudge(LogprobJudge("role/judge")), "take a stated judge"),
     ],
 )
-def test_unsupported_settings_are_refused_before_anything_is_sent(protocol, told):
-    with pytest.raises(UsageError, match=told):
+def test_unsupported_settings_are_refused_before_anything_is_sent(protocol, message):
+    with pytest.raises(UsageError, match=message):
         oversight_task(protocol, PROBLEMS)
 
 

@@ -1,5 +1,4 @@
-"""The tests with Inspect, in a process of their own: it leaves event loops and handlers behind, of
-which the tests that follow would be told."""
+"""The tests with Inspect, in a separate process: it leaves event loops and handlers behind."""
 
 import subprocess
 import sys

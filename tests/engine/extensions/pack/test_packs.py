@@ -79,8 +79,8 @@ def test_pack_of_wire_replies_is_verified(place, command, monkeypatch):
 
 
 def test_withheld_texts_and_requests_are_in_no_member(place, command):
-    told = replace(APPLES, question=replace(CRATES, passage=PASSAGE))
-    write_jsonl([told], place / "own.jsonl")
+    question = replace(APPLES, question=replace(CRATES, passage=PASSAGE))
+    write_jsonl([question], place / "own.jsonl")
     from_own = ("--set", "problems={file: own.jsonl}", "--set", "judges.reads_passage=true")
     sweep = (place / "small.yaml").read_text().replace("sim/judge", "{model: sim/judge}")
     (place / "small.yaml").write_text(sweep)
@@ -130,8 +130,8 @@ def test_passages_of_examples_are_withheld_and_given_back(place, command):
     assert command("export", "open", "q.oversight", "-o", "opened").code == 0
     refused = command("replay", "opened")
     assert refused.code == 2 and "source texts were left out" in refused.err
-    done = command("replay", "opened", "--passages", "shots.jsonl", "--store", "store")
-    assert done.code == 0, done.err
+    ran = command("replay", "opened", "--passages", "shots.jsonl", "--store", "store")
+    assert ran.code == 0, ran.err
 
 
 def in_folder(at: Path, content: Members, change: Callable[[Path], object]) -> Members:
@@ -188,8 +188,8 @@ def hostile(pack: Path, at: Path) -> Iterator[tuple[str, Members, str]]:
     yield "cells", counts(cells=10**9), "it lists 1000000000 cells, and has 24"
     yield "problems", counts(problems=1), "it lists 1 problems, and has 2"
     for name in ("store", "store_id", "id"):
-        named = inside(lambda folder, name=name: noted(folder, **{name: "0" * 16}))
-        yield f"named {name}", named, "names a store or an id"
+        message = inside(lambda folder, name=name: noted(folder, **{name: "0" * 16}))
+        yield f"named {name}", message, "names a store or an id"
     yield (
         "no database",
         listed(content | {DATABASE: b"no database" * 99}),
@@ -229,14 +229,14 @@ def test_pack_is_verified_without_sockets_and_code(pack, place, command, monkeyp
         raise AssertionError("a socket was opened")
 
     monkeypatch.setattr(socket.socket, "connect", refused)
-    done = command("export", "verify", pack)
-    assert done.code == 0 and f"every figure of {CELLS} cells follows" in done.out, done.out
-    assert "cells were not run again" in done.err and "steel.py:Steelman" in done.err
+    ran = command("export", "verify", pack)
+    assert ran.code == 0 and f"every figure of {CELLS} cells follows" in ran.out, ran.out
+    assert "cells were not run again" in ran.err and "steel.py:Steelman" in ran.err
     plain = command("export", "verify", "plain.oversight")
     assert (plain.code, plain.err) == (0, "")
     assert not (place / "executed").exists(), "code of others ran"
-    made = command("export", "pack", "run", "-o", "bare.oversight", "--no-store")
-    assert made.code == 0 and "not in it: steel.py, which the sweep names; to put it" in made.err
+    bare = command("export", "pack", "run", "-o", "bare.oversight", "--no-store")
+    assert bare.code == 0 and "not in it: steel.py, which the sweep names; to put it" in bare.err
     bare = command("export", "verify", "bare.oversight")
     assert bare.code == 0 and "no replies are inside" in bare.err
     write(pack, listed(members(pack) | {FIGURES: b"{}"}))
@@ -248,14 +248,14 @@ def test_changed_byte_is_reported_with_its_file(pack, place, campaign):
     """Half of the changes go with a corrected manifest. Then unused bytes of the database, and
     bytes of the sweep file that mean nothing, may change."""
     chance = random.Random(campaign.seed)
-    whole = members(place / "plain.oversight")
+    contents = members(place / "plain.oversight")
     bad = place / "bad.oversight"
     for number in range(campaign.size(50, 200)):
-        name = chance.choice(sorted(whole))
-        at = chance.randrange(len(whole[name]))
-        changed = bytearray(whole[name])
+        name = chance.choice(sorted(contents))
+        at = chance.randrange(len(contents[name]))
+        changed = bytearray(contents[name])
         changed[at] ^= 1 << chance.randrange(7)
-        content = whole | {name: bytes(changed)}
+        content = contents | {name: bytes(changed)}
         corrected = bool(number % 2) and name != "manifest.json"
         write(bad, listed(content) if corrected else content)
         _, wrong, _ = verify(bad)
@@ -269,11 +269,11 @@ def put(value: Any, path: str, new: Any) -> Any:
     """The value with a new one at a path such as `calls.*.cost.served`."""
     if not path:
         return new(value) if callable(new) else new
-    name, _, rest = path.partition(".")
+    name, _, after = path.partition(".")
     if isinstance(value, tuple):
         parts = enumerate(value)
-        return tuple(put(part, rest, new) if name in ("*", str(n)) else part for n, part in parts)
-    return replace(value, **{name: put(getattr(value, name), rest, new)})
+        return tuple(put(part, after, new) if name in ("*", str(n)) else part for n, part in parts)
+    return replace(value, **{name: put(getattr(value, name), after, new)})
 
 
 def with_file(name: str, old: str, new: str) -> Callable[[Path], None]:
@@ -344,8 +344,8 @@ def verified(place: Path, change: Callable[[Path], object]) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("corrected", [False, True])
-@pytest.mark.parametrize(("path", "new", "named"), EVIDENCE)
-def test_changed_cell_with_matching_digests_is_named(pack, place, path, new, named, corrected):
+@pytest.mark.parametrize(("path", "new", "message"), EVIDENCE)
+def test_changed_cell_with_matching_digests_is_named(pack, place, path, new, message, corrected):
     """corrected: whether outcomes and figures are made again from the changed cell, too."""
 
     def changed(folder: Path) -> None:
@@ -357,13 +357,13 @@ def test_changed_cell_with_matching_digests_is_named(pack, place, path, new, nam
                 (folder / "figures.json").write_bytes(figures_of(run))
 
     wrong = verified(place, changed)
-    assert any(re.match(f"({IN_CELL}|replies).*({named})", line) for line in wrong), wrong
+    assert any(re.match(f"({IN_CELL}|replies).*({message})", line) for line in wrong), wrong
 
 
-@pytest.mark.parametrize(("change", "named"), BESIDE)
-def test_changed_file_with_matching_digests_is_named(pack, place, change, named):
+@pytest.mark.parametrize(("change", "message"), BESIDE)
+def test_changed_file_with_matching_digests_is_named(pack, place, change, message):
     wrong = verified(place, change)
-    assert any(re.search(named, line) for line in wrong), wrong
+    assert any(re.search(message, line) for line in wrong), wrong
 
 
 LINES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
@@ -376,8 +376,8 @@ LINES: list[tuple[Callable[[dict[str, Any]], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "named"), LINES)
-def test_changed_reply_with_matching_digests_is_named(pack, place, change, named):
+@pytest.mark.parametrize(("change", "message"), LINES)
+def test_changed_reply_with_matching_digests_is_named(pack, place, change, message):
     file = place / "plain.oversight"
     content = members(file)
     first, *others = content[REPLIES].splitlines(keepends=True)
@@ -386,7 +386,7 @@ def test_changed_reply_with_matching_digests_is_named(pack, place, change, named
     raw = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
     write(file, listed(content | {REPLIES: b"".join((raw, *others))}))
     _, wrong, _ = verify(file)
-    assert any(re.search(named, line) for line in wrong), wrong
+    assert any(re.search(message, line) for line in wrong), wrong
     # Replies that are said to lack their requests do not keep cells from being run again unseen.
     manifest = json.loads(content["manifest.json"])
     manifest["counts"]["requests"] = 0
@@ -399,12 +399,12 @@ def test_changed_reply_with_matching_digests_is_named(pack, place, change, named
 
 def test_unused_reply_is_named(pack, place):
     file = place / "plain.oversight"
-    content, own = members(file), members(file)[REPLIES].splitlines(keepends=True)
-    foreign = next(line for line in members(pack)[REPLIES].splitlines(True) if line not in own)
-    write(file, listed(content | {REPLIES: b"".join(sorted([*own, foreign]))}))
+    content, lines = members(file), members(file)[REPLIES].splitlines(keepends=True)
+    foreign = next(line for line in members(pack)[REPLIES].splitlines(True) if line not in lines)
+    write(file, listed(content | {REPLIES: b"".join(sorted([*lines, foreign]))}))
     wrong = verify(file).differences
     assert [line.rpartition(": ")[2] for line in wrong] == [
         "no cell asks for it",
-        f"{len(own)} replies are listed, and the pack has {len(own) + 1}",
-        f"{len(own)} requests are listed, and the pack has {len(own) + 1}",
+        f"{len(lines)} replies are listed, and the pack has {len(lines) + 1}",
+        f"{len(lines)} requests are listed, and the pack has {len(lines) + 1}",
     ]

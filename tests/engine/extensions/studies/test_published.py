@@ -1,7 +1,7 @@
-"""A published experiment through the commands (Michael et al. 2023, arXiv:2311.08702): every figure
-that was computed from its data apart from this program.
+"""A published experiment through the commands (Michael et al. 2023, arXiv:2311.08702). The
+figures were computed from its data without this program.
 
-Skipped without its files, which are no part of this project.
+Skipped without its files, which are not part of this project.
 """
 
 import json
@@ -18,7 +18,7 @@ from oversight.protocols.datasets.study import read_study
 from tests import starting
 from tests.command_line import ROOT, Command, environment
 
-FOUND = [each / "shared/data/nyu2023" for each in Path(__file__).parents]
+FOUND = [row / "shared/data/nyu2023" for row in Path(__file__).parents]
 FOLDER = next((folder for folder in FOUND if folder.is_dir()), None)
 pytestmark = [
     pytest.mark.campaign,
@@ -46,10 +46,10 @@ def study(place: Path, fetched: Path) -> Path:
 
 
 def parts(command: Command, *words: str) -> dict[str, Any]:
-    done = command(*words, "--json")
-    assert done.code == 0, done.err
-    found: dict[str, Any] = json.loads(done.out)
-    return found
+    ran = command(*words, "--json")
+    assert ran.code == 0, ran.err
+    figures: dict[str, Any] = json.loads(ran.out)
+    return figures
 
 
 def test_study_has_its_counts_and_quotes(study):
@@ -57,25 +57,25 @@ def test_study_has_its_counts_and_quotes(study):
     rows = data.conversations
     quotes = [q.verified for row in rows.values() for t in row.turns for q in data.quotes(row, t)]
     assert len(quotes) == 8331 and False not in quotes
-    modes = Counter(each.mode for each in data.judgements)
+    modes = Counter(row.mode for row in data.judgements)
     assert modes == {"live": 517, "stepped": 198, "timed": 49}
-    included = [each for each in data.judgements if each.included]
-    problems = {rows[each.conversation].problem for each in included}
+    included = [row for row in data.judgements if row.included]
+    problems = {rows[row.conversation].problem for row in included}
     texts = {data.problems[problem].group for problem in problems}
-    assert Counter(each.mode for each in included) == {"live": 413}
-    judges = {each.judge for each in included}
+    assert Counter(row.mode for row in included) == {"live": 413}
+    judges = {row.judge for row in included}
     assert (len(judges), len(problems), len(texts)) == (19, 247, 96)
 
 
 def test_study_scores_equal_the_published_ones(study, command):
-    known = {
+    expected = {
         "brier": (1.1764, 0.7422, 1.0156, 1.0378),
         "log": (2.3219, 1.3091, 2.2427, 2.2051),
         "accuracy": (0.6883, 0.4896, 0.5632, 0.6053),
     }
-    found = parts(command, "measure", "judgements", str(study))
-    rows = {(row["setting"], row["score"]): row for row in found["rows"]}
-    for score, values in known.items():
+    figures = parts(command, "measure", "judgements", str(study))
+    rows = {(row["setting"], row["score"]): row for row in figures["rows"]}
+    for score, values in expected.items():
         got = [rows[setting, score]["asd"]["value"] for setting in SETTINGS]
         assert got == pytest.approx(values, **CLOSE)
     brier = [rows[setting, "brier"] for setting in SETTINGS]
@@ -91,7 +91,7 @@ def test_study_scores_equal_the_published_ones(study, command):
         for score in ("brier", "log", "accuracy")
     ]
     assert pairs == pytest.approx([0.5709, 0.9182, 0.45], **CLOSE)
-    right = {row["setting"]: row for row in found["raters"]}
+    right = {row["setting"]: row for row in figures["raters"]}
     # The paper counts a belief of one half as wrong: 71 of 96.
     shares = [right[setting]["right"]["value"] for setting in SETTINGS]
     assert shares == pytest.approx([130 / 154, 71.5 / 96, 68 / 87, 61 / 76], **CLOSE)
@@ -102,9 +102,9 @@ def test_study_scores_equal_the_published_ones(study, command):
     kiki, osmanth = judges["Kiki Kiwifruit"], judges["Osmanth Oatcake"]
     assert (kiki["n"], osmanth["n"]) == (44, 42)
     assert [kiki["right"], osmanth["right"]] == pytest.approx([0.659, 0.881], abs=5e-4)
-    scores = [each["score"]["value"] for each in (kiki, osmanth)]
+    scores = [row["score"]["value"] for row in (kiki, osmanth)]
     assert scores == pytest.approx([-0.6171, -0.1907], **CLOSE)
-    # Drawn to the mean of all by what is chance, and not all the way: in the analysis of variance
+    # Shrunk toward the overall mean by the share of chance: in the analysis of variance
     # the variance between judges is .00629, and that within them .38757.
     mean, share = -0.336663, 0.0062887 / (0.0062887 + 0.387573 / np.array([44, 42]))
     drawn = mean + share * (np.array(scores) - mean)
@@ -117,7 +117,7 @@ def test_study_beliefs_by_round(study, command):
     scores = [step["score"]["value"] for step in debate[:6]]
     assert scores == pytest.approx([-0.4922, -0.4411, -0.3080, -0.2956, -0.2817, -0.2774], **CLOSE)
     right = [step["right"] for step in debate[:6]]
-    # Of three rounds .8214 was published: there .5 and .5000000000000001 were no tie.
+    # .8214 was published for three rounds: there .5 and .5000000000000001 were not a tie.
     assert right == pytest.approx([0.5162, 0.6753, 0.8019, 0.8182, 0.8409, 0.8409], **CLOSE)
     assert [step["open"] for step in debate[:6]] == [154, 135, 88, 34, 7, 4]
     last = {step["setting"]: (step["to_right"], step["to_wrong"]) for step in steps}
@@ -148,12 +148,12 @@ def test_study_errors_by_kind_of_cluster(study, command):
     ]
     for ways, errors in ERRORS.items():
         plain = ("--error", "cr1", "--cluster", ways)
-        found = parts(command, "compare", str(study), *pairs, *plain)["contrasts"]
-        values = [each["difference"]["value"] for each in found]
+        figures = parts(command, "compare", str(study), *pairs, *plain)["contrasts"]
+        values = [row["difference"]["value"] for row in figures]
         assert values == pytest.approx([0.4342, -0.0221, 0.1607], **CLOSE)
-        assert [each["difference"]["error"] for each in found] == pytest.approx(errors, **CLOSE)
+        assert [row["difference"]["error"] for row in figures] == pytest.approx(errors, **CLOSE)
         if ways == "group,judge":
-            assert found[0]["p"] == pytest.approx(0.0327, **CLOSE)
+            assert figures[0]["p"] == pytest.approx(0.0327, **CLOSE)
     rows = {
         ways: parts(
             *(command, "measure", "judgements", str(study), "--score", "brier", "--error", "cr1"),
@@ -162,33 +162,38 @@ def test_study_errors_by_kind_of_cluster(study, command):
         for ways in ALONE
     }
     for ways, errors in ALONE.items():
-        found = {row["setting"]: row["asd"]["error"] for row in rows[ways]}
-        assert [found[setting] for setting in SETTINGS] == pytest.approx(errors, **CLOSE)
+        figures = {row["setting"]: row["asd"]["error"] for row in rows[ways]}
+        assert [figures[setting] for setting in SETTINGS] == pytest.approx(errors, **CLOSE)
 
 
 def test_later_judges_of_a_room_agree_as_published(study, command):
-    found = parts(command, "measure", "people", str(study))
-    line = found["beside"][0]
+    figures = parts(command, "measure", "people", str(study))
+    line = figures["beside"][0]
     assert (line["transcripts"], line["judgements"]) == (111, 118)
     keys = ("apart", "same", "correlation", "first_score", "second_score")
     expected = (0.2340, 0.7477, 0.2503, -0.2849, -0.2607)
     got = [line[key]["value"] if key.endswith("score") else line[key] for key in keys]
     assert got == pytest.approx(expected, **CLOSE)
-    debates = found["agreement"][0]
+    debates = figures["agreement"][0]
     assert (debates["units"], debates["values"]) == (98, 203)
     assert debates["alpha"]["clusters"] == 40, "texts, several of which have two questions"
     assert debates["alpha"]["value"] == pytest.approx(0.5691, **CLOSE)
     words = ("measure", "judgements", str(study), "--where", "mode=stepped", "--score", "brier")
-    found = parts(command, *words)
+    figures = parts(command, *words)
     steps = {
-        setting: [s for s in found["trajectory"] if s["setting"] == setting] for setting in SETTINGS
+        setting: [s for s in figures["trajectory"] if s["setting"] == setting]
+        for setting in SETTINGS
     }
-    assert sum(its[0]["n"] for its in steps.values()) == 118
+    assert sum(steps_of[0]["n"] for steps_of in steps.values()) == 118
     for at, value in ((0, -0.5089), (-1, -0.2690)):
-        total = sum(its[at]["n"] * its[at]["score"]["value"] for its in steps.values())
+        total = sum(
+            steps_of[at]["n"] * steps_of[at]["score"]["value"] for steps_of in steps.values()
+        )
         assert total / 118 == pytest.approx(value, **CLOSE)
     # One belief of one half, which the published .8475 counts as wrong.
-    assert sum(its[-1]["n"] * its[-1]["right"] for its in steps.values()) == pytest.approx(100.5)
+    assert sum(
+        steps_of[-1]["n"] * steps_of[-1]["right"] for steps_of in steps.values()
+    ) == pytest.approx(100.5)
 
 
 def test_transcripts_are_judged_again_next_to_their_judges(study, place, command):
@@ -197,9 +202,9 @@ def test_transcripts_are_judged_again_next_to_their_judges(study, place, command
     arXiv:2311.08702)."""
     example = (ROOT / "examples/instead_of_people.yaml").read_text()
     (place / "again.yaml").write_text(example.replace("openai/gpt-6-luna", "sim/judge"))
-    done = command("run", "again.yaml", "--run-folder", "run", "--json")
-    assert done.code == 0, done.err
-    rows = {(row["protocol"], row["judge"]): row for row in json.loads(done.out)["rows"]}
+    ran = command("run", "again.yaml", "--run-folder", "run", "--json")
+    assert ran.code == 0, ran.err
+    rows = {(row["protocol"], row["judge"]): row for row in json.loads(ran.out)["rows"]}
     debate = rows["recorded human debate", "published live"]
     consultancy = rows["recorded human consultancy", "published live"]
     asds = [debate["asd"]["value"], consultancy["asd"]["value"]]
@@ -207,9 +212,14 @@ def test_transcripts_are_judged_again_next_to_their_judges(study, place, command
     # With the intervals of the study, whose judges judged several each.
     study_says = parts(command, "measure", "judgements", str(study), "--score", "brier")
     for scored in study_says["rows"]:
-        its, told = scored["asd"], rows[f"recorded {scored['setting']}", "published live"]["asd"]
-        known = {key: pytest.approx(its[key]) for key in ("value", "low", "high", "degrees")}
-        assert {key: told[key] for key in known} == known
+        steps_of, published = (
+            scored["asd"],
+            rows[f"recorded {scored['setting']}", "published live"]["asd"],
+        )
+        expected = {
+            key: pytest.approx(steps_of[key]) for key in ("value", "low", "high", "degrees")
+        }
+        assert {key: published[key] for key in expected} == expected
     (right,) = [e["right"] for e in study_says["raters"] if e["setting"] == "human debate"]
     assert debate["accuracy"]["error"] == pytest.approx(right["error"])
     lifts = [debate["lift"]["value"], consultancy["lift"]["value"]]
@@ -221,19 +231,21 @@ def test_transcripts_are_judged_again_next_to_their_judges(study, place, command
     assert compared["difference"] == consultancy["lift"]
     assert compared["means"][0] - compared["means"][1] == pytest.approx(lifts[1])
     groups = json.loads(command("report", "run", "--group", "protocol,judge", "--json").out)
-    averages = {(each["protocol"], each["judge"]): each for each in groups["groups"]}
+    averages = {(row["protocol"], row["judge"]): row for row in groups["groups"]}
     alone = averages["recorded human consultancy", "published live"]
     assert (alone["lift"], alone["asd"]) == (consultancy["lift"], consultancy["asd"])
     plotted = command("export", "plot", "run", "--kind", "lift", "--data", "-").out.splitlines()
-    its = ("human consultancy", "published live")
-    (drawn,) = [line.split(",") for line in plotted if all(word in line for word in its)]
+    steps_of = ("human consultancy", "published live")
+    (drawn,) = [line.split(",") for line in plotted if all(word in line for word in steps_of)]
     assert float(drawn[4]) == pytest.approx(lifts[1])
     assert (debate["n"], consultancy["n"]) == (154, 96)
     assert debate["failed"] == consultancy["failed"] == 0 == debate["missing"]
     assert consultancy["not_run"] == 826 - 96
     simulated = rows["recorded human consultancy", "sim/judge stated"]
     assert simulated["n"] == 96 and simulated["not_run"] == 826 - 96
-    told = command("show", "run", "ambition-8", "--protocol", "consultancy", "--judge", "published")
-    assert "alone was argued for" in told.out
+    published = command(
+        "show", "run", "ambition-8", "--protocol", "consultancy", "--judge", "published"
+    )
+    assert "alone was argued for" in published.out
     again = command("replay", "run")
     assert again.code == 0 and "nothing was sent" in again.err
