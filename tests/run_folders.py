@@ -13,7 +13,7 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.errors import RunFolderError
 from oversight.engine.models.accounting.ledger import UsageTotals
 from oversight.engine.models.accounting.ledger_file import LedgerFile
-from oversight.engine.run.folders import note_run
+from oversight.engine.run.folders import remember_run
 from oversight.engine.run.manifest import Manifest, encoded, read_manifest
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
 from oversight.engine.run.reader import RunReader
@@ -108,7 +108,7 @@ def moved(run: Path, before: Path, place: Path) -> None:
         named = structs.replace(manifest, store=manifest.store.replace(str(before), str(place)))
         database.tell("manifest", encoded(named))
     # Its store has another name now.
-    note_run(run, manifest.id, str(place / "store"))
+    remember_run(run, manifest.id, str(place / "store"))
 
 
 def only_run(place: Path) -> Path:

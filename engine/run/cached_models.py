@@ -79,7 +79,7 @@ class CachedModels:
     def in_flight(self) -> int:
         return self.models.in_flight
 
-    def standing(
+    def snapshot(
         self,
         total: int,
         finished: int,

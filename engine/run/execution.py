@@ -16,13 +16,13 @@ from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
 from ..models.router import Router
 from ..providers.simulated import PREFIX
-from ..sweep.code import own_classes
+from ..sweep.code import user_classes
 from ..sweep.sweep import Cell, Row
 from ..system.process import WORKERS_GROUP, YOUNG, gc_relaxed, load_function, registered
 from .cached_models import CachedModels
 from .dry_run import chains, require_abilities, require_service
 from .events import add_event
-from .folders import beside
+from .folders import sibling_runs
 from .lanes import REPLAY_LANES, attempt_noted, run_lanes
 from .later import ExecutionWork, added_to, entries
 from .loaded_sweep import LoadedSweep
@@ -210,7 +210,7 @@ class RunSession(CachedModels):
 
 def first_cells(rows: Sequence[Row]) -> "FirstCells | None":
     """The check of the first cell of each row with the user's own code; None if no row has any."""
-    user_rows = [row for row in rows if own_classes(row)]
+    user_rows = [row for row in rows if user_classes(row)]
     if not user_rows:
         return None
     from .first_cells import FirstCells
@@ -239,15 +239,15 @@ class Execution:
         """
         run = self.run
         if run.folder.complete and not any(entry.outlives(run.folder.path) for entry in entries()):
-            # A process may have been killed between its last outcome and `settle`.
-            return run.settle()
+            # A process may have been killed between its last outcome and `finalize`.
+            return run.finalize()
         loaded, mode, stop_token = run.loaded, run.settings.cache, run.loaded.stop_token
         await require_abilities(loaded.sweep, loaded.models.simulated, loaded.models.reach)
         if mode != "replay" and not all(model.startswith(PREFIX) for model in loaded.sweep.models):
             from ..providers.capabilities import today
 
             require_service(loaded.models.retirements(loaded.sweep.models), today())
-        if mode in ("use", "replay") and beside(run.folder.path):
+        if mode in ("use", "replay") and sibling_runs(run.folder.path):
             from .first_cells import name_other_stores
 
             await name_other_stores(run)
@@ -280,7 +280,7 @@ class Execution:
                         await run.folder.group.flush()
                     raise
                 if run.folder.complete:
-                    halt = run.settle() or halt
+                    halt = run.finalize() or halt
                 elif isinstance(halt, BudgetReached) and not (
                     self.pending or sum_usage(self.accounts().values()).sent
                 ):
@@ -301,7 +301,7 @@ class Execution:
         if self.session is None:
             return Snapshot(*cells)
         paid = sum_usage(self.accounts().values())
-        return self.session.standing(
+        return self.session.snapshot(
             *cells,
             refused=dict(paid.outcomes).get("refused", 0),
             spend=self.run.settings.spent(paid),

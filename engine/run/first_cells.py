@@ -12,7 +12,7 @@ from ...cache.reply import Reply
 from ...protocols.transcript import NOT_RUN, Failure, Verdict
 from ..errors import Pending
 from ..sweep.sweep import Cell, Row
-from .folders import beside, store_noted
+from .folders import remembered_store, sibling_runs
 from .lanes import NotedOutcome, attempt_noted
 from .run import Run
 from .schedule import UNREPEATABLE
@@ -79,8 +79,8 @@ def nearest_difference(calls: Iterable[Call], other: Call) -> str:
 async def name_other_stores(run: Run) -> None:
     """Warn where a run next to this one keeps replies that this run's store lacks."""
     ours, others = shown_name(store_name(run.settings.store)), dict[str, Path]()
-    for folder in beside(run.folder.path):
-        others.setdefault(store_noted(folder), folder)
+    for folder in sibling_runs(run.folder.path):
+        others.setdefault(remembered_store(folder), folder)
     if not others.keys() - {"", ours}:
         return
     keys, rows = list[str](), set[str]()

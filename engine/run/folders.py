@@ -58,7 +58,7 @@ def runs_of(sweep: str, start: str = "") -> list[Path]:
     return newest_first(runs)
 
 
-def beside(folder: Path) -> list[Path]:
+def sibling_runs(folder: Path) -> list[Path]:
     """Return the other run folders in `runs/`, the newest first; none for a folder elsewhere."""
     if folder.parent.resolve() != RUNS.resolve():
         return []
@@ -71,7 +71,7 @@ class _Note(msgspec.Struct, frozen=True):
     """Those that the user's sweep file gave to providers."""
 
 
-def note_run(folder: Path, id: str, store: str, addresses: tuple[str, ...] = ()) -> None:
+def remember_run(folder: Path, id: str, store: str, addresses: tuple[str, ...] = ()) -> None:
     """Note the store and the addresses of a run under its id. Commands use the user's store where
     this fails."""
     with suppress(OSError, RunFolderError):
@@ -80,7 +80,7 @@ def note_run(folder: Path, id: str, store: str, addresses: tuple[str, ...] = ())
         replace_file(file, [msgspec.json.encode(_Note(store, addresses))], durable=False)
 
 
-def store_noted(folder: Path, id: str | None = None) -> str:
+def remembered_store(folder: Path, id: str | None = None) -> str:
     """The store in which this machine keeps the replies of a run; empty if it made no such run.
 
     id: the run's; None to read it from the folder.
@@ -88,7 +88,7 @@ def store_noted(folder: Path, id: str | None = None) -> str:
     return _noted(folder, id).store
 
 
-def addresses_noted(folder: Path) -> tuple[str, ...]:
+def remembered_addresses(folder: Path) -> tuple[str, ...]:
     """The addresses that the user named when this machine made a run; none if it did not."""
     return _noted(folder).addresses
 

@@ -24,7 +24,7 @@ from ..sweep.in_python import PYTHON_MARK, read_python_sweep
 from ..sweep.loading import kept_shots
 from ..sweep.sweepfile import checked_sweep, texts
 from ..system.files import read_bounded
-from .folders import addresses_noted, is_run
+from .folders import is_run, remembered_addresses
 from .loaded_sweep import LoadedSweep, loaded
 from .reader import RunReader
 from .run_folder import REPORT, SHOTS, SWEEP
@@ -52,7 +52,7 @@ def open_run(
     document = Document.read(own or folder / SWEEP)
     if document.text.startswith(PYTHON_MARK):
         return _open_python_run(folder, document.text, problems, tuple(overrides), manifest.apis)
-    document.make_inert(inert(folder), own is not None, addresses_noted(folder))
+    document.make_inert(inert(folder), own is not None, remembered_addresses(folder))
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
     document.value.setdefault("name", manifest.name)
@@ -93,7 +93,7 @@ def _open_python_run(
         raise UsageError(f"--set {overrides[0]}: {folder} was made from Python; set it there")
     try:
         file = read_python_sweep(text, problems)
-        file.document.make_inert(inert(folder), own=False, noted=addresses_noted(folder))
+        file.document.make_inert(inert(folder), own=False, noted=remembered_addresses(folder))
         return loaded(file, apis=apis)
     except RunFolderError as exc:
         raise RunFolderError(

@@ -24,7 +24,7 @@ from ..errors import RunFolderError
 from ..sweep.grid import MAX_CELLS, Grid, read_grid
 from ..system.files import refuse_links_within
 from .events import EVENTS
-from .folders import store_noted
+from .folders import remembered_store
 from .manifest import Manifest, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.schema import RUN_DB, RunDamaged
@@ -304,5 +304,5 @@ def _named_by(run: Path) -> str:
     """Where the replies of a run are; empty if that is not known."""
     file = run / REPLIES / STORE_FILE
     with_it = str(file.parent) if file.is_file() and not file.is_symlink() else ""
-    store = store_noted(run)
+    store = remembered_store(run)
     return store if _is_there(store) else with_it or store

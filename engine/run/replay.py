@@ -31,7 +31,7 @@ from ..sweep.document import MAX_SWEEP
 from ..sweep.sweep import Cell
 from ..sweep.sweepfile import read_sweep_file
 from ..system.files import let_go, refuse_links_within, take_lock, whole_lines
-from .folders import store_noted
+from .folders import remembered_store
 from .lanes import REPLAY_LANES, NotedOutcome, attempt_noted, run_lanes
 from .loaded_sweep import STARTED, LoadedSweep, Started, load_sweep, part_of, run_folder
 from .opened import inert
@@ -219,7 +219,7 @@ async def rebuild(
             f"{folder} was a run of another sweep than {own or folder / SWEEP} is: name the one "
             "that it was started with"
         )
-    store_url = store_name(store or store_noted(folder, before.id) or None)
+    store_url = store_name(store or remembered_store(folder, before.id) or None)
     if not store and before.store not in ("", shown_name(store_url)):
         raise UsageError(
             f"{folder} names the store {before.store}, and a store that only a run folder names is "
@@ -239,7 +239,7 @@ async def rebuild(
             missing = await _cells(loaded, run, replies)
             run.note(replies=len(replies), store_id=replies.id)
             if run.complete:
-                run.settle()
+                run.finalize()
             return Rebuilt(run.finished, missing, wrong)
 
 

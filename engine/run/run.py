@@ -86,10 +86,10 @@ class Run:
             if not outcome.not_run:
                 yield sweep.rows[sweep.row_at(outcome.place)], outcome.failure
 
-    def settle(self) -> Halt | None:
+    def finalize(self) -> Halt | None:
         """Write what follows from all outcomes; why it cannot be written, or None."""
         try:
-            self.folder.settle()
+            self.folder.finalize()
         except RunFolderError as fault:
             return StoreFailed(str(fault))
         return None

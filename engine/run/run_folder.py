@@ -30,7 +30,7 @@ from ..system.files import (
     take_lock,
     unwritable,
 )
-from .folders import note_run, store_noted
+from .folders import remember_run, remembered_store
 from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
@@ -116,7 +116,7 @@ class RunFolder:
                 stack.callback(self.database.db.close)
                 self._begin()
                 self._mark_ended()
-                remembered = store_noted(self.path) if self.complete else ""
+                remembered = remembered_store(self.path) if self.complete else ""
                 if self.complete:
                     # Its replies stay where they are, whatever store it is opened with.
                     self._store = remembered or self._store
@@ -130,7 +130,7 @@ class RunFolder:
                     "%s lies on a network file system: run it from one machine at a time", self.path
                 )
             if not remembered:
-                note_run(self.path, self.manifest.id, self._store, self._addresses)
+                remember_run(self.path, self.manifest.id, self._store, self._addresses)
             stack.pop_all()
         return self
 
@@ -240,13 +240,13 @@ class RunFolder:
         (self.path / OUTCOMES).unlink(missing_ok=True)
         self._mark_ended()
 
-    def settle(self) -> None:
+    def finalize(self) -> None:
         """Nothing more is to be run: write the outcomes as lines, in the order of the sweep.
 
         Two runs of one sweep are equal to the byte then, and so are two that were decided after the
         same cells. RunFolderError.
         """
-        self.database.settle()
+        self.database.finalize()
         file = self.path / OUTCOMES
         if not file.exists():
             replace_file(file, (outcome.line for outcome in self.outcomes()))

@@ -44,7 +44,7 @@ SOURCE = "__source__"
 """Attribute of such a module that holds its source."""
 
 
-def own_class(node: Node, base: type[_Base], group: str) -> type[_Base]:
+def user_class(node: Node, base: type[_Base], group: str) -> type[_Base]:
     """The class that a node is named after, by module, file or entry point. UsageError."""
     name, role = node.name, base.__name__
     cls = _imported(node, name) if is_elsewhere(name) else _registered(node, group)
@@ -189,18 +189,18 @@ def row_codes(rows: Iterable[Row]) -> dict[str, RowCode]:
     return codes
 
 
-def with_own_code(rows: Iterable[Row]) -> Iterator[Row]:
+def with_user_code(rows: Iterable[Row]) -> Iterator[Row]:
     """The rows. Where one has code of the user's, what its seats read may stand anywhere in it: all
     of that code counts in `reads`."""
     read = cache(_module_named)
     for row in rows:
-        if classes := own_classes(row):
+        if classes := user_classes(row):
             parts = sorted(_parts(classes, "", read).values())
             row = replace(row, reads=_digest(row.reads, *parts, digits=64))
         yield row
 
 
-def own_classes(row: Row) -> set[type]:
+def user_classes(row: Row) -> set[type]:
     """The classes of a row that are not of this program."""
     return {cls for cls in lineage(row.protocol) if _top(cls.__module__) != OURS}
 

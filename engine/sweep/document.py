@@ -400,7 +400,7 @@ class Faults:
         except (UsageError, DatasetError) as fault:
             self._found.append(fault)
 
-    def settle(self) -> None:
+    def raise_if_any(self) -> None:
         """Raise what was found: the fault itself if it is one, else all as a UsageError."""
         if len(self._found) == 1:
             raise self._found[0]
@@ -420,7 +420,7 @@ def filled(node: Node, cls: type[_Filled]) -> _Filled:
             if name not in types:
                 raise setting.unknown(types)
             values[name] = checked_value(setting, types[name])
-    faults.settle()
+    faults.raise_if_any()
     return made_of(node, cls, values)
 
 

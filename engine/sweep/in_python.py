@@ -15,7 +15,7 @@ from ..providers.capabilities import takes_temperature
 from ..providers.catalogue import provider_of
 from ..providers.simulated import PREFIX
 from .document import Document
-from .roles import reach_of
+from .roles import endpoint_of
 from .sweepfile import SweepFile, Top
 
 PYTHON_MARK = "# This run was started from Python"
@@ -89,7 +89,7 @@ def _refuses_temperature(agent: Any, settings: Sections) -> bool:
     model = str(agent.model)
     if model.startswith(PREFIX) or "/" not in model:
         return False
-    reach = reach_of(model, settings.get(model, {}), settings.get(provider_of(model), {}))
+    reach = endpoint_of(model, settings.get(model, {}), settings.get(provider_of(model), {}))
     top_p = getattr(agent, "top_p", None)
     return not takes_temperature(model, getattr(agent, "effort", ""), top_p, reach)
 

@@ -68,9 +68,9 @@ def class_named(
         return catalogue[name]
     node.document.refuse_if_foreign(node.key, f"code of your own, {name},", name)
     if is_elsewhere(name) or name in registered(group):
-        from .code import own_class
+        from .code import user_class
 
-        return own_class(node, base, group)
+        return user_class(node, base, group)
     names = [*catalogue, *registered(group)]
     hint = f"{', '.join(names)}; or from elsewhere: my_module:MyClass, my_file.py:MyClass"
     raise node.unknown(names, what, heading, shown=hint)

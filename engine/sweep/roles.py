@@ -79,7 +79,7 @@ def agents(node: Node) -> list[MakeSpeaker]:
                 continue
             for point in _points(role, settings, types_, needs=("model",)):
                 speakers.append(_speaker(role, point))
-    faults.settle()
+    faults.raise_if_any()
     return speakers
 
 
@@ -122,7 +122,7 @@ def judges(node: Node) -> list[Judge]:
                         member = point["member"].base_agent
                         point = _tempered(node.document, point, vars(member))
                     listed.append(made_of(role, cls, point))
-    faults.settle()
+    faults.raise_if_any()
     return listed
 
 
@@ -144,7 +144,7 @@ def protocols(
     for one in _kinds(node):
         with faults.noted():
             yield from _rows_of(one, seats, benches, words, skipped)
-    faults.settle()
+    faults.raise_if_any()
 
 
 def words_of(node: Node) -> PromptSet:
@@ -274,7 +274,7 @@ def _tempered(
     if not asked["model"].startswith(PREFIX):
         pass
 
-        if not heeds_temperature(document, asked):
+        if not uses_temperature(document, asked):
             settled = dict.fromkeys(names) | settled
     return settled
 
@@ -340,7 +340,7 @@ def _points(
                 continue
             of_type = types_[name] | Literal["auto"] if name in TEMPERATURES else types_[name]
             axes.append([(name, value) for value in _values(setting, of_type)])
-    faults.settle()
+    faults.raise_if_any()
     for point in product(*axes):
         yield dict(point)
 
@@ -397,7 +397,7 @@ def _is(type_: Any, role: type[Any]) -> bool:
     return any(isinstance(option, type) and issubclass(option, role) for option in options)
 
 
-def heeds_temperature(document: Document, asked: Mapping[str, Any]) -> bool:
+def uses_temperature(document: Document, asked: Mapping[str, Any]) -> bool:
     """Return whether a model uses a temperature. asked: the settings of its requests."""
     model, effort, top_p = asked["model"], asked.get("effort", ""), asked.get("top_p")
     return takes_temperature(model, effort, top_p, _reach(document, model))
@@ -419,7 +419,7 @@ def check_parameters(node: Node, point: Mapping[str, Any]) -> None:
                 raise at.fault(f"{model}: {lack.reason}", lack.remedy)
 
 
-def reach_of(model: str, own: Mapping[str, Any], providers: Mapping[str, Any]) -> Endpoint:
+def endpoint_of(model: str, own: Mapping[str, Any], providers: Mapping[str, Any]) -> Endpoint:
     """How a model is asked, as far as its supported parameters depend on it. own, providers: the
     settings of the model and of its provider."""
     settings = {**own, **providers}
@@ -435,7 +435,7 @@ def _reach(document: Document, model: str) -> Endpoint:
         mapping.get(name) if isinstance(mapping := document.value.get(section), dict) else None
         for section, name in (("models", model), ("providers", provider_of(model)))
     ]
-    return reach_of(
+    return endpoint_of(
         model,
         *[section_value if isinstance(section_value, dict) else {} for section_value in sections],
     )

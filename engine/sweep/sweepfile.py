@@ -21,7 +21,7 @@ from ...protocols.question import Problem
 from ..errors import UsageError
 from ..providers.catalogue import provider_names, provider_of
 from ..providers.simulated import PREFIX
-from .code import with_own_code
+from .code import with_user_code
 from .document import Document, Faults, Key, Node, filled
 from .grid import MAX_CELLS
 from .loading import load_problems, problems_of
@@ -103,7 +103,7 @@ class SweepFile:
         grid = Sweep(
             self.top.name,
             self.problems,
-            self._labelled(tuple(with_own_code(report_rows(self.protocols)))),
+            self._labelled(tuple(with_user_code(report_rows(self.protocols)))),
             self.top.draws,
             self.top.seed,
             identities,
@@ -176,7 +176,7 @@ def checked_sweep(
                 "judge",
             )
     if lacking:
-        faults.settle()
+        faults.raise_if_any()
     settings = {name: setting for name, setting in value.items() if name in tops}
     top = Top(path.stem)
     with faults.noted():
@@ -215,7 +215,7 @@ def checked_sweep(
     labels: dict[str, str] = {}
     with faults.noted():
         labels = _labels(section_of("labels")) if value.get("labels") else {}
-    faults.settle()
+    faults.raise_if_any()
     assert problems is not None, "a fault was noted otherwise"
     check_fit(document, listed, problems)
     return SweepFile(
@@ -265,7 +265,7 @@ def _problems(
                 if problem.id in problems:
                     raise data_set.fault(f"the problem {problem.id!r} already exists")
                 problems[problem.id] = problem
-    faults.settle()
+    faults.raise_if_any()
     grouped_problems = grouped(problems.values())
     return grouped_problems, tuple(pins), (*notes, *copies_line(grouped_problems))
 

@@ -56,7 +56,7 @@ def test_figures_of_a_run_that_goes_on_are_those_of_all_its_outcomes(tmp_path: P
             land(run, CELLS[finished(read) : until], failed=[4])
             same(read, tmp_path)
             same(read, tmp_path, "log")
-        run.settle()
+        run.finalize()
         same(read, tmp_path)
         run.forget_failures()
         same(read, tmp_path)
@@ -119,7 +119,7 @@ def test_outcomes_laid_in_their_order_at_the_end_are_counted_once(tmp_path: Path
         land(run, [CELLS[7], CELLS[0], CELLS[5]], failed=[5])
         assert told(watcher) == (3, "1")
         land(run, [cell for cell in CELLS if cell.place not in (0, 5, 7)])
-        run.settle()
+        run.finalize()
         assert told(watcher) == (len(CELLS), "1")
 
 

@@ -9,7 +9,7 @@ from ...display.text import counted, dollars
 from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.execution import Execution
-from ...run.folders import store_noted
+from ...run.folders import remembered_store
 from ...run.manifest import read_manifest
 from ...run.opened import open_run
 from ...run.run import Run
@@ -66,7 +66,7 @@ def _cancelled(run: Path, own: Path | None, store: str | None) -> str:
     """Cancel the batches; the number that ended, as a text."""
     loaded = open_run(run, own=own)
     loaded.models.require_allowed(loaded.sweep.models)
-    noted = store_noted(run)
+    noted = remembered_store(run)
     name = store_name(store or (Path(noted).expanduser() if noted else None))
     settings = RunSettings(store=name, folder=run, part=read_manifest(run).part)
     before = _batches_out(run)

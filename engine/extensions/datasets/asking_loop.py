@@ -168,7 +168,7 @@ def go_through(
 def _snapshot(work: Production[Item, Made], cached: CachedModels) -> Snapshot:
     failures = work.failures.values()
     spent = sum_usage(cached.accounts().values()).dollars
-    return cached.standing(
+    return cached.snapshot(
         len(work.items),
         work.done,
         len(failures),

@@ -429,7 +429,7 @@ def _standing(work: Production, asked: CachedModels) -> Snapshot:
     """Where the work stands, in questions."""
     failures = work.failures.values()
     spent = sum_usage(asked.accounts().values()).dollars
-    return asked.standing(
+    return asked.snapshot(
         len(work.questions),
         work.done,
         len(failures),

@@ -277,7 +277,7 @@ def _write_database(
             cells = checked_cells(run)
             while some := list(islice(cells, AT_ONCE)):
                 database.write(some)
-            database.settle()
+            database.finalize()
         with closing(sqlite3.connect(Path(scratch) / RUN_DB)) as db:
             db.execute("VACUUM INTO ?", (str(to),))
 

@@ -19,7 +19,7 @@ from ....protocols.judges.stated import DistributionJudge
 from ....protocols.transcript import Failure, Verdict
 from ...display.text import counted
 from ...errors import UsageError
-from ...run.folders import is_run, store_noted
+from ...run.folders import is_run, remembered_store
 from ...run.lanes import attempt_noted, failure, run_lanes
 from ...run.later import Addition
 from ...run.loaded_sweep import LoadedSweep, load_sweep
@@ -272,7 +272,7 @@ def delete_from_run(run: Path) -> None:
         # Its lines are written again when the run settles.
         (run / OUTCOMES).unlink(missing_ok=True)
     replies = 0
-    path = Path(store_noted(run)).expanduser()
+    path = Path(remembered_store(run)).expanduser()
     if path.name and path.exists():
         with closing(open_store(str(path))) as store:
             replies = store.delete_many([key for task in tasks for key in store.keys(task)])

@@ -176,7 +176,7 @@ class RunDatabase(RunTables):
                 self._delete(table, listed)
             self._forgotten()
 
-    def settle(self) -> None:
+    def finalize(self) -> None:
         """Nothing more is to be run: empty the log."""
         self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
 

@@ -14,7 +14,7 @@ from ...models.accounting.ledger import Accounting, Ledger, UsageTotals
 from ...models.accounting.ledger_file import LedgerFile
 from ...models.router import Router
 from ...run.cached_models import CachedModels
-from ...run.folders import store_noted
+from ...run.folders import remembered_store
 from ...run.later import Addition, ExecutionWork, added_to
 from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import ProgressDisplay
@@ -29,7 +29,7 @@ from .terminal import under_signals
 
 def store_of(run: Path, given: str | None) -> Store:
     """Open the given store, else the store of the run. UsageError if it is missing."""
-    place = store_name(given or store_noted(run) or None)
+    place = store_name(given or remembered_store(run) or None)
     if not Path(place).is_dir():
         raise UsageError(f"store not found: {place}; name it with --store")
     return open_store(place)
@@ -69,7 +69,7 @@ def ask_beside(
         if asking is None:
             return Snapshot(*counts)
         refused, halt = dict(paid.outcomes).get("refused", 0), opened.stop_token.halt
-        return asking.standing(*counts, refused=refused, spend=asks.spent(paid), halt=halt)
+        return asking.snapshot(*counts, refused=refused, spend=asks.spent(paid), halt=halt)
 
     async def ask() -> Halt | None:
         nonlocal asking

@@ -63,14 +63,14 @@ def test_lines_go_when_a_run_goes_on_and_are_there_again_when_it_settles(half):
     """Settled, resumed, settled again."""
     with folder(half) as run:
         land(run, CELLS[4:], failed=[5])
-        run.settle()
+        run.finalize()
     first = written(half)
     with folder(half) as run:
         assert run.complete and written(half) == first
         assert run.forget_failures() == (5,)
         assert not (half / OUTCOMES).exists()
         land(run, [CELLS[5]])
-        run.settle()
+        run.finalize()
     assert written(half) == b"".join(map(outcome, CELLS)) != first
 
 
@@ -97,10 +97,10 @@ def test_a_settled_run_is_the_same_to_the_byte_in_whatever_order_it_landed(
     path = tmp_path_factory.mktemp("run") / "s"
     with folder(path) as run:
         land(run, order, sorted(failed))
-        run.settle()
+        run.finalize()
         assert written(path) == b"".join(outcome(cell, cell.place in failed) for cell in CELLS)
         assert (run.finished, run.failed) == (8, len(failed))
-        run.settle()
+        run.finalize()
     assert [record.place for record in outcomes(path)] == list(range(8))
 
 

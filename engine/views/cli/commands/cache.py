@@ -26,7 +26,7 @@ from .....cache.sqlite import STORE_FILE, EntryReader
 from .....cache.store import MemoryStore, Reader
 from .....protocols.prompts.render import shared_beginning
 from ....display.text import counted
-from ....run.folders import RUNS, run_folders, store_noted
+from ....run.folders import RUNS, remembered_store, run_folders
 from ....run.mixed import mixed_lines
 from ....run.reader import RunReader, recorded
 from ....run.stores import open_for_reading, open_store, shown_name, store_name, store_path
@@ -162,7 +162,7 @@ def verify(
         mixed = [
             f"{run}: {line}"
             for run in (*run_folders(RUNS), *run_folders(Path()))
-            if store_noted(run) == shown_name(place)
+            if remembered_store(run) == shown_name(place)
             for line in mixed_lines(run)
         ]
     if as_json:
