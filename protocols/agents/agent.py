@@ -2,16 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 from annotated_types import Interval
 from msgspec import Struct, structs
 from msgspec.structs import force_setattr
 
 from ...cache.cached_attribute import memoized
-from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, for_role
+from ...cache.call import ABSENT, Ask, Call, Effort, Request, ResponseFormat, for_role
 from ...cache.reasoning import looks_like_thought
 from ...cache.reply import Reply
 from ..prompts.prompt_set import PromptSet, Words, as_words, default_prompts, for_side, lines
@@ -47,6 +47,8 @@ TOOLS: "LazyRegistry[Tool]" = LazyRegistry(
     },
 )
 """The built-in tools by name."""
+
+OwnTurns: TypeAlias = Literal["quoted", "assistant"]
 
 PRIVATE, SPEECH = "<private>", "<speech>"
 """Tags that a prompt may ask for: around private thoughts, and around the speech."""
@@ -160,6 +162,10 @@ class Agent(Parameters, Speaker):
     """Maximum cost per side and world of tools and checked claims, drafts included. None: no limit.
     Drafts and parallel speeches share it equally."""
 
+    own_turns: OwnTurns = field(default="quoted", metadata=ABSENT)
+    """How the agent reads its own earlier speeches: `quoted` as turns among the others' in one user
+    message, or as `assistant` messages."""
+
     def __post_init__(self) -> None:
         if self.tools or self.claims:
             from .tool import CHECKERS, require_tool
@@ -170,6 +176,7 @@ class Agent(Parameters, Speaker):
                 require_known("claims", tool, CHECKERS)
         check_ranges(self)
         require_known("reason", self.reason, get_args(Reason))
+        require_known("own_turns", self.own_turns, get_args(OwnTurns))
 
     @property
     def name(self) -> str:
@@ -195,8 +202,9 @@ class Agent(Parameters, Speaker):
         """The call for a speech, or for a filled-in form if `form` is given."""
         if not prompt.reads_passage:
             transcript = structs.replace(transcript, question=transcript.question.without_passage())
-        room = self.reasoning_tokens
+        room, own = self.reasoning_tokens, ""
         if form is None:
+            own = called(prompt, side) if self.own_turns == "assistant" else ""
             todo = self._to_speak(side, prompt, bool(transcript.question.passage))
         else:
             todo = self._to_fill_in(form, side, prompt)
@@ -212,6 +220,7 @@ class Agent(Parameters, Speaker):
                     transcript,
                     todo,
                     prompt.prompts or default_prompts(),
+                    own=own,
                 ),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room,

@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ...cache.cached_attribute import memoized
 from ...cache.call import Call, Message
@@ -66,14 +66,21 @@ def messages(
     statement: str = "",
     order: Sequence[int] | None = None,
     examples: "Examples | None" = None,
+    own: str = "",
 ) -> tuple[Message, ...]:
     """The prompt of one reader. statement: the statement to decide about, in anybody's words; empty
     for the question. order: indices of the answers in the order shown; None: their own. examples:
-    shown before the question."""
+    shown before the question. own: name of the speaker whose turns become assistant messages; empty
+    for none."""
 
     if type(rules) is not Words:
         require_words(rules=rules)
-    parts = [*map(turn_block, transcript.turns)]
+    earlier: list[Message] = []
+    if own and any(turn.speaker == own for turn in transcript.turns):
+        earlier, parts = _own_turns(transcript, own)
+        todo = structs.replace(todo, marks=(*todo.marks, (_SPEAKER, own)))
+    else:
+        parts = [*map(turn_block, transcript.turns)]
     if statement:
         parts.append(f"<statement>\n{escape_tags(statement)}\n</statement>")
     turns = transcript.turns if examples is None else (*transcript.turns, *examples.turns)
@@ -84,7 +91,33 @@ def messages(
         rules,
         None if order is None else tuple(order),
     )
-    return (system, Message("user", "\n\n".join(parts)))
+    return (system, *earlier, Message("user", "\n\n".join(parts)))
+
+
+def _own_turns(transcript: Transcript, own: str) -> tuple[list[Message], list[str]]:
+    """The messages up to a speaker's last turn, alternately of user and assistant, and the parts of
+    the user message that follows. Results of tools and marks of quotes follow the own speech."""
+    earlier: list[Message] = []
+    parts = [question_block(transcript.question.without_passage())]
+    for turn in transcript.turns:
+        if turn.speaker != own:
+            parts.append(turn_block(turn))
+            continue
+        speech = turn_block(structs.replace(turn, speaker="", tools=(), quotes=()))
+        speech = speech.removeprefix('<turn speaker="">\n').removesuffix("\n</turn>") or "[…]"
+        if parts:
+            earlier += (Message("user", "\n\n".join(parts)), Message("assistant", speech))
+        else:
+            earlier[-1] = Message("assistant", f"{earlier[-1].text}\n\n{speech}")
+        parts = [_tool_block(use) for use in turn.tools]
+        if turn.quotes:
+            from ..quotes import MARKS
+
+            parts += [
+                f"<{MARKS[quote.verified]}>{escape_tags(quote.text)}</{MARKS[quote.verified]}>"
+                for quote in turn.quotes
+            ]
+    return earlier, parts
 
 
 class Examples(Struct, frozen=True):
@@ -166,6 +199,8 @@ def _tool_block(use: ToolUse) -> str:
     return f'<tool name="{use.tool}">{escape_tags(computed)}</tool>'
 
 
+_SPEAKER = "speaker"
+"""Mark with the name of a reader whose own turns are assistant messages."""
 _PASSAGE, _PASSAGE_END = "<passage>\n", "\n</passage>\n\n"
 _QUESTION = "<question>\n"
 _RULES, _RULES_END = "\n\n<rules>\n", "\n</rules>"
@@ -223,6 +258,27 @@ def marked_parts(call: Call) -> list[str]:
 def shared_beginning(call: Call) -> str:
     """The beginning of all calls about the problem. Empty without a system message."""
     return next(iter(marked_parts(call)), "")
+
+
+def whole_user_text(messages: Sequence[Message]) -> str:
+    """The last user message, after all others if the reader's own turns are assistant messages.
+    Those are shown as turns again."""
+    texts = [(message.role, message.text) for message in messages if message.role != "system"]
+    while texts and texts[-1][0] != "user":
+        texts.pop()
+    if not texts:
+        return ""
+    last = texts[-1][1]
+    head = last[max(last.rfind(_INSTRUCTIONS), 0) :].partition(">\n")[0]
+    speaker = dict(_MARK.findall(head)).get(_SPEAKER)
+    if speaker is None:
+        return last
+    return "\n\n".join(
+        [
+            f'{_TURN}{speaker}">\n{text}\n</turn>' if role == "assistant" else text
+            for role, text in texts
+        ]
+    )
 
 
 def find_statement(user: str) -> str:

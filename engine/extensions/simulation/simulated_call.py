@@ -23,6 +23,7 @@ from ....protocols.prompts.render import (
     read_instructions,
     read_question,
     read_turns,
+    whole_user_text,
 )
 from ....protocols.question import Problem
 from ....protocols.tags import escape_tags
@@ -255,13 +256,11 @@ class SimulatedCall:
         self, call: Call, model: SimModel, chance: Chance, scene_of: Callable[[str], ParsedQuestion]
     ) -> None:
         """scene_of: parses the question of a system message."""
-        user = result = ""
+        user = whole_user_text(call.messages)
+        result = ""
         for message in call.messages:
-            match message.role:
-                case "user":
-                    user = message.text
-                case "tool":
-                    result = message.text
+            if message.role == "tool":
+                result = message.text
         self._call = call
         self._model = model
         self._chance = chance
