@@ -80,7 +80,7 @@ REMEDIES: tuple[tuple[str, str], ...] = (
     (
         r"longest answer|most .*",
         "have wrong answers written at the length of the right ones: `oversight dataset "
-        "generate FILE` drafts several and takes those that balance the rules",
+        "propose FILE --repeats 4` takes pairs that balance the rules",
     ),
     (
         r"largest number|roundest number",

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from examples.wrong_answers import Generator
 from oversight import protocols
 from oversight.cache.reply import UNKNOWN_STOP, Reply
-from oversight.engine.extensions.datasets.generating import Generator
 from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Protocol, StatedJudge
 from oversight.protocols.agents.tools import calculate
 from oversight.protocols.counts import COUNTED, counted

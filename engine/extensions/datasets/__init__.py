@@ -1,1 +1,1 @@
-"""Data sets as files: fetched from where they are, and wrong answers generated for them."""
+"""Data sets as files: fetched, checked, and written by agents."""

@@ -1,4 +1,4 @@
-"""`oversight dataset`: check data sets for leaks, fetch them, generate answers.
+"""`oversight dataset`: check data sets for leaks, fetch them, have answers written.
 
 A fetched file is checked, and put in place whole or not at all.
 """
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 import httpx2
-from annotated_types import Interval
 
 from ....protocols.datasets.bundled import BUNDLED
 from ....protocols.datasets.catalogue import LOADERS, loader
@@ -33,7 +32,6 @@ from ...views.cli.exit_codes import ExitCode
 from ...views.cli.flags import JSON, LIMIT, output
 from ...views.cli.group import NamedGroup
 from ...views.cli.output import say, show, width
-from .generating import GenerateSettings, Generator, Production, generate_all, known_questions
 from .proposing import ProposeSettings, propose_all
 
 TELLS = (5, 10, 15)
@@ -201,7 +199,7 @@ def inventory(problems: Sequence[Problem]) -> Inventory:
 
 @click.group(cls=NamedGroup, path="dataset")
 def command() -> None:
-    """Check data sets for leaks, fetch them, generate wrong answers."""
+    """Check data sets for leaks, fetch them, have answers written and graded."""
 
 
 @command.adds()
@@ -256,36 +254,6 @@ def fetch(
 
 
 @command.adds()
-def generate(
-    *,
-    source: Path = argument("FILE"),
-    drafts: int = flag("Drafts for each question.", default=4, within=Interval(ge=1, le=1000)),
-    temperature: float | None = flag(
-        "Sampling temperature. Default: the provider's.", within=Interval(ge=0, le=2)
-    ),
-    seed: int = flag("Seed of the order of labels.", default=0),
-    limit: int | None = LIMIT,
-    settings: GenerateSettings,
-) -> None:
-    """Have a model write a plausible wrong answer for every question in FILE.
-
-    \b
-      oversight dataset generate questions.jsonl --model … -o new.jsonl
-
-    The model names likely mistakes, writes a solution for each, and rates how plausible it is. A
-    line of FILE is {"question", "answer"}, where the answer ends in "#### 18" as in GSM8K, or is a
-    number or a text; or a problem of our own format, whose best answer is kept.
-
-    Replies are stored: the same command resumes, and pays for nothing twice. With --batch, the
-    state of the batches is kept in OUTPUT.work. Exit codes are those of `oversight run`.
-    """
-    with missing_file_hint(source.parent.name):
-        known = known_questions(source)[:limit]
-    work = Production(known, Generator(settings.model, temperature, drafts=drafts))
-    raise SystemExit(generate_all(work, source, seed, settings))
-
-
-@command.adds()
 def propose(
     *, source: Path = argument("TASKS"), limit: int | None = LIMIT, settings: ProposeSettings
 ) -> None:
@@ -302,7 +270,8 @@ def propose(
     Replies are stored: the same command resumes, and pays for nothing twice. With --batch, the
     state of the batches is kept in OUTPUT.work. Exit codes are those of `oversight run`.
     """
-    raise SystemExit(propose_all(source, limit, settings))
+    with missing_file_hint(source.parent.name):
+        raise SystemExit(propose_all(source, limit, settings))
 
 
 def _loader(spec: str, settings: tuple[str, ...]) -> Loader:

@@ -47,7 +47,7 @@ from ...system.settings import flag
 from ...views.cli.exit_codes import ExitCode
 from ...views.cli.flags import SEED, OutputPath
 from ...views.cli.output import say, show
-from .asking_loop import LoopSettings, Production, go_through, require_abilities
+from .generating import LoopSettings, Production, go_through, require_abilities
 
 MANY_UNGRADED = 0.05
 """Share of ungraded proposals from which their reasons are printed."""

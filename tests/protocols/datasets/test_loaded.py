@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from pyarrow import feather, parquet
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
-from oversight.engine.extensions.datasets.generating import known_questions
+from examples.wrong_answers import known_questions
 from oversight.protocols import (
     JsonLines,
     NaiveJudge,

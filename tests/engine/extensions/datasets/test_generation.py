@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from examples.wrong_answers import Draft, Generator, Known, picked
 from oversight.cache.reply import Reply
-from oversight.engine.extensions.datasets.generating import Draft, Generator, Known, picked
 from oversight.protocols import Answer, Declined, Unreadable
 from oversight.protocols.datasets.leak import leakage_check
 from tests.fakes import Scripted, prompt

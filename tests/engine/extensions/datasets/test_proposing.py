@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.cache import Cache
+from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
-from oversight.engine.errors import ProviderDown
+from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
+from oversight.engine.extensions.datasets.generating import require_abilities
 from oversight.engine.extensions.datasets.proposing import ProposeSettings, production
 from oversight.engine.stop import StopToken
 from oversight.protocols import Agent
@@ -16,8 +18,11 @@ from oversight.protocols.datasets.checkers import Checker
 from oversight.protocols.datasets.forms import JsonLines
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.open_tasks import (
+    OpenQuestion,
+    Task,
     accept_or_reject,
     check_references,
+    compose,
     instruction_of,
     pairs,
     read_tasks,
@@ -79,6 +84,30 @@ async def test_a_production_that_stopped_asks_no_call_twice_and_ends_alike(tasks
     assert again.results() == whole.results()
     grades = {(instruction_of(one.id)[0], one.grade.right) for one in whole.results()}
     assert grades == {("right", True), ("fault", False)}
+
+
+async def test_a_fault_a_refusal_or_a_bug_costs_its_proposal_alone(tasks, caplog):
+    def answer(call):
+        text = prompt(call).system
+        if "are 0 and" in text:
+            raise InvalidRequest("too long")
+        if "are 1 and" in text:
+            raise ZeroDivisionError("a bug")
+        return Reply("No.", outcome="refused") if "are 2 and" in text else planted(call)
+
+    work, halt = await production_over(Scripted(answer), tasks, MemoryStore())
+    assert halt is None
+    kinds = {id.partition("-")[0]: failure.kind for id, failure in work.failures.items()}
+    assert kinds == {"t0": "InvalidRequest", "t1": "crash", "t2": "declined"}
+    assert "a bug" in caplog.text
+    assert len(work.results()) == 12
+
+
+def test_a_setting_that_the_model_does_not_take_is_refused_with_the_fix():
+    task = Task("t", OpenQuestion("?", ()), None, {}, "t")
+    call = compose(task, Agent("openai/o3", temperature=0.7), "free")
+    with pytest.raises(UsageError, match=r"temperature: .*\nNothing was sent"):
+        require_abilities("openai/o3", [call])
 
 
 @pytest.mark.wire

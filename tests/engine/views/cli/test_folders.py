@@ -62,7 +62,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "compare": ("RUN RUN", "RUN runs/good"),
     "dataset check": ("file --set path=RUN/data.jsonl",),
     "dataset fetch": ("no-such-set",),
-    "dataset generate": ("RUN/data.jsonl --model sim/strong -o made.jsonl",),
+    "dataset propose": ("RUN/data.jsonl --agent sim/strong -o made.jsonl",),
     "demo": ("--run-folder RUN",),
     "doctor": ("mine.yaml",),
     "export inspect": ("RUN -o logs",),
