@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ..cache.call import Call
 from ..cache.reply import Usage
-from .display.console import Resource
+from .display.throughput import Resource
 
 BYTES_A_TOKEN = 4.0
 """For English prose and current tokenizers; code and other languages have fewer."""

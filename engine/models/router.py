@@ -19,7 +19,7 @@ from .directory import Directory
 from .limits.breaker import GIVE_UP
 
 if TYPE_CHECKING:
-    from ..display.console import LimitStatistics
+    from ..display.throughput import LimitStatistics
     from ..providers.provider import Provider
     from .limits.concurrency import Connections
     from .limits.limits import Limits

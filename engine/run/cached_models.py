@@ -57,7 +57,7 @@ class CachedModels:
     def lines(self) -> tuple[str, ...]:
         lines: tuple[str, ...] = ()
         if statistics := self.models.statistics():
-            from ..display.console import lines as told
+            from ..display.throughput import lines as told
 
             lines = told(statistics, self.cache.held)
         return lines if self.added is None else (*self.added.lines(lines),)

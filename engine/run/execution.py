@@ -189,7 +189,7 @@ class RunSession(CachedModels):
         lines = super().lines()
         full = self._begun - self._kept >= self.max_cells
         if full and self.added is None and (statistics := self.models.statistics()):
-            from ..display.console import busy
+            from ..display.throughput import busy
 
             if not busy(statistics):
                 free = f"limited by max_cells {self.max_cells:,}: the models have free slots"

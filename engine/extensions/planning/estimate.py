@@ -12,7 +12,7 @@ from ....cache.store import Reader
 from ....protocols.agents.agent import Agent
 from ....protocols.judges.judge import ModelJudge
 from ....protocols.question import Problem
-from ...display.console import Resource
+from ...display.throughput import Resource
 from ...models.accounting.ledger import Latency
 from ...models.accounting.prices import Price, PriceList
 from ...models.limits.limits import Limits

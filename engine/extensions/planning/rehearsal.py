@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ...analysis.findings.finding import Finding, Part, people
-from ...display.console import clipped
 from ...display.text import counted, duration, short
+from ...display.throughput import clipped
 from ...errors import Halt, UsageError
 from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...providers.simulated import PREFIX

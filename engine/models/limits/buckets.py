@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from aiolimiter import AsyncLimiter
 from msgspec import Struct
 
-from ...display.console import Bottleneck, ThroughputMeter
+from ...display.throughput import Bottleneck, ThroughputMeter
 from ...errors import ExceedsRateLimit
 from ...stop import StopToken
 from ...tokens import COMBINED, INPUT, OUTPUT, TokenEstimate, TokenLimit

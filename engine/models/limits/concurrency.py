@@ -3,7 +3,7 @@
 import asyncio
 import math
 
-from ...display.console import Resource
+from ...display.throughput import Resource
 from ...errors import BudgetReached, Pending
 from ...stop import StopToken
 from ...tokens import TokenEstimate

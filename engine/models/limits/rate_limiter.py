@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ....cache.call import Call
 from ....cache.reply import Reply, Usage
-from ...display.console import Bottleneck, LimitStatistics, ThroughputMeter
+from ...display.throughput import Bottleneck, LimitStatistics, ThroughputMeter
 from ...errors import (
     AuthenticationFailed,
     EngineError,

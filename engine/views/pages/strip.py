@@ -11,9 +11,9 @@ from math import isnan, nan
 from typing import Any
 
 from ...analysis.findings.finding import Column
-from ...display.console import clipped
 from ...display.table import NONE
 from ...display.text import dollars, duration, printable, short
+from ...display.throughput import clipped
 from ...errors import EngineError, RateLimited
 from ...models.accounting.ledger import ABANDONED, CUT_OFF, QUANTILES, UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger

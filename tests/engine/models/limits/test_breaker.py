@@ -11,8 +11,8 @@ from itertools import pairwise
 import pytest
 
 from oversight.cache.call import Ask
-from oversight.engine.display.console import lines
 from oversight.engine.display.progress import Snapshot, plain
+from oversight.engine.display.throughput import lines
 from oversight.engine.errors import (
     AllRefused,
     AuthenticationFailed,
