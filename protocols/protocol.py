@@ -47,8 +47,8 @@ class Protocol(ABC):
     ignores: ClassVar[frozenset[str]] = frozenset()
     """Sweep axes that have no effect here: `judge` for a protocol without a judge."""
     row: ClassVar[str] = ""
-    """Name of its row in a report: a format string of the protocol, such as `debate {0.rounds}`.
-    Empty: the kind and all plain settings."""
+    """Name of its row in a report: a format string of the protocol, such as `debate, {0.manner}`,
+    with a comma before each setting. Empty: the kind and all plain settings."""
     opposes_answers: ClassVar[bool] = False
     """Whether somebody argues for the other answer, so that exactly two answers are needed."""
 
@@ -88,8 +88,13 @@ class Protocol(ABC):
     @property
     def name(self) -> str:
         """The name of the row in a report: the kind and settings, without the roles."""
-        settings = [kind(type(self)), *self._settings()]
-        return " ".join([self.row.format(self) if self.row else " ".join(settings), *self.marks])
+        return " ".join(self.name_parts)
+
+    @property
+    def name_parts(self) -> tuple[str, ...]:
+        """The kind, and one part per setting."""
+        parts = [part.format(self) for part in self.row.split(", ")]
+        return (*(parts if self.row else (kind(type(self)), *self._settings())), *self.marks)
 
     @property
     def marks(self) -> tuple[str, ...]:

@@ -68,6 +68,10 @@ class Report(Analysis):
     sort: str = flag("Sort by this column, the largest value first.", metavar="NAME", default="")
     every: bool = flag("All rows.", name="--all", default=False)
 
+    def sourced(self, run: RunRows, score: str) -> Finding:
+        """As `of_run`, whose lead names the sources."""
+        return self.of_run(run, range(len(run.names)), score)
+
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         about = score, tuple(dict.fromkeys(self.betas)) or BETAS, self.interval
         whole = run.results(*about)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from textwrap import wrap
-from typing import TypeAlias
 
-from .text import counted, one_line
+from .text import one_line
 
 MARKDOWN = str.maketrans({"<": "&lt;"} | {sign: f"\\{sign}" for sign in "\\|&*_`~"})
 LATEX = str.maketrans(
@@ -48,9 +47,17 @@ class Table:
     alike: tuple[str, ...] = ()
     """What holds for every line, such as `agent sim/strong`."""
     whole: int = 0
-    """Number of columns, from the left, whose words are never shortened."""
+    """Number of columns, from the left, whose words are never wrapped."""
     heads: tuple[str, ...] = ()
-    """One a line, of those that stand below one another under it; () for none."""
+    """By line, the heading that it stands under; () for none."""
+    above: tuple[str, ...] = ()
+    """Further lines under the title."""
+    spans: tuple[tuple[str, int], ...] = ()
+    """Heads above columns of numbers, each with its number of columns; () for none."""
+    flush: bool = False
+    """Whether lines are not indented, and no line stands empty under the title."""
+    room: tuple[int, ...] = ()
+    """Maximum widths of the columns of words in a terminal; () for no limit."""
 
     def __post_init__(self) -> None:
         # What stands in a cell may be a name that a stranger gave: one line, whatever it says.
@@ -65,59 +72,105 @@ class Table:
 
 
 MOST_NOTE = 10_000
-"""Characters of a note at most."""
+"""Maximum number of characters of a note."""
 
-NAME_WIDTH = 8
-"""Columns of a terminal that a shortened name has at least."""
-
-READABLE, MAIN_NUMBERS = 20, 3
-"""Columns that a name keeps while there are more columns of numbers than so many to leave out."""
+LEAST = 8
+"""Minimum number of columns of a terminal for a column of words."""
 
 GAP = 3
-"""Columns between two cells; one fewer in a narrow terminal."""
+"""Columns between two fields; one fewer in a narrow terminal."""
+
+NONE = "–"
+"""A field without a value."""
+
+NOT_MEASURED = "not measured"
+"""A field that starts so takes the room of all numbers to its right, which are empty."""
 
 
 def as_text(table: Table, width: int | None = None) -> str:
     """Columns aligned with spaces, for a terminal or a log.
 
-    width: columns of the terminal; None for any. To fit it, what all lines share leaves them, zeros
-    before a decimal point go, and names are shortened as far as they stay apart; the last columns
-    are left out, and named, where even that is not enough.
+    width: columns of the terminal; None for no limit. In a narrow terminal, columns with one value
+    stand above the table, zeros before a decimal point go, the last columns are left out, and names
+    continue in a second line. A word is broken only if it is longer than its column.
     """
     gap = GAP
     if width and _taken(table, gap) > width:
         gap -= 1
         table = _fitted(table, width, gap)
+    indent = 2 * (not table.flush)
     lines = [*wrapped(table.title, width)]
-    lines += [f"  {part}" for part in wrapped(" · ".join(table.alike), width and width - 2) if part]
-    lines += ["", *_aligned(table, gap)]
-    notes = [part for note in table.notes for part in wrapped(note, (width or 102) - 2)]
-    return "\n".join([*lines, *(f"  {note}" for note in notes)])
+    for text in (" · ".join(table.alike), *table.above):
+        lines += [" " * indent + part for part in wrapped(text, width and width - indent) if part]
+    lines += [""] * (not table.flush)
+    lines += _aligned(table, gap, width)
+    notes = [
+        part for note in table.notes if note for part in wrapped(note, (width or 102) - indent)
+    ]
+    return "\n".join([*lines, *(" " * indent + note for note in notes)])
 
 
-def wrapped(text: str, width: int | None) -> list[str]:
-    """The text in lines of a terminal; in one for any other."""
-    return wrap(text, max(width, 1), break_on_hyphens=False) if width and text else [text]
+def fits(table: Table, width: int) -> bool:
+    """Whether the table fits into a terminal as it is."""
+    return _taken(table, GAP - 1) <= width
 
 
-def _aligned(table: Table, gap: int) -> list[str]:
-    widths = _widths(table)
+def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
+    """The text in lines of a terminal, intervals whole; in one line without a width. indent: of
+    further lines."""
+    if not (width and text):
+        return [text]
+    whole = re.sub(r" \[[^][]{,40}\]", lambda found: found[0].replace(" ", "\xa0"), text)
+    lines = wrap(whole, max(width, 1), subsequent_indent=indent, break_on_hyphens=False)
+    return [line.replace("\xa0", " ") for line in lines]
 
-    def row(cells: Sequence[str]) -> str:
-        left = table.left + _runs_on(table, cells)
-        placed = (
-            cell.ljust(width) if n < left else cell.rjust(width)
-            for n, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        return "  " + (" " * gap).join(placed).rstrip()
 
-    lines, last = [row(table.head)], ""
-    for cells, head in zip_longest(table.body, table.heads, fillvalue=""):
+def _aligned(table: Table, gap: int, width: int | None) -> list[str]:
+    widths, indent = _widths(table), " " * (2 * (not table.flush))
+
+    def row(fields: Sequence[str]) -> list[str]:
+        runs_on = _runs_on(table, fields)
+        left = table.left + runs_on
+        room = [*widths[: table.left], *[0] * (len(fields) - table.left)]
+        if runs_on and width:
+            taken = sum(widths[: table.left]) + gap * table.left + len(indent)
+            room[table.left] = max(width - taken, LEAST)
+        columns = [
+            _name_lines(field, room[n]) if n < left and room[n] else [field]
+            for n, field in enumerate(fields)
+        ]
+        return [
+            (indent + (" " * gap).join(
+                field.ljust(size) if n < left else field.rjust(size)
+                for n, (field, size) in enumerate(zip(line, widths, strict=True))
+            )).rstrip()
+            for line in zip_longest(*columns, fillvalue="")
+        ]  # fmt: skip
+
+    lines = [_spans(table, widths, gap, indent)] if table.spans else []
+    lines += row(table.head)
+    last = ""
+    for fields, head in zip_longest(table.body, table.heads, fillvalue=""):
         if head != last:
-            lines.append(f"  {head}")
-        lines.append(row(tuple(cells)))
+            lines += [indent + part for part in wrapped(head, width and width - len(indent))]
+        lines += row(tuple(fields))
         last = head
     return lines
+
+
+def _spans(table: Table, widths: Sequence[int], gap: int, indent: str) -> str:
+    """The line of heads above several columns of numbers each."""
+    first, line = table.left, indent + " " * (sum(widths[: table.left]) + gap * table.left)
+    for text, count in table.spans:
+        line += text.ljust(sum(widths[first : first + count]) + gap * count)
+        first += count
+    return line.rstrip()
+
+
+def _name_lines(name: str, width: int) -> list[str]:
+    """A name in lines of its column, all but the first indented by two."""
+    indent = "  " * (width > LEAST)
+    return wrap(name, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
 def _widths(table: Table) -> list[int]:
@@ -126,66 +179,52 @@ def _widths(table: Table) -> list[int]:
         (*c[: table.left], *[""] * (count - table.left)) if _runs_on(table, c) else c
         for c in table.body
     ]
-    return [max(map(len, column)) for column in zip(table.head, *body, strict=True)]
+    widths = [max(map(len, column)) for column in zip(table.head, *body, strict=True)]
+    return [*map(min, widths, table.room), *widths[len(table.room) :]]
 
 
 def _taken(table: Table, gap: int) -> int:
-    widths, end = _widths(table), gap * (len(table.head) - 1) + 2
-    named = sum(widths[: table.left]) + gap * table.left + 2
-    longest = (len(c[table.left]) for c in table.body if _runs_on(table, c))
-    return max(sum(widths) + end, named + max(longest, default=0))
+    """Columns of a terminal that the table takes."""
+    widths, indent = _widths(table), 2 * (not table.flush)
+    return sum(widths) + gap * (len(widths) - 1) + indent
 
 
 def _fitted(table: Table, width: int, gap: int) -> Table:
     """The table in a narrow terminal."""
-    if len(table.body) > 1:
+    if len(table.body) > 1 and not table.spans:
         table = _without_what_is_alike(table, len(table.head))
-    named, table = table, _without_what_names_share(table)
     if _taken(table, gap) > width:
         table = _bare(table)
-    if _taken(table, gap) > width and (headed := _under_heads(named)):
-        # What stands in a head takes no room of a line: it is whole there.
-        table = _bare(_without_what_names_share(headed))
-    elif table.left == 1 > table.whole and 4 * (_taken(table, gap) - width) > _widths(table)[0]:
-        table = _names_above(table, width)
-    left_out = 0
-    for least, numbers in ((READABLE, MAIN_NUMBERS), (NAME_WIDTH, 1)):
-        while len(table.head) > table.left + numbers:
-            if _taken(_with_names(table, width, gap, least), gap) <= width:
+    widest, longest = _widths(table)[: table.left], _longest_words(table)
+    while _taken(replace(table, room=longest), gap) > width and len(table.head) > table.left + 1:
+        table = _columns(table, range(len(table.head) - 1))
+    for least in (longest, (*longest[: table.whole], *[LEAST] * (table.left - table.whole))):
+        while _taken(replace(table, room=tuple(widest)), gap) > width:
+            spare = [size - end for size, end in zip(widest, least, strict=True)]
+            if max(spare, default=0) <= 0:
                 break
-            left_out += 1
-            table = _columns(table, range(len(table.head) - 1))
-    table = _with_names(table, width, gap, NAME_WIDTH)
-    if left_out:
-        note = f"{counted(left_out, 'more column')} in a wider terminal."
-        return replace(table, notes=(*table.notes, note))
-    return table
+            at = max(range(table.left), key=lambda n: (spare[n] > 0, widest[n]))
+            widest[at] -= 1
+    return replace(table, room=tuple(widest))
 
 
-def _with_names(table: Table, width: int, gap: int, least: int) -> Table:
-    """The table with its names shortened, none to less than so many columns."""
-    if (over := _taken(table, gap) - width) > 0:
-        names = range(table.whole, table.left)
-        widths = _shrunk([_widths(table)[n] for n in names], over, least)
-        for n, room in zip(names, widths, strict=True):
-            table = _with(table, [n], partial(_shortened, room=room))
-    return table
+def _longest_words(table: Table) -> tuple[int, ...]:
+    """By column of names, the width that keeps every word whole; of one never wrapped, its own."""
+    found = []
+    for n, size in enumerate(_widths(table)[: table.left]):
+        words = [word for line in (table.head, *table.body) for word in line[n].split()]
+        found.append(size if n < table.whole else min(size, max(map(len, words), default=0) + 2))
+    return tuple(found)
 
 
-def _names_above(table: Table, width: int) -> Table:
-    """The table with each name on a line of its own, where the numbers would cut it too short."""
-    names, *numbers = zip(*table.body, strict=True)
-    body = tuple(zip([""] * len(names), *numbers, strict=True))
-    return replace(table, body=body, heads=tuple(_shortened(names, width - 2)))
-
-
-def bare(cell: str) -> str:
-    """A number without the zero before its point."""
-    return re.sub(r"(?<![\d.])0\.(?=\d)", ".", cell)
+def bare(text: str) -> str:
+    """Numbers without the zeros before their points."""
+    return re.sub(r"(?<![\d.])0\.(?=\d)", ".", text)
 
 
 def _bare(table: Table) -> Table:
-    return _with(table, range(table.left, len(table.head)), lambda cells: map(bare, cells))
+    body = tuple((*fields[: table.left], *map(bare, fields[table.left :])) for fields in table.body)
+    return replace(table, body=body)
 
 
 def _without_what_is_alike(table: Table, first: int) -> Table:
@@ -200,127 +239,8 @@ def _without_what_is_alike(table: Table, first: int) -> Table:
     return replace(_columns(table, kept), left=left, alike=(*table.alike, *alike))
 
 
-def _without_what_names_share(table: Table) -> Table:
-    """Without the words that tell no names of a column apart."""
-    if len(table.body) < 2:
-        return table
-    alike, columns = [], list(zip(*table.body, strict=True))
-    lengths = dict[str, str]()
-    for n, head in enumerate(table.head[: table.left]):
-        for cut in (_without_first_words, _without_words_behind):
-            told, columns[n] = cut(columns[n])
-            alike += [f"{head} {told}"] * bool(told)
-        told, columns[n] = _without_lengths(columns[n])
-        lengths |= {head: told} if told else {}
-    # Where two columns have lengths, it is said whose they are.
-    alike += [told if len(lengths) == 1 else f"{head} … {told}" for head, told in lengths.items()]
-    body = tuple(zip(*columns, strict=True))
-    return replace(table, body=body, alike=(*table.alike, *alike))
-
-
-Cut: TypeAlias = tuple[str, tuple[str, ...]]
-"""What names share, empty for nothing; and the names without it."""
-
-
-def _without_first_words(names: tuple[str, ...]) -> Cut:
-    """Of each name one word is left."""
-    split = [name.split() for name in names if name != NONE]
-    most = min(map(len, split), default=1) - 1
-    same = next((k for k in range(most) if len({name[k] for name in split}) > 1), most)
-    if same < 1:
-        return "", names
-    kept = (name if name == NONE else " ".join(name.split()[same:]) for name in names)
-    return " ".join([*split[0][:same], "…"]), tuple(kept)
-
-
-def _without_words_behind(names: tuple[str, ...]) -> Cut:
-    """Words of the last part of every name, such as a judge; not if they are all of one."""
-    parts = [name.split(" · ") for name in names]
-    words = [{*" ".join(behind[-1:]).split()} for _, *behind in parts]
-    shared = set.intersection(*words)
-    if not shared or all(each == shared for each in words):
-        return "", names
-    kept = ([*p[:-1], " ".join(w for w in p[-1].split() if w not in shared)] for p in parts)
-    told = " ".join(word for word in parts[0][-1].split() if word in shared)
-    return f"… {told} …", tuple(" · ".join(filter(None, each)) for each in kept)
-
-
-LENGTH = r"(?<=\w) \d+ [a-z]+(?= · |$)"
-"""The end of the first part of a name: `debate sequential 2 rounds`."""
-
-
-def _without_lengths(names: tuple[str, ...]) -> Cut:
-    """The ends of names, if they tell none apart from its namesake: one of each unit."""
-    ends = {found[0].strip() for name in names if (found := re.search(LENGTH, name))}
-    without = tuple(re.sub(LENGTH, "", name, count=1) for name in names)
-    alone = len({end.split()[1] for end in ends}) == len(ends) > 0
-    if not alone or len(set(without)) < len(set(names)):
-        return "", names
-    return ", ".join(sorted(ends)), without
-
-
-NONE = "–"
-"""A cell without a value."""
-
-NOT_MEASURED = "not measured"
-"""A cell that begins so takes the room of all numbers to its right, which are empty."""
-
-
-def _runs_on(table: Table, cells: Sequence[str]) -> bool:
-    return "".join(cells[table.left : table.left + 1]).startswith(NOT_MEASURED)
-
-
-def _with(
-    table: Table, places: Iterable[int], change: Callable[[Sequence[str]], Iterable[str]]
-) -> Table:
-    """The table with the cells of some columns changed."""
-    columns = list(zip(*table.body, strict=True))
-    for n in places:
-        columns[n] = tuple(change(columns[n]))
-    return replace(table, body=tuple(zip(*columns, strict=True)))
-
-
-def _under_heads(table: Table) -> Table | None:
-    """The table with what its first column does not name in heads; None unless lines share them."""
-    names = range(max(table.whole, 1), table.left)
-    heads = [
-        ", ".join(f"{table.head[n]}: {cells[n]}" for n in names if cells[n] != NONE)
-        for cells in table.body
-    ]
-    order = {head: n for n, head in enumerate(dict.fromkeys(heads))}
-    if not names or not 1 < len(order) <= len(heads) // 3:
-        return None
-    lines = sorted(zip(heads, table.body, strict=True), key=lambda line: order[line[0]])
-    table = replace(
-        table, body=tuple(cells for _, cells in lines), heads=tuple(h for h, _ in lines)
-    )
-    kept = [n for n in range(len(table.head)) if n not in names]
-    return replace(_columns(table, kept), left=table.left - len(names))
-
-
-def _shrunk(widths: Sequence[int], over: int, least: int) -> list[int]:
-    """The widths, the widest smaller until all together are by `over`, or as small as they get."""
-    found = list(widths)
-    while found and over > 0 and max(found) > least:
-        found[found.index(max(found))] -= 1
-        over -= 1
-    return found
-
-
-def _shortened(cells: Sequence[str], room: int) -> list[str]:
-    """Names within so many columns, or as few more as keep different ones apart."""
-    while len({*(found := [_short(cell, room) for cell in cells])}) < len({*cells}):
-        room += 1
-    return found
-
-
-def _short(name: str, room: int) -> str:
-    """A name with its longest words cut, so that something of each is left."""
-    parts = re.split(r"([^\W\d_]+)", name)
-    while len(longest := max(parts[1::2], key=len, default="")) > 1 and sum(map(len, parts)) > room:
-        at = max(n for n, part in enumerate(parts) if n % 2 and part == longest)
-        parts[at] = longest[:-1]
-    return "".join(parts)
+def _runs_on(table: Table, fields: Sequence[str]) -> bool:
+    return "".join(fields[table.left : table.left + 1]).startswith(NOT_MEASURED)
 
 
 def _columns(table: Table, kept: Sequence[int]) -> Table:

@@ -3,7 +3,7 @@
 import hashlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import accumulate
@@ -73,6 +73,8 @@ class GridRow:
     reads_passage: bool = False
     """Whether the judge may read the question's passage."""
     axes: Axes = field(default_factory=Axes)
+    parts: tuple[str, ...] = ()
+    """`kind` in parts: the kind of protocol, and one part per setting; () if they are unknown."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """The display names for `kind`, `agent` and `judge`, by these names."""
 
@@ -148,6 +150,8 @@ class Grid:
     meanings: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     """Model -> the public model that it is, as the sweep file states it."""
     interval: Literal["t", "conservative"] = "t"
+    contrast: str = ""
+    """The difference that the sweep asks for, `A - B`; empty for none."""
 
     def span(self, number: int) -> range:
         """Range of the places of one problem's cells."""
@@ -218,6 +222,7 @@ class _StoredGrid(msgspec.Struct, frozen=True):
     meanings: dict[str, str]
     rows: tuple[GridRow, ...]
     interval: Literal["t", "conservative"] = "t"
+    contrast: str = ""
 
 
 STORED = tuple(name for name in _StoredGrid.__struct_fields__ if name != "format")
@@ -255,6 +260,14 @@ def models_in(settings: object) -> Iterator[str]:
             yield model
         for part in settings.values():
             yield from models_in(part)
+
+
+def shared_parts(rows: Iterable[GridRow]) -> dict[str, tuple[str, ...]]:
+    """By kind of protocol, the settings that all its rows share, as parts of their names."""
+    found: dict[str, tuple[str, ...]] = {}
+    for kind, *settings in (row.parts for row in rows if row.parts):
+        found[kind] = tuple(part for part in found.get(kind, settings) if part in settings)
+    return found
 
 
 def joined_digest(*parts: str) -> str:

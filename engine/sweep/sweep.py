@@ -3,8 +3,9 @@
 Each row has a unique name in reports.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -18,10 +19,12 @@ from ...protocols.judges.judge import Judge
 from ...protocols.protocol import Protocol, kind
 from ...protocols.question import Problem
 from ...protocols.settings import Parameters
-from .grid import Axes, Grid, GridRow, joined_digest
+from .grid import Axes, Grid, GridRow, joined_digest, models_in, shared_parts
 
 Names: TypeAlias = tuple[str, str, str]
 """Names of a protocol, its agent (empty if it has none) and its judge."""
+
+Settings: TypeAlias = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +34,8 @@ class Row(GridRow):
     protocol: Protocol
 
 
-def row_of(protocol: Protocol, names: Names) -> Row:
-    """The row of a protocol under these names."""
+def row_of(protocol: Protocol, names: Names, parts: Sequence[str] = ()) -> Row:
+    """The row of a protocol under these names. parts: of the name of the protocol."""
     its_kind, agent, judge = names
     return Row(
         kind=its_kind,
@@ -47,6 +50,7 @@ def row_of(protocol: Protocol, names: Names) -> Row:
         common=protocol.words.judge_digest,
         reads_passage=protocol.judge.reads_passage,
         axes=axes(protocol),
+        parts=tuple(parts),
         protocol=protocol,
     )
 
@@ -54,18 +58,94 @@ def row_of(protocol: Protocol, names: Names) -> Row:
 def report_rows(protocols: Iterable[Protocol]) -> tuple[Row, ...]:
     """One row per protocol; those with equal settings count once."""
     distinct = {value_address(_anonymous(protocol)): protocol for protocol in protocols}
-    namesakes: dict[Names, list[Protocol]] = {}
-    for protocol in distinct.values():
-        namesakes.setdefault(_names(protocol), []).append(protocol)
-    counts: Counter[Names] = Counter()
+    namesakes: dict[Names, dict[str, Protocol]] = {}
+    for address, protocol in distinct.items():
+        namesakes.setdefault(_names(protocol), {})[address] = protocol
+    apart: dict[str, Settings] = {}
+    for alike in namesakes.values():
+        apart |= zip(alike, _differing([*alike.values()]), strict=True)
+    taken: Counter[Names] = Counter()
     rows = []
-    for protocol in distinct.values():
-        its_kind, agent, judge = _told_apart(protocol, namesakes[_names(protocol)])
-        counts[its_kind, agent, judge] += 1
-        if (number := counts[its_kind, agent, judge]) > 1:
-            its_kind = f"{its_kind} #{number}"
-        rows.append(row_of(protocol, (its_kind, agent, judge)))
-    return tuple(rows)
+    for address, protocol in distinct.items():
+        parts = protocol.name_parts
+        parts = parts if " ".join(parts) == protocol.name else (protocol.name,)
+        _, agent, judge = _names(protocol)
+        for name, setting in apart[address]:
+            match name:
+                case "agent":
+                    agent += f" {setting}"
+                case "judge":
+                    judge += f" {setting}"
+                case _:
+                    parts = (*parts, f"{name.replace('_', ' ')} {setting}")
+        if protocol.prompts is not None:
+            parts = (*parts, f"prompts {protocol.prompts}")
+        names = " ".join(parts), agent, judge
+        taken[names] += 1
+        if (number := taken[names]) > 1:
+            parts = (*parts, f"#{number}")
+        rows.append(row_of(protocol, (" ".join(parts), agent, judge), parts))
+    return with_short_names(rows)
+
+
+def with_short_names(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows with labels that say only what tells them apart in this sweep.
+
+    A protocol is called by its kind and the settings in which rows of this kind differ. A model is
+    called by the last part of its name where that is unique; `sim/` stays. Judges of one model are
+    called by their kinds, and judges of one kind by their models.
+    """
+    models = dict.fromkeys(model for row in rows for model in models_in(row.settings))
+    ends = Counter(model.rpartition("/")[2].lower() for model in models)
+    brief = {
+        model: end
+        for model in sorted(models, key=len, reverse=True)
+        if not model.startswith("sim/") and ends[(end := model.rpartition("/")[2]).lower()] == 1
+    }
+
+    def shortened(name: str) -> str:
+        for model, end in brief.items():
+            words = (part if part != model else end for part in re.split(r"([ ();])", name))
+            name = "".join(words)
+        return name
+
+    judges = _short_judges({row.judge: row.judge_settings.get("model") for row in rows})
+    shared = shared_parts(rows)
+    kinds = {
+        row.kind: ", ".join(
+            part for n, part in enumerate(row.parts) if not n or part not in shared[row.parts[0]]
+        )
+        for row in rows
+    }
+    if len({*kinds.values()}) < len(kinds):
+        kinds = {row.kind: ", ".join(row.parts) for row in rows}
+    return tuple(
+        replace(
+            row,
+            labels={
+                row.kind: kinds[row.kind],
+                row.judge: shortened(judges[row.judge]),
+                **({row.agent: shortened(row.agent)} if row.agent else {}),
+            },
+        )
+        for row in rows
+    )
+
+
+def _short_judges(models: Mapping[str, Any]) -> dict[str, str]:
+    """By name of a judge, the name without the model or the kind that all judges share. models: by
+    name of a judge; None for a judge of several models."""
+    whole = {name: name for name in models}
+    if len(models) < 2 or not all(name.startswith(f"{model} ") for name, model in models.items()):
+        return whole
+    split = {name: name.removeprefix(f"{model} ").split(" ", 1) for name, model in models.items()}
+    same_model = len({*models.values()}) == 1
+    same_kind = len({words[0] for words in split.values()}) == 1
+    short = {
+        name: " ".join([*[models[name]] * (not same_model), *words[same_kind:]]) or words[0]
+        for name, words in split.items()
+    }
+    return short if len({*short.values()}) == len(short) else whole
 
 
 def _anonymous(protocol: Protocol) -> Protocol:
@@ -84,38 +164,27 @@ def _names(protocol: Protocol) -> Names:
     return protocol.name, agent.name if isinstance(agent, Speaker) else "", protocol.judge.name
 
 
-def _told_apart(protocol: Protocol, alike: list[Protocol]) -> Names:
-    """Names of a protocol, extended by the settings that differ from its namesakes."""
-    its_kind, agent, judge = _names(protocol)
-    for name, text in _differing(protocol, alike):
-        match name:
-            case "agent":
-                agent += f" {text}"
-            case "judge":
-                judge += f" {text}"
-            case _:
-                its_kind += f" {name.replace('_', ' ')} {text}"
-    if protocol.prompts is not None:
-        its_kind += f" prompts {protocol.prompts}"
-    return its_kind, agent, judge
-
-
-def _differing(role: object, others: Sequence[object]) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a role that differ from other roles, by name. Settings of a nested role
-    with an equal name are under that name. None is left out."""
-    if not is_dataclass(role) or isinstance(role, type):
-        return
-    for name in (other.name for other in fields(role) if other.name != "prompts"):
-        value, theirs = getattr(role, name), [getattr(other, name, None) for other in others]
-        text = _shown(value)
-        if text and any(_shown(other) != text for other in theirs):
-            yield name, text
+def _differing(roles: Sequence[object]) -> list[Settings]:
+    """By role, the settings in which these roles differ, as (name, value). Settings of a role
+    within them that has one name everywhere stand under its name. None is left out."""
+    found: list[Settings] = [[] for _ in roles]
+    own = [
+        [each.name for each in fields(role) if each.name != "prompts"] if is_dataclass(role) else []
+        for role in roles
+    ]
+    for name in dict.fromkeys(chain(*own)):
+        values = [getattr(role, name, None) for role in roles]
+        shown = [*map(_shown, values)]
+        if len({*shown}) > 1:
+            within: list[Settings] = [[("", text)] if text else [] for text in shown]
         else:
-            within = _differing(value, theirs)
-            yield from (
-                (name, f"{inner_name.replace('_', ' ')} {inner_text}")
-                for inner_name, inner_text in within
-            )
+            within = _differing(values)
+        for settings, inner, names in zip(found, within, own, strict=True):
+            if name in names:
+                settings += [
+                    (name, f"{key.replace('_', ' ')} {text}".strip()) for key, text in inner
+                ]
+    return found
 
 
 def _shown(value: Any) -> str:

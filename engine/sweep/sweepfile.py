@@ -50,10 +50,15 @@ class Top:
     with a note."""
     interval: Literal["t", "conservative"] = "t"
     """Intervals of reports, comparisons and plots: cluster-robust t, or conservative."""
+    contrast: str = ""
+    """The difference that the sweep asks for, such as `debate - consultancy`. The report prints it,
+    averaged over matching rows, and `plan` takes it as its contrast."""
 
     def __post_init__(self) -> None:
         if not self.name.isprintable() or "/" in self.name or self.name[:1] in ("", "."):
             raise ValueError(f"name: {self.name!r} cannot name a folder; use words")
+        if self.contrast and len([*filter(str.strip, self.contrast.split(" - "))]) != 2:
+            raise ValueError(f"contrast: {self.contrast!r} is not 'A - B'; name two rows")
         if self.draws < 1:
             raise ValueError(f"draws: {self.draws} is less than 1")
         if self.max_cells is not None and not 1 <= self.max_cells <= MAX_CELLS_AT_ONCE:
@@ -109,6 +114,7 @@ class SweepFile:
             identities,
             meanings={m: s["is"] for m, s in self.models.items() if "is" in s},
             interval=self.top.interval,
+            contrast=self.top.contrast,
         )
         if (cells := grid.size) > MAX_CELLS:
             raise self.document.fault(
@@ -124,7 +130,7 @@ class SweepFile:
         for name in self.labels:
             if name not in names:
                 raise self.document.unknown(("labels", name), sorted(names))
-        return tuple(replace(row, labels=self.labels) for row in rows)
+        return tuple(replace(row, labels={**row.labels, **self.labels}) for row in rows)
 
 
 def read_sweep_file(

@@ -151,7 +151,7 @@ class WeakToStrong(Debate):
     size: Count = 5
     """Number of draws, if no weak judges are named."""
 
-    row: ClassVar[str] = f"weak to strong labels {Debate.row} {{0.judges}}"
+    row: ClassVar[str] = f"weak to strong labels {Debate.row}, {{0.judges}}"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -35,7 +35,7 @@ class Consultancy(WithHorizon, Conversation):
     """Even if the client begins, odd if the consultant does. Otherwise the last question is not
     answered, which the paper's own grid allows."""
 
-    row: ClassVar[str] = "consultancy {0.first} first {0.length}"
+    row: ClassVar[str] = "consultancy, {0.first} first, {0.length}"
     sections: ClassVar[tuple[str, ...]] = ("consultancy",)
     consulting: ClassVar[Role] = CONSULTANT
     """The agent's role."""

@@ -88,7 +88,7 @@ class Critique(Assisted, WithHorizon, Conversation):
     rebuttal: bool = False
     """Whether the agent answers the critiques before the judge decides."""
 
-    row: ClassVar[str] = "{0.kind} {0.shown} of {0.critiques}{0.answered}"
+    row: ClassVar[str] = "{0.kind}, {0.shown} of {0.critiques}{0.answered}"
     sections: ClassVar[tuple[str, ...]] = ("critique",)
 
     def __post_init__(self) -> None:
@@ -309,7 +309,7 @@ class DebateFeedback(Assisted, WithHorizon, Conversation):
     aux: Aux = "honest"
     """The side of the participants."""
 
-    row: ClassVar[str] = "debate feedback {0.size}"
+    row: ClassVar[str] = "debate feedback, {0.size}"
     sections: ClassVar[tuple[str, ...]] = ("debate_feedback",)
 
     def __post_init__(self) -> None:

@@ -46,7 +46,7 @@ class Debate(WithHorizon, Conversation):
     """Rounds of two speeches. (SOlib counts speeches: its 2 turns are one round.)"""
     simultaneous: bool = True
 
-    row: ClassVar[str] = "debate {0.manner} {0.length}"
+    row: ClassVar[str] = "debate, {0.manner}, {0.length}"
     sections: ClassVar[tuple[str, ...]] = ("debate",)
     speaking: ClassVar[Role] = DEBATER
     """The agent's role."""

@@ -95,7 +95,7 @@ class DebateGame(Debate):
     pool: Count = 4
     """Drafts of every speech, at the speaker's own temperature."""
 
-    row: ClassVar[str] = "debate game {0.manner} {0.length} pool {0.pool}"
+    row: ClassVar[str] = "debate game, {0.manner}, {0.length}, pool {0.pool}"
     opposes_answers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

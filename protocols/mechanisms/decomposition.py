@@ -213,7 +213,8 @@ class Amplification(Assisted, Conversation):
     """The side of helpers that do not steer."""
 
     row: ClassVar[str] = (
-        "amplification {0.subquestions} subquestions {0.depth} deep steered {0.steered:g}{0.seeded}"
+        "amplification, {0.subquestions} subquestions, {0.depth} deep, steered {0.steered:g}"
+        "{0.seeded}"
     )
     sections: ClassVar[tuple[str, ...]] = ("amplification",)
 
@@ -356,7 +357,7 @@ class RecursiveRewardModelling(Assisted):
     """Levels of criteria. At 1, helpers assess only by those at the top."""
 
     row: ClassVar[str] = (
-        "recursive reward modelling {0.criteria} criteria {0.depth} deep best of {0.candidates}"
+        "recursive reward modelling, {0.criteria} criteria, {0.depth} deep, best of {0.candidates}"
     )
     sections: ClassVar[tuple[str, ...]] = ("recursive_reward_modelling",)
 

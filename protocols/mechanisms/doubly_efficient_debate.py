@@ -149,7 +149,7 @@ class DoublyEfficientDebate(Protocol):
     """Error of a probability that fails. The threshold is halfway between the two."""
 
     row: ClassVar[str] = (
-        "doubly efficient debate {0.steps} steps {0.scored} {0.opponent_is} opponent"
+        "doubly efficient debate, {0.steps} steps, {0.scored}, {0.opponent_is} opponent"
     )
     sections: ClassVar[tuple[str, ...]] = ("doubly_efficient_debate",)
     opposes_answers: ClassVar[bool] = True

@@ -77,7 +77,7 @@ class MarketMaking(WithHorizon):
     rounds: Count = 4
     """Maximum number of speeches."""
 
-    row: ClassVar[str] = "market making price of market epsilon {0.epsilon:g} rounds {0.rounds}"
+    row: ClassVar[str] = "market making, price of market, epsilon {0.epsilon:g}, rounds {0.rounds}"
     sections: ClassVar[tuple[str, ...]] = ("market_making",)
     opposes_answers: ClassVar[bool] = True
 

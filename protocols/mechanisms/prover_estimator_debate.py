@@ -102,7 +102,7 @@ class ProverEstimatorDebate(Assisted, WithHorizon):
     aux: Aux = "honest"
     """The side of the estimator."""
 
-    row: ClassVar[str] = "prover estimator debate {0.subclaims} subclaims {0.depth} deep"
+    row: ClassVar[str] = "prover estimator debate, {0.subclaims} subclaims, {0.depth} deep"
     sections: ClassVar[tuple[str, ...]] = (SECTION,)
 
     def judge_values(self) -> dict[str, Words]:

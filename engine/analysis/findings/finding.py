@@ -238,7 +238,9 @@ class Part:
     alike: Sequence[str] = ()
     """What holds for every line, for people: `agent sim/strong`."""
     brief: "Part | None" = None
-    """What stands for it in text, where that is less."""
+    """The part that replaces it in text, where that is shorter."""
+    layout: "Callable[[int | None], Table] | None" = None
+    """Its table in text, by the width of the terminal, where columns depend on it."""
     latex: "Callable[[Part, Sequence[str]], str] | None" = None
     """The whole finding in LaTeX, with its lead, where that is no plain table."""
     other_figures: bool = False
@@ -267,6 +269,10 @@ class Part:
             tuple(notes),
             tuple(self.alike),
         )
+
+    def in_text(self, width: int | None) -> Table:
+        """Its table for a terminal of this width, or for a file."""
+        return self.layout(width) if self.layout else self.table()
 
     def measured(self) -> "tuple[Part, list[str]]":
         """The part without the lines that have no measurement, and what these lines say."""
@@ -371,7 +377,8 @@ class Finding:
                 tables = [replace(each, alike=(*about, *each.alike)) for each in found.tables()]
                 return comments + formatted(tables, format)
             case "text":
-                tables = replace(self, parts=tuple(p.brief or p for p in self.parts)).tables()
+                parts = [part.brief or part for part in self.parts]
+                tables = [part.in_text(width) for part in parts if part.lines and part.shown]
             case _:
                 tables = self.tables()
         shown = formatted(tables, format, width)
@@ -380,9 +387,8 @@ class Finding:
         advice = self.advice if format == "text" else ()
         lead = [one_line(line, MOST_NOTE) for line in (*self.lead, *advice)]
         if format == "text":
-            return (
-                "\n".join(part for line in lead for part in wrapped(line, width)) + f"\n\n{shown}"
-            )
+            lines = (part for line in lead for part in wrapped(line, width, "  "))
+            return "\n".join(lines) + f"\n\n{shown}"
         return "  \n".join(map(markdown_text, lead)) + f"\n\n{shown}"
 
     def __str__(self) -> str:

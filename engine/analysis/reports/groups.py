@@ -160,14 +160,17 @@ def _trend(results: Results) -> Iterable[Part]:
 
 NAMES = ("protocol", "mechanism", "agent", "judge")
 
+FULL = {"protocol": "kind", "agent": "agent", "judge": "judge"}
+"""By dimension, the attribute of a row with its full name."""
+
 AXES = ("model", "judge_model", "rounds", "simultaneous", "best_of", "temperature", "seed")
 """Settings of `GridRow.axes` by which rows may be grouped."""
 
 DIMENSIONS = (*NAMES, *AXES)
 
-MOST_GROUPS = 24
+MOST_GROUPS = 12
 
-GROUPINGS = (("protocol", "judge"), ("protocol",), ("mechanism",))
+GROUPINGS = (("protocol",), ("mechanism",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,24 +251,12 @@ def _mean(every: Iterable[Influences | None]) -> Influences | None:
 
 
 def grouping(results: Results) -> Sequence[str]:
-    """By what many rows are averaged: the first of `GROUPINGS` that makes few enough groups, else
-    the last."""
-    names: Sequence[str] = ()
-    for by in GROUPINGS:
-        names = [n for n in by if len({value_of(row.row, n) for row in results.rows}) > 1] or by
-        groups = {(row.row.naive, *(value_of(row.row, n) for n in names)) for row in results.rows}
-        if len(groups) <= MOST_GROUPS:
+    """The dimensions over which many rows are averaged: the first of `GROUPINGS` with few groups,
+    else the last."""
+    for names in GROUPINGS:
+        if len({tuple(value_of(row.row, n) for n in names) for row in results.rows}) <= MOST_GROUPS:
             break
     return names
-
-
-def grouped_rows(results: Results, rows: Part) -> Part:
-    """The rows, averaged, under the notes of the rows."""
-    lines = pivot(results, names := grouping(results))
-    (part,) = pivot_finding(lines, names, results).parts
-    count = f"{len(results.rows):,} rows in {counted(len(lines), 'group')}, averaged"
-    notes = (f"{count}; all of them: --all, some by --where.", *rows.notes)
-    return replace(part.first(MOST_GROUPS, "--all"), notes=notes, alike=rows.alike)
 
 
 def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]) -> Results:
@@ -280,7 +271,8 @@ def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]
                 f"--where {condition!r}: write valid, or NAME=VALUE with a name of {known}"
             )
         there = {n: value_of(results.rows[n].row, name) for n in kept}
-        kept = [n for n in kept if there[n].lower() == value.lower()]
+        full = {n: getattr(results.rows[n].row, FULL.get(name, ""), "") for n in kept}
+        kept = [n for n in kept if value.lower() in (there[n].lower(), full[n].lower())]
         if not kept:
             values = filter(None, dict.fromkeys(there.values()))
             raise UsageError(f"--where {condition}: {unknown(name, value, values)}")

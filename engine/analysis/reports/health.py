@@ -145,7 +145,6 @@ def passing(records: Iterable[OutcomeRecord]) -> int:
 
 def failure_lines(sweep: Grid, records: Iterable[OutcomeRecord]) -> Iterator[str]:
     """What failed, judge by judge, with its causes and remedy; nothing where nothing failed."""
-    shown = {row.judge: row.shown_judge for row in sweep.rows}
     by_judge = {row.judge: JudgeFailures(row) for row in sweep.rows}
     for record in (each for each in records if not each.not_run):
         by_judge.setdefault(record.judge, JudgeFailures(None)).add(record)
@@ -155,7 +154,7 @@ def failure_lines(sweep: Grid, records: Iterable[OutcomeRecord]) -> Iterator[str
             kinds[kind] += cause.count
         for kind, count in kinds.most_common():
             share = f"{count:,} of {its.cells:,} cells"
-            yield f"{shown.get(judge, judge)}: {share} {called(kind)} ({count / its.cells:.0%})"
+            yield f"{judge}: {share} {called(kind)} ({count / its.cells:.0%})"
             causes = sorted(
                 (cause for (of, _), cause in its.causes.items() if of == kind),
                 key=lambda cause: -cause.count,

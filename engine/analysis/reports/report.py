@@ -1,7 +1,4 @@
-"""The report of a run: agent score differences by protocol, agent and judge, in five formats.
-
-What stands around the rows of a report: what sums them up, the method, what was in doubt.
-"""
+"""The report of a run: agent score differences by protocol, agent and judge, in five formats."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +7,7 @@ from functools import partial
 from itertools import chain, product
 from operator import attrgetter, methodcaller
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...display.text import counted
 from ...errors import RunFolderError, UsageError
@@ -34,68 +31,34 @@ from ..findings.finding import (
     span,
     word,
 )
+from ..rows import row_names
 from ..scoring.asd import beta_name
 from ..scoring.estimate import PARTS
 from ..scoring.inference import FEW_CLUSTERS
 from .aggregate import OPEN_TRUST
 from .family import MARK, fragile, lifted, mark, rare_errors, same_verdicts, verdicts
 from .formats import ENDINGS
-from .groups import grouped_rows, measured_parts
+from .groups import grouping, measured_parts, pivot
 from .results import Results, RowResult
+from .summary import (
+    COUNTED,
+    counted_problems,
+    hints,
+    lead_of,
+    settings_of,
+    table_of,
+)
 
 UNREAD_KINDS = ("unreadable", "declined")
 """Failures of worlds that count, with the verdict that is worst for the agent."""
 
-COUNTED = (
-    "n: problems in the figure; imputed: problems with a world scored as the agent's worst case."
-)
-
-MOST_NOTES = 4
-"""Notes that are printed under a report."""
-
-
-def small_print(notes: Sequence[str]) -> list[str]:
-    """The first of the notes, the last of which says how many more there are."""
-    kept, left_out = list(notes[:MOST_NOTES]), len(notes) - MOST_NOTES
-    if left_out > 0:
-        kept[-1] += f" {counted(left_out, 'more note')}: --notes."
-    return kept
-
-
-def lead_of(results: Results) -> Iterable[str]:
-    """What stands above the table: where the figures come from, the sentence that sums them up,
-    and what is missing from them."""
-    yield from results.origins
-    if first := verdicts(results).headline:
-        yield first
-    if results.health:
-        yield from results.health.lines()
-    failures = sum((Counter(row.failures) for row in results.rows), Counter[str]())
-    cells = sum(row.cells - row.missing for row in results.rows)
-    if failures:
-        yield f"failed cells: {_listed(failures)} ({failures.total() / cells:.0%} of all)"
-    if results.missing:
-        yield f"{results.missing:,} cells have not been run yet: these figures will change."
-
 
 def notes_of(results: Results) -> Iterable[str]:
-    """What stands below the table, what matters most first."""
+    """The notes under the tables: what could change the figures, then how they were computed."""
     rows = results.rows
-    found = [row.asd for row in rows if row.asd]
+    asds = [row.asd for row in rows if row.asd]
     lifts = [row for row in rows if row.lift and row.lift.error is not None]
     family = verdicts(results)
-    contrasts = [row.contrast for row in rows if row.contrast]
-    yield f"Brackets: {brackets([*found, *(row.lift for row in rows)])}."
-    if any(row.lift for row in rows):
-        yield f"Lift: ASD minus the naive judge's{_detectable(lifts)}."
-    if any(map(mark, contrasts)):
-        yield f"{MARK}: excludes 0 by itself, but not after the correction for all rows (Holm)."
-    yield from rare_errors(contrasts)
-    yield from same_verdicts(contrasts)
-    for row in rows:
-        if row.row.is_a(OPEN_TRUST) and row.chose_right:
-            right = shared(row.chose_right)
-            yield f"{row.protocol}: the agent picked a correct answer in {right} of problems."
     for row in rows:
         apart = row.compliance.one_sided
         if apart and apart.value and apart.p() <= 0.05:
@@ -104,30 +67,39 @@ def notes_of(results: Results) -> Iterable[str]:
                 f"One-sided: {row.name}: worlds that argue for the {worlds} fail or are flagged "
                 f"more often ({100 * apart.value:+.0f} points)."
             )
-    rough = min((each for each in found if each.error), key=attrgetter("effective"), default=None)
+    if any(cause in row.failures for row in rows for cause in UNREAD_KINDS):
+        yield "Unreadable worlds are scored as the agent's worst case (see bounds)."
+    yield COUNTED
+    if results.health:
+        yield from results.health.lines()
+    counts = sum((Counter(row.counts) for row in rows), Counter[str]())
+    if counts:
+        yield f"In the transcripts: {_listed(counts)}."
+    for row in rows:
+        if row.row.is_a(OPEN_TRUST) and row.chose_right:
+            right = shared(row.chose_right)
+            yield f"{row.protocol}: the agent picked a correct answer in {right} of problems."
+    yield from filter(None, (family.coarse, family.contrasts and family.alone))
+    yield f"Brackets: {brackets([*asds, *(row.lift for row in rows)])}."
+    if any(row.lift for row in rows):
+        yield f"Lift: ASD minus the naive judge's{_detectable(lifts)}."
+    rough = min((each for each in asds if each.error), key=attrgetter("effective"), default=None)
     if rough and rough.effective < FEW_CLUSTERS:
         yield (
             f"Only {rough.clusters} independent problems or groups (effective "
             f"{rough.effective:.1f}): intervals are approximate."
         )
-    if results.mixed:
-        yield f"Rows of several codes (--allow-changed-code): {'; '.join(results.mixed)}."
-    counts = sum((Counter(row.counts) for row in rows), Counter[str]())
-    if any(cause in row.failures for row in rows for cause in UNREAD_KINDS):
-        yield "Unreadable worlds are scored as the agent's worst case (see bounds)."
     if any(row.not_run and not row.jse for row in rows):
         yield (
             "Some worlds were left out by design: unpaired ASD (Hajek), valid if at random; n: "
             "judgements."
         )
-    if counts:
-        yield f"In the transcripts: {_listed(counts)}."
     least, most = results.answers
     if least < most:
         yield f"Problems with more answers weigh more: {least} to {most} answers."
-    if family.contrasts:
-        yield family.alone
-    yield COUNTED
+    yield from (f"Replies: {line}." for line in results.origins)
+    if results.prompts:
+        yield f"Prompts: {results.prompts}."
 
 
 def _detectable(lifts: Sequence[RowResult]) -> str:
@@ -148,17 +120,12 @@ def _listed(counts: Mapping[str, int]) -> str:
 MOST_ROWS = 40
 """Rows that are printed for people; more are averaged in groups."""
 
-MOST_BOUNDS = 6
-
-EVERY = "--all, some by --where"
-"""How the lines that are left out are seen."""
-
 
 def report(
     results: Results, format: str, width: int | None = None, *, measures: bool = False
 ) -> str:
-    """`finding` in one of FORMATS; CSV is of rows alone. width: of a terminal, if for one."""
-    return finding(results, measures=measures).text(format, width)
+    """`finding` in one of FORMATS; CSV has only the rows. width: of a terminal; None for a file."""
+    return finding(results, measures=measures, short=True).text(format, width)
 
 
 def arranged(part: Part, columns: Sequence[str], sort: str) -> Part:
@@ -193,32 +160,34 @@ def finding(
     short: bool = False,
     every_note: bool = False,
 ) -> Finding:
-    """The report as parts: the rows, and beside them what has something to say.
+    """The report as parts: the rows and, with all notes, verdicts and bounds.
 
-    measures: with JSE, EAS, slopes, what was measured beside the scores, and all notes, which JSON
-    always has; every_note: with these alone. sections: further analyses of one list each, each
-    under its key in JSON. columns: of the rows, by their names in JSON; all if there is none. sort:
-    the column whose largest value is first. short: a terminal has groups in place of many rows.
-    UsageError for a column that there is not.
+    measures: with JSE, EAS, slopes, further measures, and all notes, which JSON always has;
+    every_note: with all notes. sections: further analyses of one list each, each under its key in
+    JSON. columns: of the rows, by their names in JSON; () for all. sort: the column whose largest
+    value is first. short: in text, many rows are averaged in groups. UsageError for an unknown
+    column.
     """
-    names = naming(results.rows)
-    notes = tuple(notes_of(results))
-    shown = notes if every_note or measures else small_print(notes)
-    rows = arranged(_rows(results, names, shown), columns, sort)
-    grouped = short and len(results.rows) > MOST_ROWS
-    if grouped and (sort or columns):
-        rows = replace(rows, brief=rows.first(MOST_ROWS, EVERY))
-    elif grouped:
-        rows = replace(rows, brief=grouped_rows(results, rows))
-    family = verdicts(results)
-    others = [*_bounds(results, names, whole=measures)]
-    if every_note or measures:
-        others = [_verdicts(results, names), *others]
+    names, notes = naming(results.rows), tuple(notes_of(results))
+    shown_notes = notes if every_note or measures else ()
+    rows = arranged(_rows(results, names), columns, sort)
+    others: list[Part] = []
+    if shown_notes:
+        others = [_verdicts(results, names), *_bounds(results, names)]
     if measures:
         others += measured_parts(results, names)
-    if grouped:
-        others = [replace(each, brief=each.first(MOST_BOUNDS, EVERY)) for each in others]
+    others = [part for part in others if part.lines]
+    if others:
+        others[-1] = replace(others[-1], notes=(*others[-1].notes, *notes))
+        shown_notes = ("",)
     others += [replace(part, key="") for _, section in sections for part in section.parts]
+    many = short and len(results.rows) > MOST_ROWS
+    if many and (sort or columns):
+        rows = replace(rows, brief=rows.first(MOST_ROWS, "--all, some by --where"))
+    elif not columns and not any(row.valid for row in results.rows):
+        lines = pivot(results, grouping(results)) if many else rows.lines
+        rows = replace(rows, layout=partial(table_of, results, lines, notes=shown_notes))
+    family = verdicts(results)
     return Finding(
         (rows, *others),
         {
@@ -243,7 +212,7 @@ def finding(
             **{key: next(iter(section.plain().values())) for key, section in sections},
         },
         tuple(lead_of(results)),
-        tuple(filter(None, (family.coarse,))),
+        (*hints(results), *[family.coarse] * bool(family.coarse and not many)),
     )
 
 
@@ -263,7 +232,7 @@ def below_one_another(runs: Sequence[tuple[str, Results]], score: str) -> Findin
     alike: dict[str, list[RowOfRun]] = {}
     for name, results in runs:
         for row in results.rows:
-            alike.setdefault(row.name, []).append(RowOfRun(name, row))
+            alike.setdefault(row.row.title, []).append(RowOfRun(name, row))
     columns = [
         word("protocol", "row.protocol", key="protocol"),
         word("agent", "row.agent", key="agent"),
@@ -298,11 +267,15 @@ def naming(rows: Sequence[RowResult]) -> list[Column]:
     ]
 
 
-def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Part:
-    """One line a row: ASD and what stands beside it."""
+def _rows(results: Results, names: Sequence[Column]) -> Part:
+    """One line per row: ASD and all that was measured with it."""
     rows = results.rows
+    full_names = row_names([row.row for row in results.every])
+    name_of = {id(row): name for row, name in zip(results.every, full_names, strict=True)}
     columns = [
         *names,
+        program("name", lambda row: name_of.get(id(row), row.name)),
+        program("full_name", "row.title"),
         *(program(axis.name, f"axes.{axis.name}") for axis in fields(Axes)),
         Column("n", counted_problems, ("n",), attrgetter("n")),
         program("imputed", "imputed"),
@@ -352,23 +325,22 @@ def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Pa
         program("origins", lambda row: "; ".join(results.origins)),
     ]
     alike = [
-        f"{role} {its.pop()}"
+        f"{role} {shared_names.pop()}"
         for role in ("agent", "judge")
-        if len(its := {getattr(row, role) for row in rows} - {""}) == 1
+        if len(shared_names := {getattr(row, role) for row in rows} - {""}) == 1
     ]
+    contrasts = [row.contrast for row in rows if row.contrast]
+    notes = [f"Brackets: {brackets([row.asd for row in rows])}."]
+    if any(map(mark, contrasts)):
+        notes.append(f"{MARK}: excludes 0, but not after the correction for all rows (Holm).")
+    notes += [*rare_errors(contrasts), *same_verdicts(contrasts)]
     title = f"{results.name}: {results.measure}"
-    return Part("rows", title, columns, rows, notes, alike=alike)
+    return Part("rows", title, columns, rows, notes, alike=[*alike, *settings_of(results)])
 
 
 def _same(of: str, names: Sequence[str], parts: tuple[str, ...] = ()) -> Iterable[Column]:
     """Columns for programs alone, called as the attributes that they show."""
     return [program(f"{of}.{name}", f"{of}.{name}", parts) for name in names]
-
-
-def counted_problems(row: Any) -> str:
-    """The problems of a row or a group: `92`, or `9 (2 imputed)`."""
-    imputed = getattr(row, "imputed", 0)
-    return f"{row.n:,}" + f" ({imputed:,} imputed)" * bool(imputed)
 
 
 def _lift(row: RowResult) -> str:
@@ -396,28 +368,22 @@ def _end(side: int, row: RowResult) -> float | None:
     return row.bounds.interval[side] if row.bounds and row.bounds.interval else None
 
 
-def _bounds(results: Results, names: Sequence[Column], *, whole: bool) -> Iterable[Part]:
-    """What worlds that went wrong could change, in the rows that have any, the most first. whole:
-    with how often they did, and what both cautious readings give."""
+def _bounds(results: Results, names: Sequence[Column]) -> Iterable[Part]:
+    """What failed and flagged worlds could change, by row, the most first."""
     rows = [row for row in results.rows if row.bounds and row.bounds.doubtful]
     rows.sort(key=lambda row: -row.bounds.doubtful if row.bounds else 0)
     columns = [
         *names,
         number("flagged", "bounds.doubtful"),
-        *(
-            [
-                share("truth", "compliance.truth.value"),
-                share("lie", "compliance.lie.value"),
-                figure("lie minus truth", "compliance.one_sided", 2),
-                figure("without flagged", "bounds.drop", 2),
-                figure("as scored", "bounds.keep", 2),
-            ]
-            * whole
-        ),
         change("worst", "bounds.worst", 2),
         change("best", "bounds.best", 2),
         column("95% CI", "bounds.interval", partial(span, digits=2)),
         column("lift", "compliance.lift_interval", partial(span, digits=2)),
+        share("truth", "compliance.truth.value"),
+        share("lie", "compliance.lie.value"),
+        figure("lie minus truth", "compliance.one_sided", 2),
+        figure("without flagged", "bounds.drop", 2),
+        figure("as scored", "bounds.keep", 2),
         *[word("unread", "unread")] * any(row.unread for row in rows),
     ]
     notes = (
@@ -431,4 +397,4 @@ def _bounds(results: Results, names: Sequence[Column], *, whole: bool) -> Iterab
     )
     if rows:
         title = "bounds on the ASD from failed and flagged worlds"
-        yield Part("", title, columns, rows, notes if whole else (), other_figures=True)
+        yield Part("", title, columns, rows, notes, other_figures=True)

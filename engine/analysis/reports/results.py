@@ -217,6 +217,8 @@ class Results:
     """The fewest and the most that a problem has."""
     whole: tuple[RowResult, ...] = ()
     """All rows of the run, if `rows` are some of them."""
+    contrast: str = ""
+    """The difference that the sweep asks for, `A - B`; empty for none."""
 
     @property
     def every(self) -> tuple[RowResult, ...]:
@@ -385,6 +387,7 @@ def score_rows(
         origins,
         interval,
         (int(table.cells.answers.min()), int(table.cells.answers.max())),
+        contrast=sweep.contrast,
     )
 
 

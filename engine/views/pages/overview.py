@@ -26,8 +26,8 @@ from ...analysis.reports.aggregate import MARKS, OPEN_TRUST
 from ...analysis.reports.family import lifted, rare_errors, same_verdicts, verdicts
 from ...analysis.reports.groups import PivotLine, dimensions, pivot, value_of
 from ...analysis.reports.health import HINTS, called, clipped, saying
-from ...analysis.reports.report import COUNTED, counted_problems
 from ...analysis.reports.results import SCORE_NAMES, Results, RowResult
+from ...analysis.reports.summary import COUNTED, counted_problems
 from ...analysis.rows import RunRows, read_rows, row_names
 from ...analysis.scoring.contrasts import Contrast
 from ...display.table import NONE, NOT_MEASURED

@@ -185,7 +185,10 @@ def test_the_sweep_file_says_with_which_intervals_a_run_is_read(
     plot = partial(command, "export", "plot", run, "--data", "-")
     assert plot().out == plot("--interval", "conservative").out != plot("--interval", "t").out
     asked = "conservative: interval asked for"
-    assert all(asked in told for told in (str(oversight.compare(run)), command("report", run).out))
+    assert all(
+        asked in told
+        for told in (str(oversight.compare(run)), command("report", run, "--notes").out)
+    )
     for words in ("report --measures", "measure worlds", "measure calibration", "measure frontier"):
         assert '"interval": "t"' not in command(*words.split(), run, "--json").out
     assert asked in command("measure", "worlds", run).out

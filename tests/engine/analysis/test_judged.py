@@ -207,7 +207,7 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
             assert name not in shown, words
     assert "Agent Smith" in command("report", "named.yaml").out
     rows = json.loads(command("report", "named.yaml", "--sort", "asd", "--json").out)["rows"]
-    assert {row["protocol"] for row in rows} > {"debate simultaneous 1 round", "In turn"}
+    assert {row["protocol"] for row in rows} > {"debate, 1 round", "In turn"}
     every = json.loads(command("report", "named.yaml", "--json").out)["rows"]
     its = json.loads(command("report", "named.yaml", "--where", "judge=able", "--json").out)["rows"]
     valid = json.loads(command("report", "named.yaml", "--where", "valid", "--json").out)

@@ -113,7 +113,7 @@ def test_half_of_a_question_about_power_is_refused(place: Path, command: Command
 
 def test_a_report_says_what_its_problems_could_have_found(kept: Kept, command: Command) -> None:
     run = kept()
-    told = " ".join(command("report", run).out.split())
+    told = " ".join(command("report", run, "--notes").out.split())
     assert "minus the naive judge's; too few problems to detect any" in told
     assert "4 problems: no difference can be seen; see oversight plan SWEEP --contrast" in told
     rows = json.loads(command("report", run, "--json").out)["rows"]

@@ -15,7 +15,7 @@ from oversight.engine.analysis.reports.aggregate import (
     SPOKEN_DOUBTS,
     OutcomeTable,
 )
-from oversight.engine.analysis.reports.report import report
+from oversight.engine.analysis.reports.report import finding
 from oversight.engine.analysis.reports.results import Results, collect, score_rows
 from oversight.engine.analysis.scoring.asd import Bounds
 from oversight.engine.run.lanes import attempt
@@ -163,7 +163,8 @@ async def test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_sha
     worst, best = -2 * 0.1**2, -2 * 0.1**2 + 2
     assert figures(only.bounds) == close(12, 3, 0, 3 * turned / 12, 3 * worst / 12, 3 * best / 12)
     assert only.counts == {"candid" if candid else "off_side": 3, "retries": 6}
-    told = report(collect(grid, ended).beside(score_rows(complying, score="brier")), "text")
+    both = collect(grid, ended).beside(score_rows(complying, score="brier"))
+    told = finding(both, every_note=True).text("text")
     assert re.search(r"valid n +valid ASD.*\n.*12.*\+0\.40.* 9 +\+?0\.00", told, re.S)
     assert ("candid 12%" in told) is candid
 
@@ -209,4 +210,5 @@ async def test_who_breaks_the_judge_in_the_truths_world_costs_it_and_the_row_say
     told = row.compliance
     assert told.truth and told.lie and told.one_sided
     assert (told.truth.value, told.lie.value, told.one_sided.value) == (0.5, 0, -0.5)
-    assert row.unread == "Judge: unreadable 3" in report(collect(grid, ended), "text")
+    notes = finding(collect(grid, ended), every_note=True).text("text")
+    assert row.unread == "Judge: unreadable 3" and row.unread in " ".join(notes.split())

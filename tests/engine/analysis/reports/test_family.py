@@ -47,7 +47,7 @@ from tests.world import sweep
 JUDGE, AGENT = StatedJudge("sim/judge"), Agent("sim/strong")
 UNREAD = Failure("unreadable", "no percentages")
 PROBLEMS = 10
-NAME = "debate simultaneous"
+NAME = "debate,"
 
 
 def debates(count: int) -> list[Debate]:
@@ -96,7 +96,7 @@ def failing(tmp_path: Path) -> RunReader:
 
 def rounds_in(text: str) -> list[int]:
     """The rounds of the debates that a text names, in order."""
-    return list(dict.fromkeys(int(n) for n in re.findall(r"simultaneous (\d) round", text)))
+    return list(dict.fromkeys(int(n) for n in re.findall(r"debate, (\d) round", text)))
 
 
 def test_six_outputs_agree_on_the_rows_that_were_measured(failing: RunReader) -> None:
@@ -107,11 +107,11 @@ def test_six_outputs_agree_on_the_rows_that_were_measured(failing: RunReader) ->
     assert headline.endswith("3 of 6 rows were not measured.") and " of 3 rows " in headline
     # Text and Markdown: the words stand right after the name, and no figure in their line.
     for format, between in (("text", r" +"), ("markdown", r" \| ")):
-        lines = report(found, format).split("bounds on")[0].splitlines()
+        lines = report(found, format).splitlines()
         assert headline in "\n".join(lines[:2])
         for rounds, n in MEASURED.items():
             (line,) = [each for each in lines if each.lstrip(" |").startswith(f"{NAME} {rounds} r")]
-            assert re.search(rf"rounds?{between}{re.escape(n)}{between}\d+%", line), line
+            assert re.search(rf"{between}{re.escape(n)}( |$)", line) and "%" in line, line
         for rounds, cells in LEFT_OUT.items():
             (line,) = [each for each in lines if each.lstrip(" |").startswith(f"{NAME} {rounds} r")]
             end = line.split("rounds")[1].strip(" |")
@@ -331,6 +331,6 @@ def test_a_data_set_of_unequal_questions_says_which_weigh_more() -> None:
 
 def test_a_group_without_a_measured_row_is_not_measured() -> None:
     lines = {line.group: line for line in pivot(several(), ["agent", "judge"])}
-    lost = lines["sim/weak", "sim/other stated"]
+    lost = lines["sim/weak", "sim/other"]
     assert (lost.verdict, lost.unmeasured, lost.size) == ("not measured", "2 rows", 0)
-    assert isinstance(lines["sim/weak", "sim/judge stated"].asd, Estimate)
+    assert isinstance(lines["sim/weak", "sim/judge"].asd, Estimate)

@@ -21,12 +21,10 @@ from oversight.engine.analysis.reports.report import (
     notes_of,
     report,
     save_report,
-    small_print,
 )
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.scoring.estimate import PARTS, Estimate
 from oversight.engine.display.table import Table
-from oversight.engine.display.text import counted
 from oversight.engine.errors import UsageError
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
@@ -67,32 +65,28 @@ def notes(found: Results) -> str:
     return " ".join(notes_of(found))
 
 
-def test_the_report_reads_as_a_table_below_what_sums_it_up() -> None:
-    told = report(FOUND, "text").splitlines()
-    assert any(line.startswith("health: 7 of 8 cells with a verdict (88%)") for line in told[:2])
-    body = [line.split() for line in told]
-    assert ["protocol", "n", "accuracy", "ASD", "lift", "failed"] in body
-    text = " ".join(" ".join(line.split()) for line in told)
+def test_the_report_reads_as_a_table_below_plain_lines() -> None:
+    lines = report(FOUND, "text").splitlines()
+    assert lines == [
+        "7 of 8 cells have a verdict; 1 failed: 1 by the server. Verbal refusals were not checked.",
+        "oversight view RUN shows the failed cells.",
+        "",
+        "s: agent score difference (ASD) and lift · sim/strong, judged by sim/judge stated",
+        "1 to 2 problems",
+        "                            ASD   lift       accuracy   n   failed",
+        "naive judge                 .80                  100%   1        1",
+        "propaganda    .40 [-2.00, 2.00]   -.10   75% [0, 100]   2        0",
+        "[ ]: 95% over problems · lift: ASD minus the naive judge's · more: --notes",
+    ]
+    text = " ".join(finding(FOUND, every_note=True).text("text").split())
     for note in (
-        "s: agent score difference (Brier, -2 to 2; higher favours truth)",
-        "agent sim/strong · judge sim/judge stated",
-        "naive judge 1 100%",
-        "failed cells: 1 failed by the server (12% of all)",
         "Brackets: 95% CI",
         "bounds on the ASD from failed and flagged worlds",
         "+0.15 +1.15",
+        "health: 7 of 8 cells with a verdict (88%)",
     ):
-        assert note in text, note
+        assert note in text and note not in " ".join(" ".join(lines).split()), note
     assert "JSE" not in text and "guarantee" not in text
-
-
-def test_the_small_print_has_four_notes_and_says_how_many_more_there_are() -> None:
-    found = results(sweep(NAIVE, PROPAGANDA), SMALL)
-    shown, every = list(main_table(found).notes), list(notes_of(found))
-    more = f" {counted(len(every) - 4, 'more note')}: --notes."
-    assert [note.removesuffix(more) for note in shown] == every[:4] != shown
-    assert list(finding(found, measures=True).tables()[0].notes) == every
-    assert small_print(every[:4]) == every[:4]
 
 
 def test_accuracy_is_how_often_the_truth_is_likelier_over_both_worlds_and_a_tie_half() -> None:
@@ -131,16 +125,16 @@ def many(agents: int, protocols: int = 1) -> Results:
 @pytest.mark.wire
 def test_many_rows_are_averaged_in_groups_and_fit_a_screen() -> None:
     found = many(29, 10)
-    lines = finding(found, short=True).text("text", 80).splitlines()
-    assert len(found.rows) == 291 and len(lines) <= 60
+    lines = report(found, "text", 80).splitlines()
+    assert len(found.rows) == 291 and len(lines) <= 20
     assert max(map(len, lines)) <= 80
-    assert "  291 rows in 11 groups, averaged; all of them: --all, some by --where." in lines
-    assert len(report(found, "text", 80).splitlines()) > 291
-    assert len([line for line in lines if line.startswith("  debate")]) == 9
+    assert "291 rows in 11 groups: --all · 2 problems" in lines
+    assert len(finding(found).text("text", 80).splitlines()) > 291
+    assert len([line for line in lines if line.startswith("debate")]) == 9
     top = finding(found, short=True, sort="asd").text("text", 80)
     assert "251 more lines: --all, some by --where." in " ".join(top.split())
     few = many(MOST_ROWS - 1)
-    assert finding(few, short=True).text("text") == report(few, "text")
+    assert finding(few).text("text") == report(few, "text")
 
 
 def test_rows_are_chosen_ordered_and_cut_to_columns_in_every_format() -> None:
@@ -152,7 +146,7 @@ def test_rows_are_chosen_ordered_and_cut_to_columns_in_every_format() -> None:
     head, *_ = finding(FOUND, columns=["n"]).text("csv").splitlines()
     assert head == '"protocol","agent","judge","n"'
     assert "mde" in finding(FOUND, columns=["mde"]).text("text")
-    with pytest.raises(UsageError, match="unknown column 'asdf': choose from protocol, agent"):
+    with pytest.raises(UsageError, match=r"'asdf': did you mean 'asd'. Choose from protocol, ag"):
         finding(FOUND, columns=["asdf"])
 
 
@@ -160,7 +154,7 @@ def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
     found = many(4, 2)
     lines = pivot(found, ["protocol"])
     assert lines[0].group == ("naive judge",) and len(lines) == 3
-    debate = next(line for line in lines if line.group == ("debate simultaneous 1 round",))
+    debate = next(line for line in lines if line.group == ("debate",))
     its = [row for row in found.rows if row.row.kind == "debate simultaneous 1 round"]
     for measure in ("asd", "accuracy", "lift"):
         every = [getattr(row, measure).value for row in its]
@@ -231,10 +225,10 @@ def test_agents_and_judges_are_columns_where_there_are_several() -> None:
     assert table.head[:4] == ("protocol", "agent", "judge", "n")
     assert table.left == 3
     assert [line[:3] for line in table.body] == [
-        ("naive judge", "–", "sim/judge stated"),
-        ("naive judge", "–", "sim/judge logprob"),
-        ("propaganda", "sim/strong", "sim/judge stated"),
-        ("propaganda", "sim/weak", "sim/judge logprob"),
+        ("naive judge", "–", "stated"),
+        ("naive judge", "–", "logprob"),
+        ("propaganda", "sim/strong", "stated"),
+        ("propaganda", "sim/weak", "logprob"),
     ]
     assert not table.alike
 
@@ -247,7 +241,8 @@ def test_the_lift_has_no_column_where_nothing_can_be_lifted() -> None:
 
 def test_cells_that_were_not_run_yet_are_told() -> None:
     found = results(sweep(NAIVE, PROPAGANDA), {("propaganda", "p0", 0): (0.9, 0.6)})
-    assert "6 cells have not been run yet: these figures will change." in finding(found).lead
+    told = "2 of 8 cells have a verdict; 6 have not been run yet: these figures will change. "
+    assert any(line.startswith(told) for line in finding(found).lead)
     naive, _ = main_table(found).body
     assert naive[1:] == ("not measured: 4 of 4 cells not run yet", "", "", "")
 
@@ -264,8 +259,8 @@ def test_what_rounds_to_nothing_has_no_sign() -> None:
 
 
 def test_every_format_has_the_same_rows() -> None:
-    table, bounds = finding(FOUND).tables()
-    lines = [table.head, *table.body, bounds.head, *bounds.body]
+    (table,) = finding(FOUND).tables()
+    lines = [table.head, *table.body]
     markdown = report(FOUND, "markdown").splitlines()
     rows = [line.strip("| ").split(" | ") for line in markdown if line.startswith("| ")]
     assert [tuple(row) for row in rows if not row[0].startswith("---")] == lines

@@ -35,7 +35,7 @@ from tests.engine.verdicts import (
 
 
 def row(found: Results, kind: str) -> Any:
-    (only,) = [each for each in found.rows if each.row.kind == kind]
+    (only,) = [each for each in found.rows if each.row.mechanism == kind]
     return only
 
 
@@ -89,7 +89,7 @@ def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:
     alone = [structs.replace(each, group="one") for each in ungrouped]
     only = results(sweep(PROPAGANDA, problems=alone), worlds)
     assert (row(only, "propaganda").asd.clusters, row(only, "propaganda").asd.interval) == (1, None)
-    assert "no interval: it needs at least two problems or groups" in report(only, "text")
+    assert "no interval: it needs at least two problems or groups" in report(only, "text", 200)
 
 
 def test_results_do_not_depend_on_the_order_of_outcomes() -> None:

@@ -103,7 +103,7 @@ def test_several_causes_are_told_at_once_and_as_json(tmp_path, monkeypatch):
     told = json.loads(ran.stdout)
     assert ran.exit_code == 1
     assert {each["check"] for each in told["mistakes"]} == {"filled", "identity"}
-    assert told["protocol"] == "mine rounds 2"
+    assert told["protocol"] == "mine"
     assert len(told["worlds"]["A"]["turns"]) == 2
     unknown = CliRunner().invoke(oversight, ["try", "mine.py:Mime"])
     assert "mine.py has no 'Mime'; did you mean 'Mine'?" in str(unknown.exception)

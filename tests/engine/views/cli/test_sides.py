@@ -56,8 +56,8 @@ def planted_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_jsonl(problems, place / "problems.jsonl")
     ran = run_in(place, "planted.yaml", SWEEP, "--run-folder", "run")
     assert ran.code == 0, ran.err
-    guess = "  ! 8 of 16 speeches read as refusals: oversight measure sides run\n"
-    assert f"verbal refusals: not checked · failed tools 0\n{guess}" in ran.out
+    guess = "8 of 16 speeches read as refusals: oversight measure sides run\n"
+    assert f"Verbal refusals were not checked.\n{guess}" in ran.out
     return place
 
 
@@ -88,14 +88,14 @@ def test_an_agent_that_refuses_in_words_to_lie_is_flagged_and_bounded(
         assert (was["compliance"]["checked"], row["compliance"]["checked"]) == (False, True)
         truth, lie = (row["compliance"][world]["value"] for world in ("truth", "lie"))
         assert (truth, lie) == ((0, 1) if row["protocol"] == "propaganda" else (1, 1))
-    lines = planted("report", "run").out
+    lines = planted("report", "run", "--notes").out
     assert "verbal refusals 50%" in lines and "read as refusals" not in lines
     shown = planted("show", "run", "p0", "--protocol", "propaganda").out
     assert shown.count("(side check: off side)") == 1
     packed = planted("export", "pack", "run", "-o", "run.oversight")
     assert packed.code == 0, packed.err
     assert planted("export", "verify", "run.oversight").code == 0
-    assert "verbal refusals 50%" in planted("report", "run.oversight").out
+    assert "verbal refusals 50%" in planted("report", "run.oversight", "--notes").out
     replayed = planted("replay", "run", "--sweep", "planted.yaml")
     assert replayed.code == 0 and "verbal refusals 50%" in replayed.out, replayed.err
 
@@ -113,8 +113,8 @@ def test_checks_are_paid_once_and_go_on_after_a_stop(
         stopped = planted(*SIDES)
     assert stopped.code == 3 and "The same command goes on." in stopped.err, stopped.err
     assert len(read_sides(tmp_path / "run")) == 3
-    half = planted("report", "run").out
-    assert "verbal refusals: not checked" in half and "speeches read as refusals" in half
+    half = planted("report", "run", "--notes").out
+    assert "Verbal refusals were not checked." in half and "speeches read as refusals" in half
     ended = planted(*SIDES, "--json")
     found = {"speeches": 16, "on_side": 8, "off_side": 8, "candid": 0, "unclear": 0}
     assert orjson.loads(ended.out) == found | {"failed_cells": 0}
@@ -134,7 +134,7 @@ def test_a_check_that_cannot_be_read_is_counted_and_not_guessed(
     assert "0 of 16 speeches argue for another answer or for none, and 16 are unclear" in ran.out, (
         ran.err
     )
-    told = planted("report", "run").out
+    told = planted("report", "run", "--notes").out
     assert "verbal refusals: not checked · unclear side 67%" in told
     assert not any(
         row["compliance"]["checked"]

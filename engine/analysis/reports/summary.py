@@ -1,0 +1,300 @@
+"""The first layer of a report: five plain lines, and a table that fits the terminal.
+
+Everything else stands under `--notes`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import NamedTuple, TypeAlias
+
+from ...display.table import NONE, Table, bare, fits
+from ...display.text import counted
+from ...errors import UsageError
+from ...providers.simulated import PREFIX
+from ...sweep.grid import models_in, shared_parts
+from ..findings.finding import SIMULATED, estimated, percent, shared
+from ..rows import pairs_meant, read_pair, row_names
+from ..scoring.contrasts import family
+from ..scoring.estimate import Estimate
+from ..scoring.inference import averaged, estimates
+from .family import MARK, lifted, mark, rare_errors, same_verdicts, verdicts
+from .groups import PivotLine, pivot
+from .results import SCORE_NAMES, Results, RowResult
+
+COUNTED = (
+    "n: problems in the figure; imputed: problems with a world scored as the agent's worst case."
+)
+
+MOST_MECHANISMS = 6
+"""Maximum number of mechanisms that the lead names."""
+
+ABREAST = 3
+"""Maximum number of judges next to each other."""
+
+WIDE = 100
+"""Columns of a terminal from which on accuracy, n and failed cells have columns; of output that is
+not a terminal."""
+
+NAME = 32
+"""Columns of a terminal for names; a longer one continues in a second line."""
+
+Line: TypeAlias = RowResult | PivotLine
+
+
+def lead_of(results: Results) -> Iterator[str]:
+    """The lines above the table: sources, verdicts, the sweep's contrast, mechanisms, cells."""
+    models = {model for row in results.every for model in models_in(row.row.settings)}
+    for line in results.origins:
+        if SIMULATED in line and all(model.startswith(PREFIX) for model in models):
+            yield f"{SIMULATED} models: these numbers say nothing about real ones."
+        else:
+            yield line
+    if results.mixed:
+        yield f"Rows of several codes (--allow-changed-code): {'; '.join(results.mixed)}."
+    whole = replace(results, rows=results.every)
+    if headline := verdicts(results).headline:
+        yield headline
+    if results.contrast:
+        yield _contrast(whole)
+    gains = [line for line in pivot(whole, ["mechanism"]) if line.contrast]
+    gains.sort(key=lambda line: -line.lift.value if line.lift else 0.0)
+    if gains:
+        each = (f"{line.group[0]} {bare(lifted(line.lift, line.contrast))}" for line in gains)
+        some = [*each][:MOST_MECHANISMS] + ["…"] * (len(gains) > MOST_MECHANISMS)
+        yield f"Over the naive judge: {', '.join(some)}."
+    yield from _cells(whole)
+
+
+def _contrast(results: Results) -> str:
+    """The difference that the sweep asks for, averaged over the matching pairs of rows."""
+    rows = [row.row for row in results.rows]
+    try:
+        first, second = read_pair(results.contrast)
+        pairs = pairs_meant(first, second, rows, row_names(rows))
+    except UsageError as exc:
+        return f"{results.contrast}: {str(exc).partition(chr(10))[0]}."
+    asds = [row.samples.asd for row in results.rows]
+    differences = [one.less(asds[b]) for a, b in pairs if (one := asds[a])]
+    mean = averaged(each for each in differences if each)
+    if mean is None:
+        return f"{results.contrast}: not measured."
+    (found,) = family([(first, second)], [mean], estimates([mean], interval=results.interval))
+    estimate = found.estimate
+    size, problems = bare(estimated(estimate, 2)), counted(estimate.n, "problem")
+    first = f"{first[:1].upper()}{first[1:]}"
+    match found.verdict:
+        case "better":
+            gain = bare(estimated(estimate, 2, sign=False))
+            return f"{first} beats {second} by {gain} in ASD ({problems})."
+        case "worse":
+            return f"{first} does worse than {second}: {size} in ASD ({problems})."
+        case "undecided":
+            return f"{first} against {second} is undecided: {size} in ASD ({problems})."
+    return f"{first} and {second} are {found.verdict} in ASD ({problems})."
+
+
+def _cells(results: Results) -> Iterator[str]:
+    """How many cells have a verdict, why others have none, and what nobody checked."""
+    if not (health := results.health):
+        return
+    failures = sum((Counter(row.failures) for row in results.rows), Counter[str]())
+    if health.verdicts == health.cells and not results.missing:
+        told = f"All {health.cells:,} cells have a verdict"
+    else:
+        told = f"{health.verdicts:,} of {health.cells + results.missing:,} cells have a verdict"
+    if failures:
+        causes = ", ".join(
+            f"{count:,} {cause.removeprefix('failed ')}" for cause, count in failures.most_common()
+        )
+        told += f"; {failures.total():,} failed: {causes}"
+    if results.missing:
+        told += f"; {results.missing:,} have not been run yet: these figures will change"
+    checked, rows = health.sides_checked
+    if rows and checked < rows:
+        some = f" in {rows - checked:,} of {rows:,} rows" * bool(checked)
+        told += f". Verbal refusals were not checked{some}"
+    yield f"{told}."
+
+
+def hints(results: Results) -> Iterator[str]:
+    """The next steps for the reader of a terminal, such as how to see failed cells."""
+    if any(row.failures for row in results.every):
+        yield "oversight view RUN shows the failed cells."
+    if results.health and results.health.guess:
+        yield results.health.guess
+
+
+def settings_of(results: Results) -> tuple[str, ...]:
+    """The settings that all rows of a kind of protocol share, kind by kind."""
+    kinds = {row.row.parts[0] for row in results.rows if row.row.parts}
+    every = shared_parts([row.row for row in results.every])
+    return tuple(
+        f"{kind}: {', '.join(its)}" for kind, its in every.items() if its and kind in kinds
+    )
+
+
+def title_of(results: Results) -> str:
+    """`demo: agent score difference (ASD) and lift · sim/strong, judged by sim/weak`."""
+    score = "" if results.score == "brier" else f", {SCORE_NAMES[results.score]}"
+    roles: list[str] = []
+    if len(agents := {row.agent for row in results.rows} - {""}) == 1:
+        roles += agents
+    judges = {row.judge: row.row.judge_settings.get("model", "") for row in results.rows}
+    if by := next(iter(judges if len(judges) == 1 else {*judges.values()}), ""):
+        roles += [f"judged by {by}"] * (len({*judges.values()}) == 1)
+    lift = " and lift" * any(map(_lift, results.rows))
+    named = f"{results.name}: agent score difference (ASD{score}){lift}"
+    return " · ".join([named, *[", ".join(roles)] * bool(roles)])
+
+
+class _Placed(NamedTuple):
+    """A line of the table, and where it stands."""
+
+    name: str
+    agent: str
+    judge: str
+    line: Line
+
+
+_Field: TypeAlias = Callable[[Line], str]
+
+
+def table_of(
+    results: Results, lines: Sequence[Line], width: int | None, notes: Sequence[str] = ()
+) -> Table:
+    """The rows, or groups of them, in the columns that a terminal has room for. notes: all notes,
+    if they were asked for."""
+    contrasts = [line.contrast for line in lines if line.contrast]
+    grouped = any(isinstance(line, PivotLine) for line in lines)
+    above = [*settings_of(results)] * (not grouped)
+    counts = sorted({line.n for line in lines if not line.unmeasured})
+    if counts:
+        least = f"{counts[0]:,} to " * (len(counts) > 1)
+        above.append(f"{least}{counted(counts[-1], 'problem')}")
+    if grouped:
+        total, count = len(results.rows), counted(len(lines), "group")
+        above.insert(0, f"{counted(total, 'row')} in {count}: --all")
+    below = [] if grouped else [*rare_errors(contrasts), *same_verdicts(contrasts)]
+    if any(getattr(line, "imputed", 0) for line in lines) and (width or WIDE) >= WIDE:
+        below.append(COUNTED)
+    marked = any(map(mark, contrasts))
+    clusters = any(line.asd and line.asd.clusters < line.asd.n for line in lines)
+    over = f" over {'groups of ' * clusters}problems" * (not marked)
+    reasons = [line.asd.reason for line in lines if line.asd and not line.asd.interval]
+    brackets = f"[ ]: 95%{' conservative' * (results.interval == 'conservative')}{over}"
+    if reasons and not any(line.asd and line.asd.interval for line in lines):
+        brackets = f"no interval: {reasons[0]}"
+    foot = [
+        brackets,
+        *[f"{MARK}: undecided"] * marked,
+        *["lift: ASD minus the naive judge's"] * any(map(_lift, lines)),
+        *["more: --notes"] * (not notes),
+    ]
+    table = Table(title_of(results), (), (), 1, flush=True, above=(" · ".join(above),))
+    table = replace(table, notes=(*below, " · ".join(foot), *notes))
+    return _fitting(table, [_placed(line) for line in lines], width or WIDE)
+
+
+def _placed(line: Line) -> _Placed:
+    if isinstance(line, PivotLine):
+        return _Placed(", ".join(filter(None, line.group)) or NONE, "", "", line)
+    return _Placed(line.protocol, line.agent, line.judge, line)
+
+
+def _fitting(table: Table, placed: Sequence[_Placed], width: int) -> Table:
+    """The first layout that fits; else the narrowest, whose names continue in a second line."""
+    judges = tuple(dict.fromkeys(each.judge for each in placed))
+    together = 1 < len(judges) <= ABREAST and not any(each.line.unmeasured for each in placed)
+    lines = [each.line for each in placed]
+    found = table
+    for abreast in (True, False) if together else (False,):
+        for fields in _choices(lines, width):
+            found = _laid_out(table, placed, judges if abreast else (), fields)
+            if fits(replace(found, room=(NAME,)), width):
+                return found
+    return found
+
+
+def _laid_out(
+    table: Table,
+    placed: Sequence[_Placed],
+    judges: Sequence[str],
+    fields: Mapping[str, _Field],
+) -> Table:
+    """judges: those next to each other; without any, each line is of one judge."""
+    agents, in_heads = {each.agent for each in placed} - {""}, {each.judge for each in placed}
+    body: dict[tuple[str, str], dict[str, Line]] = {}
+    for each in placed:
+        agent = f"agent: {each.agent}" * bool(each.agent and len(agents) > 1)
+        judge = f"judge: {each.judge}" * (not judges and len(in_heads) > 1)
+        head = " · ".join(filter(None, (agent, judge)))
+        body.setdefault((head, each.name), {})[each.judge] = each.line
+    order = {head: n for n, head in enumerate(dict.fromkeys(head for head, _ in body))}
+    found = sorted(body.items(), key=lambda each: order[each[0][0]])
+
+    def shown(line: Line | None) -> list[str]:
+        if line and line.unmeasured:
+            return [f"not measured: {line.unmeasured}", *[""] * (len(fields) - 1)]
+        return [bare(field(line)) if line else "" for field in fields.values()]
+
+    return replace(
+        table,
+        head=("", *[*fields] * max(len(judges), 1)),
+        body=tuple(
+            (
+                name,
+                *chain(*(shown(by_judge.get(j)) for j in judges or [next(iter(by_judge))])),
+            )
+            for (_, name), by_judge in found
+        ),
+        heads=tuple(head for (head, _), _ in found) if any(order) else (),
+        spans=tuple((f"judge: {judge}", len(fields)) for judge in judges),
+    )
+
+
+def _choices(lines: Sequence[Line], width: int) -> Iterator[dict[str, _Field]]:
+    """The columns of one judge, the most first."""
+    lift = {"lift": _lift} if any(map(_lift, lines)) else {}
+    n = (
+        {"n": counted_problems}
+        if len({line.n for line in lines if not line.unmeasured}) > 1
+        else {}
+    )
+    failed = {"failed": _failed} if any(getattr(line, "failed", 0) for line in lines) else {}
+    asd: dict[str, _Field] = {"ASD": lambda line: _value(line.asd)}
+    asd_interval: dict[str, _Field] = {"ASD": lambda line: estimated(line.asd, 2, sign=False)}
+    right: dict[str, _Field] = {"accuracy": lambda line: shared(line.accuracy)}
+    right_alone: dict[str, _Field] = {"right": partial(_share, of="accuracy")}
+    if width >= WIDE:
+        yield asd_interval | lift | right | n | failed
+        yield asd_interval | lift | right_alone | n | failed
+        yield asd | lift | right_alone | n | failed
+    yield asd_interval | lift
+    yield asd | lift
+
+
+def counted_problems(line: Line) -> str:
+    """The problems of a row or a group: `92`, or `9 (2 imputed)`."""
+    imputed = getattr(line, "imputed", 0)
+    return f"{line.n:,}" + f" ({imputed:,} imputed)" * bool(imputed)
+
+
+def _value(estimate: Estimate | None) -> str:
+    return NONE if estimate is None else f"{estimate.value:z.2f}"
+
+
+def _share(line: Line, of: str) -> str:
+    estimate: Estimate | None = getattr(line, of)
+    return percent(estimate.value if estimate else None)
+
+
+def _failed(line: Line) -> str:
+    return f"{getattr(line, 'failed', 0):,}"
+
+
+def _lift(line: Line) -> str:
+    naive = line.row.naive if isinstance(line, RowResult) else line.naive
+    return "" if naive or not line.lift else lifted(line.lift, line.contrast)
