@@ -2,9 +2,11 @@
 is looked at; how coroutines take turns depends on the load, and some counts on that: only the
 nightly ring, with nothing else running, looks at those."""
 
+import py_compile
 import re
 
 import pytest
+from click import UsageError
 from click.testing import CliRunner
 
 from bench import BENCHES, main
@@ -16,6 +18,7 @@ from tools.bench.document import BEGIN, END
 from tools.bench.measured import Measured, at_least, at_most
 from tools.bench.options import Options
 from tools.bench.server import Server
+from tools.bench.start import require_compiled
 
 SMALL = Options(rounds=1, size=0.0)
 GRID = """\
@@ -35,6 +38,7 @@ def smaller(tmp_path, monkeypatch) -> None:
     counts = Counts(200.0, 100.0, 1.0)
     monkeypatch.setattr("tools.bench.counts.counted", lambda *_, **__: Counted(counts, counts, {}))
     monkeypatch.setattr("tools.bench.slots.PROBLEMS", 10)
+    monkeypatch.setattr("tools.bench.start.require_compiled", lambda: None)
     (tmp_path / "grid.yaml").write_text(GRID)
     monkeypatch.setattr("tools.bench.twin.EXAMPLE", tmp_path / "grid.yaml")
 
@@ -49,10 +53,27 @@ def test_a_bench_tells_its_figures_and_goals(name, smaller):
     assert all(any(map(str.isdigit, goal.measured)) for goal in measured.goals)
 
 
+def test_start_refuses_to_measure_sources_that_are_not_compiled(tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    module = tmp_path / "cache" / "module.py"
+    module.parent.mkdir()
+    module.write_text("x = 1\n")
+    with pytest.raises(UsageError, match="is not compiled"):
+        require_compiled(tmp_path)
+    py_compile.compile(str(module))
+    require_compiled(tmp_path)
+    module.write_text("x = 12\n")
+    with pytest.raises(UsageError, match="is not compiled"):
+        require_compiled(tmp_path)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    with pytest.raises(UsageError, match="unset PYTHONDONTWRITEBYTECODE"):
+        require_compiled(tmp_path)
+
+
 def test_unknown_bench_is_refused_with_the_known_names():
     told = CliRunner().invoke(main, ["cals"])
     assert told.exit_code == 2
-    assert "no bench 'cals'" in told.output
+    assert "unknown bench 'cals'" in told.output
     assert "calls" in told.output
 
 

@@ -1,27 +1,48 @@
 """`start`: how long until anything happens."""
 
+import os
 import socket
 import subprocess
 import sys
 import time
+from importlib.util import cache_from_source
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory, mkdtemp
 
+import click
+
 from oversight.engine.display.table import Table
+from tools.bench.client import ROOT
 from tools.bench.command import CommandFailed, Running, oversight
 from tools.bench.measured import Measured, at_most
 from tools.bench.options import Options
 from tools.bench.sweep import MODELS, write_sweep
 
+ROOMS = ("cache", "protocols", "engine", "oversight")
 PATIENCE = 30.0
 """Seconds after which a request that does not come is a fault."""
 
 
+def require_compiled(root: Path = ROOT) -> None:
+    """Refuse to measure with sources that Python would compile at each start."""
+    if os.environ.get("PYTHONDONTWRITEBYTECODE"):
+        raise click.UsageError("start: unset PYTHONDONTWRITEBYTECODE, to keep compiled modules")
+    for source in (file for room in ROOMS for file in sorted((root / room).rglob("*.py"))):
+        compiled = Path(cache_from_source(str(source)))
+        state = source.stat()
+        # Bytes 8 to 16 of a compiled file: the time and the size of its source (PEP 552).
+        known = int(state.st_mtime).to_bytes(8, "little")[:4] + state.st_size.to_bytes(4, "little")
+        if not compiled.is_file() or compiled.read_bytes()[8:16] != known:
+            step = f"python -m compileall -q {' '.join(ROOMS)}"
+            raise click.UsageError(f"start: {source} is not compiled; first run: {step}")
+
+
 def measure(options: Options) -> Measured:
+    require_compiled()
     with TemporaryDirectory(prefix="bench-") as place:
         folder = Path(place)
-        # The first of all is not counted: it may have modules to compile.
+        # The first of all is not counted: it fills the caches of the disk.
         python, helped, asked = (
             median([each() for _ in range(2 * options.rounds + 1)][1:])
             for each in (_python, lambda: _help(folder), lambda: _first_request(folder))
