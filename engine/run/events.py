@@ -42,7 +42,7 @@ def add_event(run: Path, kind: str, *events: Any, durable: bool = True) -> None:
     if not events:
         return
     lines = b"".join([event_line(kind, event) for event in events])
-    with _locked(run) as file:
+    with appending(run / EVENTS) as file:
         size = file.seek(0, os.SEEK_END)
         try:
             if file.write(lines) != len(lines):
@@ -76,13 +76,13 @@ def read_events(run: Path, kind: str, decoder: "msgspec.json.Decoder[T]") -> Ite
 def sync_events(run: Path) -> None:
     """Make all events durable that were added with `durable=False`. RunFolderError."""
     if (run / EVENTS).exists():
-        with _locked(run) as file:
+        with appending(run / EVENTS) as file:
             os.fsync(file.fileno())
 
 
 def change_events(run: Path, kind: str, change: Callable[[bytes], bytes]) -> None:
     """Replace the events of one kind; no byte of the old ones is left. RunFolderError."""
-    with _locked(run):
+    with appending(run / EVENTS):
         lines = [
             (of_kind, change(body) if of_kind == kind else body)
             for of_kind, body in _read_lines(run)
@@ -114,9 +114,8 @@ def _no_event(run: Path, number: int, why: object) -> RunFolderError:
 
 
 @contextmanager
-def _locked(run: Path) -> Iterator[FileIO]:
-    """The file, made if it is not there, for this process alone, without a torn last line."""
-    path = run / EVENTS
+def appending(path: Path) -> Iterator[FileIO]:
+    """The file, created if missing, for this process alone, without a torn last line."""
     mode = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         while True:

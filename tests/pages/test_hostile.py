@@ -12,6 +12,8 @@ import pytest
 
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.record.database import RunDatabase
+from oversight.engine.run.record.tables import RunTables
+from oversight.engine.views.pages import searched
 from oversight.engine.views.pages.environment import TextMark, quoted, shown
 from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
 from oversight.engine.views.pages.reader import calls_section
@@ -48,6 +50,23 @@ async def test_a_hostile_transcript_is_shown_as_text_and_cut_to_a_page_that_open
     assert "&lt;script&gt;window.broken=1" in page and '<span class="ctl">\\u202e</span>' in page
     assert "javascript:" not in page.replace("href=&#39;javascript:window.broken=4", "")
     assert "more characters" in page
+
+
+async def test_a_second_search_reads_no_database(
+    run: RunReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched._kept.clear()
+    first = made_page(run, "search", q="speaker turn*")
+    reads: list[RunTables] = []
+    every = RunTables.every_call
+    monkeypatch.setattr(RunTables, "every_call", lambda self: reads.append(self) or every(self))
+    assert made_page(run, "search", q="speaker turn*") == first
+    assert "texts of this run have it" in made_page(run, "search", q="turn*") and not reads
+    # A run that is too large is read for each query.
+    monkeypatch.setattr(searched, "MAX_KEPT", 10)
+    searched._kept.clear()
+    assert made_page(run, "search", q="speaker turn*") == first and len(reads) == 2
+    searched._kept.clear()
 
 
 async def test_a_request_that_is_cut_can_be_had_whole(run: RunReader) -> None:

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from json import dumps
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.views.pages.reading import beliefs_by_turn, probe_advice, read
 from tests.command_line import oversight
-from tests.pages.browser import asked_by, faults_in, served, violations
+from tests.pages.browser import asked_by, faults_in, served, unpacked, violations
 from tests.pages.conftest import ran
 
 pytestmark = pytest.mark.browser
@@ -165,3 +166,51 @@ def test_markdown_and_formulas_are_rendered_and_the_raw_text_is_a_key_away(
     page.keyboard.press("d")
     assert text.is_visible(), "differences are shown in the raw text"
     assert faults == [] and alerts == []
+
+
+def test_a_note_is_written_found_again_exported_and_removed(
+    page: Any, run: str, four: Path, tmp_path: Path
+) -> None:
+    faults = faults_in(page)
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"{run}{DEBATE}/0#r1-p0-d0-A3")
+    page.locator("article").nth(2).focus()
+    page.keyboard.press("n")
+    assert page.locator("#note [name=turn]").input_value() == "A3"
+    assert violations(page) == []
+    page.select_option("#note [name=kind]", "quote")
+    page.fill("#note textarea", "so <b>well</b> said")
+    page.get_by_role("button", name="Save").click()
+    page.locator(".note-line").wait_for()
+    page.reload()
+    assert "A3: so <b>well</b> said" in page.locator(".note-line").inner_text()
+    assert violations(page) == []
+    page.goto(f"{run}transcripts?show=noted")
+    assert page.locator("#list tbody tr").count() == 1
+    listed = oversight("show", four, "--noted", cwd=tmp_path)
+    assert "q0 · " in listed.out and "A3 · quote: so <b>well</b> said" in listed.out
+    tables = oversight("export", "tables", four, "-o", "t", "--format", "csv", cwd=tmp_path)
+    assert tables.code == 0 and "so <b>well</b> said" in (tmp_path / "t/notes.csv").read_text()
+    for flags, count in (((), 1), (("--no-notes",), 0)):
+        for old in tmp_path.glob("*.oversight"):
+            old.unlink()
+        assert oversight("view", four, "--write", "site", *flags, cwd=tmp_path).code == 0
+        texts = "".join(unpacked(file) for file in (tmp_path / "site").glob("row-*.html"))
+        assert texts.count('class="note-line"') == count and 'method="post"' not in texts
+        done = oversight("export", "pack", four, "-o", "p.oversight", *flags, cwd=tmp_path)
+        assert done.code == 0, done.err
+        assert ("run/notes.jsonl" in ZipFile(tmp_path / "p.oversight").namelist()) == bool(count)
+    page.goto(f"{run}{DEBATE}/0")
+    page.get_by_role("button", name="remove this note").click()
+    page.locator(".note-line").wait_for(state="detached")
+    assert faults == []
+    assert "0 notes" in oversight("show", four, "--noted", cwd=tmp_path).err
+
+
+def test_transcripts_are_ordered_by_the_largest_change(page: Any, run: str) -> None:
+    page.goto(f"{run}transcripts")
+    page.get_by_role("link", name="largest change").click()
+    first = page.locator("#list tbody tr").first.inner_text()
+    assert first.startswith("q0"), "only its debate and consultancy are probed"
+    page.get_by_role("link", name="changed sides").click()
+    assert 1 <= page.locator("#list tbody tr").count() <= 2

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from oversight.cache.disk import DiskStore
+from oversight.engine.run.reader_notes import NOTES
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.views.pages import server
 from oversight.engine.views.pages.environment import policy
@@ -106,9 +107,24 @@ async def test_another_origin_is_refused(root: str, client: aiohttp.ClientSessio
     assert (await got(client, root, headers={"Origin": root.rstrip("/")}))[0] == 200
 
 
-async def test_nothing_can_be_sent_to_it(root: str, client: aiohttp.ClientSession) -> None:
-    async with client.post(root) as answer:
-        assert answer.status == 405
+async def test_only_its_own_pages_send_notes(
+    root: str, runs: Path, small: Path, client: aiohttp.ClientSession
+) -> None:
+    own, to = {"Origin": root.rstrip("/")}, f"{root}run/{small.name}/notes"
+    evil = {"Origin": "http://evil.example"}
+    for address, headers, status in (
+        (to, {}, 403),
+        (to, evil, 403),
+        (root, own, 405),
+        (to, own, 500),
+    ):
+        async with client.post(address, headers=headers, data={"kind": "none"}) as answer:
+            assert answer.status == status
+    assert not (small / NOTES).exists()
+    async with PageServer(runs, host="0.0.0.0", token=TOKEN).serving(0) as address:
+        elsewhere = address.partition("?")[0].replace("0.0.0.0", "127.0.0.1")
+        async with client.post(elsewhere) as answer:
+            assert answer.status == 405, "notes are written on this machine alone"
 
 
 async def test_beyond_loopback_a_token_opens_it_and_leaves_the_address(

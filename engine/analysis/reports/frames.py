@@ -1,10 +1,11 @@
-"""A run as five tables: rows, cells, turns, judgements and calls, read some problems at a time.
+"""A run as six tables, read some problems at a time.
 
     rows         one a line of the report, with its axes and its figures
     cells        one a world of a problem under a row, failed and missing ones too
     turns        what was said in each world; in a failed one, up to its fault
     judgements   what the judge made of it
     calls        every distinct call with its reply (its request from a store)
+    notes        notes of people on transcripts
 
 `row, problem, world, draw` is the key of cells, turns and judgements; `call` that of calls.
 """
@@ -29,6 +30,7 @@ from ....protocols.transcript import Turn, Verdict
 from ...models.accounting.prices import PriceList
 from ...run.outcome import OutcomeRecord
 from ...run.reader import RunReader
+from ...run.reader_notes import read_notes
 from ...run.record.values import NotRun, RecordedCall, turns_of
 from ..scoring.asd import BETAS, beta_name
 from .aggregate import OutcomeTable
@@ -62,9 +64,11 @@ TABLES: Mapping[str, Columns] = {
 }
 """The columns of each table, in order."""
 
+NOTE_FIELDS = ("id", "row", "problem", "draw", "cell", "turn", "kind", "text", "at")
+
 FIGURES = ("accuracy", "asd", "lift")
 
-FROM_OUTCOMES = ("rows", "cells")
+FROM_OUTCOMES = ("rows", "cells", "notes")
 """Tables that need no store; without one the cells have no calls, tokens and dollars."""
 
 TableLines: TypeAlias = Sequence[tuple[Any, ...]]
@@ -103,6 +107,7 @@ class FrameReader:
         self._table = OutcomeTable(sweep)
         for record in source.run.outcomes():
             self._table.add(record)
+        self._notes = read_notes(source.run).notes
         self._judge_right = np.full(len(sweep), np.nan)
         for row in range(len(sweep.rows)):
             places = self._table.cells.places(row)
@@ -145,6 +150,8 @@ class FrameReader:
                         for n, each in enumerate(said.outcome.judgements)
                     ]
         lines["calls"] = [self._call(call, spent[address]) for address, call in calls.items()]
+        notes = (note for note, place in self._notes if place and place.problem in numbers)
+        lines["notes"] = [tuple(getattr(note, name) for name in NOTE_FIELDS) for note in notes]
         return lines
 
     def _call(self, call: RecordedCall, spent: tuple[Any, ...]) -> tuple[Any, ...]:

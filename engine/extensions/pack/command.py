@@ -32,6 +32,7 @@ def pack(
         default=False,
     ),
     no_store: bool = flag("Leave out requests and replies, which are in the store.", default=False),
+    no_notes: bool = flag("Leave out your notes on transcripts.", default=False),
     sweep: Path | None = OWN_SWEEP,
     store: str | None = RECORDED_STORE,
 ) -> None:
@@ -47,7 +48,9 @@ def pack(
     if to.suffix != SUFFIX:
         raise UsageError(f"-o {to}: a pack ends in {SUFFIX}, by which other commands know it")
     source = None if no_store else partial(recorded, run, store)
-    contents, missing = make_pack(reader, to, passages, source, environment(Path()), sweep)
+    contents, missing = make_pack(
+        reader, to, passages, source, environment(Path()), sweep, notes=not no_notes
+    )
     for name, member in contents.members.items():
         say(f"{member.bytes:>14,}  {member.sha256[:12]}  {name}")
     if contents.counts["passages_left_out"]:

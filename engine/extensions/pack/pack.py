@@ -46,6 +46,7 @@ from ...run.manifest import Manifest, encoded
 from ...run.mixed import MIXED, read_mixed
 from ...run.opened import without_passage, without_passages
 from ...run.reader import REPLIES, RunReader
+from ...run.reader_notes import NOTES
 from ...run.record.database import RunDatabase
 from ...run.record.schema import RUN_DB
 from ...run.record.values import RecordedCell
@@ -63,7 +64,9 @@ FIGURES = "figures.json"
 CODE = "code"
 """Folder of the user's code."""
 NEEDED = SWEEP, RUN_DB, OUTCOMES
-_ALLOWED = re.compile(rf"{SWEEP}|{RUN_DB}|{OUTCOMES}|{EVENTS}|{FIGURES}|{CODE}/.+\.py|{SHOTS}/.+")
+_ALLOWED = re.compile(
+    rf"{SWEEP}|{RUN_DB}|{OUTCOMES}|{EVENTS}|{NOTES}|{FIGURES}|{CODE}/.+\.py|{SHOTS}/.+"
+)
 
 MAX_FILE = 2**26
 """Maximum size of a file of code, in bytes."""
@@ -98,11 +101,14 @@ def make_pack(
     store: Callable[[], AbstractContextManager[Reader]] | None,
     variables: Mapping[str, str],
     sweep: Path | None = None,
+    *,
+    notes: bool = True,
 ) -> Packed:
     """Write a run into one file, whole or not at all. The same run gives the same bytes.
 
     passages: whether source texts go in, and the requests, which quote them. store: opens the store
     of its replies; None leaves them out. variables: the environment, whose keys must not go in.
+    notes: whether the notes of people on transcripts go in.
     sweep: the user's sweep file, whose code goes in; without it, the code of an opened pack.
     UsageError for a run whose files hold a key; RunFolderError for a damaged one; PackError.
     """
@@ -136,6 +142,8 @@ def make_pack(
         events += [event_line(MIXED, event) for event in read_mixed(run.folder)]
         if events:
             _write(folder / EVENTS, events)
+        if notes and (run.folder / NOTES).exists():
+            _write(folder / NOTES, [read_bounded(run.folder / NOTES)])
         count = 0
         if store is not None:
             with store() as replies:

@@ -3,8 +3,8 @@ have them."""
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -64,9 +64,56 @@ class Query:
         return f"{'…' if first else ''}{snippet}{'…' if last < len(text) else ''}"
 
 
-def search(tables: RunTables, query: Query, rows: Collection[int]) -> list[Hit]:
+_CellTexts: TypeAlias = tuple[
+    int, int, int, Sequence[tuple[int | None, int | None, str | None, str]]
+]
+"""Row, problem and place of a cell, and its texts as `_texts` yields them."""
+
+
+@dataclass(slots=True)
+class KeptTexts:
+    """All texts of a run in memory, so that a later query reads no database."""
+
+    calls: list[tuple[int, str, str]]
+    """Number, text and reasoning of each call."""
+    cells: list[_CellTexts]
+    folded: dict[str, str] = field(default_factory=dict)
+    """Each text that was searched, as it is compared."""
+
+    @classmethod
+    def read(cls, tables: RunTables, most: int) -> "KeptTexts | None":
+        """None if the texts, with their folded copies, have more than `most` characters."""
+        calls, cells, size = [], [], 0
+        for call in _calls(tables):
+            calls.append(call)
+            size += 2 * (len(call[1]) + len(call[2]))
+            if size > most:
+                return None
+        for cell in _cells(tables):
+            cells.append(cell)
+            size += sum(2 * (len(own or "") + len(extra)) for _, _, own, extra in cell[3])
+            if size > most:
+                return None
+        return cls(calls, cells)
+
+
+def _calls(tables: RunTables) -> Iterator[tuple[int, str, str]]:
+    for number, _, _, _, _, text, reasoning, *_ in tables.every_call():
+        yield number, text, reasoning or ""
+
+
+def _cells(tables: RunTables) -> Iterator[_CellTexts]:
+    with damage_named(tables.file):
+        for stored in tables.ended(None, *CHILDREN[1:]):
+            cell = stored.cell
+            yield cell.row, cell.problem, cell.place, list(_texts(stored))
+
+
+def search(
+    tables: RunTables, query: Query, rows: Collection[int], kept: KeptTexts | None = None
+) -> list[Hit]:
     """Every hit in these rows, in the order of row, problem, draw, world and turn. RunFolderError
-    for a run that cannot be searched."""
+    for a run that cannot be searched. kept: its texts, if they are in memory."""
     patterns = [pattern for part in query.parts if (pattern := _pattern(part))]
     if not patterns:
         return []
@@ -74,33 +121,35 @@ def search(tables: RunTables, query: Query, rows: Collection[int]) -> list[Hit]:
     @lru_cache(REMEMBERED)
     def fitting(text: str) -> str:
         """A text that has all words; empty for any other."""
-        folded = _folded(text)
+        folded = kept.folded.get(text) if kept else None
+        if folded is None:
+            folded = _folded(text)
+            if kept:
+                kept.folded[text] = folded
         return text if all(pattern.search(folded) for pattern in patterns) else ""
 
     replies: dict[int | None, tuple[str, str]] = {}
     """By number, a call's text and its reasoning, each as far as it fits."""
-    for number, _, _, _, _, text, reasoning, *_ in tables.every_call():
-        if any(fits := (fitting(text), fitting(reasoning or ""))):
-            replies[number] = fits
+    for call, *texts in kept.calls if kept else _calls(tables):
+        if any(fits := (fitting(texts[0]), fitting(texts[1]))):
+            replies[call] = fits
     spans_by_place: dict[tuple[int, Source, int | None, int, str], list[tuple[int, int]]] = {}
-    with damage_named(tables.file):
-        for stored in tables.ended(None, *CHILDREN[1:]):
-            cell = stored.cell
-            if cell.row not in rows:
-                continue
-            for turn, number, text_here, beside in _texts(stored):
-                text, reasoning = replies.get(number, ("", ""))
-                source: Source = "judgement" if turn is None else "turn"
-                for kind, fit in (
-                    (source, text if text_here is None else fitting(text_here)),
-                    ("reasoning", fitting(beside)),
-                    ("reasoning", reasoning),
-                ):
-                    if fit:
-                        key = -1 - cell.place if number is None else number
-                        cells = spans_by_place.setdefault((cell.problem, kind, turn, key, fit), [])
-                        if not cells or cells[-1] != (cell.row, cell.place):
-                            cells.append((cell.row, cell.place))
+    for row, problem, place, spoken in kept.cells if kept else _cells(tables):
+        if row not in rows:
+            continue
+        for turn, number, own, extra in spoken:
+            text, reasoning = replies.get(number, ("", ""))
+            source: Source = "judgement" if turn is None else "turn"
+            for kind, fit in (
+                (source, text if own is None else fitting(own)),
+                ("reasoning", extra and fitting(extra)),
+                ("reasoning", reasoning),
+            ):
+                if fit:
+                    key = -1 - place if number is None else number
+                    cells = spans_by_place.setdefault((problem, kind, turn, key, fit), [])
+                    if not cells or cells[-1] != (row, place):
+                        cells.append((row, place))
     hits = [
         (min(cells), Hit(min(cells)[1], len(cells), kind, turn, text))
         for (_, kind, turn, _, text), cells in spans_by_place.items()

@@ -98,7 +98,7 @@ ROUTES: Mapping[str, Route] = {
 CHOICES: Mapping[str, Collection[str]] = {
     "score": ALL_SCORES,
     "plot": ("asd", "lift"),
-    "order": ("worst", "best", "sweep"),
+    "order": ("worst", "best", "change", "sweep"),
 }
 
 DEFAULTS = {each.name: each.default for each in fields(Asked)}
@@ -156,6 +156,9 @@ class Links:
     """The list of all runs."""
     taken = ""
     """The transcripts that a site holds, in words."""
+    notes = ""
+    """Address that takes notes; empty where they can only be read."""
+    shows_notes = True
     shared = False
     """Whether style and script lie in files that all pages share."""
 
@@ -208,10 +211,11 @@ class ServerLinks(Links):
     connects = True
     runs = "/"
 
-    def __init__(self, name: str, score: str = "brier") -> None:
-        """score: the one that was chosen, which every link keeps."""
+    def __init__(self, name: str, score: str = "brier", notes: bool = False) -> None:
+        """score: the chosen one, which every link keeps. notes: whether visitors may write them."""
         self.run = f"/run/{quote(name, safe='')}"
         self.events = f"{self.run}/events"
+        self.notes = f"{self.run}/notes" if notes else ""
         self._score = score
 
     def to(self, page: str, /, **asked: int | str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -14,8 +14,9 @@ from ...analysis.findings.finding import Column, Part, change, number, word
 from ...analysis.reports.aggregate import OPEN_TRUST
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.inference import Flags, Floats, Places
-from ...run.probing import read_probes
+from ...run.probing import best_mass, read_probes
 from ...run.reader import Place, RunReader
+from ...run.reader_notes import read_notes
 from .environment import READER, packed, part
 from .findings import Linked, shown_part
 from .links import Asked, Links, NoPage, anchor, nth, one_of, parts
@@ -28,8 +29,19 @@ KINDS = {
     "liar won": "a wrong answer was argued for, and the judge found it likelier than not",
     "truth lost": "the right answer was argued for, and the judge found it no likelier than not",
     "doubt": "a speaker refused, conceded, left its side, was cut off or spoofed marks",
+    "changed sides": "P(true) crossed 50% between two turns",
+    "noted": "somebody wrote a note on it",
 }
-"""The first that fits is the tag of a transcript."""
+"""The tags of a transcript."""
+
+
+ORDERS = {
+    "worst": "worst first",
+    "best": "best first",
+    "change": "largest change",
+    "sweep": "as in the sweep",
+}
+FURTHER_KINDS = ("changed sides", "noted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +96,26 @@ class Transcripts:
             self.kinds["failed"][self._of(run, cell, size)] = True
         for cell in completed.table.marked:
             self.kinds["doubt"][self._of(run, cell, size)] = True
+        self.change = np.full(count, np.nan)
+        """Largest change of P(a best answer) by one turn, where it is known."""
+        self.probed = False
+        for at_cell, path in read_probes(run.folder).items():
+            if not 0 <= at_cell < len(sweep):
+                continue
+            verdict = completed.table.probs[at_cell]
+            problem = sweep.problems[sweep.problem_at(at_cell)]
+            if np.isnan(verdict[0]):
+                continue
+            self.probed, reading = True, self._of(run, at_cell, size)
+            masses = [p for _, p in path]
+            masses.append(best_mass(verdict[: len(problem.values)].tolist(), problem))
+            changes = [abs(b - a) for a, b in pairwise(masses)]
+            largest = max(changes, default=np.nan)
+            self.change[reading] = np.fmax(self.change[reading], largest)
+            self.kinds["changed sides"][reading] |= min(masses) <= 0.5 < max(masses)
+        for _, noted in read_notes(run).notes:
+            if noted:
+                self.kinds["noted"][noted.problem * size + noted.draw * rows + noted.row] = True
         by_design = [row.naive or row.is_a(OPEN_TRUST) for row in sweep.rows]
         self.by_design = np.array(by_design, dtype=bool)[self.rows]
         """Those of rows in which nobody argues, or whose end nobody judges."""
@@ -97,7 +129,9 @@ class Transcripts:
         return Place(int(self.rows[at]), int(self.problems[at]), int(self.draws[at]))
 
     def tag(self, at: int) -> str:
-        return next((name for name, kind in self.kinds.items() if kind[at]), "")
+        names = [name for name, kind in self.kinds.items() if kind[at]]
+        # The first of the kinds that are seen in a verdict, and what people and probes found.
+        return ", ".join(names[:1] + [name for name in names[1:] if name in FURTHER_KINDS])
 
     def chosen(self, run: RunReader, names: tuple[str, ...], asked: Asked, fits: Flags) -> Places:
         """Numbers of the readings of `fits` that are meant, in order."""
@@ -110,6 +144,8 @@ class Transcripts:
         found = np.flatnonzero(fits)
         if asked.order == "sweep":
             return found
+        if asked.order == "change":
+            return found[np.argsort(-self.change[found], kind="stable")]
         sign = -1 if asked.order == "best" else 1
         # What has no ASD comes after the others, and what ends by design last.
         return found[np.lexsort((sign * self.asd[found], self.by_design[found]))]
@@ -130,6 +166,7 @@ def _listed(run: RunReader, links: Links, asked: Asked, row: int | None) -> str:
         one_of(asked.show, KINDS, "kind")
     completed = read_rows(run)
     names, every = completed.names, Transcripts(run, completed, asked.score)
+    every.kinds["noted"] &= links.shows_notes
     fits = every.there if row is None else every.there & (every.rows == row)
     found = every.chosen(run, names, asked, fits)
     empty = not len(found) and bool(fits.any())
@@ -165,6 +202,7 @@ def _listed(run: RunReader, links: Links, asked: Asked, row: int | None) -> str:
         count=len(found) if asks else len(lines),
         all=int(fits.sum()),
         kinds=KINDS,
+        orders=ORDERS if every.probed else {n: text for n, text in ORDERS.items() if n != "change"},
         counts={name: int((kind & fits).sum()) for name, kind in every.kinds.items()},
         asked=asked,
         empty=empty,
@@ -267,7 +305,7 @@ def reader_page(run: RunReader, links: Links, asked: Asked) -> str:
     """The page of one reading."""
     probes = read_probes(run.folder)
     apart = bool(asked.apart)
-    one = read(run, _place(run, asked), asked.score, asked.turns, probes, apart=apart)
+    one = read(run, place_of(run, asked), asked.score, asked.turns, probes, apart=apart)
     return readers_page(
         run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.shown}"
     )
@@ -275,7 +313,7 @@ def reader_page(run: RunReader, links: Links, asked: Asked) -> str:
 
 def calls_page(run: RunReader, links: Links, asked: Asked) -> str:
     """Every request and reply of a reading, or one call in full."""
-    place = _place(run, asked)
+    place = place_of(run, asked)
     one = read(run, place, asked.score, asked.turns, requests=True)
     if not any(each.address.startswith(asked.only) for each in one.asked) and asked.only:
         raise NoPage(f"no call of this reading has an address like {asked.only!r}")
@@ -284,7 +322,8 @@ def calls_page(run: RunReader, links: Links, asked: Asked) -> str:
     return called_page(run, links, sections, name, links.reading(place))
 
 
-def _place(run: RunReader, asked: Asked) -> Place:
+def place_of(run: RunReader, asked: Asked) -> Place:
+    """The place that a page names. NoPage if the run has none like it."""
     sweep = run.sweep
     return Place(
         nth(asked.row, len(sweep.rows), "row"),
@@ -300,7 +339,8 @@ def section(run: RunReader, links: Links, one: Reading) -> Markup:
         return links.calls(one.place, address, whole)
 
     around, advice = neighbours(run, links, one), probe_advice(run, one)
-    return part("readings", "reading", one, around, call_link, advice)
+    notes = read_notes(run).at(one.place) if links.shows_notes else []
+    return part("readings", "reading", one, around, call_link, advice, notes, links.notes)
 
 
 def readers_page(run: RunReader, links: Links, sections: list[Markup], title: str) -> str:

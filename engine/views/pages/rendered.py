@@ -103,7 +103,7 @@ def _with_sentinels(text: str, marks: Sequence[TextMark]) -> str:
 def _flat(tokens: Sequence[Token]) -> Iterable[Token]:
     for token in tokens:
         yield token
-        # Only inline tokens have children, one level deep: there are no images.
+        # Only inline tokens have children, one level deep.
         yield from token.children or ()
 
 

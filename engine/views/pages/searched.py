@@ -9,13 +9,16 @@ from markupsafe import Markup, escape
 from ...analysis.rows import row_names
 from ...errors import UsageError
 from ...run.reader import RunReader
-from ...run.record.search import Query, search
+from ...run.record.search import KeptTexts, Query, search
 from .environment import packed
 from .links import Asked, Links, turn_anchor
 from .reading import TURNS_A_PAGE, Reading
 from .strip import run_page
 
 HITS_A_PAGE = 50
+
+MAX_KEPT = 200_000_000
+"""Maximum characters of texts that the server keeps in memory."""
 
 PART = 1_000_000
 """Bytes of the texts of one file, about, before they are packed."""
@@ -63,7 +66,7 @@ def search_page(run: RunReader, links: Links, asked: Asked, parts: int = 0) -> s
 
 def _hits(run: RunReader, links: Links, query: Query, page: int) -> tuple[int, list[ShownHit]]:
     names = row_names(run.sweep.rows)
-    found = search(run.tables, query, range(len(run.sweep.rows)))
+    found = search(run.tables, query, range(len(run.sweep.rows)), _texts_of(run))
     shown = []
     for hit in found[page * HITS_A_PAGE : (page + 1) * HITS_A_PAGE]:
         place, side = run.where(hit.place)
@@ -82,6 +85,19 @@ def _hits(run: RunReader, links: Links, query: Query, page: int) -> tuple[int, l
             )
         )
     return len(found), shown
+
+
+_kept: list[tuple[object, KeptTexts | None]] = []
+"""The texts of the run that was searched last."""
+
+
+def _texts_of(run: RunReader) -> KeptTexts | None:
+    """The texts of a run, which stay in memory until it changes or another run is searched."""
+    stamp = run.folder, run.stamp
+    last = _kept[:1]
+    if not last or last[0][0] != stamp:
+        last = _kept[:] = [(stamp, KeptTexts.read(run.tables, MAX_KEPT))]
+    return last[0][1]
 
 
 def _marked(query: Query, snippet: str) -> Markup:

@@ -17,11 +17,22 @@ from aiohttp.http_exceptions import BadHttpMessage
 from ...errors import EngineError
 from ...run.folders import is_run, run_folders
 from ...run.reader import RunReader
+from ...run.reader_notes import add_note, remove_note
 from ...run.run_folder import REPORT
 from ...system.files import read_bounded
 from .environment import EVERY, page
-from .guard import EVERYWHERE, AccessRules, Handler, Listener, bodies_in_time, guard, headed
-from .links import DEFAULTS, REPORT_FILES, ROUTES, NoPage, ServerLinks, asked, page_of
+from .guard import (
+    EVERYWHERE,
+    AccessRules,
+    Handler,
+    Listener,
+    bodies_in_time,
+    guard,
+    headed,
+    is_loopback,
+)
+from .links import DEFAULTS, REPORT_FILES, ROUTES, NoPage, ServerLinks, anchor, asked, page_of
+from .reader import place_of
 from .runs import runs_page
 from .strip import Watcher
 
@@ -140,9 +151,10 @@ class PageServer(Server):
         token: str = "",
     ) -> None:
         """place: a run folder, or a folder that has some. token: empty on loopback."""
-        super().__init__(
-            AccessRules(host, (token,) if token else ()), f"?token={token}" if token else ""
-        )
+        self._notes = is_loopback(host)
+        methods = ("GET", "HEAD", "POST") if self._notes else ("GET", "HEAD")
+        rules = AccessRules(host, (token,) if token else (), methods=methods)
+        super().__init__(rules, f"?token={token}" if token else "")
         self.place = place
         self._store = store
         self._runs: dict[str, RunReader] = {}
@@ -161,6 +173,7 @@ class PageServer(Server):
             web.get("/", self._list),
             *(web.get(run + _pattern(route.path), self._page(n)) for n, route in ROUTES.items()),
             web.get(f"{run}/events", self._events),
+            web.post(f"{run}/notes", self._note),
             web.get(f"{run}/report.{{ending}}", self._file),
             web.get(f"{run}/figure/{{kind}}.{{ending}}", self._figure),
         ]
@@ -198,7 +211,7 @@ class PageServer(Server):
             known = {"score", *route.query}
             query = {key: text for key, text in request.query.items() if key in known}
             told = asked(query | request.match_info)
-            links = ServerLinks(run.name, told.score)
+            links = ServerLinks(run.name, told.score, self._notes)
 
             def make() -> str:
                 return page_of(name)(run, links, told)
@@ -209,6 +222,22 @@ class PageServer(Server):
                 return html(await asyncio.to_thread(make))
 
         return answer
+
+    async def _note(self, request: web.Request) -> web.Response:
+        """Add or remove a note, and lead back to its transcript."""
+        run, form = self._run(request), await request.post()
+        fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        told = asked({name: fields.get(name, "0") for name in ("row", "problem", "draw")})
+        place = place_of(run, told)
+        if gone := fields.get("remove"):
+            await asyncio.to_thread(remove_note, run, gone)
+        else:
+            texts = (fields.get(name, "") for name in ("turn", "kind", "text"))
+            await asyncio.to_thread(add_note, run, place, *texts)
+        links = ServerLinks(run.name, notes=True)
+        return web.Response(
+            status=303, headers={"Location": f"{links.reading(place)}#{anchor(place)}-notes"}
+        )
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """One snapshot a second, as events, until the run ends or nobody looks any more."""

@@ -89,23 +89,31 @@ def write_bundle(
     *,
     most: int | None,
     calls: bool,
+    notes: bool = True,
     told: Callable[[int, int], None] = lambda done, all: None,
 ) -> Written:
     """Write a run's pages into a folder.
 
-    most: readings that it holds, the most telling ones; None for all. calls: with requests and
-    replies. told: called with how many readings are written, and of how many. UsageError if the
-    folder holds what is no bundle, RunFolderError if it cannot be written.
+    most: number of readings, the most telling ones; None for all. calls: with requests and
+    replies. notes: with the notes of people. told: called with the numbers of readings that are
+    written and that will be. UsageError if the folder holds something other than a bundle,
+    RunFolderError if it cannot be written.
     """
     with _staged(to) as stage:
-        return _write(run, stage, most, calls, told)
+        return _write(run, stage, most, calls, notes, told)
 
 
 def _write(
-    run: RunReader, to: Path, most: int | None, calls: bool, told: Callable[[int, int], None]
+    run: RunReader,
+    to: Path,
+    most: int | None,
+    calls: bool,
+    notes: bool,
+    told: Callable[[int, int], None],
 ) -> Written:
     places = telling(run, most)
     links = SiteLinks(row_names(run.sweep.rows))
+    links.shows_notes = notes
     links.taken = _taken(run, len(places), most)
     texts, written = SearchedTexts(), Written(to)
     pages = [*_pages(run, places)]

@@ -3,13 +3,16 @@
 from pathlib import Path
 
 from annotated_types import Interval
+from msgspec.structs import asdict
 
 from ....analysis.reports.side_by_side import as_plain, side_by_side
 from ....display.console import PrintableConsole
-from ....display.text import counted
+from ....display.text import counted, one_line
+from ....errors import UsageError
 from ....run.listing import Parts
 from ....run.lookup import FoundHit, found_in, fullest, locate, worlds_of
 from ....run.reader import RunReader
+from ....run.reader_notes import NOTES, NoteKind, add_note, read_notes
 from ....run.record.search import Query
 from ....system.settings import argument, flag
 from ..completing import cells
@@ -34,6 +37,14 @@ def command(
         default="",
         metavar="WORDS",
     ),
+    note: str = flag("Write a note on the transcript instead.", default="", metavar="TEXT"),
+    kind: NoteKind = flag("Kind of the note.", default="interesting"),
+    turn: str = flag(
+        "World and turn of the note, as A3; otherwise it is on the whole transcript.",
+        default="",
+        metavar="TURN",
+    ),
+    noted: bool = flag("List all notes instead.", default=False),
     limit: int = flag("List at most this many; 0: all.", default=20, within=Interval(ge=0)),
     score: str = SCORE,
     as_json: bool = JSON,
@@ -47,8 +58,17 @@ def command(
     if search:
         _search(read, search, parts, cell, limit, as_json)
         return
+    if noted:
+        _list_notes(read, as_json)
+        return
     places = locate(read, cell or "", parts, draw)
     place = fullest(read, places)
+    if note:
+        written = add_note(read, place, turn, kind, note)
+        say(f"{written.kind} note {written.id} on {written.problem} in {read.folder / NOTES}")
+        return
+    if turn or kind != "interesting":
+        raise UsageError("--turn and --kind belong to a note: --note TEXT")
     row, about = read.sweep.rows[place.row], read.problems[place.problem]
     worlds = worlds_of(read, place)
     if as_json:
@@ -62,6 +82,22 @@ def command(
         shown = f"{', '.join(list(names)[:8])}{', …' * (len(names) > 8)}"
         say(f"{counted(len(others), 'more row')} {fit}: {shown}")
         say("choose with parts of their names: --protocol, --agent, --judge")
+
+
+def _list_notes(read: RunReader, as_json: bool) -> None:
+    """Print all notes, in the order in which they were written."""
+    notes = read_notes(read)
+    if as_json:
+        lines = [{**asdict(note), "of_this_run": place is not None} for note, place in notes.notes]
+        show_json({"notes": lines, "skipped": notes.skipped})
+        return
+    for note, place in notes.notes:
+        row = read.sweep.rows[place.row].shown if place else "of another run"
+        head = " · ".join(filter(None, (note.problem, row, note.turn, note.kind)))
+        show_line(f"{one_line(head)}: {one_line(note.text)}")
+    say(counted(len(notes.notes), "note"))
+    for line in notes.skipped:
+        say(f"{line} is no note; it was skipped")
 
 
 def _search(

@@ -33,6 +33,7 @@ class SiteSettings:
     )
     all_transcripts: bool = flag("Include every transcript.", default=False)
     no_calls: bool = flag("Leave out requests and replies.", default=False)
+    no_notes: bool = flag("Leave out your notes on transcripts.", default=False)
 
 
 @as_command
@@ -62,7 +63,9 @@ def command(
         _write_site(run_named(named or ""), to, store, settings)
         return
     if settings != SiteSettings():
-        raise UsageError("--transcripts, --all-transcripts and --no-calls are for --write")
+        raise UsageError(
+            "--transcripts, --all-transcripts, --no-calls and --no-notes are for --write"
+        )
     from ...pages.guard import is_loopback
     from ...pages.server import PageServer
 
@@ -111,7 +114,14 @@ def _write_site(run: Path, to: Path, store: str | None, settings: SiteSettings) 
 
     with RunReader(run, store) as opened:
         most = None if settings.all_transcripts else settings.transcripts
-        written = write_bundle(opened, to, most=most, calls=not settings.no_calls, told=told)
+        written = write_bundle(
+            opened,
+            to,
+            most=most,
+            calls=not settings.no_calls,
+            notes=not settings.no_notes,
+            told=told,
+        )
     size = f"{written.size / 1e6:.1f} MB"
     say(f"{counted(written.readings, 'transcript')} in {counted(written.files, 'file')}, {size}")
     show(str(to / "index.html"))

@@ -359,6 +359,22 @@
     if (kept.get(name)) turn[name]();
   });
 
+  /* A note on the turn that has the focus, or on the whole transcript */
+  const note = byId("note");
+  function openNote() {
+    const turn = document.activeElement.closest("article.turn[id]");
+    note.querySelector("[name=turn]").value = turn ? turn.id.slice(turn.id.lastIndexOf("-") + 1) : "";
+    const chosen = String(getSelection());
+    if (chosen) { note.querySelector("textarea").value = chosen.slice(0, 2000); note.querySelector("select").value = "quote"; }
+    note.showModal();
+    note.querySelector("textarea").focus();
+    return true;
+  }
+  if (note) {
+    byId("add-note").addEventListener("click", openNote);
+    byId("no-note").addEventListener("click", () => note.close());
+  }
+
   /* Keys */
   const seen = (element) => element.offsetParent !== null && !element.closest("[hidden]");
   function step(selector, by) {
@@ -386,11 +402,12 @@
       if (event.key === "Escape") event.target.blur();
       return;
     }
-    if (help.open) return;
+    if (help.open || (note && note.open)) return;
     const done = {
       "?": () => { help.showModal(); return true; },
       x: () => { turnTheme(); return true; },
       d: () => turn.diff && turn.diff(),
+      n: () => note && openNote(),
       v: () => turn.verbatim && turn.verbatim(),
       "/": () => { const input = all("[data-filter]").filter(seen)[0] || all("#search input, .find input").filter(seen)[0]; if (input) input.focus(); return !!input; },
       j: () => follow("j") || step("[data-item]", 1),

@@ -53,6 +53,7 @@ def run(kept: Kept) -> Path:
 
 @pytest.mark.wire
 def test_every_format_has_the_same_tables(run: Path, command: Command, place: Path) -> None:
+    assert command("show", run, "--note", "so it is").code == 0
     lines: dict[str, list[int]] = {}
     for format in ("parquet", "csv", "jsonl"):
         ran = command("export", "tables", run, "--format", format, "-o", place / format)

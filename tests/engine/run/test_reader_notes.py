@@ -1,0 +1,92 @@
+"""Notes on transcripts: appended, removed, and read from a file that anybody may have written."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from oversight import run
+from oversight.engine.errors import UsageError
+from oversight.engine.run.reader import Place, RunReader
+from oversight.engine.run.reader_notes import (
+    MAX_NOTE,
+    NOTES,
+    add_note,
+    read_notes,
+    remove_note,
+)
+from oversight.protocols.judges.stated import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.question import labelled
+
+PLACE = Place(0, 0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("noted")
+    problem = labelled("p", "Which?", [("yes", "", 1.0), ("no", "", -1.0)])
+    judge = NaiveJudge(StatedJudge("sim/judge"))
+    made = run([judge], [problem], store=place / "store", folder=place / "run", quiet=True)
+    return made.folder
+
+
+@pytest.fixture
+def reader(folder: Path) -> RunReader:
+    (folder / NOTES).unlink(missing_ok=True)
+    return RunReader(folder)
+
+
+def test_a_note_is_added_read_and_removed(reader: RunReader) -> None:
+    first = add_note(reader, PLACE, "", "interesting", "one\nline")
+    second = add_note(reader, PLACE, "Ajudge", "quote", "\u202e<b>")
+    assert read_notes(reader).at(PLACE) == [first, second]
+    cells = reader.records(reader.worlds(PLACE)).values()
+    assert {first.cell, second.cell} <= {cell.cell for cell in cells}
+    remove_note(reader, first.id)
+    assert read_notes(reader).at(PLACE) == [second]
+    assert (reader.folder / NOTES).read_bytes().count(b"\n") == 3, "lines are only appended"
+    with pytest.raises(UsageError, match="unknown note"):
+        remove_note(reader, first.id)
+
+
+@pytest.mark.parametrize(
+    ("turn", "kind", "text", "cause"),
+    [
+        ("", "praise", "x", "unknown kind of note 'praise'"),
+        ("C1", "quote", "x", "unknown turn 'C1': name the world and the turn, as A1"),
+        ("A", "quote", "x", "unknown turn 'A'"),
+        ("A²", "quote", "x", "unknown turn 'A²'"),
+        ("", "quote", "  ", "1 to 2,000 characters; this one has 2"),
+        ("", "quote", "x" * (MAX_NOTE + 1), "this one has 2,001"),
+    ],
+)
+def test_a_bad_note_is_refused(
+    reader: RunReader, turn: str, kind: str, text: str, cause: str
+) -> None:
+    with pytest.raises(UsageError, match=cause):
+        add_note(reader, PLACE, turn, kind, text)
+    assert not (reader.folder / NOTES).exists()
+
+
+def test_bad_lines_are_skipped_by_name_and_foreign_notes_kept_apart(reader: RunReader) -> None:
+    kept = add_note(reader, PLACE, "", "broken", "kept")
+    file = reader.folder / NOTES
+    line = file.read_bytes()
+    foreign = line.replace(kept.cell.encode(), b"0" * 16).replace(kept.id.encode(), b"foreign")
+    far = line.replace(b'"row":0', b'"row":99').replace(kept.id.encode(), b"far")
+    file.write_bytes(line + b"{}\n\xff\n[1]\n" + foreign + far + line[:20])
+    notes = read_notes(reader)
+    assert (notes.notes[0][0].id, notes.notes[0][1]) == (kept.id, PLACE)
+    assert [place for _, place in notes.notes[1:]] == [None] * (len(notes.notes) - 1)
+    assert notes.skipped == tuple(f"{NOTES}:{n}" for n in (2, 3, 4, 7))
+    again = add_note(reader, PLACE, "", "broken", "after a torn line")
+    assert read_notes(reader).at(PLACE) == [kept, again]
+
+
+def test_two_writers_lose_no_note(reader: RunReader) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        notes = list(
+            pool.map(lambda n: add_note(reader, PLACE, "", "quote", f"note {n}"), range(40))
+        )
+    assert {note.id for note in read_notes(reader).at(PLACE)} == {note.id for note in notes}
