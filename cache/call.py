@@ -95,6 +95,8 @@ class Request(Struct, frozen=True, dict=True):
     """The vendor's word for speed and price, such as `flex`; empty: the default."""
     extra_body: str = ""
     """Extra fields for the request body, as a JSON object; its keys are sorted here."""
+    thinking_tokens: int | None = None
+    """Maximum tokens of hidden reasoning, 1 or more, for models that take a cap. None: no cap."""
 
     def __post_init__(self) -> None:
         # 0, 0.0 and -0.0 are equal and must have the same address.
@@ -117,6 +119,8 @@ class Request(Struct, frozen=True, dict=True):
             raise ValueError(f"min_p: {self.min_p} is not between 0 and 1")
         if self.seed is not None and not 0 <= self.seed < _SEEDS:
             raise ValueError(f"seed: {self.seed} is not in [0, 2^31)")
+        if self.thinking_tokens is not None and self.thinking_tokens < 1:
+            raise ValueError(f"thinking_tokens: {self.thinking_tokens} is not 1 or more tokens")
         if self.extra_body:
             force_setattr(self, "extra_body", canonical_object("extra_body", self.extra_body))
 
@@ -129,7 +133,9 @@ class Request(Struct, frozen=True, dict=True):
         except (UnicodeEncodeError, TypeError, OverflowError) as exc:
             raise unaddressable(self) from exc
         # Later parameters are left out if none of them is set, so earlier addresses stay valid.
-        return b'[%d,%b,"draw":' % (SCHEMA, settings.removesuffix(_UNSET).removesuffix(b"}"))
+        for unset in (_NO_CAP, _UNSET):
+            settings = settings.removesuffix(unset)
+        return b'[%d,%b,"draw":' % (SCHEMA, settings.removesuffix(b"}"))
 
 
 class Call(Struct, frozen=True, dict=True):
@@ -212,8 +218,9 @@ class Call(Struct, frozen=True, dict=True):
         return int.from_bytes(digest[:8]) % _SEEDS
 
 
-_UNSET = b',"top_k":null,"min_p":null,"seed":null,"service_tier":"","extra_body":""}'
-"""End of the JSON of a request that sets none of these parameters."""
+_UNSET = b',"top_k":null,"min_p":null,"seed":null,"service_tier":"","extra_body":""'
+_NO_CAP = b',"thinking_tokens":null}'
+"""Ends of the JSON of a request that sets none of these parameters."""
 
 
 def canonical_object(name: str, text: str) -> str:

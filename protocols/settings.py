@@ -43,6 +43,7 @@ class Parameters:
     stop: tuple[str, ...] = field(default=(), metadata=ABSENT)
     service_tier: str = field(default="", metadata=ABSENT)
     extra_body: str = field(default="", metadata=ABSENT)
+    thinking_tokens: int | None = field(default=None, metadata=ABSENT)
 
     @cached_attribute
     def parameters(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from ...cache.call import Call, Effort, Message
 from ...cache.reply import Reply, ToolCall, Usage
 from ...protocols.prompts.render import leading, marked_parts
 from ..errors import ModelNotFound
-from .capabilities import Abilities
+from .capabilities import MIN_THINKING, Abilities
 from .payload import brief, compact, counts, functions, given_back, given_json, text, written
 from .wire import Wire, kept_prefix
 
@@ -16,7 +16,6 @@ _FIELDS["stop"] = "stop_sequences"
 _THINKING = ("thinking", "redacted_thinking")
 _BUDGET_SHARE: dict[Effort, float] = {"low": 0.25, "medium": 0.5, "high": 0.8}
 """Share of max_tokens for thinking, on models that take a token budget instead of a level."""
-_MIN_BUDGET = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,9 @@ class AnthropicWire(Wire):
                 )
             schema = given_json(response_format.schema, "response_format.schema")
             output["format"] = {"type": "json_schema", "schema": schema}
-        if call.effort:
+        if cap := call.request.thinking_tokens:
+            body["thinking"] = {"type": "enabled", "budget_tokens": cap}
+        elif call.effort:
             body["thinking"] = _thinking(call, able)
             if able.thinking == "adaptive" and call.effort != "none":
                 output["effort"] = call.effort
@@ -127,12 +128,12 @@ def _thinking(call: Call, able: Abilities) -> dict[str, Any]:
     share = _BUDGET_SHARE.get(call.effort)
     if able.thinking != "budget" or share is None:
         raise ModelNotFound(f"{call.model} takes no effort {call.effort!r}; leave it out")
-    if call.max_tokens <= _MIN_BUDGET:
+    if call.max_tokens <= MIN_THINKING:
         raise ModelNotFound(
-            f"{call.model}: effort {call.effort!r} needs max_tokens above {_MIN_BUDGET}, "
+            f"{call.model}: effort {call.effort!r} needs max_tokens above {MIN_THINKING}, "
             f"not {call.max_tokens}"
         )
-    return {"type": "enabled", "budget_tokens": max(_MIN_BUDGET, int(call.max_tokens * share))}
+    return {"type": "enabled", "budget_tokens": max(MIN_THINKING, int(call.max_tokens * share))}
 
 
 def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:

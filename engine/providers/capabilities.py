@@ -19,6 +19,9 @@ from .settings import Api
 RESPONSES_LEAST = 16
 """Smallest max_tokens that the responses endpoint accepts."""
 
+MIN_THINKING = 1024
+"""Smallest cap on thinking that a model with a token budget accepts."""
+
 SAMPLING_FREE_VERSION = "2026-10-21"
 """The first version of Anthropic's API in which no model takes temperature or top_p."""
 
@@ -122,6 +125,11 @@ def abilities(model: str) -> Abilities:
     return convert(served | family, Abilities)
 
 
+def thinking_effort(effort: Effort, thinking_tokens: int | None) -> Effort:
+    """The effort, or that of a model which thinks because it has a cap in tokens."""
+    return effort or ("medium" if thinking_tokens else "")
+
+
 def takes_temperature(model: str, effort: Effort, top_p: float | None, reach: Endpoint) -> bool:
     """Whether `provider/name` takes a temperature at this effort, together with this top_p."""
     able = reached_abilities(model, reach)
@@ -187,17 +195,35 @@ def _lacks(call: Call, able: Abilities) -> Iterator[tuple[str, str, str]]:
         yield "response_format", "this model keeps to no JSON schema", "leave it out"
     if call.top_logprobs > able.top_logprobs:
         yield "top_logprobs", *_logprobs_lack(call, able)
+    if request.thinking_tokens is not None:
+        yield from _cap_lacks(call, able)
     if call.effort and call.effort not in able.efforts:
         takes = ", ".join(able.efforts)
         fix = f"leave it out, or choose of: {takes}" if takes else "leave it out"
         yield "effort", f"{call.effort!r} is not taken", fix
     samples = (call.temperature, call.top_p, request.top_k, call.top_logprobs or None)
-    if samples != (None,) * 4 and call.effort not in able.sampling_needs:
-        needs, now = _either(able.sampling_needs), _either((call.effort,))
+    effort = thinking_effort(call.effort, request.thinking_tokens)
+    if samples != (None,) * 4 and effort not in able.sampling_needs:
+        needs, now = _either(able.sampling_needs), _either((effort,))
         reason = f"{_SAMPLING} need it {needs}, not {now}"
         if able.sampling_ignored:
             reason = f"at effort {now} {_SAMPLING} are taken and have no effect"
         yield "effort", reason, f"set {needs}, or leave them out"
+
+
+def _cap_lacks(call: Call, able: Abilities) -> Iterator[tuple[str, str, str]]:
+    """The reasons why a call cannot have its cap on thinking."""
+    cap = call.request.thinking_tokens or 0
+    if able.thinking != "budget":
+        fix = "set effort, or extra_body for your own server"
+        yield "thinking_tokens", "this model takes an effort and no cap in tokens", fix
+    elif call.effort:
+        yield "thinking_tokens", "effort and this cap are one field", "leave one of them out"
+    elif cap < MIN_THINKING:
+        yield "thinking_tokens", f"{cap} is below {MIN_THINKING}", f"set at least {MIN_THINKING}"
+    elif cap >= call.max_tokens:
+        fix = f"set reasoning_tokens to {cap} or more, or a lower cap"
+        yield "thinking_tokens", f"{cap} is not below max_tokens, {call.max_tokens}", fix
 
 
 _SAMPLING = "temperature, top_p, top_k and logprobs"

@@ -130,6 +130,8 @@ def written(
     dropped silently.
     """
     request = call.request
+    if request.thinking_tokens is not None and "thinking" not in body:
+        raise InvalidRequest(f"{request.model}: thinking_tokens has no field on this wire")
     for name in PARAMETERS:
         # Each draw has a different seed.
         value = call.seed if name == "seed" else getattr(request, name)

@@ -11,7 +11,7 @@ from ...cache.call import field_names
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from ..errors import RunFolderError
-from ..providers.capabilities import takes_temperature
+from ..providers.capabilities import takes_temperature, thinking_effort
 from ..providers.catalogue import provider_of
 from ..providers.simulated import PREFIX
 from .document import Document
@@ -91,7 +91,8 @@ def _refuses_temperature(agent: Any, settings: Sections) -> bool:
         return False
     reach = endpoint_of(model, settings.get(model, {}), settings.get(provider_of(model), {}))
     top_p = getattr(agent, "top_p", None)
-    return not takes_temperature(model, getattr(agent, "effort", ""), top_p, reach)
+    effort = thinking_effort(getattr(agent, "effort", ""), getattr(agent, "thinking_tokens", None))
+    return not takes_temperature(model, effort, top_p, reach)
 
 
 def _told(value: Any) -> Any:

@@ -23,7 +23,12 @@ from ...protocols.prompts.prompt_set import PromptError, PromptSet, default_prom
 from ...protocols.protocol import Protocol
 from ...protocols.settings import PARAMETERS, Count, CountFromZero, check_ranges
 from ..errors import UsageError
-from ..providers.capabilities import Endpoint, missing_abilities, takes_temperature
+from ..providers.capabilities import (
+    Endpoint,
+    missing_abilities,
+    takes_temperature,
+    thinking_effort,
+)
 from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX, simulation
 from ..system.process import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
@@ -399,7 +404,8 @@ def _is(type_: Any, role: type[Any]) -> bool:
 
 def uses_temperature(document: Document, asked: Mapping[str, Any]) -> bool:
     """Return whether a model uses a temperature. asked: the settings of its requests."""
-    model, effort, top_p = asked["model"], asked.get("effort", ""), asked.get("top_p")
+    model, top_p = asked["model"], asked.get("top_p")
+    effort = thinking_effort(asked.get("effort", ""), asked.get("thinking_tokens"))
     return takes_temperature(model, effort, top_p, _reach(document, model))
 
 
@@ -412,7 +418,10 @@ def check_parameters(node: Node, point: Mapping[str, Any]) -> None:
         raise node.child("model", model).fault(str(exc)) from None
     parameters = {name: point[name] for name in PARAMETERS if name in point}
     if parameters:
-        request = made_of(node, Request, {"model": model, "messages": (), **parameters})
+        # Limits of tokens are checked once whole calls are known.
+        most = {"effort": point.get("effort", ""), "max_tokens": 2**31}
+        fields = {"model": model, "messages": (), **most, **parameters}
+        request = made_of(node, Request, fields)
         for lack in missing_abilities(Call(request), _reach(node.document, model)):
             if lack.parameter in parameters:
                 at = node.child(lack.parameter, parameters[lack.parameter])

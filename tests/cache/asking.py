@@ -87,6 +87,7 @@ requests = st.builds(
     seed=st.none() | st.integers(0, 2**31 - 1),
     service_tier=texts,
     extra_body=st.sampled_from(["", "{}", '{"a":[1,{"b":null}]}']),
+    thinking_tokens=st.none() | st.integers(1, 10**6),
 )
 any_calls = st.builds(Call, requests, st.lists(st.integers(0, 10**6), max_size=3).map(tuple))
 any_replies = st.builds(

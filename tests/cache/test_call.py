@@ -61,6 +61,8 @@ def another(value: object) -> object:
             return value[1:]
         case int() | float():
             return value / 2 if isinstance(value, float) else value + 1
+        case None:  # thinking_tokens, which FULL leaves out
+            return 1024
         case _:
             return None
 

@@ -252,8 +252,8 @@ def malformed(wire: Wire, *bodies: bytes) -> list[str]:
     return answer(wire, *bodies)
 
 
-def effort(model: str, word: str) -> str:
-    body = written(MESSAGES, model, max_tokens=4000, effort=word)
+def effort(model: str, word: str, cap: int | None = None) -> str:
+    body = written(MESSAGES, model, max_tokens=4000, effort=word, thinking_tokens=cap)
     return f"{body['thinking']} {body.get('output_config', '')}".rstrip()
 
 

@@ -185,6 +185,7 @@ ALL = {
     "stop": ("END",),
     "service_tier": "flex",
     "extra_body": '{"chat_template_kwargs":{"enable_thinking":false}}',
+    "thinking_tokens": 2048,
 }
 ASKED = Call(Request("m", (Message("user", "?"),)))
 
@@ -213,9 +214,10 @@ def test_a_mapping_of_the_sweep_file_becomes_part_of_the_body():
 
 
 def test_each_wire_writes_all_that_it_has_words_for_and_drops_nothing():
-    body = OpenAIWire("vllm").body(ASKED.changed(**ALL, model="vllm/q"))
+    uncapped = ALL | {"thinking_tokens": None}
+    body = OpenAIWire("vllm").body(ASKED.changed(**uncapped, model="vllm/q"))
     thinking = {"chat_template_kwargs": {"enable_thinking": False}}
-    plain = {name: value for name, value in ALL.items() if name != "extra_body"}
+    plain = {name: ALL[name] for name in ALL if name not in ("extra_body", "thinking_tokens")}
     assert orjson.loads(body).items() >= (plain | thinking | {"stop": ["END"]}).items()
     mistral = OpenAIWire("mistral").body(ASKED.changed(model="mistral/m", seed=7))
     assert orjson.loads(mistral)["random_seed"] == 7

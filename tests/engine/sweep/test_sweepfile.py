@@ -222,10 +222,11 @@ def test_a_judge_of_the_sweep_checks_the_sides_in_examples_that_ask_real_models(
 
 
 @pytest.mark.campaign
-def test_the_header_of_the_first_live_run_says_what_the_plan_says():
-    file = ROOT / "examples" / "first-live.yaml"
+@pytest.mark.parametrize("name", ["first-live", "strong_debaters"])
+def test_the_header_of_a_bundled_example_states_its_plan(name):
+    file = ROOT / "examples" / f"{name}.yaml"
     plan = asyncio.run(plan_sweep(open_sweep(file), None, listed(), frozenset()))
-    planned = f"{plan.cells} cells, {plan.total('calls')} calls, likely ${plan.cost.likely:.2f}"
+    planned = f"{plan.cells} cells, {plan.total('calls'):,} calls, likely ${plan.cost.likely:.2f}"
     assert f"# Planned: {planned}." in file.read_text()
 
 
