@@ -38,9 +38,7 @@ def memoized(
     compute: Callable[Concatenate[Owner, Arguments], Value],
 ) -> Callable[Concatenate[Owner, Arguments], Value]:
     """A method whose results are cached by its arguments, which must be hashable.
-
-    `functools.lru_cache` would hash the whole instance at every call, and outlive it.
-    """
+    `functools.lru_cache` would hash the whole instance at every call, and outlive it."""
     name = f"_results_of_{compute.__name__}"
 
     @wraps(compute)

@@ -364,10 +364,8 @@ def endpoint_tag(identity: str) -> str:
 
 def value_address(value: Any) -> str:
     """64 hex digits for a tree of structs, dataclasses, tuples, strings, numbers, bools and None.
-
     The class name counts: two protocols with the same settings differ. AddressError for other
-    values: functions and objects with a default repr have no stable form.
-    """
+    values: functions and objects with a default repr have no stable form."""
     return digest(plain(value))
 
 

@@ -55,10 +55,8 @@ def differences(old: Call, new: Call) -> tuple[str, ...]:
 
 def nearest_recorded(store: Reader, call: Call, identity: str) -> NearestCall:
     """The most similar call to the same model, by its settings and the words of its messages.
-
     identity: the endpoint that would be asked. The same call to another endpoint ranks first. Takes
-    about a second with MAX_READ entries or more.
-    """
+    about a second with MAX_READ entries or more."""
     for _, entry in read_entries(store.items(call.address)):
         if isinstance(entry, StoreEntry):
             return NearestCall(entry, (f"endpoint {entry.identity!r} -> {identity!r}",), False)

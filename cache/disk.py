@@ -124,10 +124,8 @@ class DiskStore(EntryReader, Store):
     """Reads and writes; several processes may share a folder. Not to be used across a fork."""
 
     def __init__(self, folder: Path, id: str = "") -> None:
-        """Create the folder if it is missing, readable only by its owner. StoreError.
-
-        id: for a new store that replaces another; an existing id is kept.
-        """
+        """Create the folder if it is missing, readable only by its owner. StoreError. id: for a new
+        store that replaces another; an existing id is kept."""
         folder = Path(os.path.abspath(folder))
         file = folder / STORE_FILE
         require_rescued(folder)
@@ -236,10 +234,8 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 def _layout(folder: Path) -> dict[str, str]:
     """The statements of diskcache that create a store's tables, by name. FAULTS, StoreError.
-
     diskcache takes thirty commits to create a file, and an interruption would leave part of one. So
-    it creates a temporary one, and this program repeats the statements in one commit.
-    """
+    it creates a temporary one, and this program repeats the statements in one commit."""
     import diskcache
 
     if os.path.expandvars(folder) != str(folder):
@@ -425,11 +421,9 @@ def _refuse_foreign(file: Path) -> None:
 
 @contextmanager
 def recoverable(folder: Path) -> Iterator[EntryReader]:
-    """Open the store in `folder` for its `recover`; the folder is not changed.
-
-    StoreError if it is missing or completely unreadable. If the first page is damaged, a copy in
-    the system's temporary folder is read.
-    """
+    """Open the store in `folder` for its `recover`; the folder is not changed. StoreError if it is
+    missing or completely unreadable. If the first page is damaged, a copy in the system's temporary
+    folder is read."""
     refused = None
     try:
         refuse_irregular(file := folder / STORE_FILE)

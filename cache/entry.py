@@ -247,11 +247,8 @@ def split_shared(value: bytes) -> tuple[bytes, bytes]:
 
 def new_entry(key: str, call: Call, reply: Reply, identity: str, stored_at: int) -> StoreEntry:
     """The unpacked entry of a reply. StoreError, which names the field, if it could not be read
-    back equal.
-
-    stored_at: seconds since 1970, clipped to the valid range: a wrong clock must not cost a paid
-    reply.
-    """
+    back equal. stored_at: seconds since 1970, clipped to the valid range: a wrong clock must not
+    cost a paid reply."""
     written, call_json = write_reply(reply), call.canonical
     return StoreEntry(
         key,
@@ -362,9 +359,7 @@ _requests = msgspec.json.Decoder(Request)
 
 def write_reply(reply: Reply) -> bytes:
     """The reply as JSON. StoreError, which names the field, unless it can be read back equal.
-
-    Refused here, where the caller can be told, and not found unreadable later.
-    """
+    Refused here, where the caller can be told, and not found unreadable later."""
     try:
         data = _json(reply)
         if read_reply("", data, reply.call) == reply:

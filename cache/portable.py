@@ -134,11 +134,9 @@ def export_replies(
     damaged: list[DamagedEntry] | None = None,
 ) -> int:
     """Write the replies under `keys` to `file`, completely or not at all; returns their number.
-
     damaged: collects damaged replies, which are left out; if None, DamagedEntry is raised. An
     existing file is replaced, and a missing folder is created. PackError for a key without a reply,
-    or if the file cannot be written; StoreFull.
-    """
+    or if the file cannot be written; StoreFull."""
     with _writing(file), TemporaryDirectory(prefix=".export", dir=file.parent) as folder:
         count = stage_replies(store, keys, Path(folder), damaged=damaged)
         counts = {"replies": count, "requests": count}
@@ -154,10 +152,8 @@ def stage_replies(
     requests: bool = True,
     damaged: list[DamagedEntry] | None = None,
 ) -> int:
-    """Write replies to a folder, as members of a portable file; returns their number.
-
-    requests: whether to include requests. damaged: as in `export_replies`.
-    """
+    """Write replies to a folder, as members of a portable file; returns their number. requests:
+    whether to include requests. damaged: as in `export_replies`."""
     count, number, size = 0, 0, MAX_MEMBER
     with ExitStack() as opened:
         for key in sorted(set(keys)):

@@ -93,10 +93,8 @@ def looks_like_thought(text: str) -> bool:
 
 
 def separate_reasoning(opaque: str) -> str:
-    """The reasoning in the blocks that a provider sent separately; empty if it shows none.
-
-    opaque: as in `Reply.opaque`; other text than JSON counts as empty.
-    """
+    """The reasoning in the blocks that a provider sent separately; empty if it shows none. opaque:
+    as in `Reply.opaque`; other text than JSON counts as empty."""
     try:
         blocks = orjson.loads(opaque)
     except orjson.JSONDecodeError:
@@ -134,10 +132,7 @@ def spoken_from(tokens: Sequence[str], speech: str) -> int:
 
 def _end(text: str, at: int, opening: str, closing: str) -> int:
     """End of the block that starts here, or position of its closing tag if that is here; -1 if
-    missing.
-
-    Nested blocks end first, as far as each has a closing tag.
-    """
+    missing. Nested blocks end first, as far as each has a closing tag."""
     end = text.find(closing, at)
     if end == at or opening in closing:
         return end

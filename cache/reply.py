@@ -105,10 +105,8 @@ class Reply(Struct, frozen=True):
             self._split()
 
     def split(self, tags: "Tags") -> "Reply":
-        """This reply, also split by the extra tags of its model.
-
-        A truncated reply without any tag is all reasoning: the prompt has opened the block.
-        """
+        """This reply, also split by the extra tags of its model. A truncated reply without any tag
+        is all reasoning: the prompt has opened the block."""
         reply = replace(self)
         reply._split(tags)
         if reply.outcome == "truncated" and reply.text and not reply.reasoning:

@@ -357,11 +357,9 @@ class UntrustedConnection(sqlite3.Connection):
 
 
 def open_untrusted(file: Path, options: str) -> UntrustedConnection:
-    """Open a database file. options: query of SQLite's URI, which starts with the mode.
-
-    Raises sqlite3.Error if the database or a side file is not a regular file, and, in a writing
-    mode, if the journal names another file.
-    """
+    """Open a database file. options: query of SQLite's URI, which starts with the mode. Raises
+    sqlite3.Error if the database or a side file is not a regular file, and, in a writing mode, if
+    the journal names another file."""
     refuse_irregular(file)
     if not options.startswith("mode=ro") and side_size(file, "-journal") >= len(_MAGIC):
         with _opened(file.with_name(f"{file.name}-journal")) as journal:

@@ -79,28 +79,22 @@ class Store(Reader):
 
     @abstractmethod
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
-        """Store all entries in one transaction, replacing existing ones. StoreFull, StoreError.
-
-        On return, all of it survives a power failure.
-        """
+        """Store all entries in one transaction, replacing existing ones. StoreFull, StoreError. On
+        return, all of it survives a power failure."""
 
     @abstractmethod
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-        """Store the entries whose keys have no value yet, as durably as `put_many`.
-
-        Returns the existing values that differ from the new ones. A run must always be served
-        the same reply, so callers use these.
-        """
+        """Store the entries whose keys have no value yet, as durably as `put_many`. Returns the
+        existing values that differ from the new ones. A run must always be served the same reply,
+        so callers use these."""
 
     @abstractmethod
     def delete_many(self, keys: Iterable[str]) -> int:
         """Remove entries in one transaction; returns how many existed."""
 
     def require_rights(self) -> None:
-        """Write, read and delete one entry, before anything is paid for. StoreError, StoreFull.
-
-        A store with transactions uses one, so that other processes do not see the entry.
-        """
+        """Write, read and delete one entry, before anything is paid for. StoreError, StoreFull. A
+        store with transactions uses one, so that other processes do not see the entry."""
         key, value = f"trial {uuid4().hex}", b"trial"
         self.put_many([(key, value)])
         stored, deleted = self.get(key), self.delete_many([key])

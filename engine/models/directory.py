@@ -139,11 +139,9 @@ class Directory:
         return origin
 
     def choose_apis(self, models: Iterable[str], tools: Iterable[tuple[str, Effort]]) -> None:
-        """Choose one of OpenAI's two endpoints for each model, before any call.
-
-        Chat completions, unless the sweep file says otherwise or the model does not accept its
-        tools there. tools: (model, effort) of every role with tools.
-        """
+        """Choose one of OpenAI's two endpoints for each model, before any call. Chat completions,
+        unless the sweep file says otherwise or the model does not accept its tools there. tools:
+        (model, effort) of every role with tools."""
         uses = {*tools}
         for model in models:
             if model.startswith(PREFIX) or not entry(provider_of(model)).has_responses:
@@ -186,9 +184,7 @@ class Directory:
 
     def settings(self, provider: str, api: Api = "chat") -> Settings:
         """Connection settings of a provider, from the sweep file, else from the environment.
-
-        UsageError if required settings are missing; keys are checked by `require_keys`.
-        """
+        UsageError if required settings are missing; keys are checked by `require_keys`."""
         from ..providers.keys import settings_of
 
         given_settings = self.stated(provider)
@@ -246,11 +242,8 @@ class Directory:
                 raise UsageError(why)
 
     def deferred(self, models: Iterable[str], every: bool) -> tuple[str, ...]:
-        """The models whose calls are deferred.
-
-        every: default for models without the setting. UsageError for a model whose provider has no
-        batch endpoint.
-        """
+        """The models whose calls are deferred. every: default for models without the setting.
+        UsageError for a model whose provider has no batch endpoint."""
         chosen = []
         for model in models:
             if model.startswith(PREFIX) or not self._deferred.get(model, every):

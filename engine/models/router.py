@@ -222,10 +222,8 @@ class Router:
 
     def _most_connections(self, provider: str, most_wanted: int) -> int:
         """Connections that this process may open to a provider: at most an equal part of the free
-        files. Otherwise a paid reply could find no file to store it.
-
-        The log says what keeps a model below its `concurrency`.
-        """
+        files. Otherwise a paid reply could find no file to store it. The log says what keeps a
+        model below its `concurrency`."""
         if (setting := self.directory.stated(provider).connections) is not None:
             most_wanted = max(setting // self._sharers, 1)
         widths = (

@@ -291,10 +291,8 @@ def today() -> date:
 
 @lru_cache(maxsize=1024)
 def retirement(model: str) -> Retirement | None:
-    """The retirement of `provider/name`; None if its vendor has announced none.
-
-    Covers vendors' own endpoints only: clouds that resell a model set their own dates.
-    """
+    """The retirement of `provider/name`; None if its vendor has announced none. Covers vendors' own
+    endpoints only: clouds that resell a model set their own dates."""
     vendor, _, name = model.partition("/")
     days = [day for day, pattern in _retirements().get(vendor, ()) if fnmatchcase(name, pattern)]
     return Retirement(model, min(days)) if days else None

@@ -20,11 +20,8 @@ def provider_names() -> list[str]:
 
 
 def provider_of(model: str) -> str:
-    """The provider in `provider/name`. UsageError if it is unknown.
-
-    `compatible` is followed by the user's name for a server: `compatible/lab/llama-3` has the
-    provider `compatible/lab`.
-    """
+    """The provider in `provider/name`. UsageError if it is unknown. `compatible` is followed by the
+    user's name for a server: `compatible/lab/llama-3` has the provider `compatible/lab`."""
     kind, _, model_name = model.partition("/")
     if kind not in (kinds := provider_names()):
         hint = (suggestion(kind, kinds) if model_name else f"; write PROVIDER/{model}.") or "."

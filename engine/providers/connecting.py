@@ -15,9 +15,7 @@ from .wire import Wire
 
 def connect(settings: Settings, on_limits: OnLimits | None = None) -> Provider:
     """The provider as a bare `Ask`, without limits, retries or store. Close it when done.
-
-    on_limits: called after each answer with the rate limits that the server states.
-    """
+    on_limits: called after each answer with the rate limits that the server states."""
     return (entry(settings.provider).connect or http_provider)(settings, on_limits)
 
 

@@ -253,10 +253,8 @@ class AnswerIds:
         """Whether different answers had the same id."""
 
     def repeated(self, headers: Mapping[str, str], body: bytes, fresh: bool) -> str:
-        """The id of an answer that was seen before, on any connection; else empty.
-
-        fresh: whether it is the first answer on its connection.
-        """
+        """The id of an answer that was seen before, on any connection; else empty. fresh: whether
+        it is the first answer on its connection."""
         match = _BODY_ID.search(body, 0, _WITHIN)
         answer_id = match[1].decode() if match else headers.get("x-request-id", "")
         answer_id = answer_id or headers.get("request-id", "")

@@ -90,10 +90,8 @@ class ErrorAnswer:
 def read_fault(
     source: str, status: int, headers: Mapping[str, str], body: bytes, own: bool = False
 ) -> ErrorAnswer:
-    """Read an error answer by the rules of `faults.toml`. The body may hold anything.
-
-    own: whether the server is self-hosted.
-    """
+    """Read an error answer by the rules of `faults.toml`. The body may hold anything. own: whether
+    the server is self-hosted."""
     data, wrong = loaded(body)
     content = body.decode(errors="replace") if wrong else data
     vendors = frozenset((source, *source.split("/")))

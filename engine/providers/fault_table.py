@@ -334,11 +334,9 @@ def stated_seconds(
     text: str, headers: Mapping[str, str], unit: str = "s", *, within: bool = False
 ) -> float | None:
     """The seconds that a text states, at most LONGEST: a number, a duration, or an instant.
-
     headers: of the answer, for the server's clock. unit: of a plain number, `s` or `ms`; a number
     of seconds or milliseconds since 1970 is an instant. within: whether more text may follow. None
-    if it states none.
-    """
+    if it states none."""
     text = text[:_LOOKED_AT].strip(" :~(") if within else text.strip()
     if within:
         while (parts := text.partition(" "))[0] in _FILLERS:

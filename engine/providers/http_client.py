@@ -284,10 +284,8 @@ class HttpClient(Owner):
             self._alone = True
 
     def read(self, came: Response) -> Response:
-        """Read an answer: decompress it, and hide the key in it.
-
-        Raises Malformed for an answer that is too large, broken, or a repetition of an earlier one.
-        """
+        """Read an answer: decompress it, and hide the key in it. Raises Malformed for an answer
+        that is too large, broken, or a repetition of an earlier one."""
         status, headers, body = came.status, came.headers, came.body
         connection = came.connection if isinstance(came, Came) else None
         if connection is not None:

@@ -17,10 +17,8 @@ NONE = ("", "")
 
 
 def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> None:
-    """Raise UsageError, with the models that need them, if keys are missing. Sends nothing.
-
-    uses: (model, role) of every model of the sweep, such as ("openai/gpt-4o", "agent and judge").
-    """
+    """Raise UsageError, with the models that need them, if keys are missing. Sends nothing. uses:
+    (model, role) of every model of the sweep, such as ("openai/gpt-4o", "agent and judge")."""
     missing: dict[str, list[str]] = {}
     affected = ""
     for model, role in uses:
@@ -164,10 +162,8 @@ def _of_api(identity: str, api: Api) -> str:
 
 
 def _key(variable: str, environment: Mapping[str, str]) -> str:
-    """The key, or an empty text. Errors never show it.
-
-    Raises UsageError for a key with quotes, a scheme such as `Bearer`, or other foreign characters.
-    """
+    """The key, or an empty text. Errors never show it. Raises UsageError for a key with quotes, a
+    scheme such as `Bearer`, or other foreign characters."""
     key = environment.get(variable, "").strip()
     if not key.isascii() or not key.isprintable() or set(key) & set("\"'`<>"):
         raise UsageError(
@@ -236,10 +232,8 @@ def _proxy(url: str, environment: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _proxy_url(proxy: str, variable: str, host: str) -> str:
-    """The URL of a proxy; `HOST:PORT` means http. Errors hide its password.
-
-    Raises UsageError for a SOCKS proxy and for text that is not an address.
-    """
+    """The URL of a proxy; `HOST:PORT` means http. Errors hide its password. Raises UsageError for a
+    SOCKS proxy and for text that is not an address."""
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     try:
         parts = urlsplit(proxy)
@@ -257,10 +251,8 @@ def _proxy_url(proxy: str, variable: str, host: str) -> str:
 
 
 def _exempt(parts: SplitResult, no_proxy: str) -> bool:
-    """Whether NO_PROXY exempts this server: by name, `HOST:PORT`, address or range.
-
-    Entries are separated by commas or spaces. Ranges use the syntax of `ipaddress`: `10.0.0.0/8`.
-    """
+    """Whether NO_PROXY exempts this server: by name, `HOST:PORT`, address or range. Entries are
+    separated by commas or spaces. Ranges use the syntax of `ipaddress`: `10.0.0.0/8`."""
     # Public; only typeshed lacks it.
     from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 

@@ -25,11 +25,8 @@ _MOST = 10**9
 
 
 def tree(body: bytes, source: str) -> dict[str, Any]:
-    """Parse a body that holds a JSON object.
-
-    source: the provider's name, for messages. Raises Malformed for HTML, truncated JSON, nesting
-    deeper than 1024, and JSON other than an object.
-    """
+    """Parse a body that holds a JSON object. source: the provider's name, for messages. Raises
+    Malformed for HTML, truncated JSON, nesting deeper than 1024, and JSON other than an object."""
     data, wrong = loaded(body)
     if wrong:
         raise Malformed(f"{source} sent no JSON: {wrong}: {body_start(body)}", body)
@@ -89,10 +86,8 @@ def text(value: Any) -> str:
 
 
 def parts(value: Any) -> list[tuple[str, str]]:
-    """The parts of a message as (kind, text), from a string or a list of typed parts.
-
-    TypeError for anything else.
-    """
+    """The parts of a message as (kind, text), from a string or a list of typed parts. TypeError for
+    anything else."""
     if not isinstance(value, list):
         return [("text", text(value))]
     return [(text(part["type"]), _text_of(part)) for part in value]
@@ -125,10 +120,8 @@ def written(
 ) -> bytes:
     """A body as JSON, with the parameters and extra fields of a call. fields: the wire's name for
     each parameter that it has. defaults: objects that the call's extra fields may extend.
-
     InvalidRequest for a parameter that the wire lacks, or a field that is set twice: nothing is
-    dropped silently.
-    """
+    dropped silently."""
     request = call.request
     if request.thinking_tokens is not None and "thinking" not in body:
         raise InvalidRequest(f"{request.model}: thinking_tokens has no field on this wire")

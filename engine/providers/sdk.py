@@ -185,9 +185,6 @@ class _Backend(httpx2.AsyncBaseTransport):
 
 def _target(request: httpx2.Request) -> Target:
     """The target of a request. A separate function, so that the frame of a failed call holds no
-    key.
-
-    Headers are decoded here, since the library guesses their encoding at every access.
-    """
+    key. Headers are decoded here, since the library guesses their encoding at every access."""
     headers = {name.decode(): value.decode() for name, value in request.headers.raw}
     return Target(request.method, str(request.url), headers)

@@ -36,10 +36,8 @@ class Unanswered(EngineError):
 
 
 async def fetch_info(settings: Settings, url: str, body: object = None) -> dict[str, Any]:
-    """The JSON object at one of the server's URLs, by GET, or by POST with a body.
-
-    Raises Unreachable without a connection; Unanswered if the answer is not a JSON object.
-    """
+    """The JSON object at one of the server's URLs, by GET, or by POST with a body. Raises
+    Unreachable without a connection; Unanswered if the answer is not a JSON object."""
     try:
         data = orjson.loads(await fetch(settings, url, body))
     except orjson.JSONDecodeError:
@@ -118,10 +116,8 @@ class ServerLoad:
 
 
 async def local_server(settings: Settings, name: str) -> LocalServer:
-    """Ask a llama.cpp, SGLang or Ollama server for a model's limits; unknown for other servers.
-
-    A missing answer is not an error here: the first call will report it.
-    """
+    """Ask a llama.cpp, SGLang or Ollama server for a model's limits; unknown for other servers. A
+    missing answer is not an error here: the first call will report it."""
     root, api = settings.base_url.removesuffix("/v1"), entry(settings.provider).local_api
     with suppress(Unanswered, Unreachable):
         match api:
@@ -224,11 +220,9 @@ class SelfHostedServer:
 
 
 async def self_hosted_server(address: str, environment: Mapping[str, str]) -> SelfHostedServer:
-    """Ask an OpenAI-compatible server for its models and slots; nothing is generated.
-
-    address: with or without a final `/v1`. environment: may hold a key and a proxy. Raises
-    UsageError if no such server answers.
-    """
+    """Ask an OpenAI-compatible server for its models and slots; nothing is generated. address: with
+    or without a final `/v1`. environment: may hold a key and a proxy. Raises UsageError if no such
+    server answers."""
     url = (address if "//" in address else f"http://{address}").rstrip("/")
     url += "" if url.partition("//")[2].partition("/")[2] else "/v1"
     try:
@@ -294,8 +288,8 @@ async def model_facts(settings: Settings, name: str) -> ModelFacts:
     return ModelFacts(
         facts.get("lifecycle") == "retired",
         _day(facts.get("retires_at")),
-        _count(facts.get("max_input_tokens")),
-        _count(facts.get("max_tokens")),
+        _number(facts.get("max_input_tokens")),
+        _number(facts.get("max_tokens")),
     )
 
 
@@ -304,7 +298,3 @@ def _day(value: Any) -> date | None:
         return date.fromisoformat(str(value)[:10])
     except ValueError:
         return None
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0

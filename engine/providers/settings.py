@@ -117,10 +117,8 @@ class Environment(dict[str, str]):
 
 
 def environment(folder: Path) -> Environment:
-    """The process's environment, which overrides `.env` in the folder if it exists.
-
-    Raises UsageError if `.env` cannot be read or is not text.
-    """
+    """The process's environment, which overrides `.env` in the folder if it exists. Raises
+    UsageError if `.env` cannot be read or is not text."""
     from_file: Mapping[str, str | None] = {}
     if (file := folder / ".env").exists():
         # Imported late: most runs have no `.env`.

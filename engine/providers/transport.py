@@ -52,9 +52,7 @@ class Transport(ABC):
         self, path: str, headers: Mapping[str, str], body: bytes, about: str = ""
     ) -> Awaitable[Response]:
         """Send a request; `read` takes its answer. about: a call's address, for messages.
-
-        Cancellation closes the connection; whether the server has billed is then unknown.
-        """
+        Cancellation closes the connection; whether the server has billed is then unknown."""
 
     @abstractmethod
     def read(self, came: Response) -> Response:
@@ -79,10 +77,8 @@ def chain(exc: BaseException | None) -> Iterator[BaseException]:
 
 
 def forget(exc: BaseException) -> None:
-    """Clear the frames of an exception's tracebacks, except running ones.
-
-    Otherwise they keep the key, and bodies of up to 32 MB each, as long as the exception.
-    """
+    """Clear the frames of an exception's tracebacks, except running ones. Otherwise they keep the
+    key, and bodies of up to 32 MB each, as long as the exception."""
     for fault in chain(exc):
         clear_frames(fault.__traceback__)
 
@@ -224,10 +220,8 @@ _ONLY_HTTP_2 = (
 
 
 async def mix_up(target: Target, failure: Exception) -> str:
-    """The fault of the base URL, and the fix; empty if it is not the cause.
-
-    failure: of the first exchange with the server.
-    """
+    """The fault of the base URL, and the fix; empty if it is not the cause. failure: of the first
+    exchange with the server."""
     if isinstance(failure, ssl.SSLError):
         if "no application protocol" in str(failure):
             return _ONLY_HTTP_2

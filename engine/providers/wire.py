@@ -58,10 +58,8 @@ class Wire(ABC):
     @abstractmethod
     def body(self, call: Call) -> bytes:
         """The call as the JSON body of a request. `draw` is only for the store and is not sent.
-
         Raises ModelNotFound for a parameter that the wire cannot express, since nothing is dropped
-        silently; InvalidRequest for a part of the call that should be JSON and is not.
-        """
+        silently; InvalidRequest for a part of the call that should be JSON and is not."""
 
     @abstractmethod
     def read(self, data: dict[str, Any]) -> Reply:
@@ -99,12 +97,10 @@ class Wire(ABC):
         return UnrecognizedReply(f"{self.provider} {action} unknown here: {brief(value)}")
 
     def reply(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply:
-        """The reply in an answer. headers: looked up by lower-case name.
-
-        Refusals, truncations and empty texts are replies; if a policy rejects the prompt, the
-        outcome is `refused`. Otherwise raises one of `oversight.engine.errors`: Malformed, with its
-        bytes, for a 200 without a reply.
-        """
+        """The reply in an answer. headers: looked up by lower-case name. Refusals, truncations and
+        empty texts are replies; if a policy rejects the prompt, the outcome is `refused`. Otherwise
+        raises one of `oversight.engine.errors`: Malformed, with its bytes, for a 200 without a
+        reply."""
         if not 200 <= status < 300:
             return read_fault(self.provider, status, headers, body, self.own).reply()
         try:

@@ -41,10 +41,8 @@ def keep_derived(name: str, stamp: str, value: bytes) -> None:
 
 
 def stamp_of(files: Iterable[Path], *more: object) -> str:
-    """Return a digest of the paths, sizes and modification times of files, and of more values.
-
-    An empty file counts as a missing one.
-    """
+    """Return a digest of the paths, sizes and modification times of files, and of more values. An
+    empty file counts as a missing one."""
     states = ((file, _state(file)) for file in files)
     parts = [f"{file}\0{state}" for file, state in states if state[0]]
     return sha256("\n".join([*parts, *map(repr, more)]).encode()).hexdigest()

@@ -17,11 +17,9 @@ from ..errors import DiskFull, FolderBusy, RunFolderError
 def replace_file(
     path: Path, parts: Iterable[bytes], *, durable: bool = True, mode: int = 0o666
 ) -> None:
-    """Replace the content of `path` completely, or leave it unchanged. RunFolderError.
-
-    durable: survive a power failure, not only a killed process; takes some milliseconds. mode:
-    permissions of the new file, minus the process's umask.
-    """
+    """Replace the content of `path` completely, or leave it unchanged. RunFolderError. durable:
+    survive a power failure, not only a killed process; takes some milliseconds. mode: permissions
+    of the new file, minus the process's umask."""
     if not path.name:
         raise unwritable(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     new = path.with_name(f".{path.name}.new")
@@ -136,10 +134,8 @@ LOCK_FILE = "lock"
 
 
 def take_lock(folder: Path) -> int:
-    """Lock a run folder for this process, until `let_go`.
-
-    FolderBusy names the process that holds it; OSError if the file cannot be created.
-    """
+    """Lock a run folder for this process, until `let_go`. FolderBusy names the process that holds
+    it; OSError if the file cannot be created."""
     path = folder / LOCK_FILE
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -237,10 +233,8 @@ NETWORKS = frozenset(
 
 
 def is_network(path: Path, mounts: Path = Path("/proc/self/mounts")) -> bool:
-    """Whether a path lies on a network file system, as far as the system says.
-
-    mounts: the kernel's table of mounts; False if it is missing, as on macOS.
-    """
+    """Whether a path lies on a network file system, as far as the system says. mounts: the kernel's
+    table of mounts; False if it is missing, as on macOS."""
     place = os.path.realpath(path)
     try:
         lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -47,11 +47,9 @@ def event_loop() -> "Callable[[], asyncio.AbstractEventLoop]":
 
 @contextmanager
 def gc_relaxed(young: int = YOUNG) -> Iterator[None]:
-    """During the body, freeze existing objects, and collect new ones rarely.
-
-    young: net allocations between two collections of the youngest generation. The previous settings
-    of the process are restored afterwards.
-    """
+    """During the body, freeze existing objects, and collect new ones rarely. young: net allocations
+    between two collections of the youngest generation. The previous settings of the process are
+    restored afterwards."""
     thresholds = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(young, *thresholds[1:])

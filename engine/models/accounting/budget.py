@@ -97,9 +97,7 @@ class Budget:
 
 def spending(spent: float, unconfirmed: float, cap: float, tokens: bool) -> str:
     """`$0.10 of $0.30`; with unconfirmed dollars: `$0.10 counted ($0.05 of it unconfirmed) …`.
-
-    Every line that names the cap uses this text.
-    """
+    Every line that names the cap uses this text."""
     amount = short if tokens else dollars
     doubt = f" counted ({amount(unconfirmed)} of it unconfirmed)" if unconfirmed else ""
     return f"{amount(spent)}{doubt} of {amount(cap)}{' tokens' if tokens else ''}"

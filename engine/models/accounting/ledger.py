@@ -344,6 +344,11 @@ def written_down(figures: tuple[float, ...]) -> UsageTotals:
     )
 
 
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+_SUMMED = ("dollars", "unconfirmed", "unpriced", "in_flight", "at_risk", "accounts_added")
+"""Summed fields of `UsageTotals`, in the order of its arguments."""
+
+
 def sum_usage(accounts: Iterable[UsageTotals]) -> UsageTotals:
     """The sum of the totals of several models or sessions."""
     outcomes: Counter[Outcome] = Counter()
@@ -353,21 +358,12 @@ def sum_usage(accounts: Iterable[UsageTotals]) -> UsageTotals:
         outcomes.update(dict(account.outcomes))
         for fate, kind, count in account.faults:
             faults[fate, kind] += count
+    usages = [account.usage for account in accounts]
     return UsageTotals(
         tuple(sorted(outcomes.items())),
         _sorted(faults),
-        Usage(
-            sum(account.usage.input_tokens for account in accounts),
-            sum(account.usage.output_tokens for account in accounts),
-            sum(account.usage.cache_read_tokens for account in accounts),
-            sum(account.usage.cache_write_tokens for account in accounts),
-        ),
-        sum(account.dollars for account in accounts),
-        sum(account.unconfirmed for account in accounts),
-        sum(account.unpriced for account in accounts),
-        sum(account.in_flight for account in accounts),
-        sum(account.at_risk for account in accounts),
-        sum(account.accounts_added for account in accounts),
+        Usage(*(sum(getattr(usage, name) for usage in usages) for name in _COUNTS)),
+        *(sum(getattr(account, name) for account in accounts) for name in _SUMMED),
         latency=sum_latency(account.latency for account in accounts),
         unstated=sum(account.unstated for account in accounts),
     )

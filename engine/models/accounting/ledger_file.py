@@ -82,11 +82,9 @@ class LedgerFile:
         self, stop_token: StopToken, ledger: Ledger | None = None
     ) -> AsyncIterator[None]:
         """Save the accounts every `EVERY` seconds while the body runs, and durably after it.
-
         ledger: its requests are also entered one by one; without it, a killed process loses all
         entries since its last save. If the folder cannot be written, the stop token is set, so that
-        nothing is spent without a record.
-        """
+        nothing is spent without a record."""
         self._stop_token = stop_token
         if ledger is not None:
             ledger.listen(self._write)

@@ -124,11 +124,9 @@ class PriceList:
     """By `provider/name`; `provider/*` stands for every model of the provider. None: not known."""
 
     def find(self, model: str) -> Price | None:
-        """The price of `provider/name`: of that name, of its family, or of its provider.
-
-        A dated snapshot that is not listed has the price of its family. Other unlisted models have
-        the price of genai-prices. None if unknown.
-        """
+        """The price of `provider/name`: of that name, of its family, or of its provider. A dated
+        snapshot that is not listed has the price of its family. Other unlisted models have the
+        price of genai-prices. None if unknown."""
         provider, _, _ = model.partition("/")
         for name in (model, _SNAPSHOT.sub("", model), f"{provider}/*"):
             if name in self.models:
@@ -180,11 +178,9 @@ TOKEN = Price(MILLION, MILLION, MILLION, MILLION, 1, date.min, "")
 
 def charged(usage: Usage, price: Price | None) -> float | None:
     """Dollars of a call: as the vendor states them, else by price; None if neither is known.
-
     OpenRouter states `usage.cost`, plus the upstream vendor's bill to users with their own key;
     gateways add a cost to the usage. Gateways also state 0 for models without a price, so a known
-    price overrides 0.
-    """
+    price overrides 0."""
     if '"cost' in usage.raw:
         usage_fields = orjson.loads(usage.raw)
         costs = [usage_fields.get("cost", usage_fields.get("cost_usd_total"))]
@@ -200,11 +196,9 @@ def charged(usage: Usage, price: Price | None) -> float | None:
 
 @cache
 def public_price(model: str) -> Price | None:
-    """The price of `provider/name` in genai-prices; None if unknown.
-
-    The most expensive hour of the day counts, since a budget must always hold. If prices depend on
-    the length of the prompt, all lengths above the first limit have the highest price.
-    """
+    """The price of `provider/name` in genai-prices; None if unknown. The most expensive hour of the
+    day counts, since a budget must always hold. If prices depend on the length of the prompt, all
+    lengths above the first limit have the highest price."""
     provider, _, name = model.partition("/")
     if (vendor := PUBLIC_PROVIDERS.get(provider)) is None:
         return None

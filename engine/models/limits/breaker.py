@@ -63,11 +63,9 @@ class Breaker:
             self._close()
 
     def failed(self, sent: float, now: float, delay: float = 0.0, most: int = MAX_IN_A_ROW) -> None:
-        """A call failed: no connection, an overload, a broken or missing body.
-
-        delay: seconds that the server asks to wait before the next probe. most: failures in a row
-        that open the breaker.
-        """
+        """A call failed: no connection, an overload, a broken or missing body. delay: seconds that
+        the server asks to wait before the next probe. most: failures in a row that open the
+        breaker."""
         self._mark_silence(now)
         if self.state != "closed":
             if self._is_probe(sent):

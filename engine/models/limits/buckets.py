@@ -57,11 +57,8 @@ class Bucket:
         return min(self.meter.rate(now) * 60 / self.per_minute, 1.0)
 
     async def take(self, amount: float) -> None:
-        """Wait until `amount` units have drained for this caller, after all earlier callers.
-
-        Raises the Halt of the stop token within half a window. A cancelled caller returns its
-        units.
-        """
+        """Wait until `amount` units have drained for this caller, after all earlier callers. Raises
+        the Halt of the stop token within half a window. A cancelled caller returns its units."""
         self.queued += 1
         try:
             async with self._gate:
@@ -168,10 +165,8 @@ class TokenBuckets:
 
     @asynccontextmanager
     async def reserved(self, estimate: TokenEstimate) -> AsyncIterator[list[TokenReservation]]:
-        """Run the body once all tokens of a call are taken, first come, first served.
-
-        They are returned if it is cancelled, or if the body raises.
-        """
+        """Run the body once all tokens of a call are taken, first come, first served. They are
+        returned if it is cancelled, or if the body raises."""
         reservations: list[TokenReservation] = []
         try:
             async with self._entrance:

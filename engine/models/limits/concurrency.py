@@ -324,11 +324,8 @@ class AdmissionGate:
 
     async def leave(self, estimate: TokenEstimate, requests: Bucket | None) -> float:
         """Wait for admission, then take a slot and reserve dollars for the worst case; returns
-        them.
-
-        requests: bucket to take one request from; may be None. Raises the Halt of the stop token,
-        or BudgetReached. A caller that is cancelled in line takes nothing.
-        """
+        them. requests: bucket to take one request from; may be None. Raises the Halt of the stop
+        token, or BudgetReached. A caller that is cancelled in line takes nothing."""
         async with self._line:
             paid = False
             try:

@@ -193,10 +193,8 @@ class RateLimiter:
 
     def enter(self, call: Call) -> Reservation | None:
         """Admit a call that need not wait and passes no waiting call; None if it must line up.
-        Raises the Halt of the stop token.
-
-        Must check and take exactly as `line_up` and `AdmissionGate.leave` do.
-        """
+        Raises the Halt of the stop token. Must check and take exactly as `line_up` and
+        `AdmissionGate.leave` do."""
         if self.stop_token.halt is not None:
             self.stop_token.raise_if_stopped()
         slots, model_budget, connections = self._slots, self._model_budget, self._connections
@@ -235,10 +233,7 @@ class RateLimiter:
 
     async def line_up(self, call: Call, fresh: bool = True) -> Reservation:
         """Wait for tokens, then at the admission gate. Nothing is kept after a cancellation or
-        Halt.
-
-        fresh: whether the call has not failed yet.
-        """
+        Halt. fresh: whether the call has not failed yet."""
         estimate = self._estimator.demand(call)
         self._tokens.require_fit(call.model, estimate)
         self._waiting += 1
@@ -346,10 +341,8 @@ class RateLimiter:
         return tries.alone
 
     def _completed(self, reservation: Reservation, usage: Usage | None) -> None:
-        """Free the slot of a call, and correct its reservations by its bill.
-
-        usage: None if unknown; then the reserved amounts count as spent.
-        """
+        """Free the slot of a call, and correct its reservations by its bill. usage: None if
+        unknown; then the reserved amounts count as spent."""
         del self._open[reservation]
         self._slots.busy -= 1
         self._connections.busy -= 1
