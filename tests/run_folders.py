@@ -13,8 +13,7 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.errors import RunFolderError
 from oversight.engine.models.accounting.ledger import UsageTotals
 from oversight.engine.models.accounting.ledger_file import LedgerFile
-from oversight.engine.run.folders import remember_run
-from oversight.engine.run.manifest import Manifest, encoded, read_manifest
+from oversight.engine.run.folders import Manifest, encoded, read_manifest, remember_run
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase

@@ -114,7 +114,7 @@ class Comparison:
     """By row name, its simultaneous set of possible ranks; () unless all rows of a run were
     compared."""
     origins: tuple[str, ...] = ()
-    """Of the replies; see `engine.run.sources.origins`."""
+    """Of the replies; see `engine.run.reader.origins`."""
     family: int = 0
     """Contrasts that were tested together. Rows against their naive judges are one family,
     whichever of them are shown."""

@@ -13,10 +13,9 @@ from typing import Literal
 import numpy as np
 
 from ..errors import UsageError
-from ..run.reader import Follower, RunReader
+from ..run.reader import Follower, RunReader, origins
 from ..run.record.schema import RunDamaged
 from ..run.sides import first_guess
-from ..run.sources import origins
 from ..sweep.grid import Grid, GridRow, baselines
 from .reports.aggregate import SPOKEN_DOUBTS, OutcomeTable
 from .reports.results import Results, score_rows
@@ -53,7 +52,7 @@ class RunRows:
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """Of the replies, as `engine.run.sources.origins` has them, and notes on the data sets."""
+        """Of the replies, as `engine.run.reader.origins` has them, and notes on the data sets."""
         return *origins(self.sweep, self.folder), *self.run.manifest.data
 
     def asd(self, score: str) -> dict[str, Influences]:

@@ -21,12 +21,11 @@ from ..sweep.sweep import Cell, Row
 from ..system.process import WORKERS_GROUP, YOUNG, gc_relaxed, load_function, registered
 from .cached_models import CachedModels
 from .dry_run import chains, require_abilities, require_service
-from .events import add_event
+from .events import MIXED, MixedReplies, add_event, ask_again
 from .folders import sibling_runs
 from .lanes import REPLAY_LANES, attempt_noted, run_lanes
 from .later import ExecutionWork, added_to, entries
 from .loaded_sweep import LoadedSweep
-from .mixed import MIXED, MixedReplies, ask_again
 from .notes import ProgressNotes, store_watermark
 from .observer import Observer
 from .record.capture import Capture

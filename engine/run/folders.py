@@ -1,22 +1,140 @@
-"""Run folders on the disk: where they are, and what this machine knows of those that it made.
+"""Run folders on the disk: their manifests, their places, and what this machine remembers of them.
 
-A run folder from elsewhere may name any store and any address. So this machine notes both for each
-run that it makes, in the user's data folder under the run's id, and uses no others.
+A run folder from elsewhere may name any store and any address. So this machine remembers both for
+each run that it makes, in the user's data folder under the id of the run, and uses no others.
 """
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 import platformdirs
 
 from ..errors import RunFolderError
-from ..system.files import read_bounded, replace_file
-from .manifest import read_manifest
+from ..models.accounting.prices import Price
+from ..providers.settings import Api
+from ..system.files import read_bounded, refuse_links_within, replace_file
 from .record.schema import RUN_DB
+from .record.tables import RunTables
+
+if TYPE_CHECKING:
+    from ..sweep.code import RowCode
+    from ..sweep.sweep import Row, Sweep
+
+
+MAX_SHOWN = 8
+"""Number of rows, and of parts of each, that a message names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCode:
+    """The code behind each row of a run."""
+
+    rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Address of a row -> digest of its code; several, in order, where later code was adopted."""
+    codes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Digest of a row's code -> its parts: `oversight.engine.sweep.code.RowCode.parts`."""
+
+    def adopting(self, codes: "Mapping[str, RowCode]", rows: Iterable[str]) -> Self:
+        """Return this code, with the given code as the latest of some rows. rows: addresses."""
+        adopted = {row: (*self.rows.get(row, ()), codes[row].digest) for row in rows}
+        parts = {codes[row].digest: codes[row].parts for row in adopted}
+        return type(self)({**self.rows, **adopted}, {**self.codes, **parts})
+
+    def changes(self, now: "Mapping[str, RowCode]", rows: "Iterable[Row]") -> dict[str, str]:
+        """The rows whose code is not the latest that the run had: address -> the row's name, with
+        the files and the blocks of prompts that differ."""
+        changes = {}
+        for row in rows:
+            before, after = "".join(self.rows.get(row.address, ())[-1:]), now[row.address]
+            if before != after.digest:
+                differ = self.codes.get(before, {}).items() ^ after.parts.items()
+                changes[row.address] = (
+                    f"{row.title}: {listed({place for place, _ in differ}, ', ')}"
+                )
+        return changes
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Enough to know whether a sweep belongs to a run folder, and to open the sweep again."""
+
+    identity: str
+    """The sweep's: oversight.engine.sweep.sweep.Sweep.identity."""
+    name: str
+    cells: int
+    overrides: tuple[str, ...]
+    """The `--set` flags that the run was started with, as written."""
+    version: str
+    """The version of this program with which the run was started."""
+    store: str
+    """Path of the store; empty for a run that kept none."""
+    id: str = ""
+    """16 hex digits, made once: the run has it wherever its folder is moved."""
+    replies: int = 0
+    """How many replies the store held when the run last stopped; fewer than that is a loss."""
+    store_id: str = ""
+    """The id of that store, wherever it is; empty in a run that has noted none yet."""
+    part: str = ""
+    """Which part of a larger sweep this is, as `3/16`; empty for a whole one."""
+    apis: Mapping[str, Api] = {}
+    """By model of OpenAI, the endpoint that answers for it."""
+    prompts: str = ""
+    """12 hex digits of all words that the seats of the run read."""
+    prompt_sets: Mapping[str, Mapping[str, str]] = {}
+    """By path, as the sweep names them: the blocks of the prompt sets that were read from files."""
+    data: tuple[str, ...] = ()
+    """Notes on its data sets: skipped rows, merged options, copied questions."""
+    code: RunCode = RunCode()
+    prices: Mapping[str, Price] = {}
+    """By billed model, the price with which the run started; it holds when the run resumes."""
+
+    @property
+    def mixed(self) -> frozenset[str]:
+        """Addresses of the rows whose cells were run with several codes, one after the other."""
+        codes = self.code.rows.items()
+        return frozenset(row for row, digests in codes if len(set(digests)) > 1)
+
+    def code_of(self, sweep: "Sweep") -> RunCode | None:
+        """The code behind the rows of the run, if it is one of this sweep; None if of another."""
+        return self.code if self.identity == sweep.identity else None
+
+
+def listed(names: Iterable[str], between: str) -> str:
+    every = sorted(names)
+    more = [f"and {len(every) - MAX_SHOWN} more"] if len(every) > MAX_SHOWN else []
+    return between.join((*every[:MAX_SHOWN], *more))
+
+
+def encoded(manifest: Manifest) -> bytes:
+    """A manifest as JSON."""
+    # Words of a prompt set are a kind of str, which msgspec does not take for one.
+    return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=str))
+
+
+def decoded(content: bytes, file: Path) -> Manifest:
+    """Read a manifest from JSON. file: its file, for the RunFolderError."""
+    try:
+        return msgspec.json.decode(content, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise RunFolderError(f"{file}: its manifest is damaged: {exc}") from exc
+
+
+def manifest_in(tables: RunTables) -> Manifest:
+    """The manifest of a run. RunFolderError."""
+    return decoded(tables.told("manifest"), tables.file)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a run folder. RunFolderError, with the next step, for another folder."""
+    refuse_links_within(folder)
+    with RunTables.open(folder) as tables:
+        return manifest_in(tables)
+
 
 RUNS = Path("runs")
 """Where run folders are made, in the working folder."""

@@ -13,8 +13,7 @@ from ..providers.simulated import PREFIX
 from ..sweep.grid import GridRow
 from ..system.files import holder, refuse_links_within
 from ..system.settings import flag
-from .folders import RUNS, is_run, newest_first, run_folders, touched
-from .manifest import manifest_in
+from .folders import RUNS, is_run, manifest_in, newest_first, run_folders, touched
 from .record.schema import no_run
 from .record.tables import RunTables
 

@@ -20,8 +20,7 @@ from ..sweep.code import RowCode, combined, row_codes
 from ..sweep.loading import problems_of, shots_files
 from ..sweep.sweep import Sweep, service_tiers, tool_users
 from ..sweep.sweepfile import SweepFile, check_names, check_use, read_sweep_file
-from .folders import RUNS, is_run, runs_of
-from .manifest import Manifest, RunCode, listed, read_manifest
+from .folders import RUNS, Manifest, RunCode, is_run, listed, read_manifest, runs_of
 from .run_folder import RunFolder
 from .settings import RunSettings
 

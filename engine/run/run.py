@@ -11,10 +11,10 @@ from ..errors import Halt, RunFolderError, StoreFailed, UsageError
 from ..models.accounting.ledger import Accounting, UsageTotals, sum_usage
 from ..models.accounting.prices import PriceList
 from ..sweep.sweep import Row
+from .events import ask_again
 from .lanes import RETRIED_KINDS
 from .later import require_extensions
 from .loaded_sweep import LoadedSweep, run_folder
-from .mixed import ask_again
 from .run_folder import RunFolder
 from .settings import RunSettings
 from .stores import is_url, open_store, shown_name, store_name

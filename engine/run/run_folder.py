@@ -30,8 +30,7 @@ from ..system.files import (
     take_lock,
     unwritable,
 )
-from .folders import remember_run, remembered_store
-from .manifest import Manifest, encoded, manifest_in
+from .folders import Manifest, encoded, manifest_in, remember_run, remembered_store
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
 from .record.schema import FAILED, RUN_DB, WITHDRAWN, RunDamaged, made_again

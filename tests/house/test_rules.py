@@ -65,7 +65,7 @@ ABOUT_EXTENSIONS = {
     "engine/run/record/capture.py": 3,
     "engine/run/record/values.py": 2,
     "engine/run/settings.py": 3,
-    "engine/run/sources.py": 2,
+    "engine/run/reader.py": 2,
 }
 """Lines of the core about batches and people: prices, settings and origins of replies."""
 

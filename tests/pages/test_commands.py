@@ -30,9 +30,8 @@ from oversight.engine.models.accounting.ledger import sum_usage
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.run.loaded_sweep import load_sweep
 from oversight.engine.run.probing import BeliefProbe, Probes, read_probes, run_probes
-from oversight.engine.run.reader import Place, RunReader
+from oversight.engine.run.reader import Place, RunReader, origins
 from oversight.engine.run.settings import AskSettings
-from oversight.engine.run.sources import origins
 from oversight.engine.stop import StopToken
 from oversight.engine.views.cli.beside import ask_beside
 from oversight.engine.views.pages.answer import compare_page

@@ -18,9 +18,8 @@ from oversight.engine.analysis.rows import OutcomesRead
 from oversight.engine.errors import RunFolderError
 from oversight.engine.models.accounting.ledger import ABANDONED, sum_usage
 from oversight.engine.run.outcome import OutcomeRecord
-from oversight.engine.run.reader import Follower, RunReader
+from oversight.engine.run.reader import Follower, RunReader, origins
 from oversight.engine.run.record.database import RunDatabase
-from oversight.engine.run.sources import origins
 from oversight.engine.views.pages.answer import ordered_by_mean
 from oversight.engine.views.pages.links import Asked, ServerLinks, page_of
 from oversight.engine.views.pages.strip import Watcher, recent_rate

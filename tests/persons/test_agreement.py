@@ -16,7 +16,7 @@ from oversight.engine.extensions.people.journal import (
 )
 from oversight.engine.extensions.people.results import rater_agreement, rater_standings
 from oversight.engine.extensions.people.task import Moment, answer_digests
-from oversight.engine.run.opened import open_run
+from oversight.engine.run.replay import open_run
 from oversight.protocols.question import Problem
 from tests.command_line import within
 

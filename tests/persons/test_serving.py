@@ -22,11 +22,11 @@ from oversight.engine.extensions.people.journal import (
 from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.extensions.people.results import rater_agreement
 from oversight.engine.run.events import EVENTS
-from oversight.engine.run.opened import open_run
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import TAKEN_BACK
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import NotRun
+from oversight.engine.run.replay import open_run
 from oversight.engine.views.pages.findings import measure_page
 from oversight.engine.views.pages.links import Asked, ServerLinks
 from oversight.protocols.datasets.jsonl import jsonl

@@ -210,7 +210,7 @@ class Results:
     mixed: tuple[str, ...] = ()
     """Rows with cells of several codes, since later code was adopted."""
     origins: tuple[str, ...] = ()
-    """Where the replies came from, as oversight.engine.run.sources.origins says."""
+    """Where the replies came from, as oversight.engine.run.reader.origins says."""
     interval: Interval = "t"
     """Of all estimates."""
     answers: tuple[int, int] = (2, 2)

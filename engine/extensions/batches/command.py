@@ -9,9 +9,8 @@ from ...display.text import counted, dollars
 from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.execution import Execution
-from ...run.folders import remembered_store
-from ...run.manifest import read_manifest
-from ...run.opened import open_run
+from ...run.folders import read_manifest, remembered_store
+from ...run.replay import open_run
 from ...run.run import Run
 from ...run.settings import RunSettings
 from ...run.stores import store_name

@@ -21,10 +21,9 @@ from ...models.accounting.budget import Budget
 from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...models.reached import Reached
 from ...run.dealing import LIVES, Deal, Hand
-from ...run.events import add_event
+from ...run.events import MIXED, MixedReplies, add_event
 from ...run.execution import RunSession
 from ...run.lanes import CRASH, first_fault
-from ...run.mixed import MIXED, MixedReplies
 from ...run.record.values import RecordedCell
 from ...run.run import Run
 from ...run.run_folder import QUARANTINE

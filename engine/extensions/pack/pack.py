@@ -41,15 +41,14 @@ from ....protocols.question import Problem
 from ...analysis.reports.report import report
 from ...analysis.rows import read_rows
 from ...errors import EngineError, RunFolderError, UsageError
-from ...run.events import EVENTS, event_line
-from ...run.manifest import Manifest, encoded
-from ...run.mixed import MIXED, read_mixed
-from ...run.opened import without_passage, without_passages
+from ...run.events import EVENTS, MIXED, event_line, read_mixed
+from ...run.folders import Manifest, encoded
 from ...run.reader import REPLIES, RunReader
 from ...run.reader_notes import NOTES
 from ...run.record.database import RunDatabase
 from ...run.record.schema import RUN_DB
 from ...run.record.values import RecordedCell
+from ...run.replay import without_passage, without_passages
 from ...run.run_folder import OUTCOMES, SHOTS, SWEEP
 from ...run.sides import SIDES
 from ...sweep.document import MAX_SWEEP, Document, code_named

@@ -22,12 +22,18 @@ from ...errors import EngineError, UsageError
 from ...models.accounting.prices import PriceList
 from ...run.lanes import NotedOutcome
 from ...run.loaded_sweep import LoadedSweep
-from ...run.opened import open_run, tags_named
 from ...run.outcome import outcome_of
 from ...run.reader import REPLIES, RunReader
 from ...run.record.capture import Capture
 from ...run.record.schema import RUN_DB
-from ...run.replay import difference, difference_of_cells, replay_cells, unlike_replies
+from ...run.replay import (
+    difference,
+    difference_of_cells,
+    open_run,
+    replay_cells,
+    tags_named,
+    unlike_replies,
+)
 from ...run.run_folder import OUTCOMES, SWEEP
 from ...sweep.grid import stored_grid
 from ...sweep.sweep import Cell

@@ -13,7 +13,7 @@ from ...errors import UsageError
 from ...run.folders import is_run
 from ...run.listing import Parts
 from ...run.lookup import cells_with_verdict
-from ...run.opened import open_run
+from ...run.replay import open_run
 from ...run.settings import FolderSettings
 from ...stop import StopToken
 from ...sweep.sweepfile import read_sweep_file

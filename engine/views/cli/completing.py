@@ -13,9 +13,8 @@ from click.shell_completion import CompletionItem
 
 from ...display.text import counted
 from ...errors import EngineError
-from ...run.folders import RUNS, is_run, newest_first, run_folders
+from ...run.folders import RUNS, is_run, newest_first, read_manifest, run_folders
 from ...run.listing import folder_named
-from ...run.manifest import read_manifest
 
 MAX_CELLS_OFFERED = 100
 """Maximum number of cells offered; a run may have a million."""

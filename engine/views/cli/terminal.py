@@ -38,11 +38,10 @@ from ...providers.simulated import PREFIX
 from ...run.execution import Execution
 from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import Observer, ProgressDisplay
-from ...run.reader import RunReader
+from ...run.reader import RunReader, origins
 from ...run.run import Run
 from ...run.run_folder import REPORT
 from ...run.settings import RunSettings
-from ...run.sources import origins
 from ...run.stores import shown_name, store_name
 from ...stop import StopToken
 from ...system.derived import derived, keep_derived, stamp_of

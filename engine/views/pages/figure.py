@@ -5,8 +5,7 @@ from tempfile import TemporaryDirectory
 
 from ...analysis.pictures.kinds import pictured
 from ...analysis.pictures.painting import draw, save
-from ...run.reader import RunReader
-from ...run.sources import origins
+from ...run.reader import RunReader, origins
 from .findings import DRAWN
 from .links import one_of
 

@@ -20,9 +20,8 @@ from ...models.accounting.ledger_file import read_ledger
 from ...providers.simulated import PREFIX
 from ...run.listing import state_of
 from ...run.notes import read_progress
-from ...run.reader import RunReader
+from ...run.reader import RunReader, origins
 from ...run.run_folder import SWEEP
-from ...run.sources import origins
 from ...sweep.document import Document
 from ...system.files import holder
 from .environment import page

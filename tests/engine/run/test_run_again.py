@@ -12,8 +12,7 @@ import pytest
 
 from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.analysis.reports.formats import FORMATS
-from oversight.engine.run.events import add_event
-from oversight.engine.run.mixed import MIXED, MixedReplies, pending
+from oversight.engine.run.events import MIXED, MixedReplies, add_event, pending
 from oversight.engine.run.reader import RunReader
 from oversight.engine.views.cli import terminal
 from tests.command_line import ROOT

@@ -17,7 +17,7 @@ from msgspec import structs
 from oversight.cache.writer import MAX_HELD, GroupCommit
 from oversight.engine.errors import FolderBusy, RunFolderError, UsageError
 from oversight.engine.run import run_folder
-from oversight.engine.run.manifest import read_manifest
+from oversight.engine.run.folders import read_manifest
 from oversight.engine.run.reader import Follower, RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB

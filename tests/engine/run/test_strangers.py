@@ -18,9 +18,9 @@ from oversight.engine.models.router import Router
 from oversight.engine.providers.catalogue import same_model
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.settings import environment
-from oversight.engine.run.manifest import read_manifest
+from oversight.engine.run.folders import read_manifest
+from oversight.engine.run.reader import read_sources, source_lines
 from oversight.engine.run.record.tables import RunTables
-from oversight.engine.run.sources import read_sources, source_lines
 from oversight.engine.run.stores import open_store, store_name
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document

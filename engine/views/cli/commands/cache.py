@@ -26,8 +26,8 @@ from .....cache.sqlite import STORE_FILE, EntryReader
 from .....cache.store import MemoryStore, Reader
 from .....protocols.prompts.render import shared_beginning
 from ....display.text import counted
+from ....run.events import mixed_lines
 from ....run.folders import RUNS, remembered_store, run_folders
-from ....run.mixed import mixed_lines
 from ....run.reader import RunReader, recorded
 from ....run.stores import open_for_reading, open_store, shown_name, store_name, store_path
 from ....system.files import sync_folder

@@ -59,8 +59,7 @@ def command(
     """
     from ....analysis.pictures.kinds import caption as caption_of
     from ....analysis.pictures.kinds import data_of, pictured
-    from ....run.reader import RunReader
-    from ....run.sources import origins
+    from ....run.reader import RunReader, origins
 
     if len(named) != (2 if kind == "compare" else 1):
         raise UsageError(f"--kind {kind} takes {'two runs' if kind == 'compare' else 'one run'}")

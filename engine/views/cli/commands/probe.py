@@ -14,9 +14,8 @@ from ....run.later import Addition
 from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep
 from ....run.lookup import cells_with_verdict
-from ....run.opened import open_run
 from ....run.probing import PROBES, BeliefProbe, Probes, belief_probes, run_probes
-from ....run.replay import replay_cache
+from ....run.replay import open_run, replay_cache
 from ....run.settings import AskSettings
 from ....system.files import locked
 from ....system.settings import flag

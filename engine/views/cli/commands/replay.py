@@ -8,15 +8,13 @@ from .....cache.errors import ReplayMiss
 from ....analysis.reports.report import report
 from ....analysis.reports.results import collect
 from ....models.accounting.prices import PriceList
+from ....run.folders import read_manifest
 from ....run.lanes import NotedOutcome
-from ....run.manifest import read_manifest
-from ....run.opened import open_run
 from ....run.outcome import outcome_of
-from ....run.reader import RunReader, recorded
+from ....run.reader import RunReader, origins, recorded
 from ....run.record.capture import Capture
-from ....run.replay import difference, difference_of_cells, replay_cells, unlike_replies
+from ....run.replay import difference, difference_of_cells, open_run, replay_cells, unlike_replies
 from ....run.sides import with_sides
-from ....run.sources import origins
 from ....sweep.code import row_codes
 from ....sweep.sweep import Cell, Sweep
 from ....system.process import event_loop

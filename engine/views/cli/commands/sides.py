@@ -19,8 +19,8 @@ from ....run.later import Addition, run_all
 from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep
 from ....run.lookup import cells_with_verdict
-from ....run.opened import open_run
 from ....run.reader import RunReader
+from ....run.replay import open_run
 from ....run.settings import AskSettings
 from ....run.sides import COUNTS, SIDES, SidesRead, check_cell
 from ....sweep.document import Node

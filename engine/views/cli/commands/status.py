@@ -7,10 +7,9 @@ from ....display.table import as_text
 from ....display.text import counted, dollars
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
-from ....run.folders import RUNS, is_run, run_folders
+from ....run.events import mixed_lines
+from ....run.folders import RUNS, is_run, read_manifest, run_folders
 from ....run.listing import summaries, summarize
-from ....run.manifest import read_manifest
-from ....run.mixed import mixed_lines
 from ....run.notes import read_progress
 from ....system.files import holder
 from ....system.settings import argument

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from oversight.engine.extensions.mock.process import serving
 from oversight.engine.extensions.pack.pack import figures_of
 from oversight.engine.extensions.pack.verifying import verify
-from oversight.engine.run.manifest import read_manifest
+from oversight.engine.run.folders import read_manifest
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.values import RecordedCell
 from oversight.protocols.datasets.jsonl import write_jsonl

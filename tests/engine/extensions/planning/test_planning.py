@@ -17,9 +17,9 @@ from oversight.engine.extensions.planning.estimate import cramped, plan_sweep, r
 from oversight.engine.models.accounting.ledger import Accounting, Latency
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.models.router import Router
+from oversight.engine.run.folders import read_manifest
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
-from oversight.engine.run.manifest import read_manifest
-from oversight.engine.run.opened import open_run
+from oversight.engine.run.replay import open_run
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.grid import baselines
 from oversight.engine.sweep.sweep import Sweep, report_rows

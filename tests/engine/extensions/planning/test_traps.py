@@ -16,9 +16,9 @@ from oversight.engine.extensions.mock.process import serving
 from oversight.engine.providers.catalogue import provider_of, same_model
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import settings_of
+from oversight.engine.run.folders import read_manifest
 from oversight.engine.run.loaded_sweep import open_sweep
-from oversight.engine.run.manifest import read_manifest
-from oversight.engine.run.opened import open_run
+from oversight.engine.run.replay import open_run
 from tests.answering import alike, answering
 from tests.sessions import sessions
 from tests.tables import expressions

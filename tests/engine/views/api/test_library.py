@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from oversight import Sweep, compare, open_run, run, run_async
 from oversight.cache.call import Ask
 from oversight.engine.errors import Interrupted, QuotaExhausted, RunFolderError, UsageError
-from oversight.engine.run.manifest import read_manifest
-from oversight.engine.run.opened import open_run as loaded_run
+from oversight.engine.run.folders import read_manifest
+from oversight.engine.run.replay import open_run as loaded_run
 from oversight.engine.sweep.in_python import python_sweep
 from oversight.engine.sweep.sweepfile import Top
 from oversight.engine.views.cli.group import oversight

@@ -12,7 +12,7 @@ from oversight.engine.analysis.reports.report import finding
 from oversight.engine.analysis.reports.results import collect
 from oversight.engine.providers.vendors import PROVIDERS
 from oversight.engine.run.loaded_sweep import load_sweep
-from oversight.engine.run.opened import open_run
+from oversight.engine.run.replay import open_run
 from oversight.engine.sweep.document import Document
 from oversight.engine.sweep.sweepfile import checked_sweep
 from oversight.engine.views.cli.group import headings

@@ -13,8 +13,8 @@ from oversight.engine.analysis.rows import read_rows
 from oversight.engine.errors import DiskFull, UsageError
 from oversight.engine.run.events import add_event
 from oversight.engine.run.loaded_sweep import open_sweep, run_folder
-from oversight.engine.run.opened import open_run
 from oversight.engine.run.reader import RunReader
+from oversight.engine.run.replay import open_run
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.run.sides import REFUSALS, REFUSED_BY, read_sides, reads_as_refusal
 from oversight.protocols.datasets.jsonl import write_jsonl
