@@ -7,7 +7,6 @@ import pytest
 from oversight.engine.analysis.scoring.agreement import krippendorff_alpha
 from oversight.engine.extensions.people.journal import (
     BeliefBefore,
-    TaskAbstained,
     TaskAnswered,
     TaskGiven,
     Withdrawn,
@@ -63,7 +62,7 @@ def test_figures_do_not_depend_on_the_order_of_answers(run):
         *answered(one, b, 0.3, turned=True),
         *answered(two, b, 0.6),
         *answered(two, c, 0.7),
-        TaskAbstained(one, "other", 3.0, 0),
+        TaskAnswered(one, "other", None, None, 3.0, 0),
         TaskGiven(two, "under way", "x", "p", (), MOMENT, 0),
         *answered("raters-3", a, 0.1),
         Withdrawn("raters-3", False, 0),

@@ -154,16 +154,18 @@ async def test_repeated_answer_counts_once_and_a_different_one_is_refused(tmp_pa
         with pytest.raises(NotTheirs, match="the first answer that was saved stands"):
             await at_work.answer(1, offer, 20)
         with pytest.raises(NotTheirs, match="the first answer that was saved stands"):
-            await at_work.queue.abstain(at_work.rater(1), offer.ticket)
+            await at_work.queue.answer(at_work.rater(1), offer.ticket, None)
         assert kinds(tmp_path) == ["given", "answered"]
         [task] = at_work.waiting.values()
         assert '"A":0.6' in (await task).text
 
 
-async def test_answer_saved_before_a_kill_is_the_reply_after_it(tmp_path):
+@pytest.mark.parametrize("posted", [{"p0": "65", "p1": "35"}, None], ids=["answer", "abstention"])
+async def test_answer_saved_before_a_kill_is_the_reply_after_it(posted, tmp_path):
     async with work(tmp_path) as at_work:
         await at_work.put([ONE])
-        await at_work.answer(1, await at_work.take(1), 65)
+        offer = await at_work.take(1)
+        await at_work.queue.answer(at_work.rater(1), offer.ticket, posted)
         reply = await at_work.waiting[ONE.address]
     async with work(tmp_path) as again:
         await again.put([ONE])
@@ -180,7 +182,7 @@ async def test_erased_answers_are_asked_of_another_rater(tmp_path):
         with pytest.raises(NotTheirs, match="You have left this study"):
             await at_work.answer(1, offer, 65)
         with pytest.raises(NotTheirs, match="You have left this study"):
-            await at_work.queue.abstain(at_work.rater(1), offer.ticket)
+            await at_work.queue.answer(at_work.rater(1), offer.ticket, None)
     async with work(tmp_path) as at_work:
         await at_work.put([ONE])
         assert await at_work.finish(1) == []

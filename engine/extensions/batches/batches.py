@@ -63,7 +63,6 @@ LAST_SECONDS = 3.0
 """Seconds that a stop leaves a vendor to answer a submission."""
 QUEUE_FULL = "token_limit_exceeded"
 """OpenAI's code for a queue without room for a batch."""
-
 log = logging.getLogger(__name__)
 
 

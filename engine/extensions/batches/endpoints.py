@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Lost: TypeAlias = Literal["Expired", "Cancelled", "Missing"]
 """Why a line has no result. Expired and cancelled lines are not billed; missing ones may be."""
-
 CLOCK_SLACK = 120.0
 """Maximum difference in seconds between clocks of one vendor."""
 MAX_LISTED = 10_000

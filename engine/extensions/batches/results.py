@@ -45,7 +45,6 @@ STORED_TOGETHER = 256
 _LINE_BYTES, _TOKEN_BYTES, _LOGPROB_BYTES = 2**16, 64, 2**12
 """Maximum size of a result without its reply; per token; and per token with logprobs."""
 _NO_REPLY = b'{"error": {"message": "its batches ended without a reply to it"}}'
-
 log = logging.getLogger(__name__)
 
 

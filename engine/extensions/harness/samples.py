@@ -15,7 +15,6 @@ from ...errors import UsageError
 
 KEYS = {"doc_id", "doc_hash", "filter", "metrics"}
 """Keys of each line that the scores need."""
-
 DATE = len("_2026-01-31T12-00-00.000000")
 """Length of the date at the end of a file's name."""
 

@@ -10,7 +10,6 @@ from ...errors import UsageError
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Grades as numbers, as in Inspect's `value_to_float`."""
-
 HEAD = 4096
 """Bytes of a JSON file that show whether it is a log."""
 

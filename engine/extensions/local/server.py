@@ -57,8 +57,6 @@ ENTRY = Entry(
     require=weights,
     concurrency=SLOTS,
 )
-
-
 START_TIMEOUT = 60.0
 """Timeout (s) of the server's start, in which it loads its model."""
 

@@ -66,14 +66,12 @@ NEEDED = SWEEP, RUN_DB, OUTCOMES
 _ALLOWED = re.compile(
     rf"{SWEEP}|{RUN_DB}|{OUTCOMES}|{EVENTS}|{NOTES}|{FIGURES}|{CODE}/.+\.py|{SHOTS}/.+"
 )
-
 MAX_FILE = 2**26
 """Maximum size of a file of code, in bytes."""
 AT_ONCE = 256
 """Number of cells that are recorded at a time."""
 MIN_LENGTH = 12
 """Minimum characters of a key; shorter values occur in texts by chance."""
-
 _SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$|PGPASSWORD", re.IGNORECASE)
 _FORMS = {
     "a private key": re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
@@ -81,7 +79,6 @@ _FORMS = {
     "an AWS key": re.compile(rb"\bAKIA[0-9A-Z]{16}\b"),
 }
 """Patterns of keys, whoever owns them."""
-
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 

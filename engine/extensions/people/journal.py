@@ -125,19 +125,12 @@ class BeliefBefore(msgspec.Struct, frozen=True, tag_field="what", tag="before"):
 class TaskAnswered(msgspec.Struct, frozen=True, tag_field="what", tag="answered"):
     rater: str
     task: str
-    posted: dict[str, str]
-    """The form as it came."""
+    posted: dict[str, str] | None
+    """The form as it came; None for an abstention."""
     probs: tuple[float, ...] | None
     """One per option, in the order shown; None if the task asks for none."""
     seconds: float
     """From when this process first showed the task to the answer."""
-    at: int
-
-
-class TaskAbstained(msgspec.Struct, frozen=True, tag_field="what", tag="abstained"):
-    rater: str
-    task: str
-    seconds: float
     at: int
 
 
@@ -155,9 +148,7 @@ class Withdrawn(msgspec.Struct, frozen=True, tag_field="what", tag="withdrawn"):
     at: int
 
 
-RaterEvent: TypeAlias = (
-    TaskGiven | BeliefBefore | TaskAnswered | TaskAbstained | ConsentGiven | Withdrawn
-)
+RaterEvent: TypeAlias = TaskGiven | BeliefBefore | TaskAnswered | ConsentGiven | Withdrawn
 _EVENT = msgspec.json.Decoder(RaterEvent)
 _ERASED: dict[type, dict[str, object]] = {
     TaskAnswered: {"posted": {}, "probs": None},
@@ -177,8 +168,8 @@ def erase(run: Path, rater: str) -> None:
 
     def erased(line: bytes) -> bytes:
         event: RaterEvent = _EVENT.decode(line)
-        changes = _ERASED.get(type(event), {}) if event.rater == rater else {}
-        return msgspec.json.encode(replace(event, **changes))
+        says = event.rater == rater and getattr(event, "posted", "") is not None
+        return msgspec.json.encode(replace(event, **_ERASED.get(type(event), {}) if says else {}))
 
     change_events(run, PERSONS, erased)
 
@@ -214,7 +205,7 @@ class RaterHistories:
         self.of = {rater.name: RaterHistory(rater) for rater in raters}
         self.holder: dict[str, str] = {}
         """Task -> the rater who has it and has not answered yet."""
-        self.settled: dict[str, TaskAnswered | TaskAbstained] = {}
+        self.settled: dict[str, TaskAnswered] = {}
 
     def note(self, event: RaterEvent) -> None:
         """Apply an event, in the order of the journal. Events of unknown raters are ignored."""
@@ -240,9 +231,7 @@ class RaterHistories:
                 if event.erased:
                     # Another rater may answer these tasks.
                     self.settled = {t: e for t, e in self.settled.items() if e.rater != event.rater}
-            case TaskAnswered() | TaskAbstained():
-                history.answers[event.task] = (
-                    event.posted if isinstance(event, TaskAnswered) else None
-                )
+            case TaskAnswered():
+                history.answers[event.task] = event.posted
                 self.settled[event.task] = event
                 self.holder.pop(event.task, None)

@@ -23,7 +23,6 @@ from .task import CONFIRMED, DoubtfulPercentage
 from .task_queue import NotReady, NotTheirs, TaskQueue
 
 log = logging.getLogger(__name__)
-
 PAGES = "oversight.engine.extensions.people:pages/"
 SHEETS = ("base.css", f"{PAGES}rating.css", "base.js", f"{PAGES}rating.js")
 COOKIE = "oversight_rater"
@@ -185,7 +184,7 @@ class RaterServer(Server, Observer):
                     await queue.believe(rater, ticket, fields)
                     return _back(request, "")
                 case "/abstain":
-                    await queue.abstain(rater, ticket)
+                    await queue.answer(rater, ticket, None)
                     return _back(request, "none")
             await queue.answer(rater, ticket, fields)
             return _back(request, "saved")

@@ -136,7 +136,7 @@ def rater_standings(run: Path) -> list[RaterStanding]:
     standings = []
     for name, history in histories.of.items():
         ended = [event for event in histories.settled.values() if event.rater == name]
-        seconds = [event.seconds for event in ended if isinstance(event, TaskAnswered)]
+        seconds = [event.seconds for event in ended if event.posted is not None]
         open_tasks = sum(holder == name for holder in histories.holder.values())
         typical = median(seconds) if seconds else None
         counts = len(seconds), len(ended) - len(seconds), open_tasks, len(history.returned)

@@ -258,7 +258,7 @@ def delete_from_run(run: Path) -> None:
     answered: dict[str, str] = {}
     erased = set()
     for event in read_journal(run):
-        if isinstance(event, TaskAnswered):
+        if isinstance(event, TaskAnswered) and event.posted is not None:
             answered[event.task] = event.rater
         elif isinstance(event, Withdrawn) and event.erased:
             erased.add(event.rater)

@@ -33,14 +33,12 @@ from ....protocols.tags import escape_tags
 AnswerKind: TypeAlias = Literal["percentages", "probabilities", "label", "vote", "form", "text"]
 """Kind of answer; the first three are probabilities of the options."""
 FieldKind: TypeAlias = Literal["text", "texts", "number", "whole", "choice"]
-
 PERCENT_TOLERANCE = 0.5
 """Maximum distance of the sum of percentages from 100."""
 CONFIRMED = "sure"
 """Field of a form with which a person confirms a percentage of at most 1."""
 MAX_ANSWER_TEXT = 50_000
 """Maximum length of a person's text, in characters."""
-
 _MARKED = re.compile(
     r'<tool name="(?P<tool>[^"]*)">(?P<result>.*?)</tool>\n?'
     r"|<(?P<kind>verified|unverified|unchecked)>(?P<quote>.*?)</(?P=kind)>",

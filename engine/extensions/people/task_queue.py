@@ -32,7 +32,6 @@ from .journal import (
     RaterEvent,
     RaterHistories,
     RaterHistory,
-    TaskAbstained,
     TaskAnswered,
     TaskGiven,
     Withdrawn,
@@ -43,7 +42,6 @@ from .journal import (
 from .task import PersonTask
 
 LEFT = "You have left this study; nothing more about you is kept."
-
 log = logging.getLogger(__name__)
 
 
@@ -275,7 +273,7 @@ class TaskQueue(Provider):
         address, task, waiting = call.address, PersonTask(call), self.assignment.waiting
         if (event := self.histories.settled.get(address)) is not None:
             # The process ended after the answer was journalled, and before it was stored.
-            answer = task.read(event.posted) if isinstance(event, TaskAnswered) else None
+            answer = None if event.posted is None else task.read(event.posted)
             return task.reply(answer, event.rater)
         if address not in waiting:
             answered = asyncio.get_running_loop().create_future()
@@ -368,25 +366,20 @@ class TaskQueue(Provider):
                 probs = task.probabilities(posted)
                 await self._keep(BeliefBefore(rater.name, address, probs, seconds))
 
-    async def answer(self, rater: Rater, ticket: str, posted: Mapping[str, str]) -> None:
+    async def answer(self, rater: Rater, ticket: str, posted: Mapping[str, str] | None) -> None:
         """Save an answer, which is durable when this returns. Sending the same answer again changes
-        nothing. Raises as `believe`."""
+        nothing. None: the rater abstains, which is a refusal. Raises as `believe`."""
         async with self._lock:
-            if not _is_saved(self.histories.of[rater.name], ticket, posted):
-                address, task = self._theirs(rater, ticket)
-                answer, seconds = task.read(posted), self._seconds(rater, address)
-                about = dict(posted), answer.probs, seconds, int(time.time())
-                await self._keep(TaskAnswered(rater.name, address, *about))
-                self._deliver(address, task.reply(answer, rater.name))
-
-    async def abstain(self, rater: Rater, ticket: str) -> None:
-        """Save that the rater gives no answer, which is a refusal. Raises as `believe`."""
-        async with self._lock:
-            if not _is_saved(self.histories.of[rater.name], ticket, None):
-                address, task = self._theirs(rater, ticket)
-                seconds = self._seconds(rater, address)
-                await self._keep(TaskAbstained(rater.name, address, seconds, int(time.time())))
-                self._deliver(address, task.reply(None, rater.name))
+            if _is_saved(self.histories.of[rater.name], ticket, posted):
+                return
+            address, task = self._theirs(rater, ticket)
+            answer = None if posted is None else task.read(posted)
+            form, probs = None if posted is None else dict(posted), answer.probs if answer else None
+            about = form, probs, self._seconds(rater, address), int(time.time())
+            await self._keep(TaskAnswered(rater.name, address, *about))
+            waiting = self.assignment.waiting.pop(address, None)
+            if waiting is not None and not waiting.answered.done():
+                waiting.answered.set_result(task.reply(answer, rater.name))
 
     async def _keep(self, event: RaterEvent) -> None:
         """Journal an event before applying it, so that nothing is shown before it is durable."""
@@ -413,11 +406,6 @@ class TaskQueue(Provider):
 
     def _seconds(self, rater: Rater, address: str) -> float:
         return round(self.assignment.shown_for(rater.name, address), 1)
-
-    def _deliver(self, address: str, reply: Reply) -> None:
-        waiting = self.assignment.waiting.pop(address, None)
-        if waiting is not None and not waiting.answered.done():
-            waiting.answered.set_result(reply)
 
     def _notify(self) -> None:
         self._news.set()
