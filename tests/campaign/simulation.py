@@ -124,7 +124,7 @@ class Simulation:
     ) -> None:
         account = ledger.accounts()[MODEL]
         assert not provider.in_flight.total(), "a flight was left behind"
-        # What is cancelled in flight the ledger calls ambiguous, also where nobody was there.
+        # The ledger counts calls cancelled in flight as unconfirmed, even if no server saw them.
         cut_off = sum(count for _, kind, count in account.faults if kind == "Abandoned")
         assert 0 <= account.sent - provider.requests <= cut_off, "the ledger is wrong"
         assert account.stored == provider.answered
@@ -141,7 +141,7 @@ class Simulation:
             assert budget.reserved == 0.0, "money is reserved for nobody"
 
     async def _compare(self, kept: dict[int, tuple[bytes, CellOutcome]]) -> None:
-        """Cells that have a verdict have that of a run without faults; failures are told."""
+        """Verdicts equal the verdicts of a run without faults; failures are reported."""
         calm = await _calm()
         for place, (written, outcome) in kept.items():
             if not isinstance(outcome, Failure):

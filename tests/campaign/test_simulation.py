@@ -70,7 +70,7 @@ SWEEPS = {
 
 
 def off(plan: Plan, paid: UsageTotals) -> dict[str, float]:
-    """How far a plan is from what was paid, as a part of that."""
+    """Return the relative error of a plan against the amount paid."""
     assert plan.cost is not None
     return {
         "tokens in": plan.total("input_tokens") / paid.usage.input_tokens - 1,

@@ -31,7 +31,7 @@ HANG = 600.0
 
 
 class FaultyStore(MemoryStore):
-    """Its disk is full now and then; what it acknowledged it keeps."""
+    """A store whose disk is full now and then; it keeps acknowledged writes."""
 
     def __init__(self, chance: random.Random, share: float) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class FaultyStore(MemoryStore):
 
 @dataclass
 class FaultyProvider:
-    """Answers as `opinion` does, or fails in any way that there is; keeps its own book."""
+    """Answers as `opinion` does, or fails in any possible way; counts its calls."""
 
     chance: random.Random
     share: float

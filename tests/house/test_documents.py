@@ -28,7 +28,7 @@ def test_the_python_of_the_documents_passes_mypy_strict(tmp_path):
     for page in PAGES:
         for number, block in enumerate(blocks(page, "python")):
             needs = re.findall(r"^(?:from|import) (\w+)", block.text, re.MULTILINE)
-            # Those of an extra are checked where it is installed.
+            # Blocks that need an extra are checked if it is installed.
             if needs and all(importlib.util.find_spec(name) for name in needs):
                 file = tmp_path / f"{page.stem.lower().replace('-', '_')}_{number}.py"
                 # Our settings leave out what heavy extras import, and so their decorators' types.
@@ -41,7 +41,7 @@ def test_the_python_of_the_documents_passes_mypy_strict(tmp_path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_links_of_a_page_lead_to_what_is_there(page):
+def test_links_of_a_page_are_valid(page):
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     for link in re.findall(r"\]\(((?!https?:)[^)\s]+)\)", text):
         path, _, anchor = link.partition("#")

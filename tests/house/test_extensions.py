@@ -32,7 +32,7 @@ def without(gone: list[str], place: Path) -> Path:
 
 
 def python(copy: Path, *words: str) -> str:
-    """What Python prints on the packages of a copy."""
+    """Return the output of Python with a copy of the packages."""
     done = subprocess.run(
         [sys.executable, *words],
         cwd=copy / "work",

@@ -28,7 +28,7 @@ EXTRAS = {
 
 
 def run(code: str) -> str:
-    """What a fresh interpreter prints."""
+    """Return the output of a fresh interpreter."""
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -68,8 +68,7 @@ def test_importing_every_module_makes_no_file_reads_no_setting_and_loads_no_clie
         if "__" not in file.name
     ]
     names = [name for name in names if name not in EXTRAS or find_spec(EXTRAS[name])]
-    # Whoever speaks HTTP is imported when the first call goes out; what fetches files is a command
-    # of its own.
+    # HTTP clients are imported with the first call; downloads are a separate command.
     light = [n for n in names if ".providers." not in n and not n.endswith("datasets.download")]
     code = f"import os, sys; os.chdir({str(tmp_path)!r}); sys.path.insert(0, {str(ROOT)!r})\n"
     code += f"LIGHT, NAMES, HEAVY, ROOT = {light!r}, {names!r}, {SLOW!r}, {str(ROOT)!r}\n{READS}"

@@ -17,7 +17,7 @@ from tests.house.weight import ROOMS, ROOT, bounds, weights
 CONVENTIONS = {"log", "command", "main"}
 """A module's logger, a command line's one command, a program's start: one a module by design."""
 COMMANDS = "commands"
-"""Functions in folders of that name are called by what the user types, and by nobody else."""
+"""Folder whose functions are called only by the command line."""
 
 # Formatted code has one shape, which patterns read ten times faster than a parser.
 _LONG_STRING = re.compile(r'"{3}.*?"{3}', re.DOTALL)
@@ -27,7 +27,7 @@ _IMPORT = re.compile(r"^ *from (\.+)(\S*) import (?:\(([^)]*)\)|(.*))", re.MULTI
 
 
 def defined(file: Path, code: str) -> set[str]:
-    """The public names that a module defines itself; what it imports is not counted."""
+    """Return the public names that a module defines, without its imports."""
     called = set() if file.parent.name == COMMANDS else set(_FUNCTION_OR_CLASS.findall(code))
     return called | set(_VARIABLE.findall(code))
 
@@ -145,7 +145,7 @@ def imported(file: Path) -> Iterator[str]:
 
 
 @pytest.mark.wire
-def test_what_models_write_is_read_without_patterns():
+def test_model_output_is_read_without_patterns():
     files = (file for folder in READ_MODELS for file in (ROOT / folder).rglob("*.py"))
     found = {str(file.relative_to(ROOT)) for file in files if "re" in imported(file)}
     assert found == {file for files in MAY.values() for file in files}
@@ -164,7 +164,7 @@ def test_every_marker_is_a_ring():
 
 
 def test_promises_know_no_module():
-    """They hold for whatever carries out a run, and are driven by the command line alone."""
+    """Promises hold for any implementation, and use only the command line."""
     files = list((ROOT / "tests" / "promises").glob("*.py"))
     knows = re.compile(r"^\s*(?:from|import) oversight", re.MULTILINE)
     assert files and [file.name for file in files if knows.search(file.read_text())] == []

@@ -1,4 +1,4 @@
-"""What is built is whole, and keeps out of the way of names that users give their own modules."""
+"""The wheel is complete, and does not clash with names of user modules."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ print(oversight.__file__)
 
 
 def run(*words: str | Path, cwd: Path) -> str:
-    """What a program prints that sees nothing of this checkout."""
+    """Return the output of a program that does not see this checkout."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         list(map(str, words)), cwd=cwd, env=variables, capture_output=True, text=True
@@ -51,7 +51,7 @@ def in_wheel(file: Path) -> set[str]:
 
 
 def tree(*folders: str) -> set[str]:
-    """The files of folders of the checkout, but for what programs leave there."""
+    """Return the files of folders of the checkout, without generated ones."""
     files = (file for name in folders for file in (ROOT / name).rglob("*") if file.is_file())
     return {
         str(file.relative_to(ROOT))
@@ -96,7 +96,7 @@ def test_a_clone_without_links_runs_and_builds_the_same_wheel(tmp_path):
         shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "oversight", clone / "oversight", ignore=lambda *_: ROOMS)
     for room in ROOMS:
-        # What git writes where it can make no links: a file with the link's target.
+        # Git writes a file with the link's target if it cannot make links.
         (clone / "oversight" / room).write_text(f"../{room}")
     code = "import oversight.engine.views.cli.group as group; print(group.__file__)"
     told = run(sys.executable, "-c", code, cwd=clone)
@@ -104,14 +104,14 @@ def test_a_clone_without_links_runs_and_builds_the_same_wheel(tmp_path):
     assert in_wheel(built("wheel", clone, tmp_path / "wheel")) == expected_in_wheel()
 
 
-def test_a_script_beside_a_checkout_that_is_called_oversight_gets_the_package(tmp_path):
+def test_script_next_to_a_checkout_called_oversight_gets_the_package(tmp_path):
     (tmp_path / "oversight").symlink_to(ROOT)
     code = "from oversight import run; import oversight.engine; print(oversight.engine.__file__)"
     told = run(sys.executable, "-c", code, cwd=tmp_path)
     assert Path(told.strip()).resolve() == ROOT / "engine" / "__init__.py"
 
 
-def test_an_installed_wheel_lives_beside_a_users_modules_of_the_same_names(wheel, tmp_path):
+def test_installed_wheel_coexists_with_user_modules_of_the_same_names(wheel, tmp_path):
     bare = tmp_path / "bare"
     venv.create(bare, symlinks=True)
     python = bare / "bin" / "python"

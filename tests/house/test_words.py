@@ -68,7 +68,7 @@ def _printed(code: str) -> Iterator[str]:
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """What users read, by the place where it stands."""
+    """Yield the texts that users read, with their places."""
     yield from ((page.name, page.read_text()) for page in PAGES if page.name != "CHANGELOG.md")
     yield from _help(oversight)
     for room in ROOMS:

@@ -1,4 +1,4 @@
-"""What a run comes to in which nothing happens."""
+"""The result of a run without faults."""
 
 from collections.abc import Callable
 from functools import cache
@@ -10,7 +10,7 @@ from tests.sittings import Bench, Vendor
 
 @pytest.fixture(scope="session")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Bench]:
-    """The finished run of so many problems, made once; its store holds each call's reply."""
+    """Return a finished run of this many problems, made once; its store holds all replies."""
 
     @cache
     def run(problems: int) -> Bench:

@@ -42,7 +42,7 @@ def test_a_run_that_meets_damage_stops_neither_guessing_nor_paying(campaign, cal
             assert "oversight cache import" in told
             assert bench.lines()[: len(lines)] == lines
             assert not stored & set(vendor.prompts(seen)), "a damaged reply was paid again"
-            # With the backup's replies in place of the damaged ones it goes on, and pays nothing
+            # With the replies of the backup it resumes, and pays nothing
             # twice.
             brought = bench.cache("import", str(backup))
             assert brought.wait() == 0, brought.told
@@ -195,7 +195,7 @@ def test_another_store_is_refused_before_the_first_call(tmp_path, calm):
 
 
 @pytest.mark.campaign
-def test_a_refresh_that_is_stopped_goes_on_with_what_it_has_refreshed(tmp_path):
+def test_stopped_refresh_resumes_after_its_refreshed_calls(tmp_path):
     with Vendor(moody, latency=0.3, spread=0.3) as vendor:
         Bench(tmp_path, vendor.url).complete()
         first = len(vendor.book)

@@ -1,4 +1,4 @@
-"""Hostile content: what models and data sets write is text, wherever it is shown or written."""
+"""Hostile content: text of models and data sets stays text wherever it is shown or written."""
 
 import hashlib
 import os
@@ -111,10 +111,10 @@ def test_hostile_transcripts_forge_nothing_and_move_no_cursor(campaign, tmp_path
     for command in (("cache", "list"), ("report", str(bench.run)), ("status", str(bench.run))):
         shown = _on_a_terminal(bench, *command)
         assert not UNSHOWN.search(shown), (command, UNSHOWN.search(shown))
-    # Nothing was written beside what belongs there, whatever the ids say.
+    # No other file was written, for any id.
     assert {path.name.partition("-")[0] for path in bench.folder.iterdir()} <= {
         *("run", "store", "sweep.yaml", "problems.jsonl", "log"),
-        # The bench is its own home: what the code is known by, and the notes of its runs.
+        # The home folder is the bench: digests of code, and notes of its runs.
         *(".cache", ".local"),
     }
     assert [path.name for path in tmp_path.iterdir()] == ["bench"]
@@ -127,7 +127,7 @@ CLOGS = (
     "<private> " * 12_000,
     "e" + "\u0301\u0316" * 60_000,
 )
-"""What takes hours to read by patterns, or to put into a normal form."""
+"""Texts that patterns or normalization would take hours to read."""
 
 CLOGGED = """\
 problems: {{bundled: {{name: arithmetic, limit: 4}}}}
@@ -175,7 +175,7 @@ def _poison(file: Path, chance: random.Random) -> list[str]:
 
 
 def _on_a_terminal(bench: Bench, *command: str) -> str:
-    """What a command writes to a terminal that knows no colours."""
+    """Output of a command on a terminal without colours."""
     ours, theirs = pty.openpty()
     environment = os.environ | {
         "TERM": "dumb",

@@ -56,7 +56,7 @@ CRASHES = (
 
 
 class Parrot(BaseHTTPRequestHandler):
-    """A server that repeats all headers it was sent in whatever it says."""
+    """A server that repeats all request headers in its answers."""
 
     fault: ClassVar[str]
     protocol_version = "HTTP/1.1"
@@ -187,7 +187,7 @@ def _where(written: bytes) -> str:
 
 
 @pytest.mark.parametrize("crash", CRASHES)
-def test_what_is_to_crash_exists(crash):
+def test_crash_point_exists(crash):
     assert callable(resolve_name(crash))
 
 

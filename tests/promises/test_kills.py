@@ -80,7 +80,7 @@ protocols:
 
 
 def dies(place: Path, line: int) -> int:
-    """Run the sweep until that line of code of what writes; the exit code."""
+    """Run the sweep up to a line of the writing code; return the exit code."""
     done = starting.run(
         [sys.executable, "-m", "tests.engine.dies", str(line), "run", "killed.yaml"],
         cwd=place,
@@ -97,17 +97,16 @@ def replies(place: Path) -> int:
 
 
 OF_ONE_FOLDER = {"lock", "run.db"}
-"""Files that differ between two folders of one run: who ran it and when, its id and its secret."""
+"""Files that differ between two folders of one run: process, times, id and secret."""
 
 
 def said(content: bytes) -> list[bytes]:
-    """Lines without the moment at which each call was paid, in whatever order they came."""
+    """Return sorted lines without the time at which each call was paid."""
     return sorted(re.sub(rb'"paid_at":(?:\d+|null),', b"", content).splitlines())
 
 
 def finished(place: Path) -> dict[str, list[bytes]]:
-    """The files of a finished run, and what its record says, but for what differs from folder to
-    folder."""
+    """Return the files of a finished run and its record, without parts that differ by folder."""
     folder = only_run(place)
     told = within("export", "tables", str(folder), "--format", "jsonl", "-o", "said", cwd=place)
     assert told.code == 0, told.err

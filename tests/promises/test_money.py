@@ -39,7 +39,7 @@ def outcomes(desk: Desk) -> bytes:
     return (desk.run / "outcomes.jsonl").read_bytes()
 
 
-def test_what_is_missing_or_impossible_is_found_before_anything_is_sent(desk):
+def test_missing_or_impossible_settings_are_found_before_anything_is_sent(desk):
     with desk.server({}) as url:
         unable = desk.sit("--set", f"judges.model={MODELS[1]}", "--run-folder", "unable")
         other = ("--set", "agents.model=openai/unheard-of", "--run-folder", "unpriced")
@@ -91,7 +91,7 @@ def test_p7_a_quota_that_runs_out_stops_the_run_and_fails_no_cell(desk, undistur
         resumed = desk.sit()
         rest = counts(url)
     assert resumed.returncode == 0
-    # What was paid before is not paid again, and nobody can tell that anything happened.
+    # Paid calls are not paid again, and the result does not show the interruption.
     assert seen["ok"] + rest["ok"] == undisturbed.account().stored
     assert desk.account().sent == seen["requests"] + rest["requests"]
     assert outcomes(desk) == outcomes(undisturbed)
@@ -193,7 +193,7 @@ def test_a_killed_run_knows_what_it_paid_and_goes_on_within_its_budget(desk, und
         first.communicate()
         known, seen = desk.account(), counts(url)["requests"]
         assert known.dollars > 0
-        # What was out may or may not have arrived; all else is known.
+        # Calls in flight may have arrived or not; everything else is known.
         assert seen <= known.sent <= seen + CONCURRENCY * len(MODELS)
         stopped = desk.sit("--max-cost", f"{known.dollars + known.unconfirmed:.6f}")
         assert stopped.returncode == 4

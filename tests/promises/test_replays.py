@@ -25,9 +25,8 @@ def report():
     with open(os.environ["WATCHED"], "w") as file:
         file.write(told)
 """
-"""What Python itself is asked to connect to, look up or write. uvloop opens sockets behind its
-back, so it also tells whether any client was even imported, and where strace is at hand the
-kernel is asked as well."""
+"""Code that records connections, lookups and writes of Python. uvloop opens sockets unseen, so it
+also records imported clients; if strace is installed, system calls are recorded as well."""
 
 
 @pytest.mark.campaign
@@ -40,7 +39,7 @@ def test_p5_a_replay_opens_no_socket_and_writes_nothing(campaign, tmp_path):
         bench.environment = {
             "PYTHONPATH": f"{site}:{ROOT}",
             "WATCHED": str(watched),
-            # What Python compiles, and where it keeps that, is no doing of ours.
+            # Bytecode and its folder are the work of Python.
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         told = bench.complete("--json")

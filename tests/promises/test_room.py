@@ -1,4 +1,4 @@
-"""A disk without room, for whatever is written: nothing is corrupted, and it goes on with room."""
+"""A full disk, for every kind of write: nothing is corrupted, and the run resumes with room."""
 
 import random
 import re
@@ -16,8 +16,8 @@ needs_a_disk = pytest.mark.skipif(not MOUNTS, reason="needs a file system of its
 
 @pytest.mark.campaign
 def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(campaign, calm, tmp_path):
-    """Whatever write comes first then fails: of the store, of its log, of the outcomes, of the
-    manifest, of the sweep's own files."""
+    """The first write after that fails: of the store, its log, the outcomes, the manifest or the
+    files of the sweep."""
     chance = random.Random(campaign.seed)
     stops = points = 0
     with Vendor(latency=0.05) as vendor:
@@ -54,7 +54,7 @@ def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(campaign, c
 
 @pytest.mark.campaign
 @needs_a_disk
-def test_what_a_full_disk_costs_is_told(tmp_path):
+def test_cost_of_a_full_disk_is_reported(tmp_path):
     slow = Vendor(moody, latency=0.3, spread=0.3)
     with slow as vendor, disk(tmp_path / "disk") as small:
         bench = Bench(tmp_path / "bench", vendor.url, problems=20, store=small.folder / "store")

@@ -1,5 +1,5 @@
-"""A run is one database: whatever becomes of that file, it is named, and made again from the sweep
-file and the store, without a call."""
+"""A run is one database: any damage to it is named, and it is restored from the sweep file and the
+store, without a call."""
 
 import random
 import shutil

@@ -11,7 +11,7 @@ from tests.sittings import FLIGHTS, Bench, Sitting, Vendor
 from tests.waiting import PATIENCE, until
 
 HEARD = "Ctrl-C again"
-"""What a run says as soon as it knows of a signal."""
+"""Output of a run when it notices a signal."""
 
 
 def _reached(event: threading.Event, sitting: Sitting) -> bool:
@@ -53,7 +53,7 @@ def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(campaign, calm
             assert bench.outcomes() == calm(problems).outcomes()
             rounds += 1
     print(f"{signals} signals in {rounds} rounds; requests that came after one: {late}")
-    # What was on its way may arrive; of what waited, be it for a connection, nothing does.
+    # Calls in flight may arrive; waiting calls, also for a connection, are not sent.
     assert max(late, default=0) <= 2 < FLIGHTS
 
 

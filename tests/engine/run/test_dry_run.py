@@ -1,4 +1,4 @@
-"""Walking a sweep: what it would ask is known before anything is sent."""
+"""Walking a sweep finds its calls before anything is sent."""
 
 import sys
 from dataclasses import dataclass, replace
@@ -110,7 +110,7 @@ async def test_a_sweep_that_asks_for_nothing_impossible_passes():
     await require_abilities(sweep_of(sim, Debate(JUDGE, AGENT)), PRESETS)
 
 
-async def test_cells_whose_replies_cannot_be_read_are_walked_but_are_no_verdicts():
+async def test_cells_with_unreadable_replies_are_walked_but_have_no_verdicts():
     seen: list[Call] = []
     walker = Walker(lambda call: Reply("who knows"), lambda call, _: seen.append(call))
     assert await walker.walk(sweep_of(NaiveJudge(JUDGE)).cells()) == 0
@@ -146,7 +146,7 @@ async def test_rows_that_differ_in_name_only_are_refused():
 @pytest.mark.parametrize(
     "rows",
     [
-        # They differ in what they make of equal calls.
+        # They score equal calls differently.
         [NaiveJudge(Jury(JURORS, pool=pool)) for pool in ("mean", "logodds")],
         [Debate(JUDGE, SideCheck(Agent("sim/a"), Agent("sim/b"), retries)) for retries in (1, 2)],
         # They fail alike, whatever they are: that their code is wrong is told where they run.

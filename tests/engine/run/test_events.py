@@ -63,7 +63,7 @@ def killed_at(last: int, run: Path) -> None:
 
 
 @pytest.mark.wire
-def test_whatever_line_a_process_is_killed_at_what_was_acknowledged_stays(half):
+def test_acknowledged_events_survive_a_kill_at_any_line(half):
     add_event(half, "k", 0)
     kept = [0]
     for last in range(1, 500):
@@ -88,7 +88,7 @@ def test_a_torn_last_line_never_was_and_spoils_none_after_it(half, room):
 
 
 @pytest.mark.wire
-def test_what_a_full_disk_takes_no_more_of_is_not_there_and_goes_later(tmp_path):
+def test_event_refused_by_a_full_disk_is_absent_and_can_be_added_later(tmp_path):
     with disk(tmp_path / "disk") as small:
         run = small.folder / "run"
         with folder(run) as made:

@@ -1,4 +1,4 @@
-"""A server of one's own that moves keeps its replies, and those that were stored by its address."""
+"""A self-hosted server that moves keeps its replies, also replies stored under its address."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One way to run a sweep, and its two seams: who watches, and who carries it out."""
+"""One way to run a sweep, with two seams: observers and sessions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -57,7 +57,7 @@ class EnoughIsEnough(Halt):
 
 
 class Until(Observer):
-    """Stops the run after so many outcomes."""
+    """Stops the run after a number of outcomes."""
 
     def __init__(self, count: int, stop_token: StopToken) -> None:
         self.left = count
@@ -100,7 +100,7 @@ async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_
     assert len(diary.landed_cells) == len(again.sweep) - done
 
 
-async def test_what_went_wrong_first_is_told_where_the_disk_fails_as_well(loaded, monkeypatch):
+async def test_first_fault_is_reported_if_the_disk_fails_as_well(loaded, monkeypatch):
     async def raises(self: RunSession) -> None:
         raise RuntimeError("first")
 

@@ -60,7 +60,7 @@ def verdicts(draw: st.DrawFn) -> Verdict:
 
 
 def about(cell: Cell) -> dict[str, object]:
-    """What a line says of the cell, whatever came of it."""
+    """Fields that every line has, for any outcome."""
     return {
         "place": cell.place,
         "cell": cell.id,
@@ -118,7 +118,7 @@ def test_a_place_tells_the_problem_of_its_cell():
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_whatever_moves_an_outcome_moves_the_identity_of_the_sweep(other):
+def test_every_setting_that_changes_an_outcome_changes_the_identity_of_the_sweep(other):
     assert replace(SWEEP, **other).identity != SWEEP.identity
 
 
@@ -147,7 +147,7 @@ def test_the_best_answers_have_their_mass_together_wherever_they_stand():
     assert best_mass((0.2, 0.3, 0.5), structs.replace(THREE, values=(-1, 1, 1))) == 0.8
 
 
-def test_what_one_of_two_outcomes_alone_has_is_a_difference():
+def test_field_of_only_one_outcome_is_a_difference():
     ends = (Verdict((0.2, 0.8), TRANSCRIPT, (), told) for told in ((), (("words", 3),)))
     less, more = (outcome_of(CELLS[0], end) for end in ends)
     assert difference(less, more) == 'measures: nothing recorded, {"words":3} now'

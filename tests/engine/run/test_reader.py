@@ -1,5 +1,5 @@
-"""A run folder is data: whatever becomes of its code, store or machine it can be read, and what it
-names is neither executed, connected to nor waited for."""
+"""A run folder is data: it can be read without its code, store or machine, and no name in it is
+executed, connected to or waited for."""
 
 import json
 import os
@@ -155,7 +155,7 @@ def test_a_run_that_cannot_be_read_hides_no_other_in_a_report_of_several(finishe
     assert finished.folder.name in told.out and (alone.code, alone.out) == (2, "")
 
 
-def test_a_call_that_is_gone_is_missed_by_who_lists_the_replies_of_a_run(finished):
+def test_listing_replies_of_a_run_reports_a_lost_call(finished):
     with RunReader(finished.folder) as run:
         assert run.keys()
     with closing(sqlite3.connect(finished.folder / RUN_DB)) as db, db:

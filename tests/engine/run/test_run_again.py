@@ -1,4 +1,4 @@
-"""What can be had of a run again: its report, its worlds, its replay."""
+"""Report, worlds and replay of a finished run."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def test_report_of_a_finished_run_is_scored_again_only_if_something_changed(
     assert scores() == (1, report)
 
 
-def test_what_was_measured_is_told_where_it_is_asked_for(place, command):
+def test_measures_are_printed_only_with_the_option(place, command):
     small = (place / "small.yaml").read_text()
     (place / "steps.yaml").write_text(f"{small}  doubly_efficient_debate:\n")
     ran = command("run", "steps.yaml", "--limit", "1")
@@ -73,7 +73,7 @@ def test_what_was_measured_is_told_where_it_is_asked_for(place, command):
     ] * 2
 
 
-def test_what_is_shown_is_what_the_outcomes_rest_on(place, command):
+def test_shown_verdicts_agree_with_the_outcomes(place, command):
     command("run", "small.yaml", "--set", "draws=2", "--limit", "2")
     folder = only_run(place)
     addresses = set()
@@ -93,7 +93,7 @@ def test_what_is_shown_is_what_the_outcomes_rest_on(place, command):
 
 
 @pytest.mark.wire
-def test_a_report_that_nobody_reads_to_its_end_is_no_error(finished):
+def test_closed_pipe_of_a_report_is_not_an_error(finished):
     process = subprocess.Popen(
         [sys.executable, "-m", "oversight.engine", "report", str(finished.folder)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

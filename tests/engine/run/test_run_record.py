@@ -30,7 +30,7 @@ protocols: [naive_judge, debate, consultancy, market_making]
 
 
 def said(run: Path) -> list[bytes]:
-    """What was said in a run whose lines are, every one of them, those that its cells make."""
+    """The record of a run whose outcomes all follow from its cells."""
     assert b"".join(recorded(run)) == written(run)
     return spoken(run)
 
@@ -123,7 +123,7 @@ def test_drafts_checks_and_beliefs_on_the_way_are_recorded(run):
     assert all(call.role and call.seat for call in debates)
 
 
-def test_what_it_took_is_there_for_each_call(run):
+def test_record_has_cost_and_tokens_of_each_call(run):
     with RunTables.open(run) as tables:
         cells = list(tables.cells())
     took = [call.cost for cell in cells for call in cell.calls]

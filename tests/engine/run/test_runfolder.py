@@ -1,4 +1,4 @@
-"""A run folder: what landed is there again, who runs it, and what is refused."""
+"""A run folder: recorded cells, its lock, and refusals."""
 
 import asyncio
 import fcntl
@@ -40,7 +40,7 @@ from tests.run_folders import (
 )
 
 
-def test_what_landed_is_there_again(half):
+def test_recorded_cells_are_read_back(half):
     with folder(half) as run:
         assert [run.has(cell.place) for cell in CELLS] == [True] * 4 + [False] * 4
         assert (run.finished, run.failed, run.complete) == (4, 0, False)
@@ -91,7 +91,7 @@ def test_outcomes_are_followed_as_they_land_and_from_the_first_when_cells_run_ag
 
 @pytest.mark.wire
 @given(st.permutations(CELLS), st.sets(st.integers(0, 7)))
-def test_a_settled_run_is_the_same_to_the_byte_in_whatever_order_it_landed(
+def test_finished_run_is_equal_to_the_byte_for_any_order_of_completion(
     tmp_path_factory, order, failed
 ):
     path = tmp_path_factory.mktemp("run") / "s"
@@ -232,7 +232,7 @@ def test_a_network_file_system_is_told(path, monkeypatch, caplog):
         assert f"{path} lies on a network file system: run it from one machine" in caplog.text
 
 
-def test_what_went_wrong_first_is_told_where_closing_fails_as_well(half, monkeypatch):
+def test_first_fault_is_reported_if_closing_fails_as_well(half, monkeypatch):
     close = RunDatabase.close
 
     def full(self: RunDatabase) -> None:
@@ -310,7 +310,7 @@ def test_a_group_that_is_written_while_it_is_closed_is_the_last() -> None:
 
 
 def test_the_loop_hears_while_the_disk_stands_still() -> None:
-    """What waits for the disk holds the run up, and not the loop, which hears signals."""
+    """A slow disk delays the run, but not the event loop, which handles signals."""
     moving, landed = threading.Event(), list[int]()
 
     def write(items: Sequence[int]) -> None:

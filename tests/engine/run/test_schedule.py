@@ -1,4 +1,4 @@
-"""What every order keeps to, and what each adds: passes, canaries and pauses."""
+"""Rules of all schedules, and of each: passes, first cells and pauses."""
 
 import asyncio
 import itertools
@@ -136,7 +136,7 @@ def test_every_order_goes_on_where_every_third_cell_fails(make):
 @orders
 @pytest.mark.parametrize("fault", [Interrupted(2), Pending("a")], ids=["a stop", "a late reply"])
 def test_every_order_ends_where_a_cell_has_no_result(make, fault):
-    """At a stop nothing more begins than what lanes have in hand."""
+    """At a stop no cell starts that lanes do not hold already."""
     work = Work(make, lambda cell, before: fault if cell.place == 9 else VERDICT)
     work.run()
     stopped = work.stop_token.halt is not None
@@ -177,8 +177,7 @@ def test_passes_run_only_waiting_work_again():
 def watched(
     grid: Sweep, answer: Callable[[Call], str], *, active: bool = True
 ) -> tuple[dict[int, RecordedCell], RowsPaused | None, int]:
-    """Ends by place, what there is to stop with, and the most cells of a row under way before one
-    completed."""
+    """Return results by place, the halt, and the cells of a row under way before one completed."""
     ask = Scripted(answer, delay=1.0)
     earlier = () if active else None
     schedule = StagedStart(InOrder(grid.cells()), grid.rows, earlier, total=len(grid))
@@ -223,7 +222,7 @@ def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on():
 
 
 @pytest.mark.parametrize(("told", "paused"), [("abcdefgh", False), ("12345678", True)])
-def test_failures_of_several_causes_pause_nothing_but_a_number_is_no_cause(told, paused):
+def test_only_failures_of_one_cause_pause_a_row_and_numbers_do_not_count(told, paused):
     numbers = itertools.count()
 
     def fails(call: Call) -> str:

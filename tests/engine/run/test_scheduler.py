@@ -195,7 +195,7 @@ def test_a_replay_miss_ends_the_run_bare(grouped):
     assert len(ask.calls) < 10
 
 
-def test_what_keeps_outcomes_may_not_fail_in_silence():
+def test_failure_to_keep_outcomes_is_reported():
     def keep(cell: Cell, outcome: CellOutcome) -> None:
         raise RuntimeError("a bug in the keeper")
 
@@ -256,7 +256,7 @@ def test_signals_are_heard_though_every_cell_is_answered_at_once():
     assert len(kept) < 10
 
 
-def test_each_draw_asks_for_samples_of_its_own():
+def test_each_draw_asks_for_different_samples():
     ask = Scripted(lambda call: SURE)
     ran(sweep(problems=1, draws=3), ask)
     assert sorted(call.draw for call in ask.calls) == [(0,), (0,), (1,), (1,), (2,), (2,)]
@@ -288,7 +288,7 @@ def odd(gives: Callable[[Transcript], object]) -> CellOutcome:
         *(partial(Verdict, (1.0, 0.0), measures=(("loss", it),)) for it in (np.nan, object())),
     ],
 )
-def test_what_is_no_verdict_fails_its_cell_before_it_reaches_a_figure(gives):
+def test_invalid_verdict_fails_its_cell_before_it_reaches_a_figure(gives):
     outcome = odd(gives)
     assert isinstance(outcome, Failure)
     assert outcome.kind == "crash"
@@ -305,7 +305,7 @@ def test_an_interrupt_is_never_taken_for_a_failure_of_the_cell():
         odd(lambda transcript: (_ for _ in ()).throw(KeyboardInterrupt))
 
 
-def test_what_cells_share_is_in_each_of_them_as_if_it_had_asked_alone():
+def test_shared_results_appear_in_each_cell_as_in_a_single_cell():
     model = simulated(shipments(3), SimModel(refusal=0.1, muddle=0.1))
     agent, judge = Agent("sim/it"), StatedJudge("sim/it")
     debates = [

@@ -1,4 +1,4 @@
-"""What a stranger hands over: sweeps, stores, `.env`, links; and what a run says of its replies."""
+"""Files from strangers: sweeps, stores, `.env` and links; and the origins of replies."""
 
 import re
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ def prepare(
     Router(directory, roles, Accounting(listed()), StopToken())
 
 
-def test_a_key_does_not_go_where_only_a_file_beside_the_sweep_sends_it(tmp_path, monkeypatch):
+def test_key_is_not_sent_to_an_address_from_a_file_next_to_the_sweep(tmp_path, monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     file, roles = tmp_path / ".env", [("openai/gpt-4o", "agent")]
@@ -97,7 +97,9 @@ def test_a_key_does_not_go_where_only_a_file_beside_the_sweep_sends_it(tmp_path,
 
 
 @pytest.mark.wire
-async def test_a_checkup_sends_no_key_where_only_a_file_beside_it_sends_it(tmp_path, monkeypatch):
+async def test_doctor_sends_no_key_to_an_address_from_a_file_next_to_the_sweep(
+    tmp_path, monkeypatch
+):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     async with MockServer() as server:
@@ -159,9 +161,7 @@ def test_a_sweep_file_alone_makes_no_address_a_vendors(tmp_path, monkeypatch, mo
 
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
-def test_a_key_goes_through_no_proxy_that_a_file_beside_the_sweep_names(
-    tmp_path, monkeypatch, variable
-):
+def test_key_goes_through_no_proxy_from_a_file_next_to_the_sweep(tmp_path, monkeypatch, variable):
     roles = [("openai/gpt-4o", "agent")]
     (tmp_path / ".env").write_text(f"{variable}=http://me:PW@127.0.0.1:9\n")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
@@ -187,7 +187,7 @@ def test_no_link_in_a_run_folder_is_followed(tmp_path, place):
         read_manifest(run)
 
 
-def test_dated_snapshots_are_no_alarm_and_other_models_are():
+def test_other_models_are_reported_but_dated_snapshots_are_not():
     for served in ("gpt-4o-2024-08-06", "gpt-4o", "GPT-4o", "openai/gpt-4o"):
         assert same_model("gpt-4o", served)
     assert same_model("claude-haiku-4-5", "claude-haiku-4-5-20251001")

@@ -1,4 +1,4 @@
-"""What a team's machines need: logs as objects, with figures."""
+"""Logs for the machines of a team: JSON objects with numbers."""
 
 import json
 import logging

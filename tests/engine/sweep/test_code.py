@@ -1,5 +1,4 @@
-"""The code behind each row: what is written otherwise is the same code, what does otherwise is not,
-and a module that a row does not reach does not concern it."""
+"""The code behind each row changes only with the behaviour of modules that the row reaches."""
 
 import ast
 import os
@@ -58,11 +57,11 @@ def edited(text: str) -> list[str]:
 
 
 @sessions(Path(__file__).with_name("code.md"))
-def test_what_does_otherwise_is_other_code_and_what_is_written_otherwise_is_not(session, request):
+def test_only_changes_of_behaviour_are_other_code(session, request):
     session.check(request, edited)
 
 
-def test_what_is_no_python_counts_by_its_bytes():
+def test_file_that_is_not_python_counts_by_its_bytes():
     assert digest("a b") == digest("a b") != digest("a  b")
 
 
@@ -155,9 +154,7 @@ def own_sweep(place: Path, source: str) -> Sweep:
         ("# none", "# some", True),
     ],
 )
-def test_what_an_own_protocol_tells_its_seats_is_in_the_digest_of_the_prompts(
-    tmp_path, old, new, same
-):
+def test_prompts_in_user_code_are_in_the_digest_of_the_prompts(tmp_path, old, new, same):
     briefs = """\
 from oversight.protocols import RolePrompt, Seat, Words
 

@@ -1,4 +1,4 @@
-"""Documents: what is wrong in one is told by its place, and what means nothing with the remedy.
+"""Documents: errors name their place, and settings without meaning name the fix.
 Parameters of requests: from the sweep file to the body, or refused with file and line.
 """
 
@@ -50,7 +50,7 @@ def refused(text: str) -> str:
     return str(fault.value)
 
 
-def test_what_no_text_has_is_refused_and_not_crashed_on():
+def test_values_that_no_text_has_are_refused_without_a_crash():
     assert refused("a: \x00\n").startswith("s.yaml: ")
 
 
@@ -67,7 +67,7 @@ def test_a_number_of_thousands_of_digits_is_told_with_its_place(number):
     assert refused(f"a: 1\n{number[:400]}: 2\n").startswith("s.yaml:2: a number of ")
 
 
-def test_what_is_no_text_file_cannot_be_read(tmp_path):
+def test_binary_file_cannot_be_read(tmp_path):
     file = tmp_path / "s.yaml"
     file.write_bytes(b"a: caf\xe9\n")
     with pytest.raises(UsageError, match=r"s\.yaml: cannot be read: "):
@@ -100,7 +100,7 @@ def test_a_run_folder_names_nothing_that_a_sweep_file_of_the_user_lacks():
         ours.refuse_if_foreign(code, "code", "b.py:B")
 
 
-def test_what_is_not_there_has_the_place_of_what_is_around_it():
+def test_missing_key_has_the_place_of_its_parent():
     document = parsed(TEXT)
     lines = {("protocols", 1, "debate", "opponent"): 10, ("agents", "model", 7, "x"): 3, ("no",): 1}
     assert {key: document.place(key) for key in lines} == {
@@ -141,7 +141,7 @@ def test_every_value_stands_at_the_line_where_its_text_is(tree):
     check(tree, ())
 
 
-def test_what_a_flag_set_stands_at_the_flag_and_the_rest_where_it_stood():
+def test_overridden_settings_are_located_at_the_flag_and_others_in_the_file():
     document = parsed(TEXT)
     document.set("protocols.debate.rounds=5")
     document.set("agents={model: sim/x}")
@@ -195,7 +195,7 @@ def opened(judge: str, agent: str = "{model: sim/strong}") -> LoadedSweep:
     return load_sweep(sweep_file(text), {})
 
 
-def test_a_role_asks_with_what_it_is_set_to():
+def test_role_asks_with_its_settings():
     agent, judge = Agent("m", **ALL), StatedJudge("m", **ALL)
     assert agent.parameters == judge.parameters == judge.base_agent.parameters == ALL
     assert {*PARAMETERS} == {*ALL} and Agent("m").parameters == {}
@@ -232,7 +232,7 @@ def test_each_wire_writes_all_that_it_has_words_for_and_drops_nothing():
         OpenAIWire("vllm").body(ASKED.changed(model="vllm/q", extra_body='{"model":"x"}'))
 
 
-def test_each_draw_has_a_seed_of_its_own_and_the_first_that_of_the_role():
+def test_each_draw_has_a_different_seed_and_the_first_has_the_seed_of_the_role():
     asked = ASKED.changed(seed=7)
     drawn = [structs.replace(asked, draw=draw).seed for draw in ((), (0,), (1,), (0, 1))]
     assert drawn[0] == 7 and len({*drawn}) == 4 and all(0 <= seed < 2**31 for seed in drawn)

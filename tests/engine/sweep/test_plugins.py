@@ -33,7 +33,7 @@ FILES = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", DOCS, re.DOTAL
 
 @pytest.fixture
 def examples(place: Path) -> Path:
-    """A folder with the files that the page shows, beside the working folder."""
+    """A folder with the files of the page, next to the working folder."""
     folder = place / "shown"
     folder.mkdir()
     for name, text in FILES.items():
@@ -42,7 +42,7 @@ def examples(place: Path) -> Path:
 
 
 @pytest.mark.parametrize("sweep", [name for name in FILES if name.endswith(".yaml")])
-def test_what_the_page_shows_runs_and_can_be_shown_replayed_and_resumed(sweep, examples, command):
+def test_examples_of_the_page_run_and_can_be_shown_replayed_and_resumed(sweep, examples, command):
     ran = command("run", examples / sweep, "--run-folder", "made", "--json")
     assert ran.code == 0, ran.err
     rows = json.loads(ran.out)["rows"]
@@ -167,7 +167,7 @@ def package(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", ["steelman", "their_package.steelman:Steelman"])
-def test_a_package_is_named_by_module_or_by_what_it_registers(name, package, place):
+def test_package_is_named_by_module_or_by_registered_name(name, package, place):
     assert row_of(name).kind == "steelman speeches 2"
     assert type(row_of(name).protocol).__module__ == "their_package.steelman"
 

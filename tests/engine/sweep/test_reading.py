@@ -1,4 +1,4 @@
-"""What a sweep file comes to, and what it is refused for: each reader's table, in Markdown."""
+"""Values and refusals of sweep files: one Markdown table per reader."""
 
 import re
 import sys
@@ -91,7 +91,7 @@ def in_roles(text: str) -> list[object]:
 
 
 def rows(text: str) -> list[str]:
-    """What each row is called: protocol, agent, judge."""
+    """Return the names of each row: protocol, agent, judge."""
     return [
         f"{each.kind} | {each.agent} | {each.judge}" for each in sweep_file(text).sweep({}).rows
     ]
@@ -132,9 +132,7 @@ READERS: dict[str, Callable[[str], Any]] = {
 
 
 @sessions(Path(__file__).with_name("refusals.md"))
-def test_what_is_wrong_is_told_with_its_place_its_value_and_the_mend(
-    session, request, tmp_path, monkeypatch
-):
+def test_error_names_place_value_and_fix(session, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     session.check(request, refusals(READERS[session.heading], UsageError))
 
@@ -151,7 +149,7 @@ def shown(value: Any) -> str:
 
 
 @sessions(Path(__file__).with_name("readings.md"))
-def test_what_is_written_is_read_as_people_mean_it(session, request):
+def test_sweep_files_are_read_as_intended(session, request):
     read = READERS[session.heading]
     session.check(request, lambda text: map(shown, read(text)))
 
@@ -162,7 +160,7 @@ def test_every_protocol_of_the_catalogue_needs_no_setting():
     assert made(f"{{{': , '.join(PROTOCOLS)}: }}") == made(text)
 
 
-def test_what_is_the_same_in_all_settings_is_one_row():
+def test_rows_with_equal_settings_are_one_row():
     one, other = Debate(WEAK, Agent("sim/it")), Debate(WEAK, Agent("sim/it"), rounds=2)
     assert len(report_rows([one, other])) == 1
 

@@ -1,4 +1,4 @@
-"""Sweep files: what they come to, and what examples for judges they give."""
+"""Sweep files: their settings, and their examples for judges."""
 
 import asyncio
 import json
@@ -86,13 +86,13 @@ def test_every_role_of_a_model_is_named(written):
     )
 
 
-def test_what_a_flag_sets_is_told_with_the_flag(written):
+def test_error_in_an_override_names_the_flag(written):
     assert told(written(GRID), "protocols.debate.rounds=0").startswith(
         "--set protocols.debate.rounds=0: protocols.debate.rounds: 0 is too few"
     )
 
 
-def test_the_name_is_that_of_the_file_unless_given(written):
+def test_name_defaults_to_the_file_name(written):
     assert read_sweep_file(written(PLAIN, "my sweep (2).yaml")).top.name == "my sweep (2)"
     assert read_sweep_file(written(GRID)).top.name == "grid"
 
@@ -156,7 +156,7 @@ def test_the_seed_of_the_sweep_decides_all_chance_of_the_data_sets(written):
     assert ids("seed: 1\n", ", seed: 7") == ids("seed: 2\n", ", seed: 7")
 
 
-def test_a_protocol_that_opposes_two_answers_is_told_the_mend_where_there_are_three():
+def test_two_answer_protocol_names_the_fix_for_three_answers():
     text = GRID.replace("  naive_judge:", "  doubly_efficient_debate:\n  naive_judge:")
     with pytest.raises(UsageError) as fault:
         sweep_file(text, problems=[*shipments(2), THREE])
