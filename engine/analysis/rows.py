@@ -263,7 +263,7 @@ def read_pair(text: str) -> tuple[str, str]:
     """Parse `A - B`. UsageError if it is not two names."""
     names = [name.strip() for name in text.split(" - ")]
     if len(names) != 2 or not all(names):
-        raise UsageError(f"{text!r}: write a contrast of two rows: 'debate - consultancy'")
+        raise UsageError(f"{text!r}: write two rows, as in 'debate - consultancy'")
     return names[0], names[1]
 
 

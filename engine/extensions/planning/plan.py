@@ -176,10 +176,9 @@ def command(
     Stored replies cost nothing again, and show how long new ones will be: run the first problem or
     two, then plan again.
 
-    --contrast 'A - B' --mde X prints how many problems and draws it takes to find a difference of X
-    in ASD, and what they cost. The spread comes from the --pilot run; without one, it is the
-    largest that the score allows. With judges of the kind `redrawn`, a pilot also shows what more
-    verdicts on each transcript are worth.
+    --contrast 'A - B' --mde X prints the number of problems that detect a difference of X in ASD,
+    and their cost. The spread comes from the --pilot run; without one, it is the largest that the
+    score allows.
 
     --prompts, with --protocol, prints the prompts and no estimate.
 

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from scipy.special import chdtri
 
@@ -17,7 +16,6 @@ from oversight.engine.extensions.planning.power import (
     difference_ends,
     pilot_spread,
     power_finding,
-    verdict_scores,
 )
 from oversight.engine.run.loaded_sweep import open_sweep
 from tests.command_line import Command
@@ -33,33 +31,24 @@ protocols: [naive_judge, propaganda, consultancy]
 """
 
 
-def test_a_pilot_tells_noise_between_draws_from_differences_between_problems(
+def test_pilot_gives_the_variance_of_the_measured_differences(
     place: Path, kept: Kept, command: Command
 ) -> None:
     (place / "drawn.yaml").write_text(DRAWN)
     run = read_rows(kept(DRAWN))
-    scores = [np.array([*verdict_scores(run, row, "brier").values()])[:, :, 0] for row in (1, 2)]
-    assert scores[0].shape == (6, 3)
-    # Their means over draws are the report's.
-    assert scores[0].mean(axis=1) == pytest.approx(run.asd("brier")["propaganda"].values)
+    means = run.asd("brier")
+    apart = means["propaganda"].values - means["consultancy"].values
     spread, n = pilot_spread(run, 1, 2, "brier")
-    within = [each.var(axis=1, ddof=1).mean() for each in scores]
-    total = (scores[0] - scores[1]).mean(axis=1).var(ddof=1)
-    assert n == 6
-    assert (spread.within_first, spread.within_second) == pytest.approx(tuple(within))
-    assert spread.between == pytest.approx(max(0, total - sum(within) / 3))
+    assert (n, spread.between) == (6, pytest.approx(apart.var(ddof=1)))
     words = ("--contrast", "propaganda - consultancy", "--mde", "0.1", "--json")
-    told = json.loads(command("plan", "drawn.yaml", "--pilot", run.folder, *words).out)["power"]
-    assert (told["source"], told["questions"], told["separated"]) == ("pilot", 6, True)
-    assert told["mde"] == pytest.approx(mde(spread, 6, draws=(3, 3)))
-    for bought in told["purchases"]:
-        draws = (bought["draws"],) * 2
-        assert bought["questions"] == questions_needed(spread, 0.1, draws=draws)
-        wide = questions_needed(spread, 0.1, draws=draws, ends=(-4.0, 4.0), interval="conservative")
-        assert bought["conservative"] == wide > bought["questions"]
-        # The naive judge is not among the two rows: 3 calls a world of either.
-        drawn = bought["questions"] * bought["draws"]
-        assert 4 * drawn < bought["calls"] <= 12 * drawn
+    plan = json.loads(command("plan", "drawn.yaml", "--pilot", run.folder, *words).out)["power"]
+    assert (plan["source"], plan["questions"]) == ("pilot", 6)
+    assert plan["mde"] == pytest.approx(mde(spread, 6))
+    assert plan["needed"] == questions_needed(spread, 0.1)
+    wide = questions_needed(spread, 0.1, ends=(-4.0, 4.0), interval="conservative")
+    assert plan["conservative"] == wide > plan["needed"]
+    # Three repeats of 3 calls per world of either row, of which both have some in common.
+    assert 12 * plan["needed"] < plan["calls"] <= 36 * plan["needed"]
 
 
 def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
@@ -70,21 +59,20 @@ def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
     # Two rows between -2 and 2 differ by 4 at most, one way or the other.
     assert difference_ends([(1, -1)], "brier") == (-4, 4)
     needed = questions_needed(Spread(16.0), 0.5)
-    assert told["purchases"][0]["questions"] == needed
+    assert told["needed"] == needed
     out = " ".join(command("plan", "small.yaml", *words).out.split())
-    assert "spread assumed, the worst case: the range of the score allows no more: w² 16.0" in out
+    assert "in the worst case, the most that the score allows: 16.0" in out
     freedom = PILOT - 1
     known = [freedom / chdtri(freedom, 1 - tail) for tail in (0.975, 0.025)]
     assert pytest.approx(known, abs=0.005) == PILOT_FACTORS
     assert "30 of them as a pilot (oversight run SWEEP --limit 30, then --pilot RUN)" in out
-    assert "the sweep as it stands can decide no difference" in out
+    assert "this sweep is too small to detect any difference" in out
     # At worst the problems of a group differ in nothing.
     lines = ("question,answer,wrong,group", *(f"{n}?,{n},{n}1,g{n // 2}" for n in range(4)))
     (place / "g.csv").write_text("\n".join(lines))
     grouped = command("plan", "small.yaml", "--set", "problems={file: g.csv}", *words, "--json")
-    bought = json.loads(grouped.out)["power"]["purchases"][0]["questions"]
+    bought = json.loads(grouped.out)["power"]["needed"]
     assert bought == pytest.approx(2 * needed, abs=2)
-    assert len(told["purchases"]) == 1 and "cheapest" not in out
     several = command("plan", "small.yaml", "--contrast", "debate - consultancy", "--mde", "0.5")
     assert (several.code, "'debate - consultancy' means 2 contrasts" in several.err) == (2, True)
 
@@ -92,16 +80,15 @@ def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
 def test_a_pilot_of_texts_plans_for_as_many_clusters_as_there_will_be(place: Path) -> None:
     grid = open_sweep(place / "small.yaml").sweep
     pilot = Pilot("pilot", Spread(1.0, design_effect=2.0), 160, 4.0)
-    found = Power("a - b", 0.5).designs(("a", "b"), grid, pilot, 1, "brier")
+    found = Power("a - b", 0.5).planned(("a", "b"), grid, pilot, "brier")
     n = len(grid.problems)
     # Two clusters decide nothing in a report, and so in its plan.
     assert n == 4 and found.mde is None
     assert mde(pilot.spread, n, clusters=2, ends=(-4.0, 4.0)) == 4.0
-    assert found.purchases[0].questions == questions_needed(pilot.spread, 0.5, size=4.0)
+    assert found.needed == questions_needed(pilot.spread, 0.5, size=4.0)
     notes = " ".join(power_finding(found).parts[0].notes)
-    assert "can decide no difference (power 0.8, by the interval that the report prints)" in notes
+    assert "too small to detect any difference (power 0.8, with the report's interval)" in notes
     assert "design effect 2.00 in groups of 4 problems" in notes
-    assert "shows what more draws are worth" in notes
 
 
 def test_half_of_a_question_about_power_is_refused(place: Path, command: Command) -> None:

@@ -1,7 +1,6 @@
-"""Judges that are drawn again, and what a plan makes of the noise that this shows."""
+"""Judges that are drawn again."""
 
 import asyncio
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,15 +8,6 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.analysis.rows import read_rows
-from oversight.engine.analysis.scoring.power import mde
-from oversight.engine.extensions.planning.power import (
-    Power,
-    power_finding,
-    power_plan,
-    verdict_scores,
-)
-from oversight.engine.models.accounting.prices import listed
-from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.protocols.judges.case import Case
 from oversight.protocols.judges.repeated import Redrawn
 from oversight.protocols.judges.stated import StatedJudge
@@ -62,31 +52,10 @@ def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(kept: Kept)
     three = read_rows(kept(REDRAWN.format(draws=1, judge=AGAIN)))
     # Whoever picks among drafts does so once, so that what was said is the same.
     for row in (0, 1):
-        first, again = (verdict_scores(run, row, "brier") for run in (one, three))
-        single, drawn = (np.array([*scores.values()]) for scores in (first, again))
-        assert [*first] == [*again] and drawn.shape == (5, 1, 3)
-        assert drawn[:, :, 0] == pytest.approx(single[:, :, 0])
-        assert np.ptp(drawn, axis=2).any()
-
-
-@pytest.mark.campaign
-def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, kept: Kept) -> None:
-    sweep = REDRAWN.format(draws=2, judge=AGAIN)
-    (place / "redrawn.yaml").write_text(sweep.replace("limit: 5", "limit: 20"))
-    pilot, how = read_rows(kept(sweep)), Power("propaganda - naive judge", 0.1)
-    opened = open_sweep(place / "redrawn.yaml")
-    plan = asyncio.run(power_plan(opened, how, None, listed(), pilot=pilot))
-    assert plan.mde == mde(plan.spread, 20, draws=(2, 2), verdicts=3, ends=(-4.0, 4.0))
-    # The analysis of the run by itself has the same designs, without what they cost.
-    alone = how.of_run(pilot, (), "brier").plain()["purchases"]
-    keys = ("draws", "verdicts", "questions", "conservative")
-    for one, planned in zip(alone, plan.purchases, strict=True):
-        assert [one[key] for key in keys] == [getattr(planned, key) for key in keys]
-    assert plan.spread.separated and plan.spread.judged
-    bought = {(each.draws, each.verdicts): each for each in plan.purchases}
-    assert set(bought) == {(k, j) for k in (1, 2, 4, 8) for j in (1, 3, 9)}
-    # More verdicts on a draw need fewer problems, and more calls for each of them.
-    one, nine = bought[1, 1], bought[1, 9]
-    assert nine.questions < one.questions
-    assert nine.calls / nine.questions > 2 * one.calls / one.questions
-    assert "verdicts" in power_finding(plan).tables()[0].head
+        single = one.table.scored(row, "brier")
+        assert single is not None
+        places = three.table.cells.places(row).tolist()
+        drawn = np.array([three.table.redraws[place] for place in places])
+        assert drawn.shape == (10, 3, 2)
+        assert drawn[:, 0] == pytest.approx(single.every.worlds.reshape(10, 2))
+        assert np.ptp(drawn, axis=1).any()

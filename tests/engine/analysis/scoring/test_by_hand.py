@@ -128,9 +128,3 @@ def test_certainty_is_in_the_last_bin_with_what_is_above_nine_tenths() -> None:
     # Bins of .975, right, and of .85, wrong.
     assert found.reliability == pytest.approx((2 * 0.025**2 + 0.85**2) / 3)
     assert found.error == pytest.approx((2 * 0.025 + 0.85) / 3)
-
-
-def test_a_question_varies_by_its_draws_and_they_by_their_verdicts() -> None:
-    spread = Spread(0.1, 0.2, 0.3, verdict_first=0.4, verdict_second=0.6)
-    known = 0.1 + (0.2 + 0.4 / 4) / 2 + (0.3 + 0.6 / 4) / 3
-    assert spread.of_a_question(2, 3, 4) == pytest.approx(known)

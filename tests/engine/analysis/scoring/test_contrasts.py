@@ -140,10 +140,9 @@ def test_a_plan_knows_for_how_many_clusters_a_report_has_the_guard() -> None:
     assert fewest_clusters(np.zeros(9), np.arange(9)) == np.inf
 
 
-def test_draws_and_clusters_count_in_the_plan() -> None:
-    noisy = Spread(between=0.1, within_first=0.4, within_second=0.2)
-    assert noisy.of_a_question(4, 2) == pytest.approx(0.3)
-    clustered = Spread(between=0.1, within_first=0.4, within_second=0.2, design_effect=2)
+def test_clusters_count_in_the_plan() -> None:
+    noisy = Spread(between=0.7)
+    clustered = Spread(between=0.7, design_effect=2)
     assert questions_needed(clustered, 0.1) == pytest.approx(
         2 * questions_needed(noisy, 0.1), abs=1
     )
@@ -162,7 +161,7 @@ def test_what_cannot_be_planned_is_told() -> None:
         (partial(questions_needed, one, 5, ends=(-4.0, 4.0)), "not within its range"),
         (partial(reach, power=1), "power is 1"),
         (partial(Spread, between=-1), "at least 0"),
-        (partial(one.of_a_question, 0, 1), "at least 1"),
+        (partial(Spread, 1.0, design_effect=0.5), "at least 1"),
     ):
         with pytest.raises(ValueError, match=told):
             wrong()
